@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The system model that every analysis, simulation and file of gpurt shares.
+
+Terms are those of GCAPS (ECRTS'24, section 4).  All times are integer nanoseconds; every class is
+immutable, so that a bound can be kept beside the very taskset it was computed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import TypeAlias
+
+#: Nanoseconds in one millisecond and in one microsecond.
+MS = 1_000_000
+US = 1_000
+
+
+class Waiting(str, Enum):
+    """What a task does on its CPU while its pure GPU segment executes."""
+
+    BUSY = "busy"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Worst-case and best-case execution time of one piece of a segment, in nanoseconds."""
+
+    worst: int
+    best: int
+
+    @classmethod
+    def exactly(cls, time: int) -> Span:
+        """A span whose best and worst case are the same."""
+        return cls(time, time)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSegment:
+    """C_{i,j}: a stretch of execution that needs the CPU only."""
+
+    time: Span
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSegment:
+    """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment."""
+
+    misc: Span
+    pure: Span
+
+
+Segment: TypeAlias = CpuSegment | GpuSegment
+
+
+@dataclass(frozen=True)
+class Task:
+    """One sporadic task, pinned to one CPU.
+
+    ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
+    ``gpu_priority`` is the priority of its GPU segments where it differs from ``priority``.
+    """
+
+    name: str
+    cpu: int
+    priority: int
+    period: int
+    deadline: int
+    segments: tuple[Segment, ...]
+    waiting: Waiting = Waiting.SUSPEND
+    gpu_priority: int | None = None
+
+    @cached_property
+    def gpu_segments(self) -> tuple[GpuSegment, ...]:
+        """The GPU segments in program order."""
+        return tuple(s for s in self.segments if isinstance(s, GpuSegment))
+
+    @cached_property
+    def cpu_segments(self) -> tuple[CpuSegment, ...]:
+        """The CPU segments in program order."""
+        return tuple(s for s in self.segments if isinstance(s, CpuSegment))
+
+    @cached_property
+    def cpu_time(self) -> int:
+        """C_i: cumulative WCET of all CPU segments."""
+        return sum(s.time.worst for s in self.cpu_segments)
+
+    @cached_property
+    def misc_time(self) -> int:
+        """G^m_i: cumulative WCET of the CPU work inside the GPU segments."""
+        return sum(s.misc.worst for s in self.gpu_segments)
+
+    @cached_property
+    def pure_time(self) -> int:
+        """G^e_i: cumulative WCET of the pure GPU segments."""
+        return sum(s.pure.worst for s in self.gpu_segments)
+
+    @property
+    def gpu_time(self) -> int:
+        """G_i, taken as G^m_i + G^e_i (the papers allow less where the two overlap)."""
+        return self.misc_time + self.pure_time
+
+    @property
+    def eta(self) -> int:
+        """eta^g_i: number of GPU segments in a job."""
+        return len(self.gpu_segments)
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether a job has at least one GPU segment."""
+        return bool(self.gpu_segments)
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether the task has no real-time priority, hence no deadline that is guaranteed."""
+        return self.priority == 0
+
+    @property
+    def segment_priority(self) -> int:
+        """pi^g_i: the priority of the GPU segments."""
+        return self.priority if self.gpu_priority is None else self.gpu_priority
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
+
+    ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
+    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.
+    """
+
+    cpus: int
+    alpha: int = 0
+    theta: int = 0
+    time_slice: int = 1_024 * US
+    copy_engine: bool = True
+    compute_units: int = 0
+
+    @property
+    def epsilon(self) -> int:
+        """Runlist update cost epsilon = alpha + theta."""
+        return self.alpha + self.theta
+
+
+@dataclass(frozen=True)
+class Taskset:
+    """A platform and its tasks, in the order of the file."""
+
+    platform: Platform
+    tasks: tuple[Task, ...] = field(default_factory=tuple)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @cached_property
+    def real_time(self) -> tuple[Task, ...]:
+        """Real-time tasks, most urgent first, ties in file order."""
+        return tuple(sorted((t for t in self.tasks if not t.best_effort), key=lambda t: -t.priority))
+
+    def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
+        """A copy in which the named tasks' GPU segments have these priorities."""
+        return replace(
+            self,
+            tasks=tuple(
+                replace(t, gpu_priority=priorities[t.name]) if t.name in priorities else t
+                for t in self.tasks
+            ),
+        )

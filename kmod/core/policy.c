@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "policy.h"
+
+static bool locking(const struct gpurt_sched *s)
+{
+	return s->policy == GPURT_POLICY_LOCK_PRIORITY || s->policy == GPURT_POLICY_LOCK_FIFO;
+}
+
+static bool has_job(const struct gpurt_client *c)
+{
+	return c->runnable && c->tsgs > 0;
+}
+
+/* Whether the client asks for the GPU, at whatever priority. */
+static bool engaged(const struct gpurt_sched *s, const struct gpurt_client *c)
+{
+	return s->policy == GPURT_POLICY_JOB ? has_job(c) : c->depth > 0;
+}
+
+static u8 level_of(const struct gpurt_client *c)
+{
+	if (c->demoted)
+		return 0;
+	if (c->set != GPURT_PRIORITY_OWN)
+		return c->set;
+	return c->hint ? c->hint : c->own;
+}
+
+static void arm(struct gpurt_sched *s)
+{
+	u64 left = s->runner ? gpurt_budget_left(&s->runner->budget) : U64_MAX;
+
+	s->deadline = left < U64_MAX - s->since ? s->since + left : U64_MAX;
+}
+
+/* Moves @node of a client from level @old of @q (if it is there) to @new (if @want). */
+static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, bool want, bool first)
+{
+	bool in = !list_empty(node);
+
+	if (in && want && old == new)
+		return;
+	if (in)
+		gpurt_queue_del(q, node, old);
+	if (want && in && first)
+		gpurt_queue_add_first(q, node, new);
+	else if (want)
+		gpurt_queue_add(q, node, new);
+}
+
+/*
+ * Puts the client into the queues where its facts say it belongs.  On a new level the runner stays ahead of
+ * its equals, for an equal never preempts; anyone else comes last, for the others were there first.
+ */
+static void place(struct gpurt_sched *s, struct gpurt_client *c)
+{
+	bool segment = c->depth > 0 && !c->demoted, first = c == s->runner;
+	u8 old = c->level, new = level_of(c);
+
+	c->level = new;
+	move(&s->segments, &c->in_segments, old, new, segment, first);
+	move(&s->jobs, &c->in_jobs, old, new, has_job(c) && !c->demoted, first);
+	if (segment && list_empty(&c->in_order))
+		list_add_tail(&c->in_order, &s->order);
+	else if (!segment)
+		list_del_init(&c->in_order);
+}
+
+/* Charges the runner for the time since the last charge. */
+static void charge(struct gpurt_sched *s, u64 now)
+{
+	struct gpurt_client *c = s->runner;
+	u64 ns = now - s->since;
+
+	s->since = now;
+	if (!c)
+		return;
+	c->held_ns += ns;
+	if (gpurt_budget_charge(&c->budget, ns)) {
+		c->overruns++;
+		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
+		if (c->budget.action == GPURT_OVERRUN_DEMOTE) {
+			c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+			place(s, c);
+		}
+	}
+}
+
+/* Whom the policy wants alone on the runlist; NULL: everyone. */
+static struct gpurt_client *pick(const struct gpurt_sched *s)
+{
+	struct gpurt_client *c = NULL;
+	struct list_head *first;
+
+	if (locking(s) && s->runner && engaged(s, s->runner) && !s->runner->demoted)
+		return s->runner;
+
+	switch (s->policy) {
+	case GPURT_POLICY_SEGMENT:
+	case GPURT_POLICY_LOCK_PRIORITY:
+		first = gpurt_queue_first(&s->segments);
+		if (first)
+			c = list_entry(first, struct gpurt_client, in_segments);
+		break;
+	case GPURT_POLICY_LOCK_FIFO:
+		if (!list_empty(&s->order))
+			c = list_first_entry(&s->order, struct gpurt_client, in_order);
+		break;
+	case GPURT_POLICY_JOB:
+		first = gpurt_queue_first(&s->jobs);
+		if (first)
+			c = list_entry(first, struct gpurt_client, in_jobs);
+		break;
+	}
+	return c && (c->level || locking(s)) ? c : NULL;
+}
+
+/* Says who gained and who lost the GPU when the runner changed from @old. */
+static void tell(struct gpurt_sched *s, struct gpurt_client *old, u64 now)
+{
+	struct gpurt_client *c = s->runner;
+
+	if (!old) {
+		s->ops->event(s, NULL, GPURT_EVENT_PREEMPT, now);
+	} else if (c && engaged(s, old) && !old->exempt) {
+		old->preemptions++;
+		s->ops->event(s, old, GPURT_EVENT_PREEMPT, now);
+	}
+	if (!c)
+		s->ops->event(s, NULL, GPURT_EVENT_RESUME, now);
+	else if (!c->granted)
+		s->ops->event(s, c, GPURT_EVENT_GRANT, now);
+	else if (old)
+		s->ops->event(s, c, GPURT_EVENT_RESUME, now);
+	if (c)
+		c->granted = true;
+}
+
+/* Brings the runlist to what the policy wants now.  No update where nothing changes. */
+static void decide(struct gpurt_sched *s, u32 cause, u64 now)
+{
+	struct gpurt_client *old = s->runner, *next;
+
+	charge(s, now);
+	next = pick(s);
+	if (next != old) {
+		s->runner = next;
+		s->ops->commit(s, next, cause, now);
+		tell(s, old, now);
+	}
+	arm(s);
+}
+
+/* A new segment or job: what the last one left behind does not count. */
+static void start(struct gpurt_client *c)
+{
+	gpurt_budget_start(&c->budget);
+	c->demoted = GPURT_NOT_DEMOTED;
+	c->granted = false;
+}
+
+/* The last open segment of the client is over; the caller decides afterwards. */
+static void leave(struct gpurt_sched *s, struct gpurt_client *c)
+{
+	c->depth = 0;
+	c->hint = 0;
+	if (c->demoted == GPURT_DEMOTED_SEGMENT)
+		c->demoted = GPURT_NOT_DEMOTED;
+	place(s, c);
+}
+
+/* The client's task or its TSGs changed; @had says whether it had a job before. */
+static void rejob(struct gpurt_sched *s, struct gpurt_client *c, bool had)
+{
+	if (has_job(c) && !had && s->policy == GPURT_POLICY_JOB)
+		start(c);
+	else if (!has_job(c) && c->demoted == GPURT_DEMOTED_JOB)
+		c->demoted = GPURT_NOT_DEMOTED;
+	place(s, c);
+}
+
+void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now)
+{
+	s->ops = ops;
+	s->host = host;
+	s->policy = GPURT_POLICY_TIMESLICED;
+	s->runner = NULL;
+	s->since = now;
+	s->deadline = U64_MAX;
+	gpurt_queue_init(&s->segments);
+	gpurt_queue_init(&s->jobs);
+	INIT_LIST_HEAD(&s->order);
+}
+
+void gpurt_client_init(struct gpurt_client *c)
+{
+	*c = (struct gpurt_client){ .set = GPURT_PRIORITY_OWN };
+	INIT_LIST_HEAD(&c->in_segments);
+	INIT_LIST_HEAD(&c->in_order);
+	INIT_LIST_HEAD(&c->in_jobs);
+}
+
+/* A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it. */
+int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
+{
+	if (policy >= GPURT_POLICY_COUNT)
+		return -EINVAL;
+	if (policy == s->policy)
+		return 0;
+	charge(s, now);
+	s->policy = policy;
+	decide(s, GPURT_CAUSE_POLICY, now);
+	return 0;
+}
+
+/* To be called at s->deadline: notices an overrun. */
+void gpurt_tick(struct gpurt_sched *s, u64 now)
+{
+	decide(s, GPURT_CAUSE_BUDGET, now);
+}
+
+/*
+ * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).
+ * Returns -EOVERFLOW if nested too deeply, -EINVAL for a priority out of range.
+ */
+int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint, u64 now)
+{
+	if (own > GPURT_MAX_PRIORITY || hint > GPURT_MAX_PRIORITY)
+		return -EINVAL;
+	if (c->depth >= GPURT_MAX_DEPTH)
+		return -EOVERFLOW;
+	charge(s, now);
+	if (c->depth++) {
+		decide(s, GPURT_CAUSE_BEGIN, now);
+		return 0;
+	}
+	if (s->policy != GPURT_POLICY_JOB)
+		start(c);
+	c->own = (u8)own;
+	c->hint = (u8)hint;
+	place(s, c);
+	c->segments++;
+	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
+	decide(s, GPURT_CAUSE_BEGIN, now);
+	/* Where everyone runs nobody is handed the GPU: say that it may be used. */
+	if (!c->granted && gpurt_on_runlist(s, c)) {
+		c->granted = true;
+		s->ops->event(s, c, GPURT_EVENT_GRANT, now);
+	}
+	return 0;
+}
+
+/* Ends the innermost segment.  -ENOENT if none is open. */
+int gpurt_end(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	if (!c->depth)
+		return -ENOENT;
+	charge(s, now);
+	if (c->depth > 1) {
+		c->depth--;
+	} else {
+		leave(s, c);
+		s->ops->event(s, c, GPURT_EVENT_END, now);
+	}
+	decide(s, GPURT_CAUSE_END, now);
+	return 0;
+}
+
+/* The client's task changed state (policy `job`), or its own priority did. */
+int gpurt_job(struct gpurt_sched *s, struct gpurt_client *c, u32 own, bool runnable, u64 now)
+{
+	bool had = has_job(c);
+
+	if (own > GPURT_MAX_PRIORITY)
+		return -EINVAL;
+	charge(s, now);
+	c->own = (u8)own;
+	c->runnable = runnable;
+	rejob(s, c, had);
+	decide(s, GPURT_CAUSE_JOB, now);
+	return 0;
+}
+
+/* The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo. */
+int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_client *c, u32 priority, u64 now)
+{
+	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
+		return -EINVAL;
+	charge(s, now);
+	c->set = (u8)priority;
+	place(s, c);
+	decide(s, GPURT_CAUSE_PRIORITY, now);
+	return 0;
+}
+
+/* Holds from now on, for the segment that is open too.  A @limit of 0 removes the budget. */
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_client *c, u64 limit, u32 action, u64 now)
+{
+	if (action >= GPURT_OVERRUN_COUNT)
+		return -EINVAL;
+	charge(s, now);
+	c->budget.limit = limit;
+	c->budget.action = action;
+	decide(s, GPURT_CAUSE_BUDGET, now);
+	return 0;
+}
+
+void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_client *c, bool exempt, u64 now)
+{
+	if (c->exempt == exempt)
+		return;
+	c->exempt = exempt;
+	if (s->runner && s->runner != c)
+		s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
+}
+
+/* A driver asks gpurt_on_runlist() whether the new TSG may run; no update is due. */
+void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	bool had = has_job(c);
+
+	charge(s, now);
+	c->tsgs++;
+	rejob(s, c, had);
+	decide(s, GPURT_CAUSE_JOB, now);
+}
+
+/* A client that loses its last TSG loses its place as well. */
+void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	bool had = has_job(c);
+
+	if (!c->tsgs)
+		return;
+	charge(s, now);
+	c->tsgs--;
+	rejob(s, c, had);
+	if (!c->tsgs && c->depth) {
+		leave(s, c);
+		s->ops->event(s, c, GPURT_EVENT_END, now);
+	}
+	decide(s, GPURT_CAUSE_TSG, now);
+}
+
+/* The client died, executed another program, or closed its descriptor.  Its memory is the host's again. */
+void gpurt_client_gone(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	charge(s, now);
+	c->runnable = false;
+	c->tsgs = 0;
+	rejob(s, c, false);
+	leave(s, c);
+	s->ops->event(s, c, GPURT_EVENT_GONE, now);
+	decide(s, GPURT_CAUSE_GONE, now);
+}
+
+/* Whether the TSGs of @c are on the runlist.  True for everyone while the GPU is shared. */
+bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_client *c)
+{
+	return !s->runner || s->runner == c || c->exempt;
+}
+
+u32 gpurt_client_state(const struct gpurt_sched *s, const struct gpurt_client *c)
+{
+	if (!c->depth && !engaged(s, c))
+		return GPURT_STATE_IDLE;
+	return gpurt_on_runlist(s, c) ? GPURT_STATE_RUNNING : GPURT_STATE_PENDING;
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "vgpu.h"
+
+static struct gpurt_vgpu_work *head(const struct gpurt_vgpu_tsg *t, u32 engine)
+{
+	if (list_empty(&t->queue[engine]))
+		return NULL;
+	return list_first_entry(&t->queue[engine], struct gpurt_vgpu_work, node);
+}
+
+/*
+ * The work that @engine of @t executes; NULL if it is idle or waits at a fence.  Queues are in order, so
+ * everything before a fence has completed once no other engine's head is older.
+ */
+static struct gpurt_vgpu_work *active(const struct gpurt_vgpu_tsg *t, u32 engine)
+{
+	struct gpurt_vgpu_work *w = head(t, engine), *other;
+	u32 e;
+
+	if (!w || !w->fence)
+		return w;
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+		other = e == engine ? NULL : head(t, e);
+		if (other && other->number < w->number)
+			return NULL;
+	}
+	return w;
+}
+
+static void say(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
+{
+	if (v->ops->run)
+		v->ops->run(v, t, v->now);
+}
+
+static void stop(struct gpurt_vgpu *v)
+{
+	if (v->executing)
+		say(v, NULL);
+	v->executing = false;
+	v->current = NULL;
+}
+
+static struct gpurt_vgpu_tsg *first_of(const struct list_head *ring, size_t node)
+{
+	if (list_empty(ring))
+		return NULL;
+	return (struct gpurt_vgpu_tsg *)(void *)((char *)ring->next - node);
+}
+
+/* The TSG whose turn it is among those on the runlist. */
+static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
+{
+	struct gpurt_vgpu_tsg *own, *exempt;
+
+	if (!v->only)
+		return first_of(&v->ready, offsetof(struct gpurt_vgpu_tsg, in_all));
+	own = first_of(&v->only->ready, offsetof(struct gpurt_vgpu_tsg, in_ctx));
+	exempt = first_of(&v->exempt, offsetof(struct gpurt_vgpu_tsg, in_exempt));
+	if (!own || (exempt && v->exempt_turn))
+		return exempt;
+	return own;
+}
+
+/* Whether anyone on the runlist waits for the current TSG's slice to end. */
+static bool contended(const struct gpurt_vgpu *v)
+{
+	const struct list_head *ring = v->only ? &v->only->ready : &v->ready;
+
+	if (v->only && !list_empty(&v->exempt))
+		return true;
+	return !list_empty(ring) && ring->next->next != ring;
+}
+
+/*
+ * Gives the GPU to whose turn it is, if it is free.  A context switch interrupted by a runlist update starts
+ * anew, hence `loaded` is known only when it is over.
+ */
+static void dispatch(struct gpurt_vgpu *v)
+{
+	struct gpurt_vgpu_tsg *t;
+
+	if (v->current || v->now < v->ready_at)
+		return;
+	t = pick(v);
+	if (!t)
+		return;
+	v->current = t;
+	if (v->loaded != t) {
+		v->loaded = NULL;
+		v->ready_at = v->now + v->theta;
+	}
+}
+
+/* The switch to the current TSG is over: it executes. */
+static void execute(struct gpurt_vgpu *v)
+{
+	v->loaded = v->current;
+	v->executing = true;
+	v->slice_end = v->now + v->slice;
+	say(v, v->current);
+}
+
+static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
+{
+	list_move_tail(&t->in_all, &v->ready);
+	list_move_tail(&t->in_ctx, &t->ctx->ready);
+	if (t->ctx->exempt)
+		list_move_tail(&t->in_exempt, &v->exempt);
+	v->exempt_turn = !v->exempt_turn;
+}
+
+/* The TSG has no work any more: out of the rings, and off the GPU. */
+static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
+{
+	list_del_init(&t->in_all);
+	list_del_init(&t->in_ctx);
+	list_del_init(&t->in_exempt);
+	if (v->current == t) {
+		stop(v);
+		v->exempt_turn = !v->exempt_turn;
+	}
+}
+
+static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w)
+{
+	list_del_init(&w->node);
+	if (!--t->queued)
+		retire(v, t);
+	v->ops->done(v, t, w, v->now);
+}
+
+/* What the GPU does by itself at the time it has reached. */
+static void happen(struct gpurt_vgpu *v)
+{
+	struct gpurt_vgpu_tsg *t = v->current;
+	struct gpurt_vgpu_work *w;
+	u32 e;
+
+	if (v->executing) {
+		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+			w = active(t, e);
+			if (w && !w->left)
+				complete(v, t, w);
+		}
+		if (v->current && v->now >= v->slice_end) {
+			if (contended(v)) {
+				stop(v);
+				rotate(v, t);
+			} else {
+				v->slice_end = v->now + v->slice;
+			}
+		}
+	}
+	dispatch(v);
+	if (v->current && !v->executing && v->now >= v->ready_at)
+		execute(v);
+}
+
+void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, void *host, u64 slice, u64 theta,
+		     u64 alpha, bool copy_engine, u64 now)
+{
+	*v = (struct gpurt_vgpu){
+		.ops = ops, .host = host, .slice = slice ? slice : U64_MAX / 4, .theta = theta, .alpha = alpha,
+		.copy_engine = copy_engine, .now = now, .ready_at = now,
+	};
+	INIT_LIST_HEAD(&v->ready);
+	INIT_LIST_HEAD(&v->exempt);
+}
+
+/* When the GPU will next do something by itself; U64_MAX: never. */
+u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
+{
+	const struct gpurt_vgpu_work *w;
+	u64 next = U64_MAX;
+	u32 e;
+
+	if (!v->executing)
+		return v->current || (v->now < v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+		w = active(v->current, e);
+		if (w && v->now + w->left < next)
+			next = v->now + w->left;
+	}
+	if (v->slice_end < next && contended(v))
+		next = v->slice_end;
+	return next;
+}
+
+/* Lets time pass until @when, at which nothing before has been due. */
+static void pass(struct gpurt_vgpu *v, u64 when)
+{
+	struct gpurt_vgpu_work *w, *run[GPURT_ENGINE_COUNT];
+	u32 e;
+
+	if (v->executing) {
+		for (e = 0; e < GPURT_ENGINE_COUNT; e++)
+			run[e] = active(v->current, e);
+		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+			w = run[e];
+			if (w)
+				w->left -= when - v->now;
+		}
+	}
+	v->now = when;
+}
+
+/* Brings the GPU to @now; completions are reported in order, with their exact times. */
+void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now)
+{
+	u64 next;
+
+	while ((next = gpurt_vgpu_next(v)) <= now) {
+		pass(v, next);
+		happen(v);
+	}
+	if (now > v->now)
+		pass(v, now);
+}
+
+/*
+ * Makes the runlist be @only (everyone if NULL).  Whatever executes is preempted and the GPU stalls for
+ * alpha.  Returns the time at which the update is over.
+ */
+u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now)
+{
+	gpurt_vgpu_advance(v, now);
+	stop(v);
+	v->only = only;
+	v->ready_at = now + v->alpha;
+	happen(v);
+	return now + v->alpha;
+}
+
+void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
+{
+	INIT_LIST_HEAD(&ctx->ready);
+	ctx->exempt = false;
+}
+
+/* The TSGs of an exempt context are on every runlist.  To be followed by a commit. */
+void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now)
+{
+	struct gpurt_vgpu_tsg *t;
+	struct list_head *pos;
+
+	gpurt_vgpu_advance(v, now);
+	ctx->exempt = exempt;
+	list_for_each(pos, &ctx->ready) {
+		t = list_entry(pos, struct gpurt_vgpu_tsg, in_ctx);
+		if (exempt)
+			list_move_tail(&t->in_exempt, &v->exempt);
+		else
+			list_del_init(&t->in_exempt);
+	}
+}
+
+void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx)
+{
+	u32 e;
+
+	*t = (struct gpurt_vgpu_tsg){ .ctx = ctx };
+	INIT_LIST_HEAD(&t->in_all);
+	INIT_LIST_HEAD(&t->in_ctx);
+	INIT_LIST_HEAD(&t->in_exempt);
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++)
+		INIT_LIST_HEAD(&t->queue[e]);
+}
+
+/* @t must have been emptied by gpurt_vgpu_drop(). */
+void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
+{
+	gpurt_vgpu_advance(v, now);
+	if (v->loaded == t)
+		v->loaded = NULL;
+}
+
+/* Queues @w; returns its number. */
+u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
+		      bool fence, u64 duration, u64 now)
+{
+	gpurt_vgpu_advance(v, now);
+	w->number = ++t->submitted;
+	w->left = duration;
+	w->engine = v->copy_engine ? engine : GPURT_ENGINE_EXEC;
+	w->fence = fence;
+	list_add_tail(&w->node, &t->queue[w->engine]);
+	if (!t->queued++) {
+		/* Whole slices that the current TSG had for itself are behind us. */
+		if (v->executing && v->slice_end < now && !contended(v))
+			v->slice_end += (now - v->slice_end + v->slice - 1) / v->slice * v->slice;
+		list_add_tail(&t->in_all, &v->ready);
+		list_add_tail(&t->in_ctx, &t->ctx->ready);
+		if (t->ctx->exempt)
+			list_add_tail(&t->in_exempt, &v->exempt);
+	}
+	happen(v);
+	return w->number;
+}
+
+/* Takes one unfinished item out of @t, for its memory to be freed; NULL when there is none left. */
+struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
+{
+	struct gpurt_vgpu_work *w = NULL;
+	u32 e;
+
+	gpurt_vgpu_advance(v, now);
+	for (e = 0; e < GPURT_ENGINE_COUNT && !w; e++)
+		w = head(t, e);
+	if (!w)
+		return NULL;
+	list_del_init(&w->node);
+	if (!--t->queued)
+		retire(v, t);
+	happen(v);
+	return w;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A virtual GPU that behaves as the analyses assume a real one does.
+ *
+ * It executes TSGs from a runlist in round robin: each TSG that has work gets a time slice, then the next
+ * one; alone, it keeps the GPU.  Loading another TSG's context than the last one costs theta.  Committing a
+ * new runlist preempts at once and stalls the GPU for alpha.  Within the TSG that holds the GPU the
+ * execution engine and the copy engine work side by side, each in submission order, an item with a fence
+ * starting only when everything submitted to its TSG before it has completed.
+ *
+ * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
+ * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
+ * next.  The caller serialises calls and owns all memory; the operations must not call back into the GPU.
+ */
+#ifndef GPURT_CORE_VGPU_H
+#define GPURT_CORE_VGPU_H
+
+#include "env.h"
+#include "../uapi/gpurt.h"
+
+struct gpurt_vgpu_work {
+	struct list_head node;
+	u64 number;			/* counts from 1 in its TSG */
+	u64 left;			/* ns of execution still to do */
+	u32 engine;
+	bool fence;
+};
+
+struct gpurt_vgpu_ctx {
+	struct list_head ready;		/* TSGs that have work */
+	bool exempt;
+};
+
+struct gpurt_vgpu_tsg {
+	struct gpurt_vgpu_ctx *ctx;
+	struct list_head in_all;	/* of gpurt_vgpu.ready, while there is work */
+	struct list_head in_ctx;	/* of the context's, likewise */
+	struct list_head in_exempt;	/* of gpurt_vgpu.exempt, likewise, if the context is exempt */
+	struct list_head queue[GPURT_ENGINE_COUNT];
+	u64 submitted;			/* numbers given out */
+	u32 queued;			/* work items not yet completed */
+};
+
+struct gpurt_vgpu;
+
+struct gpurt_vgpu_ops {
+	/* @w completed at @when; its memory is the caller's again. */
+	void (*done)(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when);
+	/* From @when on the GPU executes @t; nothing if NULL.  May be NULL. */
+	void (*run)(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 when);
+};
+
+struct gpurt_vgpu {
+	const struct gpurt_vgpu_ops *ops;
+	void *host;			/* the caller's own */
+	u64 slice;			/* L; given as 0: no time slicing */
+	u64 theta;
+	u64 alpha;
+	bool copy_engine;		/* false: copies take the execution engine */
+
+	u64 now;			/* everything up to here has happened */
+	struct gpurt_vgpu_ctx *only;	/* the runlist: this context; everyone if NULL */
+	struct gpurt_vgpu_tsg *current;	/* holds the GPU */
+	struct gpurt_vgpu_tsg *loaded;	/* whose context is on the GPU */
+	u64 ready_at;			/* stalled or switching until then */
+	u64 slice_end;			/* of the current TSG */
+	bool executing;			/* the current TSG's work progresses */
+	bool exempt_turn;
+	struct list_head ready;		/* TSGs with work, in round-robin order */
+	struct list_head exempt;	/* those of exempt contexts */
+};
+
+void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, void *host, u64 slice, u64 theta,
+		     u64 alpha, bool copy_engine, u64 now);
+void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now);
+u64 gpurt_vgpu_next(const struct gpurt_vgpu *v);
+u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now);
+
+void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx);
+void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx);
+void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
+void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now);
+u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
+		      bool fence, u64 duration, u64 now);
+struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * gpurt: real-time priorities for GPU work.  This file is the whole interface and its manual.
+ *
+ * Two planes
+ * ----------
+ * The data plane is for the programs that use the GPU: ioctls on /dev/gpurt.  The control plane is for
+ * the administrator: generic netlink family "gpurt".  The user-space host (`gpurt emulate`) offers both
+ * as packets on one Unix SOCK_SEQPACKET socket; see struct gpurt_packet.
+ *
+ * A caller can act for itself only.  No structure carries a process id that is believed: the identity is
+ * that of the process that opened the descriptor (or connected the socket).  One open descriptor is one
+ * *client* on every GPU it names.  A program that wants several clients (say one a thread) opens several
+ * descriptors.  When the descriptor closes, or its process executes another program or dies, the client
+ * is gone: its segments end, its TSGs close, its work is dropped.
+ *
+ * Structures that grow
+ * --------------------
+ * Every ioctl structure begins with its own size in bytes, as the caller knows it.  A shorter structure
+ * than the first published one: EINVAL.  A longer one than the host knows: accepted if everything beyond
+ * is zero, else E2BIG.  Padding and unused fields must be zero and unknown flags unset: EINVAL.
+ *
+ * Data plane
+ * ----------
+ * GPURT_IOC_QUERY	struct gpurt_query
+ *	What the host is: interface version, capabilities (GPURT_CAP_*), number of GPUs, policy and tier of
+ *	the GPU asked for.  ENODEV: no such GPU.
+ *
+ * GPURT_IOC_BEGIN	struct gpurt_begin
+ *	Begin a GPU segment.  Returns at once; `state` says whether the caller holds the GPU
+ *	(GPURT_STATE_RUNNING) or its work waits (GPURT_STATE_PENDING).  With GPURT_BEGIN_WAIT the call
+ *	blocks until the caller holds the GPU (EINTR: a signal came first; the segment stays begun).
+ *	Segments nest by counting; the first begin fixes the priority.  `priority` 1..99 asks for a priority
+ *	other than the caller's own SCHED_FIFO/SCHED_RR priority, 0 for the caller's own.  EPERM: higher
+ *	than the caller could give itself with sched_setscheduler(2).  EOVERFLOW: nested too deeply.
+ *
+ * GPURT_IOC_END	struct gpurt_end
+ *	End the innermost segment.  With GPURT_END_DRAIN the GPU is handed on only once the caller's
+ *	submitted work has completed; the call blocks until then.  ENOENT: no segment is open.
+ *
+ * GPURT_IOC_WAIT	struct gpurt_wait
+ *	Block until `what` holds: GPURT_WAIT_GRANT (the caller holds the GPU), GPURT_WAIT_WORK (the work
+ *	item `work` of TSG `tsg` has completed), GPURT_WAIT_IDLE (all submitted work has completed).
+ *	`timeout_ns` is relative; GPURT_FOREVER waits without limit.  ETIMEDOUT, EINTR, ENOENT (no open
+ *	segment, or no such TSG, or work that was never submitted).  On return `completed_ns` is the time
+ *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given.
+ *
+ * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
+ *	Open a time-slice group on a virtual GPU; `tsg` is its number.  Closing one drops its work; closing
+ *	the last one while in a segment ends the segment.  EMFILE: too many.  ENOENT: not the caller's.
+ *
+ * GPURT_IOC_SUBMIT	struct gpurt_submit				(GPURT_CAP_VGPU only)
+ *	Queue work of `duration_ns` on engine `engine` of a TSG; `work` is its number, counting from 1 in
+ *	each TSG.  Engines of one TSG work side by side, each in submission order; with GPURT_SUBMIT_FENCE
+ *	the item starts only when everything submitted before it to this TSG has completed.
+ *	EINVAL: zero or more than GPURT_MAX_WORK_NS.  ENOBUFS: the TSG's queue is full.
+ *
+ * poll(2) on the descriptor: POLLOUT while the client holds the GPU, POLLIN when work completed since the
+ * last GPURT_IOC_WAIT.
+ *
+ * Control plane
+ * -------------
+ * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
+ * needs no privilege.  Every SET command needs CAP_SYS_NICE (EPERM); each refusal carries an extack text.
+ *
+ * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
+ *			  DRIVER, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, MALFORMED, ALPHA_NS, THETA_NS,
+ *			  SLICE_NS
+ * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
+ *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
+ *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS
+ * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
+ *			  ESRCH: no client with that pid.
+ * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`)
+ * GPURT_CMD_SET_BUDGET	  PID, BUDGET_NS (0: none), OVERRUN (optional), GPU (optional)
+ * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
+ *			  never taken off the runlist.
+ * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
+ *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
+ *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
+ * GPURT_CMD_EVENT	  sent to multicast group GPURT_GENL_EVENTS: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
+ *			  PRIORITY, and for commits CAUSE and LATENCY_NS, for lost events LOST
+ */
+#ifndef _UAPI_GPURT_H
+#define _UAPI_GPURT_H
+
+#ifndef GPURT_CDEF
+#include <linux/ioctl.h>
+#include <linux/types.h>
+#endif
+
+#define GPURT_VERSION		1
+#define GPURT_DEVICE_NAME	"gpurt"
+#define GPURT_DEFAULT_DEVICE	"/dev/gpurt"
+#define GPURT_DEFAULT_SOCKET	"/run/gpurt/host.sock"
+#define GPURT_GENL_NAME		"gpurt"
+#define GPURT_GENL_VERSION	1
+#define GPURT_GENL_EVENTS	"events"
+
+#define GPURT_MAX_GPUS		16
+#define GPURT_MAX_PRIORITY	99
+#define GPURT_PRIORITY_OWN	255
+#define GPURT_MAX_DEPTH		65535
+#define GPURT_MAX_TSGS		65536
+#define GPURT_MAX_QUEUED	4096
+#define GPURT_MAX_WORK_NS	3600000000000ULL
+#define GPURT_FOREVER		0xffffffffffffffffULL
+#define GPURT_COMM_LEN		16
+#define GPURT_NAME_LEN		32
+#define GPURT_CGROUP_LEN	256
+#define GPURT_HIST_SUB		4
+#define GPURT_HIST_BUCKETS	160
+
+enum gpurt_caps {
+	GPURT_CAP_VGPU		= 1 << 0,	/* TSG_OPEN, TSG_CLOSE and SUBMIT work */
+	GPURT_CAP_EMULATED	= 1 << 1,	/* a user-space host answers */
+	GPURT_CAP_NOTIFY	= 1 << 2,	/* policy `job` can notice by `notify` */
+	GPURT_CAP_AGENTS	= 1 << 3,	/* agents in the programs carry out commits */
+};
+
+enum gpurt_policy {
+	GPURT_POLICY_TIMESLICED,
+	GPURT_POLICY_SEGMENT,
+	GPURT_POLICY_JOB,
+	GPURT_POLICY_LOCK_PRIORITY,
+	GPURT_POLICY_LOCK_FIFO,
+	GPURT_POLICY_COUNT,
+};
+
+enum gpurt_notice {
+	GPURT_NOTICE_POLL,
+	GPURT_NOTICE_NOTIFY,
+	GPURT_NOTICE_COUNT,
+};
+
+enum gpurt_tier {
+	GPURT_TIER_HINTS,		/* T0: time slices and levels only */
+	GPURT_TIER_UNPATCHED,		/* T1: preemption on an unmodified driver */
+	GPURT_TIER_PATCHED,		/* T2: runlist hook in the driver */
+	GPURT_TIER_VIRTUAL,		/* T3: no hardware */
+	GPURT_TIER_COUNT,
+};
+
+enum gpurt_state {
+	GPURT_STATE_IDLE,		/* in no segment */
+	GPURT_STATE_PENDING,		/* in a segment, off the runlist */
+	GPURT_STATE_RUNNING,		/* in a segment, on the runlist */
+	GPURT_STATE_COUNT,
+};
+
+enum gpurt_image {
+	GPURT_IMAGE_ALL,		/* every TSG is on the runlist, time-sliced */
+	GPURT_IMAGE_ONE,		/* only one client's TSGs (and exempt ones) are */
+	GPURT_IMAGE_COUNT,
+};
+
+enum gpurt_overrun {
+	GPURT_OVERRUN_REPORT,		/* report only */
+	GPURT_OVERRUN_DEMOTE,		/* and make the client best effort until it ends */
+	GPURT_OVERRUN_COUNT,
+};
+
+/* Why a runlist was updated. */
+enum gpurt_cause {
+	GPURT_CAUSE_BEGIN,
+	GPURT_CAUSE_END,
+	GPURT_CAUSE_GONE,
+	GPURT_CAUSE_JOB,		/* a task's state changed, policy `job` */
+	GPURT_CAUSE_PRIORITY,
+	GPURT_CAUSE_POLICY,
+	GPURT_CAUSE_BUDGET,
+	GPURT_CAUSE_TSG,
+	GPURT_CAUSE_EXEMPT,
+	GPURT_CAUSE_COUNT,
+};
+
+enum gpurt_event {
+	GPURT_EVENT_BEGIN,
+	GPURT_EVENT_GRANT,		/* holds the GPU for the first time in this segment */
+	GPURT_EVENT_PREEMPT,
+	GPURT_EVENT_RESUME,
+	GPURT_EVENT_END,
+	GPURT_EVENT_OVERRUN,
+	GPURT_EVENT_GONE,
+	GPURT_EVENT_COMMIT,
+	GPURT_EVENT_WORK,		/* a work item completed (virtual GPU) */
+	GPURT_EVENT_LOST,		/* this reader was too slow; LOST says how many it missed */
+	GPURT_EVENT_COUNT,
+};
+
+enum gpurt_engine {
+	GPURT_ENGINE_EXEC,
+	GPURT_ENGINE_COPY,
+	GPURT_ENGINE_COUNT,
+};
+
+enum gpurt_begin_flags {
+	GPURT_BEGIN_WAIT	= 1 << 0,
+	GPURT_BEGIN_FLAGS	= (1 << 1) - 1,
+};
+
+enum gpurt_end_flags {
+	GPURT_END_DRAIN		= 1 << 0,
+	GPURT_END_FLAGS		= (1 << 1) - 1,
+};
+
+enum gpurt_submit_flags {
+	GPURT_SUBMIT_FENCE	= 1 << 0,
+	GPURT_SUBMIT_FLAGS	= (1 << 1) - 1,
+};
+
+enum gpurt_wait_what {
+	GPURT_WAIT_GRANT,
+	GPURT_WAIT_WORK,
+	GPURT_WAIT_IDLE,
+	GPURT_WAIT_COUNT,
+};
+
+struct gpurt_query {
+	__u32 size;
+	__u32 gpu;			/* in */
+	__u32 version;			/* out, as is everything below */
+	__u32 caps;
+	__u32 gpus;
+	__u32 policy;
+	__u32 tier;
+	__u32 pad;
+	__u64 epsilon_ns;		/* longest runlist update seen, 0 if none yet */
+};
+
+struct gpurt_begin {
+	__u32 size;
+	__u32 gpu;
+	__u32 flags;
+	__u32 priority;
+	__u32 state;			/* out */
+	__u32 pad;
+};
+
+struct gpurt_end {
+	__u32 size;
+	__u32 gpu;
+	__u32 flags;
+	__u32 pad;
+};
+
+struct gpurt_wait {
+	__u32 size;
+	__u32 gpu;
+	__u32 what;
+	__u32 tsg;
+	__u64 work;
+	__u64 timeout_ns;
+	__u64 completed_ns;		/* out */
+};
+
+struct gpurt_tsg {
+	__u32 size;
+	__u32 gpu;
+	__u32 tsg;			/* out of OPEN, in to CLOSE */
+	__u32 flags;			/* none yet */
+};
+
+struct gpurt_submit {
+	__u32 size;
+	__u32 gpu;
+	__u32 tsg;
+	__u32 engine;
+	__u32 flags;
+	__u32 pad;
+	__u64 duration_ns;
+	__u64 work;			/* out */
+};
+
+#define GPURT_IOC_MAGIC		0xB7
+#define GPURT_IOC_QUERY		_IOWR(GPURT_IOC_MAGIC, 0x00, struct gpurt_query)
+#define GPURT_IOC_BEGIN		_IOWR(GPURT_IOC_MAGIC, 0x01, struct gpurt_begin)
+#define GPURT_IOC_END		_IOWR(GPURT_IOC_MAGIC, 0x02, struct gpurt_end)
+#define GPURT_IOC_WAIT		_IOWR(GPURT_IOC_MAGIC, 0x03, struct gpurt_wait)
+#define GPURT_IOC_TSG_OPEN	_IOWR(GPURT_IOC_MAGIC, 0x10, struct gpurt_tsg)
+#define GPURT_IOC_TSG_CLOSE	_IOWR(GPURT_IOC_MAGIC, 0x11, struct gpurt_tsg)
+#define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
+
+/* Control plane. */
+enum gpurt_cmd {
+	GPURT_CMD_UNSPEC,
+	GPURT_CMD_GET_STATUS,
+	GPURT_CMD_GET_CLIENTS,
+	GPURT_CMD_SET_PRIORITY,
+	GPURT_CMD_SET_POLICY,
+	GPURT_CMD_SET_BUDGET,
+	GPURT_CMD_SET_EXEMPT,
+	GPURT_CMD_GET_LATENCY,
+	GPURT_CMD_EVENT,
+	GPURT_CMD_COUNT,
+};
+
+/* The comment is the type of the payload. */
+enum gpurt_attr {
+	GPURT_A_UNSPEC,
+	GPURT_A_PAD,
+	GPURT_A_GPU,			/* u32 */
+	GPURT_A_POLICY,			/* u32, enum gpurt_policy */
+	GPURT_A_NOTICE,			/* u32, enum gpurt_notice */
+	GPURT_A_POLL_NS,		/* u64 */
+	GPURT_A_TIER,			/* u32, enum gpurt_tier */
+	GPURT_A_DRIVER,			/* string */
+	GPURT_A_CLIENTS,		/* u32 */
+	GPURT_A_TSGS,			/* u32 */
+	GPURT_A_IMAGE,			/* u32, enum gpurt_image */
+	GPURT_A_RUNNER_PID,		/* u32 */
+	GPURT_A_COMMITS,		/* u64 */
+	GPURT_A_MALFORMED,		/* u64 */
+	GPURT_A_ALPHA_NS,		/* u64 */
+	GPURT_A_THETA_NS,		/* u64 */
+	GPURT_A_SLICE_NS,		/* u64 */
+	GPURT_A_CLIENT,			/* u64, unique while the host runs */
+	GPURT_A_PID,			/* u32 */
+	GPURT_A_COMM,			/* string */
+	GPURT_A_CGROUP,			/* string */
+	GPURT_A_STATE,			/* u32, enum gpurt_state */
+	GPURT_A_PRIORITY,		/* u32, what decides now */
+	GPURT_A_OWN_PRIORITY,		/* u32 */
+	GPURT_A_SET_PRIORITY,		/* u32, GPURT_PRIORITY_OWN where none is set */
+	GPURT_A_DEPTH,			/* u32 */
+	GPURT_A_EXEMPT,			/* u32, 0 or 1 */
+	GPURT_A_DEMOTED,		/* u32, 0 or 1 */
+	GPURT_A_SEGMENTS,		/* u64 */
+	GPURT_A_PREEMPTIONS,		/* u64 */
+	GPURT_A_HELD_NS,		/* u64 */
+	GPURT_A_BUDGET_NS,		/* u64 */
+	GPURT_A_OVERRUN,		/* u32, enum gpurt_overrun */
+	GPURT_A_OVERRUNS,		/* u64 */
+	GPURT_A_CAUSE,			/* u32, enum gpurt_cause */
+	GPURT_A_COUNT,			/* u64 */
+	GPURT_A_MIN_NS,			/* u64 */
+	GPURT_A_SUM_NS,			/* u64 */
+	GPURT_A_MAX_NS,			/* u64 */
+	GPURT_A_HISTOGRAM,		/* binary, array of u64 */
+	GPURT_A_EVENT,			/* u32, enum gpurt_event */
+	GPURT_A_TIME_NS,		/* u64, CLOCK_MONOTONIC */
+	GPURT_A_LATENCY_NS,		/* u64 */
+	GPURT_A_LOST,			/* u64 */
+	GPURT_A_END,
+};
+
+/*
+ * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the ioctl
+ * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
+ * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
+ * may have several in flight.  GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and
+ * `cookie` are zero.  Every netlink request is answered by its messages, then NLMSG_DONE (dumps) or
+ * NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
+ */
+enum gpurt_packet_type {
+	GPURT_PACKET_IOCTL = 1,
+	GPURT_PACKET_REPLY,
+	GPURT_PACKET_NETLINK,
+	GPURT_PACKET_SUBSCRIBE,
+};
+
+struct gpurt_packet {
+	__u32 type;
+	__u32 code;
+	__u32 cookie;
+	__s32 result;
+};
+
+#define GPURT_MAX_PACKET	8192
+
+#endif /* _UAPI_GPURT_H */

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""Builds ``pycontrol._gpurt``: the scheduler core, the virtual GPU, the simulator and libgpurt for Python.
+
+Python's view of every struct, enum, function and constant is read off the C headers by the C preprocessor,
+and the compiler fills the numbers in, so that nothing of the interface is typed twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+from cffi import FFI
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULE = "pycontrol._gpurt"
+UAPI = "kmod/uapi/gpurt.h"
+HEADERS = [
+    UAPI,
+    "kmod/core/env.h",
+    "kmod/core/queue.h",
+    "kmod/core/budget.h",
+    "kmod/core/latency.h",
+    "kmod/core/policy.h",
+    "kmod/core/vgpu.h",
+    "userlib/include/gpurt.h",
+    "analysis/native/simulate.h",
+]
+#: Types that the headers take from the kernel or from libc.
+TYPES = """
+typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
+typedef uint8_t __u8; typedef uint32_t __u32; typedef int32_t __s32; typedef uint64_t __u64;
+struct list_head { struct list_head *next; struct list_head *prev; };
+"""
+#: Where the core calls back into Python (pycontrol/host.py).
+CALLBACKS = """
+extern "Python" {
+void gpurt_py_commit(struct gpurt_sched *, struct gpurt_client *, u32, u64);
+void gpurt_py_event(struct gpurt_sched *, struct gpurt_client *, u32, u64);
+void gpurt_py_done(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, struct gpurt_vgpu_work *, u64);
+void gpurt_py_run(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, u64);
+}
+"""
+
+
+def declarations(headers: list[str]) -> str:
+    """All C declarations of the headers, as the preprocessor gives them with GPURT_CDEF defined."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    includes = "".join(f'#include "{ROOT / header}"\n' for header in headers)
+    command = [*compiler, "-E", "-P", "-x", "c", "-DGPURT_CDEF", "-nostdinc", "-"]
+    run = subprocess.run(command, input=includes, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"the C preprocessor failed on gpurt's headers:\n{run.stderr}")
+    return run.stdout
+
+
+def constants(header: str) -> str:
+    """cffi declarations of the object-like macros of a header; their values are the compiler's."""
+    text = (ROOT / header).read_text(encoding="utf-8")
+    lines = []
+    for name, value in re.findall(r"^#define\s+(GPURT_\w+)[ \t]+(\S.*)$", text, re.MULTILINE):
+        lines.append(f"static char *const {name};" if value.startswith('"') else f"#define {name} ...")
+    return "\n".join(lines)
+
+
+def make_ffi() -> FFI:
+    """The FFI object: every declaration, not yet compiled."""
+    builder = FFI()
+    builder.cdef(TYPES)
+    builder.cdef(declarations(HEADERS))
+    builder.cdef(constants(UAPI))
+    builder.cdef(CALLBACKS)
+    internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib"))]
+    includes = "".join(f'#include "{header}"\n' for header in internal)
+    builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}")
+    return builder
+
+
+class BuildExt(build_ext):
+    """setuptools' build_ext, which first lets cffi write the wrapper's C code (see pyproject.toml)."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Builds one extension; ours gets cffi's generated source added."""
+        if ext.name == MODULE:
+            generated = Path(self.build_temp) / "_gpurt.c"
+            generated.parent.mkdir(parents=True, exist_ok=True)
+            make_ffi().emit_c_code(str(generated))
+            ext.sources = [*ext.sources, str(generated)]
+        super().build_extension(ext)

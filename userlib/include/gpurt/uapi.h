@@ -1,0 +1,1 @@
+../../../kmod/uapi/gpurt.h
