@@ -10,6 +10,7 @@
 #ifdef __KERNEL__
 #include <linux/bitops.h>
 #include <linux/errno.h>
+#include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/types.h>
 #elif !defined(GPURT_CDEF)

@@ -38,7 +38,7 @@ static void stop(struct gpurt_vgpu *v)
 	if (v->executing)
 		say(v, NULL);
 	v->executing = false;
-	v->current = NULL;
+	v->holder = NULL;
 }
 
 static struct gpurt_vgpu_tsg *first_of(const struct list_head *ring, size_t node)
@@ -80,12 +80,12 @@ static void dispatch(struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *t;
 
-	if (v->current || v->now < v->ready_at)
+	if (v->holder || v->now < v->ready_at)
 		return;
 	t = pick(v);
 	if (!t)
 		return;
-	v->current = t;
+	v->holder = t;
 	if (v->loaded != t) {
 		v->loaded = NULL;
 		v->ready_at = v->now + v->theta;
@@ -95,10 +95,10 @@ static void dispatch(struct gpurt_vgpu *v)
 /* The switch to the current TSG is over: it executes. */
 static void execute(struct gpurt_vgpu *v)
 {
-	v->loaded = v->current;
+	v->loaded = v->holder;
 	v->executing = true;
 	v->slice_end = v->now + v->slice;
-	say(v, v->current);
+	say(v, v->holder);
 }
 
 static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
@@ -116,7 +116,7 @@ static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 	list_del_init(&t->in_all);
 	list_del_init(&t->in_ctx);
 	list_del_init(&t->in_exempt);
-	if (v->current == t) {
+	if (v->holder == t) {
 		stop(v);
 		v->exempt_turn = !v->exempt_turn;
 	}
@@ -133,7 +133,7 @@ static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpur
 /* What the GPU does by itself at the time it has reached. */
 static void happen(struct gpurt_vgpu *v)
 {
-	struct gpurt_vgpu_tsg *t = v->current;
+	struct gpurt_vgpu_tsg *t = v->holder;
 	struct gpurt_vgpu_work *w;
 	u32 e;
 
@@ -143,7 +143,7 @@ static void happen(struct gpurt_vgpu *v)
 			if (w && !w->left)
 				complete(v, t, w);
 		}
-		if (v->current && v->now >= v->slice_end) {
+		if (v->holder && v->now >= v->slice_end) {
 			if (contended(v)) {
 				stop(v);
 				rotate(v, t);
@@ -153,7 +153,7 @@ static void happen(struct gpurt_vgpu *v)
 		}
 	}
 	dispatch(v);
-	if (v->current && !v->executing && v->now >= v->ready_at)
+	if (v->holder && !v->executing && v->now >= v->ready_at)
 		execute(v);
 }
 
@@ -176,9 +176,9 @@ u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 	u32 e;
 
 	if (!v->executing)
-		return v->current || (v->now < v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
+		return v->holder || (v->now < v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
 	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
-		w = active(v->current, e);
+		w = active(v->holder, e);
 		if (w && v->now + w->left < next)
 			next = v->now + w->left;
 	}
@@ -195,7 +195,7 @@ static void pass(struct gpurt_vgpu *v, u64 when)
 
 	if (v->executing) {
 		for (e = 0; e < GPURT_ENGINE_COUNT; e++)
-			run[e] = active(v->current, e);
+			run[e] = active(v->holder, e);
 		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
 			w = run[e];
 			if (w)

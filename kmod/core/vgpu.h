@@ -60,7 +60,7 @@ struct gpurt_vgpu {
 
 	u64 now;			/* everything up to here has happened */
 	struct gpurt_vgpu_ctx *only;	/* the runlist: this context; everyone if NULL */
-	struct gpurt_vgpu_tsg *current;	/* holds the GPU */
+	struct gpurt_vgpu_tsg *holder;	/* has the GPU */
 	struct gpurt_vgpu_tsg *loaded;	/* whose context is on the GPU */
 	u64 ready_at;			/* stalled or switching until then */
 	u64 slice_end;			/* of the current TSG */

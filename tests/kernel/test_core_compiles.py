@@ -1,0 +1,83 @@
+"""The scheduler core compiles in the kernel, unchanged: the same sources as a module against real headers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path.name for path in (ROOT / "kmod/core").glob("*.c"))
+KBUILD = """
+obj-m := gpurt_core_check.o
+gpurt_core_check-y := check.o {objects}
+ccflags-y := -Werror
+"""
+MODULE = """
+#include <linux/module.h>
+#include "core/policy.h"
+#include "core/vgpu.h"
+static struct gpurt_sched sched;
+static struct gpurt_vgpu vgpu;
+static int __init check_init(void)
+{
+	static const struct gpurt_sched_ops sched_ops;
+	static const struct gpurt_vgpu_ops vgpu_ops;
+
+	gpurt_sched_init(&sched, &sched_ops, NULL, 0);
+	gpurt_vgpu_init(&vgpu, &vgpu_ops, NULL, 1, 0, 0, true, 0);
+	return 0;
+}
+module_init(check_init);
+MODULE_LICENSE("GPL");
+"""
+
+
+@pytest.fixture(scope="module")
+def headers() -> str:
+    """The folder of a distribution kernel's headers."""
+    if not shutil.which("make") or not shutil.which("gcc"):
+        pytest.skip("needs make and gcc")
+    run = subprocess.run([ROOT / "scripts/kernel-headers"], capture_output=True, text=True, timeout=300, check=False)
+    if run.returncode == 3:
+        pytest.skip(run.stderr.strip())
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def build(folder: Path, headers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Builds the core as a module in ``folder``."""
+    shutil.copytree(ROOT / "kmod/core", folder / "core")
+    shutil.copytree(ROOT / "kmod/uapi", folder / "uapi")
+    objects = " ".join(f"core/{name[:-2]}.o" for name in SOURCES)
+    (folder / "Kbuild").write_text(KBUILD.format(objects=objects))
+    (folder / "check.c").write_text(MODULE)
+    command = ["make", "-C", headers, f"M={folder}", "CC=gcc", "W=1", *arguments, "modules"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_core_builds_as_a_module_without_a_warning(headers: str, tmp_path: Path) -> None:
+    run = build(tmp_path, headers)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (tmp_path / "gpurt_core_check.ko").exists()
+    assert "core/" not in run.stderr, run.stderr
+
+
+def test_core_needs_nothing_from_the_kernel(headers: str, tmp_path: Path) -> None:
+    """No lock, no allocation, no clock: the core's objects refer to memset and memcpy at most."""
+    run = build(tmp_path, headers)
+    assert run.returncode == 0, run.stdout + run.stderr
+    allowed = {"memset", "memcpy", "__fentry__", "__stack_chk_fail", "__x86_return_thunk"}
+    allowed |= {"__list_add_valid", "__list_del_entry_valid"}  # CONFIG_DEBUG_LIST
+    objects = [str(tmp_path / "core" / f"{name[:-2]}.o") for name in SOURCES]
+    defined = set(symbols(objects, "--defined-only"))
+    foreign = {name for name in symbols(objects, "--undefined-only") if not name.startswith("__x86_indirect")}
+    assert foreign - defined - allowed == set()
+
+
+def symbols(objects: list[str], which: str) -> list[str]:
+    """Names of the symbols that ``nm`` lists."""
+    run = subprocess.run(["nm", which, *objects], capture_output=True, text=True, check=True)
+    return [line.split()[-1] for line in run.stdout.splitlines() if line.strip() and not line.endswith(":")]
