@@ -40,7 +40,8 @@ def headers() -> str:
     """The folder of a distribution kernel's headers."""
     if not shutil.which("make") or not shutil.which("gcc"):
         pytest.skip("needs make and gcc")
-    run = subprocess.run([ROOT / "scripts/kernel-headers"], capture_output=True, text=True, timeout=300, check=False)
+    fetch = ROOT / "scripts/kernel-headers"
+    run = subprocess.run([fetch], capture_output=True, text=True, timeout=300, check=False)
     if run.returncode == 3:
         pytest.skip(run.stderr.strip())
     assert run.returncode == 0, run.stderr
