@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* gpurt_task: what a periodic task is told to do, and what it reports.  Times are nanoseconds. */
+#ifndef GPURT_TASK_H
+#define GPURT_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TASK_MAX_SEGMENTS	64
+#define TASK_MAX_JOBS		1000000ULL
+#define TASK_MAX_PRIORITY	98	/* one level stays free above, for the thread that ends a busy wait */
+#define TASK_FOREVER		UINT64_MAX
+
+struct task_span {
+	uint64_t best;
+	uint64_t worst;
+};
+
+struct task_segment {
+	bool gpu;
+	struct task_span cpu;		/* a CPU segment's time, a GPU segment's G^m */
+	struct task_span pure;		/* G^e */
+};
+
+struct task_args {
+	const char *name;
+	const char *device;
+	const char *report;		/* path; "-": standard output */
+	uint64_t period;
+	uint64_t deadline;
+	uint64_t offset;
+	uint64_t start_at;		/* CLOCK_MONOTONIC; 0: in a moment */
+	uint64_t until;			/* no job is released from then on */
+	uint64_t jobs;
+	uint64_t seed;
+	unsigned int scale_low;		/* percent of the way from best to worst */
+	unsigned int scale_high;
+	int cpu;			/* -1: wherever the kernel likes */
+	int priority;			/* 0: best effort */
+	int gpu_priority;		/* 0: the task's own */
+	int ready_fd;			/* -1: tell nobody */
+	int start_fd;			/* -1: start_at decides */
+	int parent;			/* 0: none */
+	bool busy;
+	bool managed;			/* begin and end segments */
+	unsigned int segments;
+	struct task_segment segment[TASK_MAX_SEGMENTS];
+	char **command;			/* execute this instead */
+};
+
+/* Fills in @args.  Prints one line on stderr and exits with 2 on a mistake, with 0 after --help. */
+void task_parse(struct task_args *args, int argc, char **argv);
+
+/* How many times a report keeps of a CPU segment, of a GPU segment, and of a job beside its segments. */
+enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 3 };
+
+/* Remarks: what was asked for and not permitted.  @code is an errno. */
+void report_note(const char *what, int code);
+void report_notes(FILE *out, const char *prefix);
+
+/* Why the run failed.  Returns @code, which is -errno; report_failed() returns NULL if nothing did. */
+int report_error(const char *what, int code);
+const char *report_failed(void);
+
+/* Makes room for every job, before the first; -ENOMEM. */
+int report_prepare(const struct task_args *args);
+uint64_t report_capacity(void);
+uint64_t *report_job(uint64_t job);
+
+/* Writes the report of the @done jobs that finished.  0 or -errno. */
+int report_write(const struct task_args *args, bool fifo, uint64_t done);
+
+#endif /* GPURT_TASK_H */

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * gpurt_task's report: kept in memory while jobs run, written at the end, after SIGTERM and SIGINT too.
+ *
+ *	gpurt-task 1
+ *	task NAME pid PID cpu N|any class fifo|other priority P
+ *	note TEXT				what was asked for and not permitted
+ *	job K RELEASE START FINISH SEGMENT...	CLOCK_MONOTONIC ns; a SEGMENT is one of
+ *	     c START END
+ *	     g BEGIN BEGUN SUBMIT COMPLETED SEEN END
+ *	error TEXT
+ *	end DONE UNFINISHED			jobs; a report without this line is cut off
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpurt_task.h"
+
+static char notes[4][160];
+static unsigned int note_count;
+static char error[160];
+
+static uint64_t *stamps;		/* job by job */
+static size_t stamps_per_job;
+static uint64_t capacity;		/* jobs */
+
+void report_note(const char *what, int code)
+{
+	if (note_count < sizeof(notes) / sizeof(notes[0]))
+		snprintf(notes[note_count++], sizeof(notes[0]), "%s: %s", what, strerror(code));
+}
+
+void report_notes(FILE *out, const char *prefix)
+{
+	unsigned int i;
+
+	for (i = 0; i < note_count; i++)
+		fprintf(out, "%s %s\n", prefix, notes[i]);
+}
+
+int report_error(const char *what, int code)
+{
+	snprintf(error, sizeof(error), "%s: %s", what, strerror(-code));
+	return code;
+}
+
+const char *report_failed(void)
+{
+	return *error ? error : NULL;
+}
+
+int report_prepare(const struct task_args *args)
+{
+	unsigned int i;
+
+	capacity = args->jobs;
+	if (args->until != TASK_FOREVER && capacity > TASK_MAX_JOBS)
+		capacity = args->until > args->start_at ? (args->until - args->start_at) / args->period + 1 : 0;
+	if (capacity > TASK_MAX_JOBS)
+		capacity = TASK_MAX_JOBS;
+	stamps_per_job = JOB_STAMPS;
+	for (i = 0; i < args->segments; i++)
+		stamps_per_job += args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
+	stamps = calloc(capacity + 1, stamps_per_job * sizeof(*stamps));
+	return stamps ? 0 : -ENOMEM;
+}
+
+uint64_t report_capacity(void)
+{
+	return capacity;
+}
+
+uint64_t *report_job(uint64_t job)
+{
+	return stamps + job * stamps_per_job;
+}
+
+/* Jobs released by now, or by the end of the run, that have not finished. */
+static uint64_t unfinished(const struct task_args *args, uint64_t done)
+{
+	uint64_t first = args->start_at + args->offset, end, released;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (args->until < end)
+		end = args->until;
+	released = end > first ? (end - first - 1) / args->period + 1 : 0;
+	if (released > args->jobs)
+		released = args->jobs;
+	return released > done ? released - done : 0;
+}
+
+static void write_job(FILE *out, const struct task_args *args, uint64_t job)
+{
+	const uint64_t *stamp = report_job(job);
+	unsigned int i, j, count;
+
+	fprintf(out, "job %llu", (unsigned long long)job);
+	for (j = 0; j < JOB_STAMPS; j++)
+		fprintf(out, " %llu", (unsigned long long)*stamp++);
+	for (i = 0; i < args->segments; i++) {
+		count = args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
+		fputs(args->segment[i].gpu ? " g" : " c", out);
+		for (j = 0; j < count; j++)
+			fprintf(out, " %llu", (unsigned long long)*stamp++);
+	}
+	fputc('\n', out);
+}
+
+int report_write(const struct task_args *args, bool fifo, uint64_t done)
+{
+	FILE *out = strcmp(args->report, "-") ? fopen(args->report, "we") : stdout;
+	char cpu[16] = "any";
+	uint64_t job;
+
+	if (!out)
+		return -errno;
+	if (args->cpu >= 0)
+		snprintf(cpu, sizeof(cpu), "%d", args->cpu);
+	fprintf(out, "gpurt-task 1\ntask %s pid %d cpu %s class %s priority %d\n", args->name, (int)getpid(), cpu,
+		fifo ? "fifo" : "other", fifo ? args->priority : 0);
+	report_notes(out, "note");
+	for (job = 0; job < done; job++)
+		write_job(out, args, job);
+	if (*error)
+		fprintf(out, "error %s\n", error);
+	fprintf(out, "end %llu %llu\n", (unsigned long long)done, (unsigned long long)unfinished(args, done));
+	free(stamps);
+	return fclose(out) ? -errno : 0;
+}
