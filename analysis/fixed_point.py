@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Least fixed points of monotone integer functions: what every response-time recurrence is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: Steps after which a search gives up; a recurrence moves by at least one job's demand a step.
+MAX_STEPS = 1_000_000
+
+
+class Diverged(Exception):
+    """The function has no fixed point up to the limit.
+
+    ``reached`` is the first value beyond the limit, or the last one before the steps ran out.
+    """
+
+    def __init__(self, reached: int, limit: int, steps: int) -> None:
+        super().__init__(f"no fixed point up to {limit} after {steps} steps, reached {reached}")
+        self.reached = reached
+        self.limit = limit
+        self.steps = steps
+
+
+def least_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
+    """The least x >= start with function(x) == x, for a monotone function with function(start) >= start.
+
+    Raises Diverged if there is none up to ``limit`` or it is not found within MAX_STEPS.
+    """
+    value = start
+    for step in range(MAX_STEPS):
+        following = function(value)
+        if following == value:
+            return value
+        value = following
+        if value > limit:
+            raise Diverged(value, limit, step + 1)
+    raise Diverged(value, limit, MAX_STEPS)
+
+
+def brute_force_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
+    """The same by trying every integer: the oracle of the tests."""
+    for value in range(start, limit + 1):
+        if function(value) == value:
+            return value
+    raise Diverged(limit + 1, limit, limit + 1 - start)

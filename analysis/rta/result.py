@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a schedulability test says: per task a bound that explains itself, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from analysis.model import US
+
+
+class Kind(str, Enum):
+    """What a part of a bound is paid for."""
+
+    OWN = "own execution"
+    UPDATES = "own runlist updates"
+    BLOCKING = "blocking"
+    CPU_PREEMPTION = "CPU preemption"
+    GPU_PREEMPTION = "GPU preemption"
+    INDIRECT_DELAY = "indirect delay"
+    INTERLEAVING = "interleaved execution"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One part of a bound: ``amount`` ns, caused by ``source`` (None: the task itself)."""
+
+    kind: Kind
+    source: str | None
+    amount: int
+    lemma: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The worst-case response time of a task, ns; the terms add up to it."""
+
+    task: str
+    wcrt: int
+    deadline: int
+    terms: tuple[Term, ...]
+
+    @property
+    def slack(self) -> int:
+        """Deadline minus bound, ns; never negative."""
+        return self.deadline - self.wcrt
+
+
+class Reason(str, Enum):
+    """Why a task has no bound."""
+
+    DEADLINE_MISSED = "deadline missed"
+    DEPENDS_ON = "depends on a task without a bound"
+    TOO_MANY_STEPS = "the search did not end"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No bound within the deadline.
+
+    ``reached``: the first value of the recurrence beyond the deadline, ns (0 for DEPENDS_ON); ``largest``: the
+    largest term there; ``culprit``: for DEPENDS_ON the task that has none.
+    """
+
+    task: str
+    reason: Reason
+    deadline: int
+    reached: int = 0
+    largest: Term | None = None
+    culprit: str | None = None
+
+    def __str__(self) -> str:
+        if self.reason is Reason.DEPENDS_ON:
+            return f"{self.task}: no bound, because {self.culprit} has none"
+        if self.reason is Reason.TOO_MANY_STEPS:
+            return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
+        over = (self.reached - self.deadline) / US
+        text = f"{self.task}: exceeds its deadline of {self.deadline / US:g} us by at least {over:g} us"
+        if self.largest:
+            cause = f" from {self.largest.source}" if self.largest.source else ""
+            text += f"; the largest part is {self.largest.kind.value}{cause}, {self.largest.amount / US:g} us"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffort:
+    """A task without a real-time priority: nothing is guaranteed to it."""
+
+    task: str
+
+
+Verdict: TypeAlias = Bound | Failure | BestEffort
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one test says of a taskset: a verdict a task, in the order of the taskset."""
+
+    test: str
+    verdicts: Mapping[str, Verdict]
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether every real-time task has a bound within its deadline."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The tasks without a bound."""
+        return tuple(v for v in self.verdicts.values() if isinstance(v, Failure))
+
+    def wcrt(self, task: str) -> int | None:
+        """The bound of a task in ns; None if it has none."""
+        verdict = self.verdicts[task]
+        return verdict.wcrt if isinstance(verdict, Bound) else None

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The common form of the recurrences, and the sets of tasks that they speak of.
+
+Every analysis here has the form R_i = sum over demands of ceil((R_i + J) / T) * e, some demands being constant;
+an analysis is a function that lists the demands of a task, and what is in this module solves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
+from analysis.model import Task, Taskset
+from analysis.rta.result import BestEffort, Bound, Failure, Kind, Reason, Result, Term, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """``amount`` ns a job of ``source``, for every job that can execute in the window; once if period is 0."""
+
+    kind: Kind
+    amount: int
+    lemma: str
+    source: str | None = None
+    period: int = 0
+    jitter: int = 0
+
+    def at(self, window: int) -> int:
+        """What it comes to in a window of that length, ns."""
+        if not self.period:
+            return self.amount
+        return -(-(window + self.jitter) // self.period) * self.amount
+
+
+@dataclass(frozen=True)
+class System:
+    """A taskset while it is analysed: the bounds found so far are the higher tasks' response times."""
+
+    taskset: Taskset
+    known: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def epsilon(self) -> int:
+        """Runlist update cost, ns."""
+        return self.taskset.platform.epsilon
+
+    @cached_property
+    def _by_cpu(self) -> dict[int, list[Task]]:
+        by_cpu: dict[int, list[Task]] = {}
+        for task in self.taskset.real_time:
+            by_cpu.setdefault(task.cpu, []).append(task)
+        return by_cpu
+
+    @cached_property
+    def gpu_tasks(self) -> tuple[Task, ...]:
+        """The real-time tasks that use the GPU."""
+        return tuple(t for t in self.taskset.real_time if t.uses_gpu)
+
+    def on_cpu(self, cpu: int) -> Sequence[Task]:
+        """The real-time tasks of a CPU, most urgent first."""
+        return self._by_cpu.get(cpu, [])
+
+    def hpp(self, task: Task) -> list[Task]:
+        """hpp(tau_i): the tasks on its CPU that can preempt it; an equal may come first, so it counts."""
+        return [h for h in self.on_cpu(task.cpu) if h is not task and h.priority >= task.priority]
+
+    def remote_hpg(self, task: Task) -> list[Task]:
+        """The GPU-using tasks of other CPUs whose GPU segments have at least the task's GPU priority."""
+        return [
+            h for h in self.gpu_tasks if h.cpu != task.cpu and h.segment_priority >= task.segment_priority
+        ]
+
+    def jitter(self, task: Task, execution: int) -> int:
+        """R_h - e, how late a job's last ``execution`` ns can begin; D_h stands in for an unknown R_h."""
+        return max(self.known.get(task.name, task.deadline) - execution, 0)
+
+
+#: What an analysis is: the demands that make up the response time of a task.
+Demands: TypeAlias = Callable[[Task, System], list[Demand]]
+
+
+def solve(task: Task, demands: Sequence[Demand]) -> Verdict:
+    """The least solution of the task's recurrence within its deadline."""
+
+    def total(window: int) -> int:
+        return sum(demand.at(window) for demand in demands)
+
+    constant = sum(demand.amount for demand in demands if not demand.period)
+    try:
+        wcrt = least_fixed_point(total, constant, task.deadline)
+    except Diverged as diverged:
+        if diverged.steps >= MAX_STEPS:
+            return Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline, diverged.reached)
+        terms = terms_at(demands, min(diverged.reached, task.deadline))
+        largest = max(terms, key=lambda term: term.amount)
+        return Failure(task.name, Reason.DEADLINE_MISSED, task.deadline, diverged.reached, largest)
+    if wcrt > task.deadline:
+        terms = terms_at(demands, task.deadline)
+        largest = max(terms, key=lambda term: term.amount)
+        return Failure(task.name, Reason.DEADLINE_MISSED, task.deadline, wcrt, largest)
+    return Bound(task.name, wcrt, task.deadline, terms_at(demands, wcrt))
+
+
+def terms_at(demands: Sequence[Demand], window: int) -> tuple[Term, ...]:
+    """What each demand comes to in a window; those that come to nothing are left out."""
+    terms = (Term(d.kind, d.source, d.at(window), d.lemma) for d in demands)
+    return tuple(term for term in terms if term.amount)
+
+
+def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False) -> Result:
+    """Runs an analysis over a taskset, most urgent task first.
+
+    With ``assume_deadlines`` no response time is used in another's jitter: D_h is (section 6.4).  A bound that
+    rests on a task without one is withdrawn: its jitter assumed that the task meets its deadline.
+    """
+    verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
+    sources: dict[str, set[str]] = {}
+    known: dict[str, int] = {}
+    pending: list[Task] = []
+    system = System(taskset, known)
+    for task in taskset.real_time:
+        if pending and pending[0].priority != task.priority:
+            _settle(pending, verdicts, known, assume_deadlines)
+            pending = []
+        demands = demands_of(task, system)
+        sources[task.name] = {d.source for d in demands if d.source}
+        lost = next((s for s in sources[task.name] if isinstance(verdicts.get(s), Failure)), None)
+        verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
+        pending.append(task)
+    _withdraw(taskset, verdicts, sources)
+    return Result(name, {t.name: verdicts[t.name] for t in taskset})
+
+
+def _settle(tasks: list[Task], verdicts: dict[str, Verdict], known: dict[str, int], never: bool) -> None:
+    """Response times become known to lower priorities only: equals bound each other by deadlines."""
+    for task in tasks:
+        verdict = verdicts[task.name]
+        if isinstance(verdict, Bound) and not never:
+            known[task.name] = verdict.wcrt
+
+
+def _depends(task: Task, culprit: str) -> Failure:
+    return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
+
+
+def _withdraw(taskset: Taskset, verdicts: dict[str, Verdict], sources: dict[str, set[str]]) -> None:
+    """Turns bounds that assumed a failed task's deadline into failures, until nothing changes."""
+    dependents: dict[str, list[Task]] = {}
+    for task in taskset.real_time:
+        for source in sources[task.name]:
+            dependents.setdefault(source, []).append(task)
+    failed = [name for name, verdict in verdicts.items() if isinstance(verdict, Failure)]
+    while failed:
+        culprit = failed.pop()
+        for task in dependents.get(culprit, []):
+            if isinstance(verdicts[task.name], Bound):
+                verdicts[task.name] = _depends(task, culprit)
+                failed.append(task.name)

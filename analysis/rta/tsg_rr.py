@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The default driver: TSGs in round robin with time slice L (ECRTS'24, section 6.2, lemmas 1 to 7).
+
+The paper's equation 3 forgets the context switch back to the task itself; docs/readings.md, "Round robin".
+"""
+
+from __future__ import annotations
+
+from analysis.model import Task
+from analysis.rta.result import Kind
+from analysis.rta.system import Demand, System
+
+
+def suspend(task: Task, system: System) -> list[Demand]:
+    """Demands under self-suspension: lemmas 1 to 3, 6 and 7."""
+    demands = own(task, system)
+    for h in system.hpp(task):
+        amount = h.cpu_time + h.misc_time
+        jitter = system.jitter(h, amount) if h.uses_gpu else 0
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 7", h.name, h.period, jitter))
+    return demands
+
+
+def busy(task: Task, system: System) -> list[Demand]:
+    """Demands under busy waiting: lemmas 1 to 5.
+
+    Slices of other same-core higher tasks are charged in those tasks' own terms, hence they are not among those
+    that a higher task's slices wait for.
+    """
+    demands = own(task, system)
+    higher = system.hpp(task)
+    same_core = {h.name for h in higher if h.uses_gpu}
+    others = sum(t.uses_gpu and t.name not in same_core for t in system.taskset)
+    for h in higher:
+        amount = h.cpu_time + h.misc_time
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 5", h.name, h.period))
+        if h.uses_gpu:
+            amount = slices(h, system) * round_length(others + 1, system)
+            demands.append(Demand(Kind.INDIRECT_DELAY, amount, "ECRTS'24 lemma 4", h.name, h.period))
+    return demands
+
+
+def own(task: Task, system: System) -> list[Demand]:
+    """The task's own demand and what interleaving adds to it, lemma 1 with a switch back each slice."""
+    others = sum(t.uses_gpu and t is not task for t in system.taskset)
+    delay = round_length(others, system) + system.taskset.platform.theta
+    return [
+        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
+        Demand(Kind.INTERLEAVING, slices(task, system) * delay, "ECRTS'24 lemma 1 (readings: Round robin)"),
+    ]
+
+
+def slices(task: Task, system: System) -> int:
+    """How many time slices the pure GPU segments of a job take."""
+    length = system.taskset.platform.time_slice
+    return sum(-(-segment.pure.worst // length) for segment in task.gpu_segments)
+
+
+def round_length(tasks: int, system: System) -> int:
+    """(L + theta) nu: a slice, and the switch to it, of so many tasks."""
+    platform = system.taskset.platform
+    return tasks * (platform.time_slice + platform.theta)
