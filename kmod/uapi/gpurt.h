@@ -348,7 +348,7 @@ enum gpurt_attr {
  * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the ioctl
  * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
  * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
- * may have several in flight.  GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and
+ * may have several in flight.  A cookie of 0 asks for no answer.  GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and
  * `cookie` are zero.  Every netlink request is answered by its messages, then NLMSG_DONE (dumps) or
  * NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
  */

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+// libgpurt for C++11: a client and a segment that end with their scope.
+#ifndef GPURT_HPP
+#define GPURT_HPP
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <gpurt.h>
+
+namespace gpurt {
+
+inline void check(int err, const char *what)
+{
+	if (err)
+		throw std::system_error(-err, std::generic_category(), what);
+}
+
+// One client of the host.  Throws std::system_error if there is none.
+class client {
+public:
+	explicit client(const char *device = nullptr) { check(gpurt_open(&handle_, device), "gpurt_open"); }
+	client(client &&other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
+	client &operator=(client &&other) noexcept
+	{
+		std::swap(handle_, other.handle_);
+		return *this;
+	}
+	client(const client &) = delete;
+	client &operator=(const client &) = delete;
+	~client() { gpurt_close(handle_); }
+	::gpurt *get() const noexcept { return handle_; }
+
+private:
+	::gpurt *handle_ = nullptr;
+};
+
+// A GPU segment from construction to destruction.  Like the C function it returns at once; wait() blocks until
+// the GPU is held.  Where there is no host, `managed()` is false and the program runs on.
+class segment {
+public:
+	explicit segment(unsigned int priority = 0, unsigned int flags = 0) : segment(nullptr, priority, flags) {}
+	segment(const client &c, unsigned int priority = 0, unsigned int flags = 0) : segment(c.get(), priority, flags) {}
+	segment(segment &&other) noexcept : handle_(other.handle_), open_(other.open_) { other.open_ = false; }
+	segment(const segment &) = delete;
+	segment &operator=(const segment &) = delete;
+	segment &operator=(segment &&) = delete;
+	~segment()
+	{
+		if (open_)
+			gpurt_segment_end(handle_, 0);
+	}
+	bool managed() const noexcept { return open_; }
+	void wait(uint64_t timeout_ns = GPURT_FOREVER)
+	{
+		if (open_)
+			check(gpurt_segment_wait(handle_, timeout_ns), "gpurt_segment_wait");
+	}
+
+private:
+	segment(::gpurt *handle, unsigned int priority, unsigned int flags) : handle_(handle)
+	{
+		int err = gpurt_segment_begin(handle_, flags, priority);
+
+		if (err != -ENODEV || handle_)
+			check(err, "gpurt_segment_begin");
+		open_ = !err;
+	}
+
+	::gpurt *handle_;
+	bool open_ = false;
+};
+
+} // namespace gpurt
+
+#endif // GPURT_HPP

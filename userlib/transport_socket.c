@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The user-space host: packets on a Unix socket.  Several threads may have a call under way; whoever waits
+ * and finds nobody receiving receives for all, and hands each answer to the call whose cookie it carries.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <gpurt/uapi.h>
+
+#include "transport.h"
+
+#define MAX_ARGUMENT 256
+
+struct pending {
+	struct pending *next;
+	uint32_t cookie;
+	void *argument;
+	uint32_t size;
+	int result;
+	bool answered;
+};
+
+struct connection {
+	int fd;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool receiving;
+	int broken;			/* -errno once the host is gone */
+	uint32_t cookie;
+	struct pending *pending;
+};
+
+struct packet {
+	struct gpurt_packet header;
+	char argument[MAX_ARGUMENT];
+};
+
+static int socket_open(const char *path, void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct connection *c;
+	int fd, err;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		err = errno == ECONNREFUSED || errno == ENOENT ? -ENODEV : -errno;
+		close(fd);
+		return err;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		close(fd);
+		return -ENOMEM;
+	}
+	c->fd = fd;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+	*state = c;
+	return 0;
+}
+
+static void socket_close(void *state)
+{
+	struct connection *c = state;
+
+	close(c->fd);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* A fork may have copied the lock in any state: free the memory, destroy nothing. */
+static void socket_abandon(void *state)
+{
+	struct connection *c = state;
+
+	close(c->fd);
+	free(c);
+}
+
+static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument, uint32_t size)
+{
+	struct packet p = { .header = { .type = GPURT_PACKET_IOCTL, .code = code, .cookie = cookie } };
+	ssize_t sent;
+
+	memcpy(p.argument, argument, size);
+	do
+		sent = send(fd, &p, sizeof(p.header) + size, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return 0;
+	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
+}
+
+/* Gives the answer to the call that waits for it; one that nobody waits for any more is dropped. */
+static void deliver(struct connection *c, const struct packet *p, size_t length)
+{
+	struct pending *call;
+
+	if (length < sizeof(p->header) || p->header.type != GPURT_PACKET_REPLY)
+		return;
+	length -= sizeof(p->header);
+	for (call = c->pending; call; call = call->next) {
+		if (call->cookie != p->header.cookie)
+			continue;
+		memcpy(call->argument, p->argument, length < call->size ? length : call->size);
+		call->result = p->header.result;
+		call->answered = true;
+	}
+}
+
+/* Receives one packet with the lock dropped.  Returns 0, -EINTR, or what broke the connection. */
+static int receive(struct connection *c)
+{
+	struct packet p;
+	ssize_t got;
+	int err;
+
+	c->receiving = true;
+	pthread_mutex_unlock(&c->lock);
+	got = recv(c->fd, &p, sizeof(p), 0);
+	err = got < 0 ? -errno : 0;
+	pthread_mutex_lock(&c->lock);
+	c->receiving = false;
+	if (got > 0)
+		deliver(c, &p, (size_t)got);
+	else if (err != -EINTR)
+		c->broken = -ENODEV;
+	pthread_cond_broadcast(&c->changed);
+	return err;
+}
+
+static int await(struct connection *c, struct pending *call, bool interruptible)
+{
+	while (!call->answered) {
+		if (c->broken)
+			return c->broken;
+		if (c->receiving)
+			pthread_cond_wait(&c->changed, &c->lock);
+		else if (receive(c) == -EINTR && interruptible && !call->answered)
+			return -EINTR;
+	}
+	return call->result;
+}
+
+static int socket_call(void *state, uint32_t code, void *argument, bool interruptible)
+{
+	struct connection *c = state;
+	struct pending call = { .argument = argument }, **link;
+	int err;
+
+	memcpy(&call.size, argument, sizeof(call.size));
+	if (call.size > MAX_ARGUMENT)
+		return -E2BIG;
+	pthread_mutex_lock(&c->lock);
+	if (!++c->cookie)
+		c->cookie = 1;		/* 0 asks for no answer */
+	call.cookie = c->cookie;
+	call.next = c->pending;
+	c->pending = &call;
+	pthread_mutex_unlock(&c->lock);
+
+	err = transmit(c->fd, code, call.cookie, argument, call.size);
+
+	pthread_mutex_lock(&c->lock);
+	if (!err)
+		err = await(c, &call, interruptible);
+	for (link = &c->pending; *link != &call; link = &(*link)->next)
+		;
+	*link = call.next;
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+static int socket_post(void *state, uint32_t code, void *argument)
+{
+	struct connection *c = state;
+	uint32_t size;
+
+	memcpy(&size, argument, sizeof(size));
+	return size > MAX_ARGUMENT ? -E2BIG : transmit(c->fd, code, 0, argument, size);
+}
+
+const struct gpurt_transport gpurt_transport_socket = {
+	.open = socket_open,
+	.close = socket_close,
+	.abandon = socket_abandon,
+	.call = socket_call,
+	.post = socket_post,
+};
