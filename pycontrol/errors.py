@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What can go wrong, as a user sees it: one line that says what, where and what to do, and an exit code.
+
+====  =================================================================================================
+code  meaning
+====  =================================================================================================
+0     done
+1     the answer is no: not schedulable, a deadline missed, a check failed
+2     wrong usage of the command line
+3     a taskset, trace or other file is wrong
+4     no host: neither the kernel module nor an emulator answers
+5     the host refused: not permitted, or not valid in its present state
+6     something failed while running: a program did not start, a bound was exceeded in virtual time
+70    a bug in gpurt
+130   interrupted
+====  =================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class GpurtError(Exception):
+    """An error that is shown to the user as it is, without a traceback."""
+
+    exit_code = 6
+
+
+class UsageError(GpurtError):
+    """The command line asks for something that makes no sense."""
+
+    exit_code = 2
+
+
+class FileError(GpurtError):
+    """A file is missing, unreadable, or not what it should be."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One mistake in a file; ``line`` counts from 1."""
+
+    line: int
+    message: str
+
+
+class TasksetError(FileError):
+    """A taskset file with mistakes, every one of them in ``problems``."""
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(f"{path}:{p.line}: {p.message}" for p in self.problems))
+
+
+class DeviceError(GpurtError):
+    """No host can be reached."""
+
+    exit_code = 4
+
+
+class RefusedError(GpurtError):
+    """The host refused; ``errno`` says how, the text why."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class RuntimeFailure(GpurtError):
+    """Something failed while running."""
+
+    exit_code = 6

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Times with units, exactly: "0.5ms" is 500000 ns and nothing else."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+#: The longest time that is accepted, ns (146 years).
+LONGEST = 2**62
+TIME_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(ns|us|ms|s)\s*$"
+_TIME = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds of a time such as "5ms" or "0.25us".  Raises ValueError that says what is wrong."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f'expected a time such as "5ms" or "250us", got "{text[:40]}"')
+    number, unit = str(found[1]), str(found[2])
+    if not unit:
+        raise ValueError(f'"{text}" has no unit; write "{text.strip()}ms" or another of ns, us, ms, s')
+    if unit not in UNITS:
+        raise ValueError(f'"{unit}" is not a unit of time; use ns, us, ms or s')
+    whole, _, fraction = number.partition(".")
+    power: int = 10 ** len(fraction)
+    time, rest = divmod(int(whole + fraction) * UNITS[unit], power)
+    if rest:
+        raise ValueError(f'"{text}" is not a whole number of nanoseconds')
+    if time > LONGEST:
+        raise ValueError(f'"{text}" is longer than the longest time, 2^62 ns')
+    return time
+
+
+def format_time(ns: int) -> str:
+    """The shortest exact form with a unit: 500000 is "0.5ms", 1500 is "1.5us", 0 is "0ns"."""
+    if ns == 0:
+        return "0ns"
+    forms = [f"{(Decimal(ns) / scale).normalize():f}{unit}" for unit, scale in UNITS.items()]
+    return min(forms, key=lambda form: (len(form), "ms" not in form))

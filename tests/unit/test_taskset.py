@@ -1,0 +1,256 @@
+"""The taskset file: every mistake at once, each at its line, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import stat
+from decimal import Decimal
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tomlkit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.model import MS, US, GpuSegment, Span, Waiting
+from pycontrol.errors import FileError, TasksetError
+from pycontrol.taskset import json_schema, load, tomllib, write_gpu_priorities
+from pycontrol.toml_lines import lines_of
+from pycontrol.units import LONGEST, format_time, parse_time
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+GOOD = (ROOT / "examples/minimal.toml").read_text()
+
+
+def problems(tmp_path: Path, text: str | bytes) -> list[tuple[int, str]]:
+    """Line and message of every mistake that loading reports."""
+    path = tmp_path / "bad.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(TasksetError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}:")
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_minimal_example_is_read_exactly() -> None:
+    file = load(ROOT / "examples/minimal.toml")
+    camera, mapping = file.taskset.tasks
+    assert (file.taskset.platform.alpha, file.taskset.platform.theta) == (800 * US, 200 * US)
+    assert (camera.name, camera.cpu, camera.priority, camera.period, camera.deadline) == (
+        "camera", 0, 80, 33 * MS, 30 * MS,
+    )  # fmt: skip
+    assert camera.segments[1] == GpuSegment(Span.exactly(500 * US), Span(8 * MS, 6 * MS))
+    assert (mapping.deadline, mapping.waiting, mapping.gpu_priority) == (200 * MS, Waiting.SUSPEND, None)
+
+
+def test_case_study_is_the_paper_s_table() -> None:
+    """ECRTS'24, table 4: C, G, T in ms, CPU, priority."""
+    table = {
+        "histogram": (1, 10, 100, 1, 70),
+        "mmul_gpu_1": (2, 12, 150, 2, 69),
+        "mmul_cpu": (67, 0, 200, 2, 68),
+        "projection": (12, 15, 300, 1, 67),
+        "dxtc": (2, 16, 400, 1, 66),
+        "mmul_gpu_2": (4, 44, 200, 4, 0),
+        "simpleTexture3D": (4, 27, 67, 5, 0),
+    }
+    tasks = load(ROOT / "examples/case-study.toml").taskset.tasks
+    read = {t.name: (t.cpu_time / MS, t.gpu_time / MS, t.period / MS, t.cpu, t.priority) for t in tasks}
+    assert read == table
+
+
+def test_every_mistake_is_reported_at_its_line(tmp_path: Path) -> None:
+    text = """[platform]
+cpus = "two"
+epsilon = 5
+[[task]]
+name = "a b"
+cpu = true
+priority = 100
+period = "0ms"
+segments = [
+  { cpu = "5" },
+  { misk = "1ms" },   # ] } " a trap
+  { cpu = { worst = "1ms", best = "2ms" } },
+]
+pririty = 1
+[[tusk]]
+"""
+    found = problems(tmp_path, text)
+    assert [line for line, _ in found] == [2, 3, 5, 6, 7, 8, 10, 11, 12, 14, 15]
+    messages = dict(found)
+    assert "a string" in messages[2]
+    assert '"5ms"' in messages[3]
+    assert "longer than 0" in messages[8]
+    assert 'did you mean "misc"' in messages[11]
+    assert 'did you mean "priority"' in messages[14]
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (('cpus = 2 ', 'cpus = 0 '), 4, "1 to 1024"),
+        (('theta = "200us"', 'theta = "2ms"'), 5, "alpha + theta"),
+        (('deadline = "30ms"', 'deadline = "34ms"'), 13, "at most the period"),
+        (('cpu = 1\n', 'cpu = 2\n'), 23, "CPUs 0 to 1"),
+        (('name = "mapping"', 'name = "camera"'), 22, "taken by task 1"),
+        (('period = "33ms"', 'period = "9999999999999999999s"'), 12, "2^62"),
+        (('period = "33ms"', 'period = inf'), 12, "unit"),
+        (('period = "33ms"', 'period = "0.3ns"'), 12, "whole number"),
+        (('period = "33ms"', 'period = "33 parsecs"'), 12, "not a unit"),
+        (('priority = 80', 'priority = 99999999999999999999999999'), 11, "huge"),
+        (('period = "33ms"', ''), 8, '"period" is missing'),
+        (('segments = [{', 'segments = [7, {'), 27, "expected a table"),
+        (('{ cpu = "1ms" }', '{ cpu = "1ms", gpu = "1ms" }'), 18, "a segment is"),
+        (('waiting = "suspend"', 'waiting = "sleep"'), 14, '"busy" or "suspend"'),
+        (('cpu = 0', 'cpu = 0\ngpu_priority = 200'), 11, "1 to 99"),
+    ],
+)  # fmt: skip
+def test_one_mistake_in_a_good_file(tmp_path: Path, change: tuple[str, str], line: int, words: str) -> None:
+    assert GOOD.count(change[0]) >= 1
+    found = problems(tmp_path, GOOD.replace(change[0], change[1], 1))
+    assert len(found) == 1
+    assert found[0][0] == line
+    assert words in found[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (b"", 1, "empty"),
+        (b"  \n\n", 1, "empty"),
+        (b"[platform]\ncpus = 2\n# \xff\n", 3, "byte 22 is not UTF-8"),
+        (b"[platform]\ncpus = = 2\n", 2, "not TOML"),
+        (b"[platform]\ncpus = 2\ncpus = 3\n", 3, "not TOML"),
+        (b"[platform\n", 1, "not TOML"),
+        (b"task = 3\n[platform]\ncpus = 1\n", 1, "[[task]]"),
+        (b"x = " + b"[" * 5000 + b"]" * 5000, 1, "nested"),
+        (b"x = " + b"1" * 5000, 1, "too large"),
+    ],
+)
+def test_broken_files(tmp_path: Path, text: bytes, line: int, words: str) -> None:
+    assert any(at == line and words in message for at, message in problems(tmp_path, text))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, words in ((tmp_path, "directory"), (tmp_path / "none.toml", "No such file"), (Path("a\0b"), "file name")):
+        with pytest.raises(FileError, match=words):
+            load(path)
+
+
+def test_overload_is_a_result_not_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "over.toml"
+    path.write_text(GOOD.replace('{ cpu = "20ms" }', '{ cpu = "300ms" }'))
+    file = load(path)
+    assert file.notes == ("CPU 1 is loaded to 151% by CPU execution alone",)
+
+
+def test_ten_thousand_tasks_load(tmp_path: Path) -> None:
+    path = tmp_path / "many.toml"
+    task = '[[task]]\nname = "t{0}"\ncpu = {1}\npriority = 1\nperiod = "1s"\nsegments = [{{ cpu = "1us" }}]\n'
+    path.write_text("[platform]\ncpus = 64\n" + "".join(task.format(i, i % 64) for i in range(10_000)))
+    assert len(load(path).taskset) == 10_000
+
+
+def test_schema_in_docs_is_the_one_that_validates() -> None:
+    assert json.loads((ROOT / "docs/taskset.schema.json").read_text()) == json_schema()
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_valid_for_the_schema_too(path: Path) -> None:
+    jsonschema.validate(tomllib.loads(path.read_text()), json_schema())
+    assert load(path).taskset.tasks
+
+
+@pytest.mark.parametrize(
+    "change", [("cpus = 2 ", "cpus = 0 "), ('"33ms"', '"33"'), ("priority = 80", "prio = 80"), ('"suspend"', '"x"')]
+)
+def test_schema_refuses_what_loading_refuses(tmp_path: Path, change: tuple[str, str]) -> None:
+    bad = GOOD.replace(*change)
+    assert problems(tmp_path, bad)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(bad), json_schema())
+
+
+def test_writing_priorities_keeps_everything_else(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(GOOD)
+    path.chmod(0o640)
+    write_gpu_priorities(path, {"mapping": 61})
+    assert [t.gpu_priority for t in load(path).taskset] == [None, 61]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    old, new = GOOD.splitlines(), path.read_text().splitlines()
+    assert [line for line in new if line not in old] == ["gpu_priority = 61"]
+    assert [line for line in old if line not in new] == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["set.toml"]
+
+
+@given(st.integers(0, LONGEST))
+def test_times_round_trip(ns: int) -> None:
+    assert parse_time(format_time(ns)) == ns
+
+
+@given(st.decimals(0, 10**6, places=3), st.sampled_from(["us", "ms", "s"]))
+def test_times_are_exact(number: Decimal, unit: str) -> None:
+    assert parse_time(f"{number:f}{unit}") == number * {"us": 10**3, "ms": 10**6, "s": 10**9}[unit]
+
+
+def never_a_traceback(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "fuzz.toml"
+    path.write_bytes(raw)
+    error = None
+    try:
+        load(path)
+    except FileError as caught:
+        error = str(caught)
+    assert error != ""
+
+
+@settings(max_examples=150, deadline=None)
+@given(raw=st.binary(max_size=300))
+def test_random_bytes_never_give_a_traceback(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+    never_a_traceback(tmp_path_factory.getbasetemp(), raw)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_mutated_files_never_give_a_traceback(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    lines = GOOD.splitlines(keepends=True)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        piece = data.draw(st.sampled_from(["", "x", "[", "]", "{", "=", '"', "'", "\n", "-1", "1e999", "[[task]]\n"]))
+        cut = data.draw(st.integers(0, len(lines[at])))
+        lines[at] = lines[at][:cut] + piece + lines[at][cut + data.draw(st.integers(0, 3)) :]
+    never_a_traceback(tmp_path_factory.getbasetemp(), "".join(lines).encode())
+
+
+VALUES = st.recursive(
+    st.one_of(st.integers(-5, 5), st.booleans(), st.text("ab]}#,\"'\n", max_size=6)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("xyz", min_size=1), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text("abc.# ", min_size=1, max_size=4), VALUES, max_size=4), st.integers(0, 3))
+def test_lines_are_found_in_any_document(document: dict[str, object], blank: int) -> None:
+    """Every top-level key is on the line where its text begins."""
+    text = "\n" * blank + tomlkit.dumps(document)
+    lines = lines_of(text)
+    parsed = tomllib.loads(text)
+    rows = text.split("\n")
+    for key in parsed:
+        assert (key,) in lines
+        row = rows[lines[(key,)] - 1].lstrip("[ ")
+        assert row.startswith((key, f'"{key}"', f"'{key}'"))
+
+
+def test_lines_in_nested_values_and_crlf() -> None:
+    text = 'a = [\r\n  1, # ]\r\n  { b = """x\r\n]""", c = 2 },\r\n]\r\n[t.u]\r\nk = 1\r\n[[v]]\r\n[[v]]\r\nk = 2\r\n'
+    lines = lines_of(text)
+    assert [lines[path] for path in (("a", 0), ("a", 1), ("a", 1, "b"), ("a", 1, "c"))] == [2, 3, 3, 4]
+    assert lines["t", "u", "k"] == 7
+    assert (lines["v", 0], lines["v", 1], lines["v", 1, "k"]) == (8, 9, 10)
