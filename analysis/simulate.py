@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Simulation of a taskset in virtual time, over the same compiled core that ships (docs/simulator.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pycontrol._gpurt import ffi, lib
+
+from analysis.model import CpuSegment, Task, Taskset, Waiting
+from analysis.trace import Event, Kind, Trace
+
+POLICIES: dict[str, int] = {
+    "timesliced": lib.GPURT_POLICY_TIMESLICED,
+    "segment": lib.GPURT_POLICY_SEGMENT,
+    "job": lib.GPURT_POLICY_JOB,
+    "lock-priority": lib.GPURT_POLICY_LOCK_PRIORITY,
+    "lock-fifo": lib.GPURT_POLICY_LOCK_FIFO,
+}
+EXECUTION: dict[str, int] = {
+    "worst": lib.GPURT_SIM_WORST,
+    "best": lib.GPURT_SIM_BEST,
+    "random": lib.GPURT_SIM_RANDOM,
+}
+_KINDS = {
+    lib.GPURT_SIM_RELEASE: Kind.RELEASE,
+    lib.GPURT_SIM_COMPLETE: Kind.COMPLETE,
+    lib.GPURT_SIM_CPU: Kind.CPU,
+    lib.GPURT_SIM_UPDATE: Kind.UPDATE,
+    lib.GPURT_SIM_GPU: Kind.GPU,
+    lib.GPURT_SIM_BEGIN: Kind.BEGIN,
+    lib.GPURT_SIM_GRANT: Kind.GRANT,
+    lib.GPURT_SIM_PREEMPT: Kind.PREEMPT,
+    lib.GPURT_SIM_RESUME: Kind.RESUME,
+    lib.GPURT_SIM_END: Kind.END,
+    lib.GPURT_SIM_COMMIT: Kind.COMMIT,
+}
+#: The longest virtual time, ns; sums of two fit into 63 bits.
+LONGEST = 2**62
+MAX_STEPS = 10**9
+
+
+class SimulationError(ValueError):
+    """What is asked for cannot be simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What one task was seen to do.  Times in ns; ``worst`` is its MORT, at the job released ``worst_release``."""
+
+    jobs: int
+    finished: int
+    misses: int
+    worst: int
+    worst_release: int
+    total: int
+
+    @property
+    def mean(self) -> float:
+        """Mean response time of the finished jobs, ns; 0 if there are none."""
+        return self.total / self.finished if self.finished else 0.0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The outcome a task, and the trace where one was asked for."""
+
+    tasks: Mapping[str, Observed]
+    trace: Trace | None = None
+
+    @property
+    def missed(self) -> list[str]:
+        """Tasks with at least one deadline miss."""
+        return [name for name, seen in self.tasks.items() if seen.misses]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to simulate.
+
+    ``waiting`` overrides every task's own mode.  ``horizon``: jobs are released before that time, ns; twenty of
+    the longest period unless given.  ``poll``: period of policy `job`, ns, 0 to be notified at once.
+    """
+
+    policy: str = "segment"
+    waiting: Waiting | None = None
+    execution: str = "worst"
+    sporadic: bool = False
+    horizon: int | None = None
+    poll: int = 1_000_000
+    job_cpu: int = 0
+    seed: int = 0
+
+
+def simulate(
+    taskset: Taskset,
+    options: Options = Options(),
+    offsets: Sequence[int] | None = None,
+    events: int = 0,
+) -> Simulation:
+    """One run from the given first releases (all at 0 unless given), with room for so many trace events.
+
+    Raises SimulationError for what cannot be simulated: times too long, self-suspension under `job`.
+    """
+    call = _Call(taskset, options, offsets)
+    buffer = ffi.new("struct gpurt_sim_event[]", events) if events else ffi.NULL
+    used = ffi.new("u64 *")
+    _check(
+        lib.gpurt_simulate(call.config, call.tasks, len(taskset), call.segments, call.stats, buffer, events, used)
+    )
+    trace = None
+    if events:
+        trace = _trace(taskset, options, buffer, min(used[0], events), used[0] - min(used[0], events))
+    return Simulation(call.observed(), trace)
+
+
+def worst_over_offsets(
+    taskset: Taskset,
+    options: Options = Options(),
+    runs: int = 1000,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """The worst of each task over so many runs: all released at 0, then at random offsets within their periods.
+
+    Repeatable by ``options.seed``.  ``progress`` is told how many runs are done.  Raises SimulationError.
+    """
+    call = _Call(taskset, options, None)
+    step = max(1, runs // 100) if progress else runs
+    for start in range(0, runs, max(step, 1)):
+        count = min(step, runs - start)
+        _check(
+            lib.gpurt_simulate_offsets(
+                call.config, call.tasks, len(taskset), call.segments, call.stats, start, count
+            )
+        )
+        if progress:
+            progress(start + count)
+    return Simulation(call.observed())
+
+
+class _Call:
+    """The C view of a taskset and options."""
+
+    def __init__(self, taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
+        _validate(taskset, options, offsets)
+        self.taskset = taskset
+        parts = [_segments(task) for task in taskset]
+        flat = [segment for part in parts for segment in part]
+        self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
+        self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
+        first = 0
+        for index, task in enumerate(taskset):
+            busy = (options.waiting or task.waiting) is Waiting.BUSY
+            self.tasks[index] = {
+                "cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "busy": busy,
+                "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
+                "first": first, "count": len(parts[index]),
+            }  # fmt: skip
+            first += len(parts[index])
+        platform = taskset.platform
+        horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
+        self.config: Any = ffi.new("struct gpurt_sim_config *", {
+            "policy": POLICIES[options.policy], "cpus": platform.cpus, "execution": EXECUTION[options.execution],
+            "copy_engine": platform.copy_engine, "job_cpu": options.job_cpu, "sporadic": options.sporadic,
+            "alpha": platform.alpha, "theta": platform.theta, "slice": platform.time_slice, "poll": options.poll,
+            "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
+        })  # fmt: skip
+        self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
+
+    def observed(self) -> dict[str, Observed]:
+        return {
+            task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum)
+            for task, s in zip(self.taskset, self.stats, strict=False)
+        }
+
+
+def default_horizon(taskset: Taskset) -> int:
+    """Twenty of the longest period, ns."""
+    return 20 * max((task.period for task in taskset), default=0)
+
+
+def _segments(task: Task) -> list[dict[str, int]]:
+    return [
+        {"cpu_worst": s.time.worst, "cpu_best": s.time.best, "gpu_worst": 0, "gpu_best": 0, "gpu": 0}
+        if isinstance(s, CpuSegment)
+        else {
+            "cpu_worst": s.misc.worst, "cpu_best": s.misc.best,
+            "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1,
+        }
+        for s in task.segments
+    ]  # fmt: skip
+
+
+def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
+    if options.policy not in POLICIES:
+        raise SimulationError(f"no policy is called {options.policy!r}; there are {', '.join(POLICIES)}")
+    if options.execution not in EXECUTION:
+        raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
+    horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
+    longest = max([horizon, *(task.period for task in taskset), *(offsets or [])])
+    if longest > LONGEST // 4 or horizon < 0 or min(offsets or [0]) < 0:
+        raise SimulationError("times must be positive and below 2^60 ns to be simulated; give a shorter horizon")
+    if offsets is not None and len(offsets) != len(taskset):
+        raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
+    if not 0 <= options.job_cpu < taskset.platform.cpus:
+        raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
+    for task in taskset:
+        busy = (options.waiting or task.waiting) is Waiting.BUSY
+        if options.policy == "job" and task.uses_gpu and not task.best_effort and not busy:
+            raise SimulationError(
+                f"{task.name}: policy job needs busy waiting, for a suspended task looks finished to the kernel thread"
+            )
+
+
+def _check(status: int) -> None:
+    if status == -lib.GPURT_SIM_ETIME:
+        raise SimulationError(f"gave up after {MAX_STEPS} steps; give a shorter horizon")
+    if status == -lib.GPURT_SIM_ENOMEM:
+        raise MemoryError
+    if status:
+        raise SimulationError("the simulator refused the taskset")
+
+
+def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int) -> Trace:
+    names = [task.name for task in taskset]
+    events = []
+    for index in range(used):
+        raw = buffer[index]
+        kind = _KINDS[raw.kind]
+        timed = kind in (Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COMMIT, Kind.COMPLETE)
+        known = raw.task >= 0
+        on_gpu = kind in (Kind.GPU, Kind.COMMIT)
+        events.append(
+            Event(
+                raw.time, kind, names[raw.task] if known else "", raw.job if known else None,
+                raw.duration if timed else None, raw.cpu if raw.cpu >= 0 else None, 0 if on_gpu else None,
+            )
+        )  # fmt: skip
+    events.sort(key=lambda event: event.time)
+    if lost:
+        events.append(Event(events[-1].time, Kind.LOST, detail=f"{lost} events did not fit"))
+    waiting = options.waiting.value if options.waiting else "per task"
+    meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting}
+    return Trace(meta, tuple(events))
