@@ -64,7 +64,6 @@ struct sim {
 	u64 next_poll;
 	struct job_task *lock;		/* owner of the update lock */
 	bool committed;
-	u64 active_jobs;		/* of real-time tasks */
 	struct job_task *on_gpu;
 	u64 gpu_since;
 	struct gpurt_sim_event *events;
@@ -193,8 +192,6 @@ static void finish_job(struct sim *s, struct job_task *t)
 	}
 	t->head = (t->head + 1) % BACKLOG;
 	t->queued--;
-	if (t->task->priority)
-		s->active_jobs--;
 	t->step = IDLE;
 	if (t->queued)
 		start_job(s, t);
@@ -429,8 +426,6 @@ static void release(struct sim *s, struct job_task *t)
 		t->stats->misses++;	/* hopelessly late: the job is skipped */
 	} else {
 		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
-		if (task->priority)
-			s->active_jobs++;
 		if (t->queued == 1)
 			start_job(s, t);
 	}
@@ -497,12 +492,10 @@ static bool over(const struct sim *s)
 {
 	const struct job_task *t;
 
-	if (s->active_jobs)
-		return false;
 	for (t = s->tasks; t < s->tasks + s->count; t++)
-		if (t->next_release != U64_MAX && t->task->priority)
+		if (t->queued || t->next_release != U64_MAX)
 			return false;
-	return s->now >= s->config->horizon || next_time(s) >= s->config->horizon;
+	return true;
 }
 
 static int run(struct sim *s)
@@ -519,6 +512,7 @@ static int run(struct sim *s)
 			break;
 		pass(s, next);
 		gpurt_vgpu_advance(&s->vgpu, next);
+		settle(s);	/* who is done at this instant is not preempted by who is released at it */
 		for (t = s->tasks; t < s->tasks + s->count; t++)
 			if (t->next_release == next)
 				release(s, t);

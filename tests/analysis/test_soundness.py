@@ -1,0 +1,80 @@
+"""Bounds are claims: small random tasksets are simulated, and nobody may be seen to exceed a sound bound."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from analysis import rta
+from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.simulate import Options, worst_over_offsets
+
+SOUND = [name for name, test in rta.TESTS.items() if test.sound and not test.assigns]
+UNSOUND = [name for name, test in rta.TESTS.items() if not test.sound]
+
+
+def span(rng: random.Random, worst: float) -> Span:
+    ns = int(worst * MS)
+    return Span(ns, int(ns * rng.choice([0, 0.5, 0.8, 1])))
+
+
+def random_task(rng: random.Random, index: int, cpus: int, priority: int) -> Task:
+    period = rng.choice([10, 15, 20, 30, 40, 60, 100])
+    count = rng.randint(1, 3)
+    part = period * rng.uniform(0.05, 0.5) / count
+    segments: list[Segment] = []
+    for _ in range(count):
+        if rng.random() < 0.45:
+            segments.append(CpuSegment(span(rng, part)))
+        else:
+            misc = part * rng.choice([0, 0.1, 0.5, 0.9])
+            segments.append(GpuSegment(span(rng, misc), span(rng, part - misc)))
+    return Task(f"t{index}", rng.randrange(cpus), priority, period * MS, period * MS, tuple(segments))
+
+
+def random_taskset(rng: random.Random) -> Taskset:
+    cpus, count = rng.choice([1, 2, 3]), rng.randint(2, 7)
+    priorities = rng.sample(range(1, count + 1), count)
+    tasks = tuple(
+        random_task(rng, i, cpus, priorities[i] if rng.random() < 0.9 else 0) for i in range(count)
+    )
+    epsilon = rng.choice([0, 0.05, 0.3])
+    theta = epsilon * rng.choice([0, 0.5, 1])
+    slice_ = rng.choice([0.5, 1.024])
+    return Taskset(Platform(cpus, int((epsilon - theta) * MS), int(theta * MS), int(slice_ * MS)), tasks)
+
+
+def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
+    """How many bounds were checked, and how many of them were seen to be exceeded."""
+    test, rng = rta.find(name), random.Random(seed)
+    checked = broken = 0
+    for _ in range(tasksets):
+        system = random_taskset(rng)
+        bounds = test.run(system)
+        if not bounds.schedulable:
+            continue
+        for execution in ("worst", "random"):
+            options = Options(
+                test.policy, test.waiting, execution, execution == "random", 600 * MS, seed=rng.getrandbits(60)
+            )
+            seen = worst_over_offsets(system, options, 10)
+            for entry in system.real_time:
+                bound = bounds.wcrt(entry.name)
+                assert bound is not None
+                checked += 1
+                broken += seen.tasks[entry.name].worst > bound
+    return checked, broken
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_no_sound_bound_is_exceeded(name: str) -> None:
+    checked, broken = exceeded(name, seed=2024, tasksets=250)
+    assert checked > 200
+    assert broken == 0
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_the_attack_breaks_what_is_marked_unsound(name: str) -> None:
+    """So that the silence about the others means something."""
+    assert exceeded(name, seed=2024, tasksets=250)[1] > 0
