@@ -1,4 +1,5 @@
-"""The published case study in virtual time: nobody is seen to exceed a bound."""
+# SPDX-License-Identifier: GPL-2.0
+"""The published case study (ECRTS'24, table 4) in virtual time: no observation exceeds its bound."""
 
 from __future__ import annotations
 
@@ -8,30 +9,49 @@ import pytest
 
 from analysis import rta
 from analysis.simulate import Options, worst_over_offsets
-from pycontrol.taskset import load
+from pycontrol.taskset import TasksetFile, load
 
-CASE_STUDY = load(Path(__file__).resolve().parents[2] / "examples/case-study.toml").taskset
+FILE = Path(__file__).resolve().parents[2] / "examples" / "case-study.toml"
+OFFSETS = 1000
 BOUNDED = ["gcaps-suspend", "gcaps-busy", "tsg-rr-suspend", "tsg-rr-busy"]
+
+
+@pytest.fixture(scope="module")
+def case_study() -> TasksetFile:
+    return load(FILE)
 
 
 @pytest.mark.parametrize("execution", ["worst", "random"])
 @pytest.mark.parametrize("name", BOUNDED)
-def test_no_observation_exceeds_its_bound_over_1000_offsets(name: str, execution: str) -> None:
-    test = rta.find(name)
-    bounds = test.run(CASE_STUDY)
-    options = Options(test.policy, test.waiting, execution, sporadic=execution == "random", seed=1)
-    seen = worst_over_offsets(CASE_STUDY, options, 1000)
-    checked = 0
-    for entry in CASE_STUDY.real_time:
-        bound = bounds.wcrt(entry.name)
-        if bound is None:
-            continue
-        checked += 1
-        assert seen.tasks[entry.name].finished > 1000
-        assert 0 < seen.tasks[entry.name].worst <= bound, entry.name
-    assert checked >= 2
+def test_no_observation_exceeds_its_bound(case_study: TasksetFile, name: str, execution: str) -> None:
+    taskset, test = case_study.taskset, rta.find(name)
+    verdicts = test.run(taskset)
+    seed = BOUNDED.index(name)
+    options = Options(test.policy, test.waiting, execution, seed=seed)
+    seen = worst_over_offsets(taskset, options, OFFSETS).tasks
+    bounds = {task.name: verdicts.wcrt(task.name) for task in taskset.real_time}
+    above = {
+        task: (seen[task].worst, bound) for task, bound in bounds.items() if bound and seen[task].worst > bound
+    }
+    assert not above
+    # Silence means something: jobs ran, in every task, and some bound was there to be exceeded.
+    assert all(seen[task.name].jobs >= OFFSETS for task in taskset)
+    assert any(bounds.values())
 
 
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy"])
-def test_it_is_schedulable_under_gcaps(name: str) -> None:
-    assert rta.find(name).run(CASE_STUDY).schedulable
+def test_case_study_is_schedulable_with_gcaps(case_study: TasksetFile, name: str) -> None:
+    """Section 7.2: under GCAPS every real-time task of the case study meets its deadline."""
+    result = rta.find(name).run(case_study.taskset)
+    assert result.schedulable, [str(failure) for failure in result.failures]
+    test = rta.find(name)
+    seen = worst_over_offsets(case_study.taskset, Options(test.policy, test.waiting), 100).tasks
+    assert [task.name for task in case_study.taskset.real_time if seen[task.name].misses] == []
+
+
+def test_a_wrong_bound_would_be_noticed(case_study: TasksetFile) -> None:
+    """Attack with a bound that charges no interference: the same comparison must find it exceeded."""
+    taskset = case_study.taskset
+    seen = worst_over_offsets(taskset, Options("segment", rta.find("gcaps-suspend").waiting), OFFSETS).tasks
+    alone = {task.name: task.cpu_time + task.gpu_time for task in taskset.real_time}
+    assert all(seen[name].worst > time for name, time in alone.items() if name != "mmul_cpu")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demonstration's results as a table for people."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pycontrol.demo_results import Results, SetupResult, TaskInfo, TaskResult
+
+ROWS = ("observed", "simulated", "bound", "jobs, missed")
+LEGEND = (
+    "Times in ms. observed: longest response time seen on this machine (MORT); simulated: the same in virtual "
+    "time; bound: worst-case response time by analysis, - where there is none."
+)
+
+
+def milliseconds(time: int | None) -> str:
+    """A time for a table cell: three or four digits that matter."""
+    if time is None:
+        return "-"
+    value = time / 1e6
+    return f"{value:.2f}" if value < 100 else f"{value:.1f}"
+
+
+def _observed(result: TaskResult, task: TaskInfo) -> Text:
+    text = milliseconds(result.observed)
+    if result.above_bound:
+        return Text(f"> {text}", style="bold yellow")
+    if not task.best_effort and result.observed is not None and result.observed > task.deadline:
+        return Text(text, style="yellow")
+    return Text(text)
+
+
+def _simulated(result: TaskResult, task: TaskInfo) -> Text:
+    text = milliseconds(result.simulated)
+    if result.unsound:
+        return Text(f">> {text}", style="bold red")
+    late = not task.best_effort and result.simulated is not None and result.simulated > task.deadline
+    return Text(text, style="yellow" if late else "")
+
+
+def _bound(result: TaskResult) -> Text:
+    if result.bound is None and result.why_no_bound:
+        return Text(result.why_no_bound, style="dim")
+    return Text(milliseconds(result.bound), style="cyan" if result.bound is not None else "dim")
+
+
+def _cells(result: TaskResult, task: TaskInfo) -> tuple[Text, ...]:
+    if task.best_effort:
+        return _observed(result, task), _simulated(result, task), Text(f"{result.throughput:.1f}/s")
+    missed = Text(f"{result.jobs}, {result.misses}", style="yellow" if result.misses else "")
+    return _observed(result, task), _simulated(result, task), _bound(result), missed
+
+
+def _labels(task: TaskInfo) -> tuple[str, ...]:
+    return ("observed", "simulated", "jobs done") if task.best_effort else ROWS
+
+
+def _describe(task: TaskInfo) -> Text:
+    rest = "best effort" if task.best_effort else f"deadline {task.deadline / 1e6:g}, priority {task.priority}"
+    return Text.assemble((task.name, "bold"), f"\n{rest}\nCPU {task.cpu}")
+
+
+def _column(one: SetupResult, task: TaskInfo) -> Text:
+    return Text("\n").join(_cells(one.tasks[task.name], task))
+
+
+def table(results: Results) -> RenderableType:
+    """A row of the table for each task, a column for each set-up, and what the marks mean."""
+    grid = Table(title=f"{results.taskset}: response times under each policy", title_justify="left")
+    grid.add_column("task", no_wrap=True)
+    grid.add_column("", style="dim", no_wrap=True)
+    for one in results.setups:
+        grid.add_column(one.setup.title, justify="right", no_wrap=True)
+    for task in results.tasks:
+        cells = [_column(one, task) for one in results.setups]
+        grid.add_row(_describe(task), Text("\n".join(_labels(task))), *cells, end_section=True)
+    notes = [Text(LEGEND, style="dim")]
+    shown = [result for one in results.setups for result in one.tasks.values()]
+    if any(result.above_bound for result in shown):
+        notes.append(Text("> above its bound on this machine, which is not the system that was analysed"))
+    if any(result.unsound for result in shown):
+        notes.append(Text(">> above its bound in virtual time: the bound or the simulator is wrong", style="red"))
+    return Group(grid, *notes)
