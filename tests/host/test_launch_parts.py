@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Placement, gpurt-task's command line and reports, and traces of real runs: what needs no host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
+from analysis.trace import Kind
+from pycontrol import placement, run_trace, task_program, task_report
+from pycontrol.errors import RuntimeFailure
+
+
+def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int = 10 * MS) -> Task:
+    return Task(name, cpu, priority, period, period, (CpuSegment(Span.exactly(time_ns)),))
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return task_program.find()
+
+
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+class TestPlacement:
+    def test_same_numbers_where_the_machine_has_them(self) -> None:
+        where = placement.place(Taskset(Platform(4), (cpu_task("a", 1, 5), cpu_task("b", 3, 5))), {0, 1, 2, 3})
+        assert where.cpus == {1: 1, 3: 3}
+        assert not where.folded
+        assert where.notes() == []
+
+    def test_other_numbers_are_not_folding(self) -> None:
+        where = placement.place(Taskset(Platform(9), (cpu_task("a", 1, 5), cpu_task("b", 8, 5))), {0, 1})
+        assert not where.folded
+        assert sorted(where.cpus.values()) == [0, 1]
+        assert "run as" in where.notes()[0]
+
+    def test_folding_keeps_real_time_partitions_apart_where_it_can(self) -> None:
+        tasks = (cpu_task("a", 1, 5), cpu_task("b", 2, 5), cpu_task("c", 4, 0), cpu_task("d", 5, 0))
+        where = placement.place(Taskset(Platform(6), tasks), {0, 1})
+        assert where.folded
+        assert not where.shared
+        assert where.cpus[1] != where.cpus[2]
+        assert where.cpus[4] != where.cpus[5]
+        assert "bounds are for the unfolded system" in where.notes()[0]
+
+    def test_says_when_real_time_tasks_meet(self) -> None:
+        where = placement.place(Taskset(Platform(6), tuple(cpu_task(f"t{i}", i, 5) for i in range(3))), {0, 1})
+        assert where.shared
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 30), st.integers(0, 99)), max_size=20), st.sets(st.integers(0, 9), min_size=1)
+    )
+    def test_every_cpu_has_a_place_and_none_is_left_idle(self, specs: list[tuple[int, int]], here: set[int]) -> None:
+        tasks = tuple(cpu_task(f"t{i}", cpu, priority) for i, (cpu, priority) in enumerate(specs))
+        where = placement.place(Taskset(Platform(31), tasks), here)
+        assert set(where.cpus) == {task.cpu for task in tasks}
+        assert len(set(where.cpus.values())) == min(len(where.cpus), len(here)) or set(where.cpus) <= here
+        assert set(where.cpus.values()) <= here
+
+    def test_trying_sched_fifo_changes_nothing(self) -> None:
+        before = os.sched_getscheduler(0)
+        placement.fifo_permitted()
+        assert os.sched_getscheduler(0) == before
+
+
+class TestProgram:
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (["--period", "0.5", "--segments", "cpu:1ms"], "expected a time"),
+            (["--period=10ms"], "--segments and --period must be given"),
+            (["--period=10ms", "--segments=cpu:1ms,"], "nothing follows the last comma"),
+            (["--period=10ms", "--segments=dsp:1ms"], "expected cpu: or gpu:"),
+            (["--period=10ms", "--segments=gpu:1ms"], "G^m+G^e"),
+            (["--period=10ms", "--segments=cpu:2ms..1ms"], "the best time comes first"),
+            (["--period=10ms", "--segments=cpu:9999999999s"], "at most one hour"),
+            (["--period=10ms", "--segments=cpu:1ms"], "--jobs or --until"),
+            (["--period=10ms", "--segments=" + ",".join(["cpu:1us"] * 65)], "more than 64 segments"),
+            (["--priority=99"], "from 0 to 98"),
+            (["--cpu=-1"], "expected a number"),
+            (["--scale=90..10"], "expected percentages"),
+            (["--waiting=never"], "expected busy or suspend"),
+            (["--exec"], "a command must follow"),
+            (["--unknown"], "see gpurt_task --help"),
+            (["surplus"], "unexpected argument"),
+        ],
+    )
+    def test_each_mistake_is_named(self, program: Path, arguments: list[str], complaint: str) -> None:
+        done = run(program, *arguments)
+        assert done.returncode == 2
+        assert complaint in done.stderr
+
+    def test_help(self, program: Path) -> None:
+        done = run(program, "--help")
+        assert done.returncode == 0
+        assert "--segments" in done.stdout
+
+    def test_reports_its_jobs(self, program: Path, tmp_path: Path) -> None:
+        path = tmp_path / "report"
+        done = run(
+            program, "--name=x", "--period=4ms", "--segments=cpu:0.2ms..0.4ms,cpu:0.5ms", "--jobs=5",
+            "--scale=0..100", "--seed=3", "--cpu=0", f"--report={path}",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        report = task_report.load(path)
+        assert report is not None
+        assert report.complete
+        assert (report.task, report.cpu, report.unfinished) == ("x", 0, 0)
+        assert [job.number for job in report.jobs] == list(range(5))
+        assert {b.release - a.release for a, b in zip(report.jobs, report.jobs[1:], strict=False)} == {4 * MS}
+        for job in report.jobs:
+            assert job.release <= job.start < job.finish
+            # At least the CPU time that was to be burnt has passed.
+            first, second = job.segments
+            assert isinstance(first, task_report.CpuTimes)
+            assert isinstance(second, task_report.CpuTimes)
+            assert first.end - first.start >= 0.2 * MS
+            assert second.end - second.start >= 0.5 * MS
+
+    def test_reports_when_told_to_end(self, program: Path, tmp_path: Path) -> None:
+        path = tmp_path / "report"
+        task = subprocess.Popen(
+            [program, "--period=5ms", "--segments=cpu:1ms", "--jobs=100000", f"--report={path}", "--ready-fd=1"],
+            stdout=subprocess.PIPE,
+        )
+        with task:
+            assert task.stdout is not None
+            assert task.stdout.readline() == b"ready\n"
+            time.sleep(0.1)
+            task.terminate()
+            assert task.wait(20) == 0
+        report = task_report.load(path)
+        assert report is not None
+        assert report.complete
+        assert len(report.jobs) < 100000
+
+    def test_without_a_host_it_says_so(self, program: Path, tmp_path: Path) -> None:
+        done = run(program, "--period=5ms", "--segments=gpu:1ms+1ms", "--jobs=1", f"--device={tmp_path / 'none'}")
+        assert done.returncode == 4
+        assert "gpurt emulate" in done.stderr
+
+    def test_ends_with_its_parent(self, program: Path, tmp_path: Path) -> None:
+        """A launcher that is killed leaves nothing: SIGKILL reaches the task through the kernel."""
+        script = (
+            "import os, subprocess, sys, time\n"
+            f"p = subprocess.Popen([{str(program)!r}, f'--parent={{os.getpid()}}', '--exec', 'sleep', '1000'])\n"
+            "print(p.pid, flush=True)\n"
+            "time.sleep(1000)\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as launcher:
+            assert launcher.stdout is not None
+            task = int(launcher.stdout.readline())
+            time.sleep(0.2)
+            launcher.kill()
+        deadline = time.monotonic() + 20
+        while running(task) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not running(task)
+
+    def test_not_the_child_of_who_it_was_told(self, program: Path) -> None:
+        assert run(program, "--parent=1", "--exec", "true").returncode == 6
+
+    def test_command_is_executed_and_its_absence_told(self, program: Path) -> None:
+        assert run(program, "--exec", "sh", "-c", "exit 7").returncode == 7
+        done = run(program, "--exec", "/nonexistent/program")
+        assert done.returncode == 127
+        assert "cannot execute" in done.stderr
+
+    def test_a_wrong_override_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(task_program.VARIABLE, "/nonexistent/program")
+        with pytest.raises(RuntimeFailure, match="not an executable"):
+            task_program.find()
+
+    def test_no_compiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setenv("CC", "no-such-compiler")
+        with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
+            task_program.find()
+
+    def test_arguments_name_every_segment(self) -> None:
+        segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))
+        task = Task("t", 0, 9, 100, 90, segments)
+        given = task_program.arguments(task, waiting=Waiting.BUSY, managed=False, scale=(0, 50), seed=4)
+        assert "--segments=cpu:1ns..2ns,gpu:3ns+4ns..5ns" in given
+        assert {"--waiting=busy", "--no-segments", "--scale=0..50", "--period=100ns", "--deadline=90ns"} <= set(given)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+REPORT = """gpurt-task 1
+task t pid 7 cpu 1 class fifo priority 5
+note memory not locked: Cannot allocate memory
+job 0 100 110 200 c 110 120 g 120 125 130 180 185 190 c 190 199
+job 1 300 300 390 c 300 310 g 310 315 320 370 375 380 c 380 389
+end 2 1
+"""
+
+
+class TestReport:
+    def test_reads_everything(self) -> None:
+        report = task_report.parse(REPORT)
+        assert (report.task, report.pid, report.cpu, report.fifo, report.unfinished) == ("t", 7, 1, True, 1)
+        assert report.notes == ("memory not locked: Cannot allocate memory",)
+        assert [job.response for job in report.jobs] == [100, 90]
+        assert report.jobs[0].segments[1] == task_report.GpuTimes(120, 125, 130, 180, 185, 190)
+        assert report.complete
+
+    @given(st.integers(0, len(REPORT) - 1))
+    def test_a_report_that_was_cut_off_is_not_complete(self, length: int) -> None:
+        try:
+            report = task_report.parse(REPORT[:length])
+        except ValueError:
+            return
+        assert not report.complete
+        assert len(report.jobs) == max(0, REPORT[:length].count("\n") - 3)
+
+    @given(st.text(alphabet="gpurt-taskjobcend 0123456789\n", max_size=200))
+    def test_garbage_is_refused(self, text: str) -> None:
+        with pytest.raises(ValueError, match="report of gpurt-task"):
+            task_report.parse("gpurt-task 1\n" + text)
+
+
+class TestTrace:
+    def test_cpu_time_of_the_more_urgent_is_taken_off(self) -> None:
+        low, high = cpu_task("low", 1, 1), cpu_task("high", 1, 2)
+        reports = {
+            "low": task_report.parse(
+                "gpurt-task 1\ntask low pid 1 cpu 0 class fifo priority 1\njob 0 0 0 100 c 0 100\nend 1 0\n"
+            ),
+            "high": task_report.parse(
+                "gpurt-task 1\ntask high pid 2 cpu 0 class fifo priority 2\njob 0 40 40 60 c 40 60\nend 1 0\n"
+            ),
+        }
+        events = list(run_trace.cpu_events([low, high], reports, {"low": False, "high": False}))
+        spans = {(e.task, e.time, (e.duration or 0) + e.time) for e in events}
+        assert spans == {("low", 0, 40), ("low", 60, 100), ("high", 40, 60)}
+
+    def test_busy_waiting_keeps_the_cpu(self) -> None:
+        reports = {"t": task_report.parse(REPORT)}
+        task = cpu_task("t", 1, 5)
+        busy = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": True}))
+        suspended = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": False}))
+        assert (busy, suspended) == (89 + 89, 89 + 89 - 2 * 55)
+
+    def test_assembled_trace_starts_at_the_common_start(self) -> None:
+        reports = {"t": task_report.parse(REPORT)}
+        trace = run_trace.assemble({"policy": "timesliced"}, [cpu_task("t", 1, 5)], reports, {"t": False}, [], 100)
+        assert trace.observed_worst() == {"t": 100}
+        assert [e.time for e in trace.events if e.kind is Kind.RELEASE] == [0, 200]
+        assert [(e.time, e.duration) for e in trace.events if e.kind is Kind.GPU] == [(30, 50), (220, 50)]
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 50), st.integers(1, 9)), max_size=8), st.integers(0, 50), st.integers(1, 30)
+    )
+    def test_subtract_keeps_exactly_the_points_outside(
+        self, pairs: list[tuple[int, int]], start: int, length: int
+    ) -> None:
+        holes = run_trace.merge((low, low + size) for low, size in pairs)
+        covered = {x for low, high in holes for x in range(low, high)}
+        left = {x for low, high in run_trace.subtract((start, start + length), holes) for x in range(low, high)}
+        assert left == set(range(start, start + length)) - covered
