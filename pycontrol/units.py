@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+#: Nanoseconds in a microsecond.
+US = 1_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 #: The longest time that is accepted, ns (146 years).
 LONGEST = 2**62

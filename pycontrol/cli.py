@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command `gpurt`: parse, call, print.  Exit codes are those of pycontrol.errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from importlib.metadata import version
+
+import click
+
+from pycontrol.errors import GpurtError
+
+#: Command name -> module that defines it (imported on use, so that --help is quick) and attribute.
+COMMANDS = {
+    "analyze": ("analysis", "analyze"),
+    "assign": ("analysis", "assign"),
+    "simulate": ("analysis", "simulate"),
+    "check": ("analysis", "check"),
+    "plot": ("analysis", "plot"),
+    "schema": ("analysis", "schema"),
+    "demo": ("run", "demo"),
+    "run": ("run", "run"),
+    "profile": ("run", "profile"),
+    "emulate": ("run", "emulate"),
+    "apply": ("live", "apply"),
+    "priority": ("live", "priority"),
+    "policy": ("live", "policy"),
+    "budget": ("live", "budget"),
+    "exempt": ("live", "exempt"),
+    "status": ("live", "status"),
+    "clients": ("live", "clients"),
+    "top": ("live", "top"),
+    "trace": ("live", "trace"),
+    "doctor": ("system", "doctor"),
+    "completion": ("system", "completion"),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command; None lets click say that there is none."""
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name]
+        command = getattr(importlib.import_module(f"pycontrol.commands.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="""\b
+Examples:
+  gpurt demo                            the published case study, on a virtual GPU
+  gpurt analyze examples/minimal.toml   does every deadline hold?
+  gpurt doctor                          what stands in the way of real time here, and its cure
+\b
+Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no host reachable; 5 the host refused;
+6 failed while running; 70 a bug in gpurt; 130 interrupted.""",
+)
+@click.option("--device", metavar="PATH", envvar="GPURT_DEVICE", help="The host: /dev/gpurt or an emulator's socket.")
+@click.version_option(version("gpurt"), prog_name="gpurt")
+@click.pass_context
+def cli(ctx: click.Context, device: str | None) -> None:
+    """Hard real-time priorities for GPU work, with a proof before deployment."""
+    ctx.obj = device
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: runs a command and exits with its code; errors are one line, without a traceback."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs a command and returns the exit code."""
+    try:
+        code = cli.main(arguments, prog_name="gpurt", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except GpurtError as error:
+        for line in str(error).splitlines() or [""]:
+            click.echo(f"gpurt: {line}", err=True)
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path} --help)" if context else ""
+        click.echo(f"gpurt: {error.format_message()}{hint}", err=True)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("gpurt: interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("GPURT_DEBUG") == "1":
+            traceback.print_exc()
+        text = str(error).splitlines()[0] if str(error) else "no message"
+        click.echo(f"gpurt: {type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where", err=True)
+        return 70
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands about the machine and the shell: doctor, completion."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from pycontrol import render
+from pycontrol.commands.analysis import JSON
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt doctor
+  gpurt --device /run/gpurt/host.sock doctor --json
+\b
+Exit codes: 0 nothing is broken (warnings are possible); 1 something is."""
+)
+@JSON
+@click.pass_obj
+def doctor(device: str | None, as_json: bool) -> int:
+    """Check what real time needs on this machine, and say how to mend what is missing."""
+    from pycontrol.doctor import Status, examine
+
+    findings = examine(device)
+    marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
+    lines = []
+    for finding in findings:
+        lines.append(f"{marks[finding.status]}  {finding.name}: {finding.text}")
+        if finding.cure:
+            lines.append(f"      -> {finding.cure}")
+    render.emit([asdict(finding) for finding in findings], as_json, "\n".join(lines))
+    return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  eval "$(gpurt completion bash)"
+  gpurt completion fish > ~/.config/fish/completions/gpurt.fish
+\b
+Exit codes: 0; 2 unknown shell."""
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the shell's completion script."""
+    from click.shell_completion import get_completion_class
+
+    from pycontrol.cli import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "gpurt", "_GPURT_COMPLETE").source())
+    return 0

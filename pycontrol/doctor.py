@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What real time needs on a machine, whether it is there, and the cure where it is not."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from pycontrol._gpurt import ffi, lib
+
+ROOT = Path("/")
+
+
+class Status(str, Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``cure`` is empty where nothing is to be done."""
+
+    name: str
+    status: Status
+    text: str
+    cure: str = ""
+
+
+def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
+    """Everything that is looked at, in a fixed order; reads below ``root`` and changes nothing."""
+    return [
+        _throttling(root),
+        _group_scheduling(root),
+        *_limits(),
+        _governor(root),
+        _isolation(root),
+        _preemption(root),
+        _driver(root),
+        _host(device),
+    ]
+
+
+def _read(root: Path, name: str) -> str | None:
+    try:
+        return (root / name).read_text().strip()
+    except OSError:
+        return None
+
+
+def _throttling(root: Path) -> Finding:
+    runtime = _read(root, "proc/sys/kernel/sched_rt_runtime_us")
+    period = _read(root, "proc/sys/kernel/sched_rt_period_us")
+    name = "real-time throttling"
+    if runtime is None or period is None:
+        return Finding(name, Status.WARN, "cannot be read", "mount /proc")
+    if runtime == "-1":
+        return Finding(name, Status.OK, "off")
+    return Finding(
+        name,
+        Status.WARN,
+        f"real-time tasks are stopped after {runtime} of every {period} us on a CPU; the analyses do not know that",
+        "once the taskset is proven: sysctl kernel.sched_rt_runtime_us=-1",
+    )
+
+
+def _config(root: Path) -> dict[str, str] | None:
+    """The kernel's build configuration, where it is published."""
+    text = _read(root, f"boot/config-{platform.release()}")
+    if text is None:
+        try:
+            text = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
+        except (OSError, EOFError, gzip.BadGzipFile):
+            return None
+    lines = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
+    return {key: value for key, _, value in lines}
+
+
+def _group_scheduling(root: Path) -> Finding:
+    name = "RT group scheduling"
+    config = _config(root)
+    if config is None:
+        return Finding(name, Status.OK, "the kernel's configuration is not published; assumed off")
+    if config.get("CONFIG_RT_GROUP_SCHED") != "y":
+        return Finding(name, Status.OK, "off")
+    return Finding(
+        name,
+        Status.WARN,
+        "on: SCHED_FIFO fails even for root in a cgroup without real-time budget",
+        "write a budget to cpu.rt_runtime_us of the cgroup, or boot a kernel without CONFIG_RT_GROUP_SCHED",
+    )
+
+
+def _limits() -> Iterator[Finding]:
+    root = os.geteuid() == 0
+    soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
+    if root or soft >= 99 or soft == resource.RLIM_INFINITY:
+        yield Finding("SCHED_FIFO", Status.OK, "permitted up to priority 99")
+    else:
+        text = f"permitted up to priority {soft}" if soft else "not permitted"
+        cure = "add '@gpurt - rtprio 99' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
+        yield Finding("SCHED_FIFO", Status.WARN, text, cure)
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if root or soft == resource.RLIM_INFINITY:
+        yield Finding("locked memory", Status.OK, "unlimited")
+    else:
+        cure = "add '@gpurt - memlock unlimited' to /etc/security/limits.d/gpurt.conf and log in again"
+        yield Finding("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
+
+
+def _governor(root: Path) -> Finding:
+    name = "CPU frequency"
+    paths = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    governors = {path.read_text().strip() for path in paths}
+    if not governors:
+        return Finding(name, Status.OK, "not scaled by this kernel")
+    if governors == {"performance"}:
+        return Finding(name, Status.OK, "governor performance")
+    cure = "cpupower frequency-set -g performance (on a Jetson: nvpmodel and jetson_clocks)"
+    text = f"governor {', '.join(sorted(governors))}: execution times vary with the clock"
+    return Finding(name, Status.WARN, text, cure)
+
+
+def _isolation(root: Path) -> Finding:
+    name = "CPU isolation"
+    isolated = _read(root, "sys/devices/system/cpu/isolated")
+    if isolated:
+        return Finding(name, Status.OK, f"CPUs {isolated} are isolated")
+    cure = "boot with isolcpus= and nohz_full= naming the CPUs of real-time tasks"
+    return Finding(name, Status.WARN, "no CPU is kept free of other work", cure)
+
+
+def _preemption(root: Path) -> Finding:
+    name = "kernel preemption"
+    if _read(root, "sys/kernel/realtime") == "1":
+        return Finding(name, Status.OK, "PREEMPT_RT")
+    cure = "use a PREEMPT_RT kernel (Debian: linux-image-rt-*; Jetson: the RT kernel packages)"
+    return Finding(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
+
+
+#: Driver -> its device nodes, and the tier that is reached without and with a patch.
+DRIVERS = {
+    "nvgpu": ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl"),
+    "NVIDIA": ("dev/nvidiactl",),
+    "amdgpu/KFD": ("dev/kfd",),
+}
+
+
+def _driver(root: Path) -> Finding:
+    found = [name for name, nodes in DRIVERS.items() if any((root / node).exists() for node in nodes)]
+    if not found:
+        return Finding("GPU driver", Status.OK, "none found; the virtual GPU is what there is (tier T3)")
+    text = f"{', '.join(found)}; this release of gpurt has no adapter for real drivers yet (tier T3 only)"
+    return Finding("GPU driver", Status.WARN, text, "use the virtual GPU: gpurt emulate")
+
+
+def _host(device: str | None) -> Finding:
+    name = "host"
+    handle = ffi.new("struct gpurt **")
+    status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
+    where = device or "the usual places"
+    if status:
+        cure = "load the kernel module (modprobe gpurt) or start 'gpurt emulate'"
+        return Finding(name, Status.FAIL, f"none answers at {where}: {os.strerror(-status)}", cure)
+    query = ffi.new("struct gpurt_query *")
+    status = lib.gpurt_query_host(handle[0], query)
+    lib.gpurt_close(handle[0])
+    if status:
+        return Finding(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
+    kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
+    tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
+    return Finding(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
