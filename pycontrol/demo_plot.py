@@ -73,6 +73,14 @@ def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[Set
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
 
 
+def _legend(axes: Any, setups: int) -> None:
+    """Above the panel: the set-ups first, then what the marks mean."""
+    handles, labels = axes.get_legend_handles_labels()
+    bars = len(labels) - setups
+    handles, labels = [*handles[bars:], *handles[:bars]], [*labels[bars:], *labels[:bars]]
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=4, frameon=False, borderaxespad=0)
+
+
 def _figure(results: Results, footer: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -91,10 +99,10 @@ def _figure(results: Results, footer: str) -> Any:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(axis="x", length=0)
-    handles, labels = grid[0].get_legend_handles_labels()
     if urgent:
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
-    figure.suptitle(f"{results.taskset}: response times on gpurt's virtual GPU", fontsize=13, fontweight="bold")
+        _legend(grid[0], len(results.setups))
+    title = f"{results.taskset}: response times on gpurt's virtual GPU"
+    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
     figure.supxlabel(footer, fontsize=8, color="#555555")
     return figure
 
