@@ -44,7 +44,9 @@ def busy(task: Task, system: System) -> list[Demand]:
     """Demands under busy waiting: ECRTS'24 equation 1 with lemmas 8 to 12.
 
     A same-core higher task holds the CPU for its whole job.  It may sleep on the update lock at a begin while
-    another core's lower task updates the runlist; that wait is charged, so that no jitter is needed.
+    another core's lower task updates the runlist; that wait is charged, so that no jitter is needed.  Whether the
+    other core's task is the lower one is not asked: the answer would depend on the order among higher GPU
+    priorities, and Audsley's method needs a test that does not.
     """
     eps = system.epsilon
     demands = own(task, system)
@@ -52,9 +54,7 @@ def busy(task: Task, system: System) -> list[Demand]:
     for h in higher:
         amount = h.cpu_time + h.gpu_time + 2 * eps * h.eta
         demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period))
-        if h.uses_gpu and any(
-            low.cpu != h.cpu and low.segment_priority <= h.segment_priority for low in system.gpu_tasks
-        ):
+        if h.uses_gpu and any(other.cpu != h.cpu for other in system.gpu_tasks):
             demands.append(
                 Demand(Kind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period)
             )
