@@ -1,0 +1,165 @@
+"""An obviously right model of kmod/core/policy.c: everything is recomputed from facts at every step.
+
+DESIGN section 4 in Python: who runs follows from who is in a segment, at which priority, since when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pycontrol._gpurt import lib
+
+OWN = lib.GPURT_PRIORITY_OWN
+SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB
+LOCK_PRIORITY, LOCK_FIFO = lib.GPURT_POLICY_LOCK_PRIORITY, lib.GPURT_POLICY_LOCK_FIFO
+DEMOTE = lib.GPURT_OVERRUN_DEMOTE
+
+
+@dataclass(eq=False)
+class Client:
+    """The facts about one client."""
+
+    name: int
+    depth: int = 0
+    tsgs: int = 0
+    own: int = 0
+    hint: int = 0
+    set: int = OWN
+    runnable: bool = False
+    exempt: bool = False
+    demoted: str = ""  # "", "segment" or "job"
+    began: int = 0  # when it joined the queue of segments
+    came: int = 0  # when it came to its level, among those in segments
+    job_came: int = 0  # likewise, among jobs
+    limit: int = 0
+    action: int = 0
+    used: int = 0
+    overrun: bool = False
+    held: int = 0
+
+    def level(self) -> int:
+        if self.demoted:
+            return 0
+        if self.set != OWN:
+            return self.set
+        return self.hint or self.own
+
+    def has_job(self) -> bool:
+        return self.runnable and self.tsgs > 0
+
+
+@dataclass
+class Model:
+    """One GPU: the policy, and whom it selects."""
+
+    policy: int = lib.GPURT_POLICY_TIMESLICED
+    clients: list[Client] = field(default_factory=list)
+    runner: Client | None = None
+    since: int = 0
+    count: int = 0
+
+    def tick(self) -> int:
+        self.count += 1
+        return self.count
+
+    def in_segments(self) -> list[Client]:
+        return [c for c in self.clients if c.depth and not c.demoted]
+
+    def in_jobs(self) -> list[Client]:
+        return [c for c in self.clients if c.has_job() and not c.demoted]
+
+    def engaged(self, c: Client) -> bool:
+        return c.has_job() if self.policy == JOB else c.depth > 0
+
+    def wanted(self) -> Client | None:
+        locks = self.policy in (LOCK_PRIORITY, LOCK_FIFO)
+        holder = self.runner
+        if locks and holder and self.engaged(holder) and not holder.demoted:
+            return holder
+        if self.policy in (SEGMENT, LOCK_PRIORITY):
+            candidates = sorted(self.in_segments(), key=lambda c: (-c.level(), c.came))
+        elif self.policy == LOCK_FIFO:
+            candidates = sorted(self.in_segments(), key=lambda c: c.began)
+        elif self.policy == JOB:
+            candidates = sorted(self.in_jobs(), key=lambda c: (-c.level(), c.job_came))
+        else:
+            candidates = []
+        if not candidates or (not locks and candidates[0].level() == 0):
+            return None
+        return candidates[0]
+
+    def charge(self, now: int) -> None:
+        c, passed = self.runner, now - self.since
+        self.since = now
+        if c is None:
+            return
+        c.held += passed
+        c.used += passed
+        if c.limit and not c.overrun and c.used >= c.limit:
+            c.overrun = True
+            if c.action == DEMOTE:
+                with self.moving(c):
+                    c.demoted = "job" if self.policy == JOB else "segment"
+
+    def moving(self, c: Client) -> Moving:
+        """Facts of ``c`` change inside: at a new level it comes last, unless it is the runner, which comes first."""
+        return Moving(self, c)
+
+    def decide(self) -> None:
+        self.runner = self.wanted()
+
+    def deadline(self) -> int | None:
+        c = self.runner
+        if c is None or not c.limit or c.overrun:
+            return None
+        return self.since + max(c.limit - c.used, 0)
+
+    def start(self, c: Client) -> None:
+        c.used, c.overrun, c.demoted = 0, False, ""
+
+    def leave(self, c: Client) -> None:
+        c.depth, c.hint = 0, 0
+        if c.demoted == "segment":
+            c.demoted = ""
+
+    def rejob(self, c: Client, had: bool) -> None:
+        if c.has_job() and not had and self.policy == JOB:
+            self.start(c)
+        elif not c.has_job() and c.demoted == "job":
+            c.demoted = ""
+
+    def state(self, c: Client) -> int:
+        if not c.depth and not self.engaged(c):
+            return lib.GPURT_STATE_IDLE
+        return lib.GPURT_STATE_RUNNING if self.on_runlist(c) else lib.GPURT_STATE_PENDING
+
+    def on_runlist(self, c: Client) -> bool:
+        return self.runner in (None, c) or c.exempt
+
+
+class Moving:
+    """Notes when a client comes to a level or a queue; see Model.moving."""
+
+    def __init__(self, model: Model, client: Client) -> None:
+        self.model, self.client = model, client
+
+    def _facts(self) -> tuple[int, bool, bool]:
+        c = self.client
+        return c.level(), c in self.model.in_segments(), c in self.model.in_jobs()
+
+    def __enter__(self) -> None:
+        self.before = self._facts()
+
+    def __exit__(self, *_: object) -> None:
+        c, model = self.client, self.model
+        (level, segment, job), (new_level, new_segment, new_job) = self.before, self._facts()
+        first = -model.tick() if c is model.runner else model.tick()
+        last = model.tick()
+        if new_segment and not segment:
+            c.began = c.came = last
+        elif new_segment and level != new_level:
+            c.came = first
+        if new_job and not job:
+            c.job_came = last
+        elif new_job and level != new_level:
+            c.job_came = first
