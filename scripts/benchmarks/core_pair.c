@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/* core_pair CLIENTS: median nanoseconds of one begin and one end, with CLIENTS clients in segments. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "../../kmod/core/policy.h"
+
+#define PAIRS 200000
+#define REPEATS 15
+
+static unsigned long commits;
+
+static void commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
+{
+	(void)s, (void)only, (void)cause, (void)now;
+	commits++;
+}
+
+static void event(struct gpurt_sched *s, struct gpurt_client *c, u32 what, u64 now)
+{
+	(void)s, (void)c, (void)what, (void)now;
+}
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return *(const double *)a < *(const double *)b ? -1 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
+	unsigned int count = argc > 1 ? atoi(argv[1]) : 64, i, r, *order = malloc(PAIRS * sizeof(*order));
+	struct gpurt_client *clients = calloc(count, sizeof(*clients));
+	double times[REPEATS];
+	struct gpurt_sched s;
+	u64 clock = 0;
+
+	srandom(1);
+	gpurt_sched_init(&s, &ops, NULL, 0);
+	gpurt_set_policy(&s, GPURT_POLICY_SEGMENT, 0);
+	for (i = 0; i < count; i++) {
+		gpurt_client_init(&clients[i]);
+		gpurt_begin(&s, &clients[i], 1 + random() % 99, 0, clock++);
+	}
+	for (i = 0; i < PAIRS; i++)
+		order[i] = random() % count;
+	for (r = 0; r < REPEATS; r++) {
+		double start = now_ns();
+
+		for (i = 0; i < PAIRS; i++) {
+			struct gpurt_client *c = &clients[order[i]];
+
+			gpurt_end(&s, c, clock++);
+			gpurt_begin(&s, c, c->own, 0, clock++);
+		}
+		times[r] = (now_ns() - start) / PAIRS;
+	}
+	qsort(times, REPEATS, sizeof(*times), compare);
+	printf("%.2f\n", times[REPEATS / 2]);
+	return commits ? 0 : 1;
+}
