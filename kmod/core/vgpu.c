@@ -143,13 +143,9 @@ static void happen(struct gpurt_vgpu *v)
 			if (w && !w->left)
 				complete(v, t, w);
 		}
-		if (v->holder && v->now >= v->slice_end) {
-			if (contended(v)) {
-				stop(v);
-				rotate(v, t);
-			} else {
-				v->slice_end = v->now + v->slice;
-			}
+		if (v->holder && v->now >= v->slice_end && contended(v)) {
+			stop(v);
+			rotate(v, t);
 		}
 	}
 	dispatch(v);
@@ -286,7 +282,7 @@ u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	w->fence = fence;
 	list_add_tail(&w->node, &t->queue[w->engine]);
 	if (!t->queued++) {
-		/* Whole slices that the current TSG had for itself are behind us. */
+		/* Whole slices that the holder had for itself are behind us; from now on its slice ends in time. */
 		if (v->executing && v->slice_end < now && !contended(v))
 			v->slice_end += (now - v->slice_end + v->slice - 1) / v->slice * v->slice;
 		list_add_tail(&t->in_all, &v->ready);
