@@ -10,7 +10,7 @@ from analysis.model import Taskset, Waiting
 from analysis.rta import gcaps, printed, tsg_rr
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.result import BestEffort, Bound, Failure, Kind, Reason, Result, Term
-from analysis.rta.system import Demands, analyse
+from analysis.rta.system import Demands, analyse, gpu_disorder
 
 __all__ = [
     "TESTS",
@@ -48,13 +48,28 @@ class Test:
 
         A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
         """
-        result = analyse(self.name, self.demands, taskset)
+        result = self._ordered(taskset) or analyse(self.name, self.demands, taskset)
         if self.assigns and not result.schedulable:
             assignment = self.assign(taskset)
             if assignment.priorities is not None:
                 changed = taskset.with_gpu_priorities(assignment.priorities)
                 result = analyse(self.name, self.demands, changed, assume_deadlines=True)
         return result
+
+    def _ordered(self, taskset: Taskset) -> Result | None:
+        """Failures all over where GPU priorities contradict CPU priorities: tasks can then deadlock."""
+        disorder = gpu_disorder(taskset) if self.policy == "segment" else None
+        if disorder is None:
+            return None
+        return Result(
+            self.name,
+            {
+                t.name: BestEffort(t.name)
+                if t.best_effort
+                else Failure(t.name, Reason.GPU_ORDER, t.deadline, culprit=disorder)
+                for t in taskset
+            },
+        )
 
     def assign(self, taskset: Taskset) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test."""

@@ -4,7 +4,8 @@
 Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried, so that
 the order of GPU priorities on a CPU equals that of CPU priorities by construction and no feasible assignment is
 lost to a check afterwards.  A task's test depends on the set of tasks with higher GPU priority alone (D_h stands
-in every jitter), which is what makes the method optimal; docs/readings.md, "Audsley", has the proof.
+in every jitter), and grows with it, which is what makes the method optimal where CPU priorities are distinct on
+each CPU; docs/readings.md, "Audsley", has the proof.
 """
 
 from __future__ import annotations

@@ -78,7 +78,9 @@ def ownership(task: Task, owners: Iterable[Task], system: System, kind: Kind) ->
     """For how long the GPU can belong to ``owners``, tasks of other CPUs than the task's.
 
     Every task above an owner on the owner's CPU delays it while it owns the GPU: such a task counts with its CPU
-    execution, and with its GPU segments if it is an owner itself (or could be).
+    execution, and with its GPU segments if it is an owner itself (or could be).  The jitter of a GPU-using task
+    leaves its C out even where C is charged: with one owner less the charge then never grows, as Audsley's
+    method needs.
     """
     owning = {h.name: h for h in owners}
     lowest: dict[int, int] = {}
@@ -91,7 +93,9 @@ def ownership(task: Task, owners: Iterable[Task], system: System, kind: Kind) ->
             if h.priority < level:
                 break
             alone = h.priority == level and sum(t.priority == level for t in on_cpu) == 1
-            amount = h.gpu_time + 2 * system.epsilon * h.eta + (0 if alone else h.cpu_time)
+            segments = h.gpu_time + 2 * system.epsilon * h.eta
+            amount = segments + (0 if alone else h.cpu_time)
+            jitter = system.jitter(h, segments if h.uses_gpu else amount)
             if amount:
-                demands.append(Demand(kind, amount, OWNED, h.name, h.period, system.jitter(h, amount)))
+                demands.append(Demand(kind, amount, OWNED, h.name, h.period, jitter))
     return demands

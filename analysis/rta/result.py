@@ -48,10 +48,19 @@ class Bound:
         return self.deadline - self.wcrt
 
 
+def _us(time: int) -> str:
+    """A time >= 0 in ns as text in microseconds, exactly."""
+    whole, rest = divmod(time, US)
+    return f"{whole}{f'.{rest:03}'.rstrip('0') if rest else ''} us"
+
+
 class Reason(str, Enum):
     """Why a task has no bound."""
 
     DEADLINE_MISSED = "deadline missed"
+    PERIOD_EXCEEDED = "may run into its next release"
+    OVERLOAD = "overload"
+    GPU_ORDER = "GPU priorities out of order"
     DEPENDS_ON = "depends on a task without a bound"
     TOO_MANY_STEPS = "the search did not end"
 
@@ -60,8 +69,10 @@ class Reason(str, Enum):
 class Failure:
     """No bound within the deadline.
 
-    ``reached``: the first value of the recurrence beyond the deadline, ns (0 for DEPENDS_ON); ``largest``: the
-    largest term there; ``culprit``: for DEPENDS_ON the task that has none.
+    ``reached``: a value of the recurrence beyond the deadline, ns (0 for DEPENDS_ON and GPU_ORDER), beyond the
+    period for PERIOD_EXCEEDED; ``largest``: the largest term there; ``culprit``: for DEPENDS_ON the task that has
+    none, for GPU_ORDER what is out of order.  OVERLOAD: what has to be executed grows faster than time passes,
+    so that no deadline would do.
     """
 
     task: str
@@ -76,11 +87,18 @@ class Failure:
             return f"{self.task}: no bound, because {self.culprit} has none"
         if self.reason is Reason.TOO_MANY_STEPS:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
-        over = (self.reached - self.deadline) / US
-        text = f"{self.task}: exceeds its deadline of {self.deadline / US:g} us by at least {over:g} us"
+        if self.reason is Reason.GPU_ORDER:
+            return f"{self.task}: no bound, because {self.culprit}"
+        if self.reason is Reason.PERIOD_EXCEEDED:
+            text = f"{self.task}: may need {_us(self.reached)}, longer than its period; no test here allows for that"
+        else:
+            over = _us(self.reached - self.deadline)
+            text = f"{self.task}: exceeds its deadline of {_us(self.deadline)} by at least {over}"
+        if self.reason is Reason.OVERLOAD:
+            text += ", and would exceed any: overload"
         if self.largest:
             cause = f" from {self.largest.source}" if self.largest.source else ""
-            text += f"; the largest part is {self.largest.kind.value}{cause}, {self.largest.amount / US:g} us"
+            text += f"; the largest part is {self.largest.kind.value}{cause}, {_us(self.largest.amount)}"
         return text
 
 

@@ -78,30 +78,78 @@ class System:
         return max(self.known.get(task.name, task.deadline) - execution, 0)
 
 
+def gpu_disorder(taskset: Taskset) -> str | None:
+    """Why no bound holds under these GPU priorities (ECRTS'24, section 5.3); None if they are in order.
+
+    Who preempts a task on its CPU must outrank it on the GPU as well, or the two can wait for each other.
+    """
+    lowest: dict[int, Task] = {}
+    equals: list[Task] = []
+    for task in taskset:
+        if task.uses_gpu and task.best_effort is (task.segment_priority > 0):
+            return f"{task.name} is real-time on only one of CPU and GPU"
+    for task in (t for t in taskset.real_time if t.uses_gpu):
+        if equals and equals[0].priority != task.priority:
+            for h in equals:
+                lowest[h.cpu] = min(lowest.get(h.cpu, h), h, key=lambda t: t.segment_priority)
+            equals = []
+        equals.append(task)
+        above = lowest.get(task.cpu)
+        if above is not None and above.segment_priority <= task.segment_priority:
+            return f"{above.name} preempts {task.name} on their CPU but does not outrank it on the GPU"
+    return None
+
+
 #: What an analysis is: the demands that make up the response time of a task.
 Demands: TypeAlias = Callable[[Task, System], list[Demand]]
 
 
 def solve(task: Task, demands: Sequence[Demand]) -> Verdict:
-    """The least solution of the task's recurrence within its deadline."""
+    """The least solution of the task's recurrence within its deadline, and within its period.
+
+    A job without any demand of its own still waits for its turn, also behind a job that is released as it would
+    complete: its window is one ns longer.
+    """
+    constant = sum(demand.amount for demand in demands if not demand.period)
+    closed = 0 if constant else 1
+    limit = min(task.deadline, task.period)
 
     def total(window: int) -> int:
-        return sum(demand.at(window) for demand in demands)
+        return sum(demand.at(window + closed) for demand in demands)
 
-    constant = sum(demand.amount for demand in demands if not demand.period)
+    start = _below_solution(constant, demands)
     try:
-        wcrt = least_fixed_point(total, constant, task.deadline)
+        wcrt = least_fixed_point(total, max(constant, limit if start is None else min(start, limit)), limit)
     except Diverged as diverged:
         if diverged.steps >= MAX_STEPS:
             return Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline, diverged.reached)
-        terms = terms_at(demands, min(diverged.reached, task.deadline))
-        largest = max(terms, key=lambda term: term.amount)
-        return Failure(task.name, Reason.DEADLINE_MISSED, task.deadline, diverged.reached, largest)
-    if wcrt > task.deadline:
-        terms = terms_at(demands, task.deadline)
-        largest = max(terms, key=lambda term: term.amount)
-        return Failure(task.name, Reason.DEADLINE_MISSED, task.deadline, wcrt, largest)
-    return Bound(task.name, wcrt, task.deadline, terms_at(demands, wcrt))
+        return _missed(task, demands, diverged.reached, start is None)
+    if wcrt > limit:
+        return _missed(task, demands, wcrt, False)
+    return Bound(task.name, wcrt, task.deadline, terms_at(demands, wcrt + closed))
+
+
+def _missed(task: Task, demands: Sequence[Demand], reached: int, overload: bool) -> Failure:
+    terms = terms_at(demands, min(reached, task.deadline))
+    largest = max(terms, key=lambda term: term.amount, default=None)
+    reason = Reason.OVERLOAD if overload else Reason.DEADLINE_MISSED
+    if reached <= task.deadline:
+        reason = Reason.PERIOD_EXCEEDED
+    return Failure(task.name, reason, task.deadline, reached, largest)
+
+
+def _below_solution(constant: int, demands: Sequence[Demand]) -> int | None:
+    """A lower bound of the solution, from ceil(y) >= y; None where the demand outgrows every window.
+
+    With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  Without this a
+    search near U = 1 would creep.  Rounded down throughout, so that it stays a bound.
+    """
+    scale = 1 << 64
+    rate = sum(d.amount * scale // d.period for d in demands if d.period)
+    if rate >= scale:
+        return None
+    carried = sum(d.amount * d.jitter * scale // d.period for d in demands if d.period)
+    return (constant * scale + carried) // (scale - rate)
 
 
 def terms_at(demands: Sequence[Demand], window: int) -> tuple[Term, ...]:
@@ -117,7 +165,7 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
     rests on a task without one is withdrawn: its jitter assumed that the task meets its deadline.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
-    sources: dict[str, set[str]] = {}
+    sources: dict[str, list[str]] = {}
     known: dict[str, int] = {}
     pending: list[Task] = []
     system = System(taskset, known)
@@ -126,7 +174,7 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
             _settle(pending, verdicts, known, assume_deadlines)
             pending = []
         demands = demands_of(task, system)
-        sources[task.name] = {d.source for d in demands if d.source}
+        sources[task.name] = list(dict.fromkeys(d.source for d in demands if d.source and d.amount))
         lost = next((s for s in sources[task.name] if isinstance(verdicts.get(s), Failure)), None)
         verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
         pending.append(task)
@@ -146,7 +194,7 @@ def _depends(task: Task, culprit: str) -> Failure:
     return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
 
 
-def _withdraw(taskset: Taskset, verdicts: dict[str, Verdict], sources: dict[str, set[str]]) -> None:
+def _withdraw(taskset: Taskset, verdicts: dict[str, Verdict], sources: Mapping[str, Sequence[str]]) -> None:
     """Turns bounds that assumed a failed task's deadline into failures, until nothing changes."""
     dependents: dict[str, list[Task]] = {}
     for task in taskset.real_time:

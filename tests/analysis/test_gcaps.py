@@ -129,7 +129,7 @@ def test_a_search_of_tiny_steps_in_a_huge_window_ends() -> None:
     system = taskset(tiny, task("x", 0, 1, 2**40, cpu(1)))
     failure = rta.find("gcaps-suspend").run(system).verdicts["x"]
     assert isinstance(failure, Failure)
-    assert failure.reason in {Reason.TOO_MANY_STEPS, Reason.DEADLINE_MISSED}
+    assert failure.reason is Reason.OVERLOAD  # t alone fills the CPU, no search is needed
 
 
 def test_unknown_test_names_the_nearest() -> None:
