@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The data plane of the user-space host: each ioctl of uapi/gpurt.h on a connection."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from pycontrol._gpurt import lib
+from pycontrol.enums import Cap
+from pycontrol.host_gpu import FOREVER, Gpu, Member, Waiter
+from pycontrol.host_peer import Peer
+from pycontrol.host_wire import Malformed, Refusal, structure
+
+KINDS = {
+    lib.GPURT_IOC_QUERY: "struct gpurt_query",
+    lib.GPURT_IOC_BEGIN: "struct gpurt_begin",
+    lib.GPURT_IOC_END: "struct gpurt_end",
+    lib.GPURT_IOC_WAIT: "struct gpurt_wait",
+    lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
+    lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
+    lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
+}
+NR_BITS = 0xFF  # of an ioctl number: which call of its kind (asm-generic/ioctl.h)
+BY_NR = {(code >> 8 & NR_BITS, code & NR_BITS): (code, kind) for code, kind in KINDS.items()}
+
+
+class Caller(Protocol):
+    """A connection, as the calls see it."""
+
+    peer: Peer
+
+    def member(self, gpu: Gpu) -> Member:
+        """Its client on a GPU, made on first use."""
+
+
+class Calls:
+    """Carries out calls; `at` runs a function at a time."""
+
+    def __init__(self, gpus: Sequence[Gpu], clock: Callable[[], int], at: Callable[[int, Callable[[], None]], None]):
+        self.gpus = gpus
+        self.clock = clock
+        self.at = at
+
+    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
+        """Carries out one call and answers it, now or later, with the result and the structure.
+
+        Raises:
+            Malformed: no such call, or a structure that breaks the rules.
+            Refusal: it cannot be carried out.
+        """
+        known = BY_NR.get((code >> 8 & NR_BITS, code & NR_BITS))
+        if known is None:
+            raise Malformed(f"no such call: {code:#x}", errno.ENOTTY)
+        exact, kind = known
+        made = structure(kind, payload)
+        handler = {
+            lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
+            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
+            lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
+        }[exact]  # fmt: skip
+        handler(caller, made, lambda result: answer(result, made))
+
+    def gpu(self, made: Any) -> Gpu:
+        """The GPU that a structure names.  Raises Refusal ENODEV."""
+        index = int(made.gpu)
+        if index >= len(self.gpus):
+            raise Refusal(errno.ENODEV, f"no GPU {index}")
+        return self.gpus[index]
+
+    def query(self, _caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_QUERY."""
+        require(not made.pad)
+        gpu = self.gpu(made)
+        made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
+        made.caps = int(Cap.VGPU | Cap.EMULATED)
+        made.policy, made.tier = gpu.sched.policy, lib.GPURT_TIER_VIRTUAL
+        made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
+        answer(0)
+
+    def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_BEGIN."""
+        require(not made.flags & ~lib.GPURT_BEGIN_FLAGS and not made.pad and made.priority <= lib.GPURT_MAX_PRIORITY)
+        gpu = self.gpu(made)
+        own = caller.peer.priority(made.priority)
+        member = caller.member(gpu)
+
+        def decide() -> None:
+            if member.id not in gpu.members:
+                return
+            result = lib.gpurt_begin(gpu.sched, member.core, own, made.priority, self.clock())
+            made.state = lib.gpurt_client_state(gpu.sched, member.core)
+            gpu.settle()
+            if result or not made.flags & lib.GPURT_BEGIN_WAIT or made.state == lib.GPURT_STATE_RUNNING:
+                self.when_updated(gpu, lambda: answer(result))
+                return
+
+            def granted(outcome: int, _when: int) -> None:
+                made.state = lib.GPURT_STATE_RUNNING
+                self.when_updated(gpu, lambda: answer(outcome))
+
+            gpu.wait_grant(member, Waiter(granted))
+
+        gpu.update(made.priority or own, decide)
+
+    def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_END."""
+        require(not made.flags & ~lib.GPURT_END_FLAGS and not made.pad)
+        gpu = self.gpu(made)
+        member = caller.member(gpu)
+        if not member.core.depth:
+            raise Refusal(errno.ENOENT, "no segment is open")
+
+        def decide() -> None:
+            if member.id not in gpu.members:
+                return
+            result = lib.gpurt_end(gpu.sched, member.core, self.clock())
+            gpu.settle()
+            self.when_updated(gpu, lambda: answer(result))
+
+        def drained(_result: int, _when: int) -> None:
+            gpu.update(member.core.level, decide)
+
+        if made.flags & lib.GPURT_END_DRAIN:
+            gpu.wait_idle(member, Waiter(drained))
+        else:
+            drained(0, 0)
+
+    def when_updated(self, gpu: Gpu, then: Callable[[], None]) -> None:
+        """Runs `then` once the runlist update in flight is over: a caller pays for the update it causes."""
+        if gpu.busy_until > self.clock():
+            self.at(gpu.busy_until, then)
+        else:
+            then()
+
+    def wait(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_WAIT."""
+        require(made.what < lib.GPURT_WAIT_COUNT)
+        require(made.what == lib.GPURT_WAIT_WORK or not (made.tsg or made.work))
+        gpu = self.gpu(made)
+        member = caller.member(gpu)
+
+        def happened(result: int, when: int) -> None:
+            made.completed_ns = when
+            answer(result)
+
+        waiter = Waiter(happened)
+        if made.what == lib.GPURT_WAIT_WORK:
+            gpu.wait_work(member, made.tsg, made.work, waiter)
+        elif made.what == lib.GPURT_WAIT_IDLE:
+            gpu.wait_idle(member, waiter)
+        elif not member.core.depth:
+            raise Refusal(errno.ENOENT, "no segment is open")
+        else:
+            gpu.wait_grant(member, waiter)
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+
+    def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_TSG_OPEN."""
+        require(not made.flags and not made.tsg)
+        gpu = self.gpu(made)
+        made.tsg = gpu.open_tsg(caller.member(gpu))
+        answer(0)
+
+    def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_TSG_CLOSE."""
+        require(not made.flags)
+        gpu = self.gpu(made)
+        gpu.close_tsg(caller.member(gpu), made.tsg)
+        answer(0)
+
+    def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_SUBMIT."""
+        require(not made.flags & ~lib.GPURT_SUBMIT_FLAGS and not made.pad and made.engine < lib.GPURT_ENGINE_COUNT)
+        require(0 < made.duration_ns <= lib.GPURT_MAX_WORK_NS)
+        gpu = self.gpu(made)
+        fence = bool(made.flags & lib.GPURT_SUBMIT_FENCE)
+        made.work = gpu.submit(caller.member(gpu), made.tsg, made.engine, fence, made.duration_ns)
+        answer(0)
+
+
+def require(holds: bool) -> None:
+    """Raises Refusal EINVAL unless it holds."""
+    if not holds:
+        raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What /proc says about processes.  A process that is gone, or hidden from us, gives None or empty."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+PROC = Path("/proc")
+#: Scheduling classes whose priority counts as real time.
+REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of /proc/PID/stat that matter here (proc_pid_stat(5))."""
+
+    comm: str
+    state: str
+    start: int  # clock ticks after boot: with the pid it names a process for good
+    priority: int  # rt_priority 1..99 under SCHED_FIFO or SCHED_RR, else 0
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the main thread is running or ready to run."""
+        return self.state == "R"
+
+
+def parse_stat(text: bytes) -> Stat:
+    """Reads the content of a /proc/PID/stat file.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    head, _, tail = text.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 39:
+        raise ValueError("not a /proc/PID/stat file")
+    comm = head.partition(b"(")[2].decode("utf-8", "replace")
+    real_time = int(fields[38]) in REAL_TIME
+    return Stat(comm, fields[0].decode(), int(fields[19]), int(fields[37]) if real_time else 0)
+
+
+def read(pid: int, name: str) -> bytes | None:
+    """The content of /proc/PID/NAME."""
+    try:
+        return (PROC / str(pid) / name).read_bytes()
+    except OSError:
+        return None
+
+
+def stat(pid: int) -> Stat | None:
+    """State, start time and real-time priority of the process's main thread."""
+    text = read(pid, "stat")
+    return parse_stat(text) if text else None
+
+
+def rt_priority(pid: int) -> int:
+    """The SCHED_FIFO/SCHED_RR priority of the process's main thread; 0: it has none."""
+    try:
+        if os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK not in REAL_TIME:
+            return 0
+        return os.sched_getparam(pid).sched_priority
+    except OSError:
+        return 0
+
+
+def rt_limit(pid: int) -> int:
+    """RLIMIT_RTPRIO (soft): the highest priority the process may give itself without privilege."""
+    text = read(pid, "limits") or b""
+    found = re.search(rb"^Max realtime priority\s+(\S+)", text, re.MULTILINE)
+    if not found:
+        return 0
+    return 99 if found[1] == b"unlimited" else int(found[1])
+
+
+def cgroup(pid: int) -> str:
+    """The process's path in the cgroup v2 hierarchy, as in /proc/PID/cgroup."""
+    for line in (read(pid, "cgroup") or b"").splitlines():
+        if line.startswith(b"0::"):
+            return line[3:].decode("utf-8", "replace")
+    return ""
+
+
+def in_cgroup(path: str, prefix: str) -> bool:
+    """Whether the cgroup `path` is `prefix` or below it."""
+    prefix = prefix.rstrip("/")
+    return bool(path) and (path == prefix or path.startswith(prefix + "/"))
+
+
+def name(pid: int) -> str:
+    """The process's name (comm, at most 15 characters)."""
+    found = stat(pid)
+    return found.comm if found else ""
+
+
+def threads(pid: int) -> list[int]:
+    """Thread ids of the process, the main thread first."""
+    try:
+        tids = [int(entry) for entry in os.listdir(PROC / str(pid) / "task")]
+    except OSError:
+        return []
+    return sorted(tids, key=lambda tid: (tid != pid, tid))
+
+
+def command(pid: int) -> list[str]:
+    """The process's command line; empty for kernel threads."""
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return []
+
+
+def by_name(wanted: str) -> Iterator[int]:
+    """Pids of the processes whose name or whose command's last path component is `wanted`."""
+    for pid in psutil.pids():
+        arguments = command(pid)
+        if name(pid) == wanted or (arguments and Path(arguments[0]).name == wanted):
+            yield pid
