@@ -202,6 +202,10 @@ class Control:
         """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
         return map(_event, self._link.events(timeout))
 
+    def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
+        """Goes on where `events` stopped, likewise."""
+        return map(_event, self._link.more(timeout))
+
     def fileno(self) -> int:
         """Readable when an event has arrived."""
         return self._link.fileno()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +12,7 @@ from pycontrol.demo_results import Results, SetupResult, TaskInfo, TaskResult
 
 ROWS = ("observed", "simulated", "bound", "jobs, missed")
 LEGEND = (
-    "Times in ms. observed: longest response time seen on this machine (MORT); simulated: the same in virtual "
+    "Times in ms; prio: SCHED_FIFO priority. observed: longest response time seen on this machine (MORT); simulated: the same in virtual "
     "time; bound: worst-case response time by analysis, - where there is none."
 )
 
@@ -54,29 +55,26 @@ def _cells(result: TaskResult, task: TaskInfo) -> tuple[Text, ...]:
     return _observed(result, task), _simulated(result, task), _bound(result), missed
 
 
-def _labels(task: TaskInfo) -> tuple[str, ...]:
-    return ("observed", "simulated", "jobs done") if task.best_effort else ROWS
-
-
-def _describe(task: TaskInfo) -> Text:
-    rest = "best effort" if task.best_effort else f"deadline {task.deadline / 1e6:g}, priority {task.priority}"
-    return Text.assemble((task.name, "bold"), f"\n{rest}\nCPU {task.cpu}")
+def _label(task: TaskInfo) -> Text:
+    """The task, and what its rows are; 80 columns must do for the table."""
+    rows = ("observed", "simulated", "jobs done") if task.best_effort else ROWS
+    rest = "best effort" if task.best_effort else f"deadline {task.deadline / 1e6:g}, prio {task.priority}"
+    return Text.assemble((task.name, "bold"), (f"\n{rest}, CPU {task.cpu}", "dim"), *(f"\n  {row}" for row in rows))
 
 
 def _column(one: SetupResult, task: TaskInfo) -> Text:
-    return Text("\n").join(_cells(one.tasks[task.name], task))
+    return Text("\n").join((Text(), Text(), *_cells(one.tasks[task.name], task)))
 
 
 def table(results: Results) -> RenderableType:
     """A row of the table for each task, a column for each set-up, and what the marks mean."""
-    grid = Table(title=f"{results.taskset}: response times under each policy", title_justify="left")
+    title = f"{results.taskset}: response times under each policy"
+    grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     grid.add_column("task", no_wrap=True)
-    grid.add_column("", style="dim", no_wrap=True)
     for one in results.setups:
         grid.add_column(one.setup.title, justify="right", no_wrap=True)
     for task in results.tasks:
-        cells = [_column(one, task) for one in results.setups]
-        grid.add_row(_describe(task), Text("\n".join(_labels(task))), *cells, end_section=True)
+        grid.add_row(_label(task), *(_column(one, task) for one in results.setups), end_section=True)
     notes = [Text(LEGEND, style="dim")]
     shown = [result for one in results.setups for result in one.tasks.values()]
     if any(result.above_bound for result in shown):

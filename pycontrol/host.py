@@ -343,7 +343,9 @@ class Host:
             record += [("CLIENT", member.id), ("PID", member.peer.pid), ("COMM", member.peer.comm)]
             record.append(("PRIORITY", member.core.level))
         if cause is not None:
-            record += [("CAUSE", int(cause)), ("LATENCY_NS", latency)]
+            record.append(("CAUSE", int(cause)))
+        if latency:
+            record.append(("LATENCY_NS", latency))
         data = message(Command.EVENT, record, Head())
         for connection in readers:
             connection.send(data, droppable=True)

@@ -48,7 +48,7 @@ class Tsg:
 
     number: int
     raw: Any
-    works: dict[int, Any] = field(default_factory=dict)
+    works: dict[int, tuple[Any, int]] = field(default_factory=dict)  # the item, and when it was submitted
     when: OrderedDict[int, int] = field(default_factory=OrderedDict)
     waiters: dict[int, list[Waiter]] = field(default_factory=dict)
 
@@ -205,12 +205,11 @@ class Gpu:
                 waiter.finish(0, self.clock())
 
     def _completed(self, member: Member, tsg: Tsg, number: int, when: int) -> None:
-        if tsg.works.pop(number, None) is None:
-            return
+        _, submitted = tsg.works.pop(number)
         tsg.when[number] = member.last_done = when
         if len(tsg.when) > REMEMBERED:
             tsg.when.popitem(last=False)
-        self.tell(self, member, EventKind.WORK, when, None, 0)
+        self.tell(self, member, EventKind.WORK, when, None, when - submitted)
         for waiter in tsg.waiters.pop(number, []):
             waiter.finish(0, when)
         if member.idle_waiters and member.idle:
@@ -321,10 +320,12 @@ class Gpu:
 
     def _drop(self, member: Member, number: int, now: int) -> None:
         tsg = member.tsgs[number]
+        lib.gpurt_vgpu_advance(self.vgpu, now)
+        self.settle()
         while lib.gpurt_vgpu_drop(self.vgpu, tsg.raw, now) != ffi.NULL:
             pass
         lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)
-        self.settle()
+        tsg.works.clear()
         for waiters in tsg.waiters.values():
             for waiter in waiters:
                 waiter.finish(-errno.ENOENT)
@@ -338,8 +339,9 @@ class Gpu:
         if len(tsg.works) >= lib.GPURT_MAX_QUEUED:
             raise Refusal(errno.ENOBUFS, f"TSG {number} has {lib.GPURT_MAX_QUEUED} items queued")
         work = ffi.new("struct gpurt_vgpu_work *")
-        made = int(lib.gpurt_vgpu_submit(self.vgpu, tsg.raw, work, engine, fence, duration, self.clock()))
-        tsg.works[made] = work
+        now = self.clock()
+        made = int(lib.gpurt_vgpu_submit(self.vgpu, tsg.raw, work, engine, fence, duration, now))
+        tsg.works[made] = (work, now)
         self.settle()
         return made
 

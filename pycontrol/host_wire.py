@@ -202,10 +202,8 @@ def value(name: str, data: bytes) -> int | str:
 def attribute(name: str, content: Value) -> bytes:
     """One attribute, padded."""
     form = NUMERIC.get(TYPES[name])
-    if form:  # noqa: SIM108
-        data = form.pack(content)
-    else:
-        data = content.encode() + b"\0" if isinstance(content, str) else bytes(content)
+    raw = content.encode() + b"\0" if isinstance(content, str) else content
+    data = form.pack(content) if form else bytes(raw)
     return ATTRIBUTE.pack(ATTRIBUTE.size + len(data), NUMBERS[name]) + data + bytes(-len(data) % 4)
 
 

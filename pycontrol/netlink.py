@@ -335,8 +335,13 @@ class Link:
         self.request(Command.GET_STATUS, {})  # once this is answered the subscription holds
         return self._events(timeout)
 
+    def more(self, timeout: float | None) -> Iterator[Message]:
+        """Goes on with events after `events` stopped."""
+        return self._events(timeout)
+
     def _events(self, timeout: float | None) -> Iterator[Message]:
-        yield from self._early
+        early, self._early = self._early, []
+        yield from early
         while select.select([self._transport], [], [], timeout)[0]:
             data = self._transport.receive()
             if not data:

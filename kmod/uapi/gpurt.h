@@ -79,7 +79,8 @@
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
  * GPURT_CMD_EVENT	  sent to multicast group GPURT_GENL_EVENTS: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
- *			  PRIORITY, and for commits CAUSE and LATENCY_NS, for lost events LOST
+ *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
+ *			  submission, for lost events LOST
  */
 #ifndef _UAPI_GPURT_H
 #define _UAPI_GPURT_H

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands that start something: demo, run, profile, emulate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from pycontrol import render
+from pycontrol.commands.analysis import FILE, JSON
+from pycontrol.host import emulate
+from pycontrol.render import ms
+
+__all__ = ["demo", "emulate", "profile", "run"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt demo
+  gpurt demo --seconds 3 --policy segment --out results
+\b
+Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage; 4 no host at --device;
+6 something failed, or a bound was exceeded in virtual time."""
+)
+@click.option("--seconds", default=12.0, show_default=True, help="How long each policy runs.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Only this policy; may be repeated.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-results"), show_default=True)
+@click.option("--device", "own_device", metavar="PATH", help="A host that runs already, not an emulator of its own.")
+@click.option("--seed", default=1, show_default=True)
+def demo(seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int) -> int:
+    """Run the published case study under every policy and compare."""
+    from pycontrol import demo as demonstration
+
+    demonstration.run(demonstration.Options(own_device, seconds, policies, out, seed=seed))
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt run set.toml --seconds 30 --trace run.json
+  gpurt check run.json set.toml --test gcaps-suspend
+\b
+Exit codes: 0 no real-time task missed a deadline; 1 one did; 3 the file is wrong; 4 no host; 6 a task failed."""
+)
+@FILE
+@click.option("--seconds", default=10.0, show_default=True, help="How long.")
+@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Every task's waiting mode, not the file's.")
+@click.option("--policy", metavar="NAME", help="Set the host's policy first.")
+@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write what was seen as a trace.")
+@JSON
+@click.pass_obj
+def run(
+    device: str | None, file: Path, seconds: float, waiting: str | None, policy: str | None,
+    trace_path: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Start a taskset's tasks as real processes, pinned and prioritised, and report what was seen."""
+    from analysis.model import Waiting
+    from pycontrol import client, launch, taskset
+
+    loaded = taskset.load(file)
+    with client.connect(device) as control:
+        if policy:
+            control.set_policy(policy)
+        used = control.status()[0].policy.word
+    mode = Waiting(waiting) if waiting else None
+    options = launch.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
+    with render.progress(int(seconds * 10), "running") as bar:
+        shown = [0]
+
+        def step(passed: float) -> None:
+            bar.update(int(passed * 10) - shown[0])
+            shown[0] = int(passed * 10)
+
+        seen = launch.launch(loaded, options, step)
+    for note in seen.notes:
+        click.echo(f"note: {note}", err=True)
+    if trace_path:
+        seen.trace.save(trace_path)
+    rows, data, missed = [], {}, False
+    for task in loaded.taskset:
+        report = seen.reports.get(task.name)
+        if report is None:
+            rows.append((task.name, "-", "-", ms(task.deadline), "-"))
+            continue
+        worst = max((job.response for job in report.jobs), default=None)
+        misses = seen.misses(task)
+        missed = missed or (misses > 0 and not task.best_effort)
+        rows.append((task.name, str(len(report.jobs)), ms(worst), ms(task.deadline), str(misses)))
+        data[task.name] = {"jobs": len(report.jobs), "mort_ns": worst, "deadline_ns": task.deadline, "misses": misses}
+    text = render.table(("task", "jobs", "MORT ms", "deadline ms", "misses"), rows)
+    render.emit({"policy": used, "tasks": data, "notes": list(seen.notes)}, as_json, text)
+    return 1 if missed else 0
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog="""\b
+Examples:
+  gpurt profile -- ./detector --frames 100
+  gpurt profile --period 33ms -o detector.toml -- ./detector
+\b
+Exit codes: the program's own; 4 no host; 6 it used no GPU segment."""
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--name", help="The task's name; the program's unless given.")
+@click.option("--period", default="100ms", show_default=True, metavar="TIME", help="Period to write into the entry.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the entry there, not to stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON, not TOML.")
+@click.pass_obj
+def profile(
+    device: str | None, command: tuple[str, ...], name: str | None, period: str, output: Path | None, as_json: bool
+) -> int:
+    """Run a program that uses the library and write its segments' measured times as a task entry."""
+    from pycontrol.errors import FileError
+    from pycontrol.profile import measure
+
+    measured = measure(list(command), device)
+    entry = measured.entry(name or Path(command[0]).name, period)
+    text = json.dumps(measured.as_dict(), indent=2) if as_json else entry
+    if output:
+        try:
+            output.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{output}: cannot be written: {error.strerror}") from None
+    else:
+        sys.stdout.write(text + "\n")
+    return measured.exit_code

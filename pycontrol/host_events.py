@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The host's events while something runs: read by a thread of their own, so that none is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+from analysis.trace import Event, Kind
+from pycontrol.client import Control, EventRecord, connect
+from pycontrol.enums import EventKind
+from pycontrol.errors import GpurtError
+
+KINDS = {
+    EventKind.BEGIN: Kind.BEGIN,
+    EventKind.GRANT: Kind.GRANT,
+    EventKind.PREEMPT: Kind.PREEMPT,
+    EventKind.RESUME: Kind.RESUME,
+    EventKind.END: Kind.END,
+    EventKind.OVERRUN: Kind.OVERRUN,
+    EventKind.GONE: Kind.GONE,
+    EventKind.COMMIT: Kind.COMMIT,
+    EventKind.LOST: Kind.LOST,
+}
+#: How often the reading thread looks whether it is to end, seconds.
+GLANCE = 0.1
+
+
+def to_event(record: EventRecord, task: str) -> Event | None:
+    """The trace event of a host's event; None for one that traces do not keep."""
+    kind = KINDS.get(record.kind)
+    if kind is None:
+        return None
+    if kind is Kind.COMMIT:
+        cause = record.cause.word if record.cause is not None else None
+        return Event(record.time_ns, kind, task, None, record.latency_ns, gpu=record.gpu, detail=cause)
+    detail = f"{record.lost} events lost" if kind is Kind.LOST else None
+    return Event(record.time_ns, kind, task, gpu=record.gpu, detail=detail)
+
+
+class Listener:
+    """Listens from entering the context to leaving it; ``control`` is a connection for commands meanwhile.
+
+    Raises DeviceError on entering if there is no host.
+    """
+
+    def __init__(self, device: str | None = None) -> None:
+        self.control: Control = connect(device)
+        self._events: Control = connect(device)
+        self._records: list[EventRecord] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="gpurt-events", daemon=True)
+
+    def __enter__(self) -> Listener:
+        self._stream: Iterator[EventRecord] = self._events.events(GLANCE)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish()
+        self._events.close()
+        self.control.close()
+
+    def _read(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for record in self._stream:
+                    self._records.append(record)
+                    if self._stop.is_set():
+                        break
+                else:
+                    self._stream = self._events.more(GLANCE)
+        except (GpurtError, OSError):
+            return  # the host is gone; what it said until then counts
+
+    def _finish(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def records(self) -> list[EventRecord]:
+        """Ends listening; all events as the host sent them."""
+        self._finish()
+        return self._records
+
+    def events(self, names: Mapping[int, str]) -> list[Event]:
+        """Ends listening; all events in order of time, with the tasks' names by process id."""
+        self._finish()
+        found = (to_event(record, names.get(record.pid, "")) for record in self._records)
+        return sorted((event for event in found if event is not None), key=lambda event: event.time)

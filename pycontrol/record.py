@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recording a host's events as a trace, whoever the clients are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from analysis.trace import Event, Kind, Trace
+from pycontrol.client import EventRecord, connect
+from pycontrol.host_events import to_event
+
+GLANCE = 0.1
+
+
+def record(device: str | None, seconds: float | None, progress: Callable[[int], None]) -> Trace:
+    """Events for so many seconds, or until interrupted; tasks are named COMM-PID.
+
+    ``progress`` is told how many events there are.  Raises DeviceError if there is no host, or it goes away.
+    """
+    records: list[EventRecord] = []
+    end = time.monotonic() + seconds if seconds is not None else None
+    with connect(device) as control:
+        policy = control.status()[0].policy.word
+        stream = control.events(GLANCE)
+        try:
+            while end is None or time.monotonic() < end:
+                for one in stream:
+                    records.append(one)
+                    if end is not None and time.monotonic() >= end:
+                        break
+                stream = control.more(GLANCE)
+                progress(len(records))
+        except KeyboardInterrupt:
+            pass
+    return assemble(records, policy)
+
+
+def assemble(records: list[EventRecord], policy: str) -> Trace:
+    """A trace from events, starting at time 0; intervals during which a task held the GPU are added."""
+    names = {one.pid: f"{one.comm}-{one.pid}" for one in records if one.pid}
+    events = [event for one in records if (event := to_event(one, names.get(one.pid, ""))) is not None]
+    events.sort(key=lambda event: event.time)
+    events += _held(events)
+    origin = min((event.time for event in events), default=0)
+    shifted = [replace(event, time=event.time - origin) for event in events]
+    meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy}
+    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)))
+
+
+def _held(events: list[Event]) -> list[Event]:
+    since: dict[str, Event] = {}
+    found = []
+    for event in events:
+        if event.kind in (Kind.GRANT, Kind.RESUME):
+            since.setdefault(event.task, event)
+        elif event.kind in (Kind.PREEMPT, Kind.END, Kind.GONE) and event.task in since:
+            start = since.pop(event.task)
+            if event.task and event.time > start.time:
+                found.append(replace(start, kind=Kind.GPU, duration=event.time - start.time))
+    return found
