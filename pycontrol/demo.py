@@ -206,26 +206,32 @@ def demonstrate(options: Options, console: Console) -> Results:
     return results
 
 
-def run(options: Options, console: Console | None = None) -> Results:
-    """The whole demonstration, as `gpurt demo` shows it: table, circumstances, picture, files.
+def conclude(results: Results, options: Options, console: Console) -> None:
+    """Draws the picture, and prints table, circumstances and what was written where.
 
     Raises:
-        RuntimeFailure: among others, if virtual time exceeded a bound; everything has been shown by then.
-        GpurtError: as `demonstrate` does.
+        FileError: the picture cannot be written.
+        RuntimeFailure: virtual time exceeded a bound; everything has been shown by then.
     """
-    console = console or Console()
-    results = demonstrate(options, console)
     pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
     console.print(demo_table.table(results))
-    for note in results.notes:
+    verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
+    claim = f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
+    for note in [*results.notes, claim]:
         console.print(f"- {note}", markup=False, highlight=False)
-    console.print(
-        "- Bounds are claims for the system in the file, in virtual time: there they "
-        + ("do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"),
-        highlight=False,
-    )
     for path in [*pictures, options.out / "results.json", *(one.trace for one in results.setups)]:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     if results.unsound:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
+
+
+def run(options: Options, console: Console | None = None) -> Results:
+    """The whole demonstration, as `gpurt demo` shows it: table, circumstances, picture, files.
+
+    Raises:
+        GpurtError: as `demonstrate` and `conclude` do.
+    """
+    console = console or Console()
+    results = demonstrate(options, console)
+    conclude(results, options, console)
     return results

@@ -88,7 +88,7 @@ def _figure(results: Results, footer: str) -> Any:
     urgent = [task for task in results.tasks if not task.best_effort]
     other = [task for task in results.tasks if task.best_effort]
     panels = [part for part in (urgent, other) if part]
-    figure = Figure(figsize=(3 + 1.65 * len(results.tasks), 6.2), layout="constrained")
+    figure = Figure(figsize=(max(9.0, 3 + 1.65 * len(results.tasks)), 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     if not panels:
         return figure

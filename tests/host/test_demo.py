@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demonstration end to end, short, and what it says of results that are bad."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from analysis.trace import Kind, load
+from pycontrol import client, demo, demo_plot, demo_table, taskset
+from pycontrol.demo_results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
+from pycontrol.emulator import Emulator
+from pycontrol.enums import Policy
+from pycontrol.errors import DeviceError, FileError, RuntimeFailure, UsageError
+
+SECONDS = 0.9
+
+
+def show(width: int = 80) -> tuple[Console, io.StringIO]:
+    text = io.StringIO()
+    return Console(file=text, width=width), text
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results, str]:
+    out = tmp_path_factory.mktemp("demo") / "results"
+    console, text = show()
+    results = demo.run(demo.Options(seconds=SECONDS, out=out), console)
+    return out, results, text.getvalue()
+
+
+def test_every_setup_and_every_task_is_there(shown: tuple[Path, Results, str]) -> None:
+    _, results, _ = shown
+    names = [task.name for task in taskset.load(demo.case_study()).taskset]
+    assert [one.setup for one in results.setups] == list(SETUPS)
+    for one in results.setups:
+        assert list(one.tasks) == names
+        assert all(result.jobs + result.misses > 0 for result in one.tasks.values())
+        assert all(result.simulated for result in one.tasks.values())
+    assert results.unsound == []
+
+
+def test_bounds_where_there_is_an_analysis_only(shown: tuple[Path, Results, str]) -> None:
+    _, results, _ = shown
+    bounded = {one.setup.name: [name for name, r in one.tasks.items() if r.bound is not None] for one in results.setups}
+    urgent = [task.name for task in results.tasks if not task.best_effort]
+    assert bounded["segment-suspend"] == bounded["segment-busy"] == urgent
+    assert bounded["lock-fifo"] == bounded["job"] == []
+
+
+def test_files_are_written_and_readable(shown: tuple[Path, Results, str]) -> None:
+    out, results, text = shown
+    assert (out / "case-study.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "case-study.svg").read_text()
+    document = json.loads((out / "results.json").read_text())
+    assert [one["name"] for one in document["setups"]] == [setup.name for setup in SETUPS]
+    for one in results.setups:
+        trace = load(out / f"trace-{one.setup.name}.json")
+        assert trace.meta["policy"] == one.setup.policy
+        assert trace.observed_worst() == {n: r.observed for n, r in one.tasks.items() if r.observed is not None}
+        saved = next(entry for entry in document["setups"] if entry["name"] == one.setup.name)
+        assert saved["results"]["histogram"]["observed"] == one.tasks["histogram"].observed
+        assert f"trace-{one.setup.name}.json" in text
+
+
+def test_the_policies_were_in_force(shown: tuple[Path, Results, str]) -> None:
+    out, _, _ = shown
+    traces = {s.name: load(out / f"trace-{s.name}.json") for s in SETUPS}
+    kinds = {name: [event.kind for event in trace.events if event.task] for name, trace in traces.items()}
+    assert Kind.GRANT not in kinds["timesliced"]
+    assert Kind.PREEMPT in kinds["segment-suspend"]
+    assert Kind.RESUME not in kinds["lock-fifo"]  # a lock is never taken from its holder
+    assert Kind.BEGIN not in kinds["job"]
+    assert Kind.GRANT in kinds["job"]
+
+
+def test_circumstances_are_said_and_the_table_fits(shown: tuple[Path, Results, str]) -> None:
+    _, _, text = shown
+    assert "Virtual GPU" in text
+    assert "Bounds are claims" in text
+    assert "…" not in text
+    assert all(len(line) <= 80 for line in text.splitlines() if "wrote" not in line)
+
+
+def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
+    with Emulator(taskset.load(demo.case_study()).taskset.platform, "lock-priority") as emulator:
+        device = str(emulator.socket)
+        console, _ = show()
+        options = demo.Options(device, 0.5, ("segment-busy",), tmp_path / "out")
+        results = demo.run(options, console)
+        with client.connect(device) as control:
+            assert control.status()[0].policy is Policy.LOCK_PRIORITY
+    assert [one.setup.name for one in results.setups] == ["segment-busy"]
+
+
+def test_choosing_a_policy_takes_both_ways_to_wait() -> None:
+    assert [s.name for s in demo.Options(policies=("segment",)).setups()] == ["segment-suspend", "segment-busy"]
+    with pytest.raises(UsageError, match="choose from"):
+        demo.Options(policies=("fastest",)).setups()
+
+
+def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
+    console, text = show()
+    with pytest.raises(UsageError, match="seconds"):
+        demo.run(demo.Options(seconds=0, out=tmp_path / "a"), console)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="--out"):
+        demo.run(demo.Options(out=tmp_path / "file"), console)
+    with pytest.raises(DeviceError):
+        demo.run(demo.Options(str(tmp_path / "none"), out=tmp_path / "b"), console)
+    assert text.getvalue() == ""
+
+
+def made_up(**changes: object) -> Results:
+    base = TaskResult(12_000_000, 10, 0, 1.0, 11_000_000, 15_000_000, "")
+    task = TaskInfo("alpha", 1, 50, 100_000_000, 100_000_000)
+    one = SetupResult(SETUPS[2], {"alpha": replace(base, **changes)}, Path("t.json"))  # type: ignore[arg-type]
+    return Results("made-up", (task,), (one,), 1.0, 10, ())
+
+
+def table_text(results: Results) -> str:
+    console, text = show()
+    console.print(demo_table.table(results))
+    return text.getvalue()
+
+
+def test_an_observation_above_its_bound_is_marked() -> None:
+    assert "> 16.00" in table_text(made_up(observed=16_000_000))
+    assert ">" not in table_text(made_up(observed=15_000_000))
+
+
+def test_a_simulation_above_its_bound_is_marked_as_an_error() -> None:
+    results = made_up(simulated=15_000_001)
+    assert ">> 15.00" in table_text(results)
+    assert results.unsound == ["alpha under segment-suspend: simulated 15000001 ns, bound 15000000 ns"]
+    assert made_up(simulated=15_000_000).unsound == []
+
+
+def test_an_unsound_bound_ends_with_an_error(tmp_path: Path) -> None:
+    console, text = show()
+    with pytest.raises(RuntimeFailure, match="exceeded in virtual time: alpha") as failure:
+        demo.conclude(made_up(simulated=99_000_000), demo.Options(out=tmp_path), console)
+    assert failure.value.exit_code == 6
+    assert "do NOT hold" in " ".join(text.getvalue().split())
+
+
+def test_a_picture_of_nothing_observed(tmp_path: Path) -> None:
+    results = made_up(observed=None, simulated=None, bound=None)
+    assert [path.suffix for path in demo_plot.save(results, tmp_path / "x", "nothing")] == [".png", ".svg"]
+    with pytest.raises(FileError, match="cannot be written"):
+        demo_plot.save(results, tmp_path / "none" / "x", "nothing")

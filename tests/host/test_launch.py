@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasks as real processes against a real emulator.  Times are compared with each other, never with the clock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.model import Waiting
+from analysis.trace import Kind, load
+from pycontrol import launch, taskset
+from pycontrol.emulator import Emulator
+from pycontrol.errors import DeviceError, RuntimeFailure, UsageError
+from pycontrol.task_report import GpuTimes, Report
+from pycontrol.taskset import TasksetFile
+
+PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
+URGENT = """[[task]]
+name = "urgent"
+cpu = 0
+priority = 50
+period = "40ms"
+segments = [{ cpu = "0.5ms" }, { misc = "0.5ms", gpu = "4ms" }, { cpu = "0.2ms" }]
+"""
+LOW = """[[task]]
+name = "low"
+cpu = 1
+priority = 0
+period = "60ms"
+segments = [{ misc = "0.5ms", gpu = "15ms" }]
+"""
+PLAIN = """[[task]]
+name = "plain"
+cpu = 1
+priority = 10
+period = "20ms"
+segments = [{ cpu = "1ms" }]
+"""
+
+Write = Callable[..., TasksetFile]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def make(*parts: str) -> TasksetFile:
+        path = tmp_path / "tasks.toml"
+        path.write_text(PLATFORM + "".join(parts))
+        return taskset.load(path)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = tmp_path_factory.mktemp("platform") / "tasks.toml"
+    path.write_text(PLATFORM)
+    with Emulator(taskset.load(path).taskset.platform) as emulator:
+        yield str(emulator.socket)
+
+
+def gpu_times(report: Report) -> list[GpuTimes]:
+    return [times for job in report.jobs for times in job.segments if isinstance(times, GpuTimes)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("waiting", list(Waiting))
+def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str, waiting: Waiting) -> None:
+    file = write(URGENT, LOW, PLAIN)
+    run = launch.launch(file, launch.Options(0.6, host, "segment", waiting))
+    assert set(run.reports) == {"urgent", "low", "plain"}
+    for task in file.taskset:
+        report = run.reports[task.name]
+        assert report.complete
+        assert report.error is None
+        assert len(report.jobs) + report.unfinished == -(-600_000_000 // task.period)
+        # Own execution is a lower bound of any response time.
+        assert all(job.response >= task.cpu_time + task.gpu_time for job in report.jobs)
+    for times in gpu_times(run.reports["urgent"]):
+        assert times.begin <= times.begun <= times.submit <= times.completed <= times.seen <= times.end
+        assert times.completed - times.submit >= 4_000_000
+    releases = {report.jobs[0].release for report in run.reports.values()}
+    assert len(releases) == 1  # the common start
+
+
+def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> None:
+    run = launch.launch(write(URGENT, LOW), launch.Options(0.5, host, "segment"))
+    trace = run.trace
+    assert trace.meta["source"] == "runtime"
+    jobs = sum(len(report.jobs) for report in run.reports.values())
+    begun = sum(len(gpu_times(report)) for report in run.reports.values())
+    kinds = [event.kind for event in trace.events]
+    assert kinds.count(Kind.COMPLETE) == jobs
+    assert kinds.count(Kind.BEGIN) == kinds.count(Kind.END) == begun
+    assert {event.task for event in trace.events if event.kind is Kind.GRANT} == {"urgent", "low"}
+    assert trace.observed_worst() == {
+        name: max(job.response for job in report.jobs) for name, report in run.reports.items()
+    }
+    trace.save(tmp_path / "trace.json")
+    assert load(tmp_path / "trace.json") == trace
+
+
+def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> None:
+    run = launch.launch(write(URGENT), launch.Options(0.3, host, "segment", managed=False))
+    assert len(run.reports["urgent"].jobs) >= 1
+    assert not [event for event in run.trace.events if event.kind in (Kind.BEGIN, Kind.END)]
+
+
+def test_misses_are_counted(write: Write, host: str) -> None:
+    late = URGENT.replace('period = "40ms"', 'period = "40ms"\ndeadline = "1ms"')
+    file = write(late)
+    run = launch.launch(file, launch.Options(0.3, host))
+    task = file.taskset.tasks[0]
+    assert run.misses(task) == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
+
+
+def test_execution_times_are_drawn(write: Write, host: str) -> None:
+    spread = PLAIN.replace('{ cpu = "1ms" }', '{ cpu = { worst = "8ms", best = "1ms" } }')
+    file = write(spread)
+    best = launch.launch(file, launch.Options(0.3, host, scale=(0, 0))).reports["plain"]
+    worst = launch.launch(file, launch.Options(0.3, host, scale=(100, 100))).reports["plain"]
+    assert min(job.response for job in best.jobs) < 8_000_000 <= min(job.response for job in worst.jobs)
+
+
+def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host: str, tmp_path: Path) -> None:
+    script = "import os, time; open(os.environ['OUT'], 'w').write(os.environ['GPURT_DEVICE']); time.sleep(600)"
+    os.environ["OUT"] = str(tmp_path / "out")
+    command = f'command = ["{sys.executable}", "-c", "{script}"]\n'
+    try:
+        run = launch.launch(write(PLAIN, LOW + command), launch.Options(1.0, host))
+    finally:
+        del os.environ["OUT"]
+    assert (tmp_path / "out").read_text() == host
+    assert set(run.reports) == {"plain"}
+
+
+def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
+    out = tmp_path / "pid"
+    shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"
+    launch.launch(write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n'), launch.Options(0.5, host))
+    deadline = time.monotonic() + 20
+    while alive(int(out.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(int(out.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("addition", "complaint"),
+    [
+        ('command = ["/nonexistent/program"]\n', "low: .*cannot execute"),
+        ('command = ["sh", "-c", "echo wrong >&2; exit 3"]\n', "low: wrong"),
+        ('cgroup = "/no/such/cgroup"\n', "low: cannot enter cgroup"),
+    ],
+)
+def test_a_task_that_fails_fails_the_run(write: Write, host: str, addition: str, complaint: str) -> None:
+    with pytest.raises(RuntimeFailure, match=complaint):
+        launch.launch(write(URGENT, LOW + addition), launch.Options(5, host))
+
+
+def test_no_host(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(DeviceError):
+        launch.launch(write(URGENT), launch.Options(0.2, str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
+def test_senseless_lengths(seconds: float) -> None:
+    with pytest.raises(UsageError):
+        launch.Options(seconds)
+
+
+LAUNCHER = """
+import sys
+from pycontrol import launch, taskset
+launch.launch(taskset.load(sys.argv[1]), launch.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_launcher(write: Write, host: str, number: signal.Signals) -> None:
+    file = write(URGENT, LOW, PLAIN)
+    command = [sys.executable, "-c", LAUNCHER, str(file.path), host]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline()  # the tasks are running
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        assert len(children) == 3
+        launcher.send_signal(number)
+        launcher.wait(30)
+    deadline = time.monotonic() + 20
+    while any(alive(int(child)) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [child for child in children if alive(int(child))]
