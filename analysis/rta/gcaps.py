@@ -12,15 +12,15 @@ from collections.abc import Iterable
 
 from analysis.model import Task
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System
+from analysis.rta.system import Demand, Shared, System
 
 OWNED = "ECRTS'24 lemmas 10, 11 and 13, for ownership from begin to end (readings: GCAPS)"
 
 
-def suspend(task: Task, system: System) -> list[Demand]:
+def suspend(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under self-suspension: ECRTS'24 equation 1 with lemmas 8, 9, 13 to 15."""
     eps = system.epsilon
-    demands = own(task, system)
+    demands: list[Demand | Shared] = [*own(task, system)]
     for h in system.hpp(task):
         if not h.uses_gpu:
             demands.append(
@@ -36,11 +36,11 @@ def suspend(task: Task, system: System) -> list[Demand]:
                 Demand(Kind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
             )
     if task.uses_gpu:
-        demands += ownership(task, system.remote_hpg(task), system, Kind.GPU_PREEMPTION)
+        demands.append(_remote(task, task.segment_priority, system, Kind.GPU_PREEMPTION))
     return demands
 
 
-def busy(task: Task, system: System) -> list[Demand]:
+def busy(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under busy waiting: ECRTS'24 equation 1 with lemmas 8 to 12.
 
     A same-core higher task holds the CPU for its whole job.  It may sleep on the update lock at a begin while
@@ -49,19 +49,29 @@ def busy(task: Task, system: System) -> list[Demand]:
     priorities, and Audsley's method needs a test that does not.
     """
     eps = system.epsilon
-    demands = own(task, system)
+    demands: list[Demand | Shared] = [*own(task, system)]
     higher = system.hpp(task)
+    contended = any(other.cpu != task.cpu for other in system.gpu_tasks)
     for h in higher:
         amount = h.cpu_time + h.gpu_time + 2 * eps * h.eta
         demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period))
-        if h.uses_gpu and any(other.cpu != h.cpu for other in system.gpu_tasks):
+        if h.uses_gpu and contended:
             demands.append(
                 Demand(Kind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period)
             )
-    waiting = [t for t in (task, *higher) if t.uses_gpu]
-    owners = {h.name: h for t in waiting for h in system.remote_hpg(t)}
-    kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
-    return demands + ownership(task, owners.values(), system, kind)
+    waiting = [t.segment_priority for t in (task, *higher) if t.uses_gpu]
+    if waiting:
+        kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
+        demands.append(_remote(task, min(waiting), system, kind))
+    return demands
+
+
+def _remote(task: Task, level: int, system: System, kind: Kind) -> Shared:
+    """What the owners on other CPUs, of at least GPU priority ``level``, add; the same for many tasks."""
+    return system.shared(
+        (task.cpu, level, task.priority, kind),
+        lambda: ownership(system.remote_owners(task.cpu, level), system, kind),
+    )
 
 
 def own(task: Task, system: System) -> list[Demand]:
@@ -74,25 +84,25 @@ def own(task: Task, system: System) -> list[Demand]:
     ]
 
 
-def ownership(task: Task, owners: Iterable[Task], system: System, kind: Kind) -> list[Demand]:
-    """For how long the GPU can belong to ``owners``, tasks of other CPUs than the task's.
+def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand]:
+    """For how long the GPU can belong to ``owners``, all those of a GPU priority on other CPUs than a task's.
 
     Every task above an owner on the owner's CPU delays it while it owns the GPU: such a task counts with its CPU
     execution, and with its GPU segments if it is an owner itself (or could be).  The jitter of a GPU-using task
     leaves its C out even where C is charged: with one owner less the charge then never grows, as Audsley's
     method needs.
     """
-    owning = {h.name: h for h in owners}
     lowest: dict[int, int] = {}
-    for h in owning.values():
+    for h in owners:
         lowest[h.cpu] = min(h.priority, lowest.get(h.cpu, h.priority))
     demands = []
     for cpu, level in lowest.items():
         on_cpu = system.on_cpu(cpu)
+        single = sum(t.priority == level for t in on_cpu) == 1
         for h in on_cpu:
             if h.priority < level:
                 break
-            alone = h.priority == level and sum(t.priority == level for t in on_cpu) == 1
+            alone = single and h.priority == level
             segments = h.gpu_time + 2 * system.epsilon * h.eta
             amount = segments + (0 if alone else h.cpu_time)
             jitter = system.jitter(h, segments if h.uses_gpu else amount)

@@ -7,6 +7,8 @@ demands; best-effort tasks interfere nowhere but among the round-robin driver's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.model import Task
 from analysis.rta import tsg_rr
 from analysis.rta.gcaps import own
@@ -14,7 +16,7 @@ from analysis.rta.result import Kind
 from analysis.rta.system import Demand, System
 
 
-def gcaps_suspend(task: Task, system: System) -> list[Demand]:
+def gcaps_suspend(task: Task, system: System) -> Sequence[Demand]:
     """Lemmas 8, 9, 13, 14 and 15."""
     eps = system.epsilon
     demands = own(task, system)
@@ -30,7 +32,7 @@ def gcaps_suspend(task: Task, system: System) -> list[Demand]:
     return demands + (remote(task, system, "ECRTS'24 lemma 13") if task.uses_gpu else [])
 
 
-def gcaps_busy(task: Task, system: System) -> list[Demand]:
+def gcaps_busy(task: Task, system: System) -> Sequence[Demand]:
     """Lemmas 8 to 12."""
     eps = system.epsilon
     demands = own(task, system)
@@ -71,7 +73,7 @@ def tsg_rr_busy(task: Task, system: System) -> list[Demand]:
 
 def _interleaved(task: Task, system: System) -> list[Demand]:
     """Own demand and equation 5 with equation 3 as printed: no switch back to the task."""
-    others = sum(t.uses_gpu and t is not task for t in system.taskset)
+    others = system.gpu_users - task.uses_gpu
     amount = tsg_rr.slices(task, system) * tsg_rr.round_length(others, system)
     return [
         Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -35,12 +35,20 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The worst-case response time of a task, ns; the terms add up to it."""
+    """The worst-case response time of a task, ns; the terms add up to it.
+
+    The breakdown is made when asked for: that of a large taskset has millions of terms.
+    """
 
     task: str
     wcrt: int
     deadline: int
-    terms: tuple[Term, ...]
+    breakdown: Callable[[], tuple[Term, ...]] = field(repr=False, compare=False)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """What the bound consists of."""
+        return self.breakdown()
 
     @property
     def slack(self) -> int:

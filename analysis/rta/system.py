@@ -7,7 +7,8 @@ an analysis is a function that lists the demands of a task, and what is in this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -35,12 +36,46 @@ class Demand:
         return -(-(window + self.jitter) // self.period) * self.amount
 
 
+class Shared:
+    """Demands of other tasks that many tasks have in common, as one; immutable."""
+
+    __slots__ = ("carried", "demands", "rate", "rows", "sources")
+
+    def __init__(self, demands: Sequence[Demand]) -> None:
+        self.demands = tuple(demands)
+        self.rows = tuple((d.period, d.jitter, d.amount) for d in demands)
+        self.sources = frozenset(d.source for d in demands)
+        self.rate, self.carried = _slope(demands)
+
+    def at(self, window: int) -> int:
+        """What they come to together in a window of that length, ns."""
+        return sum(-(-(window + jitter) // period) * amount for period, jitter, amount in self.rows)
+
+
+#: Times 2^64: what integer arithmetic needs to add fractions of time.
+SCALE = 1 << 64
+
+
+def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
+    """The sums of e / T and of J e / T over demands that recur, times SCALE, rounded down."""
+    recurring = [d for d in demands if d.period]
+    rate = sum(d.amount * SCALE // d.period for d in recurring)
+    return rate, sum(d.amount * d.jitter * SCALE // d.period for d in recurring)
+
+
 @dataclass(frozen=True)
 class System:
     """A taskset while it is analysed: the bounds found so far are the higher tasks' response times."""
 
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
+    _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
+
+    def shared(self, key: Hashable, make: Callable[[], Sequence[Demand]]) -> Shared:
+        """The demands that ``make`` returns, made once for each key."""
+        if key not in self._shared:
+            self._shared[key] = Shared(make())
+        return self._shared[key]
 
     @property
     def epsilon(self) -> int:
@@ -59,6 +94,11 @@ class System:
         """The real-time tasks that use the GPU."""
         return tuple(t for t in self.taskset.real_time if t.uses_gpu)
 
+    @cached_property
+    def gpu_users(self) -> int:
+        """How many tasks use the GPU, best effort included."""
+        return sum(t.uses_gpu for t in self.taskset)
+
     def on_cpu(self, cpu: int) -> Sequence[Task]:
         """The real-time tasks of a CPU, most urgent first."""
         return self._by_cpu.get(cpu, [])
@@ -69,9 +109,11 @@ class System:
 
     def remote_hpg(self, task: Task) -> list[Task]:
         """The GPU-using tasks of other CPUs whose GPU segments have at least the task's GPU priority."""
-        return [
-            h for h in self.gpu_tasks if h.cpu != task.cpu and h.segment_priority >= task.segment_priority
-        ]
+        return self.remote_owners(task.cpu, task.segment_priority)
+
+    def remote_owners(self, cpu: int, level: int) -> list[Task]:
+        """The GPU-using tasks of CPUs other than ``cpu`` of at least GPU priority ``level``."""
+        return [h for h in self.gpu_tasks if h.cpu != cpu and h.segment_priority >= level]
 
     def jitter(self, task: Task, execution: int) -> int:
         """R_h - e, how late a job's last ``execution`` ns can begin; D_h stands in for an unknown R_h."""
@@ -101,16 +143,16 @@ def gpu_disorder(taskset: Taskset) -> str | None:
 
 
 #: What an analysis is: the demands that make up the response time of a task.
-Demands: TypeAlias = Callable[[Task, System], list[Demand]]
+Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
 
 
-def solve(task: Task, demands: Sequence[Demand]) -> Verdict:
+def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     """The least solution of the task's recurrence within its deadline, and within its period.
 
     A job without any demand of its own still waits for its turn, also behind a job that is released as it would
     complete: its window is one ns longer.
     """
-    constant = sum(demand.amount for demand in demands if not demand.period)
+    constant = sum(d.amount for d in demands if isinstance(d, Demand) and not d.period)
     closed = 0 if constant else 1
     limit = min(task.deadline, task.period)
 
@@ -126,10 +168,10 @@ def solve(task: Task, demands: Sequence[Demand]) -> Verdict:
         return _missed(task, demands, diverged.reached, start is None)
     if wcrt > limit:
         return _missed(task, demands, wcrt, False)
-    return Bound(task.name, wcrt, task.deadline, terms_at(demands, wcrt + closed))
+    return Bound(task.name, wcrt, task.deadline, lambda: terms_at(demands, wcrt + closed))
 
 
-def _missed(task: Task, demands: Sequence[Demand], reached: int, overload: bool) -> Failure:
+def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overload: bool) -> Failure:
     terms = terms_at(demands, min(reached, task.deadline))
     largest = max(terms, key=lambda term: term.amount, default=None)
     reason = Reason.OVERLOAD if overload else Reason.DEADLINE_MISSED
@@ -138,23 +180,25 @@ def _missed(task: Task, demands: Sequence[Demand], reached: int, overload: bool)
     return Failure(task.name, reason, task.deadline, reached, largest)
 
 
-def _below_solution(constant: int, demands: Sequence[Demand]) -> int | None:
+def _below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:
     """A lower bound of the solution, from ceil(y) >= y; None where the demand outgrows every window.
 
     With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  Without this a
     search near U = 1 would creep.  Rounded down throughout, so that it stays a bound.
     """
-    scale = 1 << 64
-    rate = sum(d.amount * scale // d.period for d in demands if d.period)
-    if rate >= scale:
+    rate, carried = _slope([d for d in demands if isinstance(d, Demand)])
+    for shared in demands:
+        if isinstance(shared, Shared):
+            rate, carried = rate + shared.rate, carried + shared.carried
+    if rate >= SCALE:
         return None
-    carried = sum(d.amount * d.jitter * scale // d.period for d in demands if d.period)
-    return (constant * scale + carried) // (scale - rate)
+    return (constant * SCALE + carried) // (SCALE - rate)
 
 
-def terms_at(demands: Sequence[Demand], window: int) -> tuple[Term, ...]:
+def terms_at(demands: Sequence[Demand | Shared], window: int) -> tuple[Term, ...]:
     """What each demand comes to in a window; those that come to nothing are left out."""
-    terms = (Term(d.kind, d.source, d.at(window), d.lemma) for d in demands)
+    single = (d for entry in demands for d in (entry.demands if isinstance(entry, Shared) else (entry,)))
+    terms = (Term(d.kind, d.source, d.at(window), d.lemma) for d in single)
     return tuple(term for term in terms if term.amount)
 
 
@@ -165,7 +209,9 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
     rests on a task without one is withdrawn: its jitter assumed that the task meets its deadline.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
-    sources: dict[str, list[str]] = {}
+    needs: dict[str, list[frozenset[str | None]]] = {}
+    failed: set[str | None] = set()
+    lost_on: dict[int, str] = {}  # whoever comes after these on their CPU is preempted by them
     known: dict[str, int] = {}
     pending: list[Task] = []
     system = System(taskset, known)
@@ -173,12 +219,18 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
         if pending and pending[0].priority != task.priority:
             _settle(pending, verdicts, known, assume_deadlines)
             pending = []
-        demands = demands_of(task, system)
-        sources[task.name] = list(dict.fromkeys(d.source for d in demands if d.source and d.amount))
-        lost = next((s for s in sources[task.name] if isinstance(verdicts.get(s), Failure)), None)
-        verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
+        lost = lost_on.get(task.cpu)
+        if lost is None:
+            demands = demands_of(task, system)
+            needs[task.name] = _needs(demands)
+            lost = _culprit(needs[task.name], failed)
+        verdict = verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
+        if isinstance(verdict, Failure):
+            failed.add(task.name)
+            if task.cpu_time or task.misc_time:
+                lost_on.setdefault(task.cpu, task.name)
         pending.append(task)
-    _withdraw(taskset, verdicts, sources)
+    _withdraw(taskset, verdicts, needs, failed)
     return Result(name, {t.name: verdicts[t.name] for t in taskset})
 
 
@@ -194,16 +246,32 @@ def _depends(task: Task, culprit: str) -> Failure:
     return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
 
 
-def _withdraw(taskset: Taskset, verdicts: dict[str, Verdict], sources: Mapping[str, Sequence[str]]) -> None:
+def _needs(demands: Sequence[Demand | Shared]) -> list[frozenset[str | None]]:
+    """The tasks that a bound speaks of."""
+    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.source and d.amount)
+    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
+
+
+def _culprit(needs: Sequence[frozenset[str | None]], failed: AbstractSet[str | None]) -> str | None:
+    """One of the tasks without a bound that a task needs, the first by name; None if there is none."""
+    lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
+    return min(lost, default=None)
+
+
+def _withdraw(
+    taskset: Taskset,
+    verdicts: dict[str, Verdict],
+    needs: Mapping[str, Sequence[frozenset[str | None]]],
+    failed: set[str | None],
+) -> None:
     """Turns bounds that assumed a failed task's deadline into failures, until nothing changes."""
-    dependents: dict[str, list[Task]] = {}
-    for task in taskset.real_time:
-        for source in sources[task.name]:
-            dependents.setdefault(source, []).append(task)
-    failed = [name for name, verdict in verdicts.items() if isinstance(verdict, Failure)]
-    while failed:
-        culprit = failed.pop()
-        for task in dependents.get(culprit, []):
-            if isinstance(verdicts[task.name], Bound):
+    bounded = [t for t in taskset.real_time if isinstance(verdicts[t.name], Bound)]
+    changed = True
+    while changed:
+        changed = False
+        for task in bounded:
+            culprit = None if task.name in failed else _culprit(needs[task.name], failed)
+            if culprit:
                 verdicts[task.name] = _depends(task, culprit)
-                failed.append(task.name)
+                failed.add(task.name)
+                changed = True

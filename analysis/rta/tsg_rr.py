@@ -29,8 +29,7 @@ def busy(task: Task, system: System) -> list[Demand]:
     """
     demands = own(task, system)
     higher = system.hpp(task)
-    same_core = {h.name for h in higher if h.uses_gpu}
-    others = sum(t.uses_gpu and t.name not in same_core for t in system.taskset)
+    others = system.gpu_users - sum(h.uses_gpu for h in higher)
     for h in higher:
         amount = h.cpu_time + h.misc_time
         demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 5", h.name, h.period))
@@ -42,7 +41,7 @@ def busy(task: Task, system: System) -> list[Demand]:
 
 def own(task: Task, system: System) -> list[Demand]:
     """The task's own demand and what interleaving adds to it, lemma 1 with a switch back each slice."""
-    others = sum(t.uses_gpu and t is not task for t in system.taskset)
+    others = system.gpu_users - task.uses_gpu
     delay = round_length(others, system) + system.taskset.platform.theta
     return [
         Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
