@@ -98,7 +98,7 @@ def run(
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True},
+    context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
   gpurt profile -- ./detector --frames 100

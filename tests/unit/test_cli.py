@@ -1,0 +1,271 @@
+"""The command line without a host: outputs, exit codes, and errors of one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pycontrol import cli, manual
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE_STUDY = str(ROOT / "examples/case-study.toml")
+MINIMAL = str(ROOT / "examples/minimal.toml")
+EXAMPLE2 = str(ROOT / "examples/example2.toml")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+Gpurt = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpurt(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpurt:
+    """Runs the command in this process: exit code, stdout, stderr."""
+    monkeypatch.setenv("GPURT_DEVICE", str(tmp_path / "no-host"))
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = cli.run([*arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def one_line(err: str) -> bool:
+    return err.count("\n") == 1 and err.startswith("gpurt: ") and "Traceback" not in err
+
+
+def commands() -> list[str]:
+    return cli.cli.list_commands(click.Context(cli.cli))
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_examples_and_exit_codes(gpurt: Gpurt, name: str) -> None:
+    code, out, _ = gpurt(name, "--help")
+    assert code == 0
+    assert "Examples:" in out
+    assert f"gpurt {name}" in out
+    assert "xit codes" in out
+    assert gpurt(name, "--no-such-option")[0] == 2
+
+
+def test_man_pages_are_those_of_the_commands() -> None:
+    stored = {path.name: path.read_text() for path in (ROOT / "docs/man").glob("*.1")}
+    assert stored == manual.pages(), "run scripts/make-man"
+
+
+def test_help_and_version_are_quick_to_import() -> None:
+    code = "import sys, pycontrol.cli; print(any(m in sys.modules for m in ('matplotlib', 'numpy', 'pyroute2')))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_analyze_exit_codes(gpurt: Gpurt) -> None:
+    assert gpurt("analyze", MINIMAL)[0] == 0
+    assert gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend")[0] == 1
+    assert gpurt("analyze", CASE_STUDY, "--test", "tsg-rr-busy", "--test", "gcaps-busy")[0] == 0
+
+
+def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
+    from analysis import rta
+    from pycontrol.taskset import load
+
+    code, out, _ = gpurt("analyze", CASE_STUDY, "--json", "--test", "gcaps-busy")
+    assert code == 0
+    (test,) = json.loads(out)["tests"]
+    result = rta.find("gcaps-busy").run(load(CASE_STUDY).taskset)
+    for task, entry in test["tasks"].items():
+        assert entry.get("wcrt_ns") == result.wcrt(task)
+        if "terms" in entry:
+            assert sum(term["ns"] for term in entry["terms"]) == entry["wcrt_ns"]
+
+
+def test_analyze_explains_and_warns(gpurt: Gpurt) -> None:
+    out = gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend-printed", "--explain", "t3")[1]
+    assert "UNSOUND" in out
+    assert "lemma 13" in out
+    assert "153.000" in out
+    code, out, _ = gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend")
+    assert code == 1
+    assert "NOT SCHEDULABLE" in out
+    assert "t4: exceeds its deadline" in out
+
+
+def test_assign_writes_only_when_asked(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    text = """# keep me
+[platform]
+cpus = 2
+[[task]]
+name = "b"
+cpu = 0
+priority = 9
+period = "100ms"
+segments = [{ misc = "0ms", gpu = "30ms" }]
+[[task]]
+name = "c"
+cpu = 1
+priority = 1
+period = "120ms"
+deadline = "20ms"
+segments = [{ misc = "0ms", gpu = "8ms" }]
+"""
+    path.write_text(text)
+    code, out, _ = gpurt("assign", str(path), "--json")
+    assert code == 0
+    assert json.loads(out)["assigned"] == {"b": 1, "c": 9}
+    assert path.read_text() == text
+    assert gpurt("analyze", str(path), "--test", "gcaps-suspend")[0] == 1
+    assert gpurt("assign", str(path), "--write")[0] == 0
+    assert path.read_text().startswith("# keep me\n")
+    assert gpurt("analyze", str(path), "--test", "gcaps-suspend")[0] == 0
+    assert "nothing to assign" in gpurt("assign", str(path))[1]
+    assert gpurt("assign", EXAMPLE2)[0] == 1
+
+
+def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
+    trace = tmp_path / "run.json"
+    code, out, _ = gpurt("simulate", MINIMAL, "--offsets", "20", "--trace", str(trace), "--json")
+    assert code == 0
+    seen = json.loads(out)["tasks"]
+    assert all(entry["mort_ns"] <= entry["wcrt_ns"] for entry in seen.values())
+    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend", "--json")
+    assert code == 0
+    assert [entry["verdict"] for entry in json.loads(out)] == ["ok", "ok"]
+    for name, magic in (("a.png", PNG), ("b.svg", b"<?xml")):
+        for kind in ("gantt", "responses"):
+            assert gpurt("plot", str(trace), "-o", str(tmp_path / name), "--kind", kind)[0] == 0
+            assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> None:
+    from analysis.trace import Event, Kind, Trace
+
+    trace = tmp_path / "bad.json"
+    Trace({}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
+    code, out, _ = gpurt("check", str(trace), MINIMAL)
+    assert code == 1
+    assert "MISSED" in out
+    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
+    assert code == 1
+    assert "ABOVE ITS BOUND" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nope"], 2, "No such command"),
+        (["analyze"], 2, "Missing argument"),
+        (["analyze", "/nonexistent"], 3, "No such file"),
+        (["analyze", MINIMAL, "--test", "gcaps"], 2, "did you mean"),
+        (["analyze", MINIMAL, "--explain", "nobody"], 2, "no task"),
+        (["assign", MINIMAL, "--test", "tsg-rr-busy"], 2, "no GPU priorities"),
+        (["simulate", MINIMAL, "--policy", "fair"], 2, "no policy"),
+        (["simulate", MINIMAL, "--policy", "job"], 2, "busy waiting"),
+        (["simulate", MINIMAL, "--offsets", "0"], 2, "0 is not in the range"),
+        (["plot", MINIMAL], 3, "not a complete JSON"),
+        (["plot", "/nonexistent", "--from", "5"], 2, "no unit"),
+        (["check", "/nonexistent", MINIMAL], 3, "No such file"),
+        (["status"], 4, "no host"),
+        (["clients"], 4, "no host"),
+        (["top", "--once"], 4, "no host"),
+        (["trace", "-o", "x"], 4, "no host"),
+        (["run", MINIMAL], 4, "no host"),
+        (["apply", MINIMAL], 4, "no host"),
+        (["profile", "--", "true"], 4, "no host"),
+        (["priority", "1", "--set", "5", "--own"], 2, "exclude each other"),
+        (["budget", "1", "--time", "5"], 2, "no unit"),
+        (["exempt"], 2, "exactly one"),
+        (["policy", "--period", "1ms"], 2, "go with a policy"),
+        (["demo", "--policy", "fair"], 2, "no set-up"),
+        (["completion", "tcsh"], 2, "tcsh"),
+    ],
+)
+def test_mistakes_get_one_line_and_their_exit_code(gpurt: Gpurt, arguments: list[str], code: int, words: str) -> None:
+    got, out, err = gpurt(*arguments)
+    assert (got, out) == (code, "")
+    assert one_line(err)
+    assert words in err
+
+
+def test_every_problem_of_a_file_gets_its_line(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("[platform]\ncpus = 0\nfoo = 1\n")
+    code, _, err = gpurt("analyze", str(path))
+    assert code == 3
+    assert [line.split(": ")[1] for line in err.splitlines()] == [f"{path}:2", f"{path}:3"]
+
+
+def test_doctor_names_a_cure_for_everything_that_is_not_well(gpurt: Gpurt) -> None:
+    code, out, _ = gpurt("doctor", "--json")
+    findings = json.loads(out)
+    assert code == 1  # there is no host
+    assert {finding["name"] for finding in findings if finding["status"] == "fail"} == {"host"}
+    assert all(finding["cure"] for finding in findings if finding["status"] != "ok")
+
+
+def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
+    from pycontrol.doctor import Status, examine
+
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    write("proc/sys/kernel/sched_rt_runtime_us", "-1\n")
+    write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
+    write("sys/kernel/realtime", "1\n")
+    write("sys/devices/system/cpu/isolated", "2-3\n")
+    write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")
+    write("dev/kfd", "")
+    found = {finding.name: finding for finding in examine(str(tmp_path / "none"), tmp_path)}
+    assert found["real-time throttling"].status is Status.OK
+    assert found["kernel preemption"].status is Status.OK
+    assert "2-3" in found["CPU isolation"].text
+    assert found["CPU frequency"].status is Status.WARN
+    assert "amdgpu" in found["GPU driver"].text
+
+
+def test_schema_and_completion(gpurt: Gpurt) -> None:
+    assert json.loads(gpurt("schema")[1])["title"] == "gpurt taskset"
+    for shell in ("bash", "zsh", "fish"):
+        assert "_GPURT_COMPLETE" in gpurt("completion", shell)[1]
+
+
+def test_a_bug_is_one_line_too(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr("pycontrol.taskset.load", broken)
+    code, _, err = gpurt("analyze", MINIMAL)
+    assert code == 70
+    assert one_line(err)
+    assert "this is a bug" in err
+
+
+def test_the_installed_command_works(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "gpurt"), "analyze", MINIMAL]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    assert run.returncode == 0
+    assert "schedulable" in run.stdout
+
+
+WORDS = st.sampled_from(
+    ["analyze", "assign", "simulate", "check", "plot", "policy", "priority", "budget", "exempt",
+     MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--offsets", "1", "-1", "", "--explain", "camera", "--policy", "segment", "\0", "é"]
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arguments=st.lists(WORDS, max_size=5))
+def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> None:
+    code, _, err = gpurt(*arguments)
+    assert code in {0, 1, 2, 3, 4}, (arguments, err)
+    assert "Traceback" not in err
