@@ -88,9 +88,7 @@ def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand
     """For how long the GPU can belong to ``owners``, all those of a GPU priority on other CPUs than a task's.
 
     Every task above an owner on the owner's CPU delays it while it owns the GPU: such a task counts with its CPU
-    execution, and with its GPU segments if it is an owner itself (or could be).  The jitter of a GPU-using task
-    leaves its C out even where C is charged: with one owner less the charge then never grows, as Audsley's
-    method needs.
+    execution, and with its GPU segments if it is an owner itself (or could be).
     """
     lowest: dict[int, int] = {}
     for h in owners:
@@ -103,9 +101,7 @@ def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand
             if h.priority < level:
                 break
             alone = single and h.priority == level
-            segments = h.gpu_time + 2 * system.epsilon * h.eta
-            amount = segments + (0 if alone else h.cpu_time)
-            jitter = system.jitter(h, segments if h.uses_gpu else amount)
+            amount = h.gpu_time + 2 * system.epsilon * h.eta + (0 if alone else h.cpu_time)
             if amount:
-                demands.append(Demand(kind, amount, OWNED, h.name, h.period, jitter))
+                demands.append(Demand(kind, amount, OWNED, h.name, h.period, system.jitter(h, amount)))
     return demands
