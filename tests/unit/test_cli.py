@@ -259,7 +259,8 @@ def test_the_installed_command_works(tmp_path: Path) -> None:
 
 WORDS = st.sampled_from(
     ["analyze", "assign", "simulate", "check", "plot", "policy", "priority", "budget", "exempt",
-     MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--offsets", "1", "-1", "", "--explain", "camera", "--policy", "segment", "\0", "é"]
+     MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--offsets", "1", "-1", "", "--explain", "camera",
+     "--policy", "segment", "é"]
 )  # fmt: skip
 
 
