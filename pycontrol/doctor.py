@@ -164,7 +164,7 @@ def _driver(root: Path) -> Finding:
 
 def _host(device: str | None) -> Finding:
     name = "host"
-    handle = ffi.new("struct gpurt **")
+    handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
     where = device or "the usual places"
     if status:

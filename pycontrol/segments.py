@@ -41,7 +41,7 @@ class Client:
     """
 
     def __init__(self, device: str | None = None) -> None:
-        place = ffi.new("struct gpurt **")
+        place = ffi.new("struct gpurt_handle **")
         _check(lib.gpurt_open(place, os.fsencode(device) if device else ffi.NULL), device or "gpurt")
         self._handle = place[0]
 

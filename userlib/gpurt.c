@@ -12,14 +12,14 @@
 
 #include "transport.h"
 
-struct gpurt {
+struct gpurt_handle {
 	const struct gpurt_transport *transport;
 	void *state;
 	pid_t owner;
 	unsigned int gpu;
 };
 
-static _Atomic(struct gpurt *) own_handle;
+static _Atomic(struct gpurt_handle *) own_handle;
 static atomic_bool warned;
 /* Set while this thread is inside the transport: a signal handler must not wait for its own thread. */
 static _Thread_local volatile int inside;
@@ -66,7 +66,7 @@ static int open_any(const char *device, const struct gpurt_transport **transport
 	return err;
 }
 
-static int call(struct gpurt *h, uint32_t code, void *argument, bool interruptible)
+static int call(struct gpurt_handle *h, uint32_t code, void *argument, bool interruptible)
 {
 	int err;
 
@@ -76,10 +76,10 @@ static int call(struct gpurt *h, uint32_t code, void *argument, bool interruptib
 	return err;
 }
 
-int gpurt_open(struct gpurt **handle, const char *device)
+int gpurt_open(struct gpurt_handle **handle, const char *device)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
-	struct gpurt *h = calloc(1, sizeof(*h));
+	struct gpurt_handle *h = calloc(1, sizeof(*h));
 	int err;
 
 	if (!h)
@@ -103,7 +103,7 @@ int gpurt_open(struct gpurt **handle, const char *device)
 	return 0;
 }
 
-void gpurt_close(struct gpurt *h)
+void gpurt_close(struct gpurt_handle *h)
 {
 	if (!h)
 		return;
@@ -122,9 +122,9 @@ static void warn_once(int err)
 }
 
 /* The process's own handle; opened by whoever comes first, and again in a child. */
-static int own(struct gpurt **handle)
+static int own(struct gpurt_handle **handle)
 {
-	struct gpurt *h = atomic_load(&own_handle), *fresh;
+	struct gpurt_handle *h = atomic_load(&own_handle), *fresh;
 	int err;
 
 	if (h && h->owner == getpid()) {
@@ -150,14 +150,14 @@ static int own(struct gpurt **handle)
 }
 
 /* The handle that a call is for.  -ESTALE: another process opened it. */
-static int resolve(struct gpurt **handle)
+static int resolve(struct gpurt_handle **handle)
 {
 	if (!*handle)
 		return own(handle);
 	return (*handle)->owner == getpid() ? 0 : -ESTALE;
 }
 
-int gpurt_query_host(struct gpurt *h, struct gpurt_query *query)
+int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)
 {
 	int err = resolve(&h);
 
@@ -169,7 +169,7 @@ int gpurt_query_host(struct gpurt *h, struct gpurt_query *query)
 	return call(h, GPURT_IOC_QUERY, query, false);
 }
 
-int gpurt_use_gpu(struct gpurt *h, unsigned int gpu)
+int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
 {
 	struct gpurt_query query = { .size = sizeof(query), .gpu = gpu };
 	int err = resolve(&h);
@@ -181,7 +181,7 @@ int gpurt_use_gpu(struct gpurt *h, unsigned int gpu)
 	return err;
 }
 
-static int begin(struct gpurt *h, unsigned int flags, unsigned int priority)
+static int begin(struct gpurt_handle *h, unsigned int flags, unsigned int priority)
 {
 	struct gpurt_begin b = { .size = sizeof(b), .flags = flags, .priority = priority };
 	int err = resolve(&h);
@@ -192,7 +192,7 @@ static int begin(struct gpurt *h, unsigned int flags, unsigned int priority)
 	return call(h, GPURT_IOC_BEGIN, &b, flags & GPURT_BEGIN_WAIT);
 }
 
-int gpurt_segment_begin(struct gpurt *h, unsigned int flags, unsigned int priority)
+int gpurt_segment_begin(struct gpurt_handle *h, unsigned int flags, unsigned int priority)
 {
 	const char *required = getenv("GPURT_REQUIRED");
 	int err = begin(h, flags, priority);
@@ -204,7 +204,7 @@ int gpurt_segment_begin(struct gpurt *h, unsigned int flags, unsigned int priori
 	return err;
 }
 
-int gpurt_segment_end(struct gpurt *h, unsigned int flags)
+int gpurt_segment_end(struct gpurt_handle *h, unsigned int flags)
 {
 	struct gpurt_end e = { .size = sizeof(e), .flags = flags };
 	int err = resolve(&h);
@@ -217,7 +217,7 @@ int gpurt_segment_end(struct gpurt *h, unsigned int flags)
 	return call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN);
 }
 
-static int wait_for(struct gpurt *h, struct gpurt_wait *w, uint64_t *completed_ns)
+static int wait_for(struct gpurt_handle *h, struct gpurt_wait *w, uint64_t *completed_ns)
 {
 	int err = resolve(&h);
 
@@ -231,21 +231,21 @@ static int wait_for(struct gpurt *h, struct gpurt_wait *w, uint64_t *completed_n
 	return err;
 }
 
-int gpurt_segment_wait(struct gpurt *h, uint64_t timeout_ns)
+int gpurt_segment_wait(struct gpurt_handle *h, uint64_t timeout_ns)
 {
 	struct gpurt_wait w = { .what = GPURT_WAIT_GRANT, .timeout_ns = timeout_ns };
 
 	return wait_for(h, &w, NULL);
 }
 
-int gpurt_work_wait(struct gpurt *h, uint32_t tsg, uint64_t work, uint64_t timeout_ns, uint64_t *completed_ns)
+int gpurt_work_wait(struct gpurt_handle *h, uint32_t tsg, uint64_t work, uint64_t timeout_ns, uint64_t *completed_ns)
 {
 	struct gpurt_wait w = { .what = GPURT_WAIT_WORK, .tsg = tsg, .work = work, .timeout_ns = timeout_ns };
 
 	return wait_for(h, &w, completed_ns);
 }
 
-int gpurt_tsg_open(struct gpurt *h, uint32_t *tsg)
+int gpurt_tsg_open(struct gpurt_handle *h, uint32_t *tsg)
 {
 	struct gpurt_tsg t = { .size = sizeof(t) };
 	int err = resolve(&h);
@@ -259,7 +259,7 @@ int gpurt_tsg_open(struct gpurt *h, uint32_t *tsg)
 	return err;
 }
 
-int gpurt_tsg_close(struct gpurt *h, uint32_t tsg)
+int gpurt_tsg_close(struct gpurt_handle *h, uint32_t tsg)
 {
 	struct gpurt_tsg t = { .size = sizeof(t), .tsg = tsg };
 	int err = resolve(&h);
@@ -270,7 +270,7 @@ int gpurt_tsg_close(struct gpurt *h, uint32_t tsg)
 	return call(h, GPURT_IOC_TSG_CLOSE, &t, false);
 }
 
-int gpurt_submit_work(struct gpurt *h, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
+int gpurt_submit_work(struct gpurt_handle *h, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
 		      uint64_t *work)
 {
 	struct gpurt_submit s = {

@@ -23,7 +23,7 @@
 #include "gpurt_task.h"
 
 static struct task_args args;
-static struct gpurt *host;
+static struct gpurt_handle *host;
 static uint32_t tsg;
 static unsigned int begin_flags;
 static bool fifo;

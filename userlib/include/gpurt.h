@@ -32,36 +32,36 @@
 extern "C" {
 #endif
 
-struct gpurt;
+struct gpurt_handle;
 
 /* Opens a client.  @device NULL: choose as described above.  -ENODEV: no host; -EACCES; -EPROTO: not one. */
-int gpurt_open(struct gpurt **handle, const char *device);
-void gpurt_close(struct gpurt *handle);
+int gpurt_open(struct gpurt_handle **handle, const char *device);
+void gpurt_close(struct gpurt_handle *handle);
 
 /* Which GPU the handle's calls go to, 0 unless set.  -ENODEV if the host has no such GPU. */
-int gpurt_use_gpu(struct gpurt *handle, unsigned int gpu);
+int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
 
 /* Version, capabilities, policy.  @query is filled in. */
-int gpurt_query_host(struct gpurt *handle, struct gpurt_query *query);
+int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);
 
 /*
  * Begins a segment; segments nest.  @flags: GPURT_BEGIN_WAIT to block until the GPU is held.  @priority: 0 for
  * the caller's own, else 1..99 (-EPERM if higher than the caller may take for itself).
  */
-int gpurt_segment_begin(struct gpurt *handle, unsigned int flags, unsigned int priority);
+int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority);
 
 /* Ends the innermost segment.  @flags: GPURT_END_DRAIN to hand the GPU on only when submitted work is done. */
-int gpurt_segment_end(struct gpurt *handle, unsigned int flags);
+int gpurt_segment_end(struct gpurt_handle *handle, unsigned int flags);
 
 /* Blocks until the segment holds the GPU.  @timeout_ns: GPURT_FOREVER for no limit; -ETIMEDOUT. */
-int gpurt_segment_wait(struct gpurt *handle, uint64_t timeout_ns);
+int gpurt_segment_wait(struct gpurt_handle *handle, uint64_t timeout_ns);
 
 /* Virtual GPU: a time-slice group, work on it, waiting for work.  @work and @completed_ns may be NULL. */
-int gpurt_tsg_open(struct gpurt *handle, uint32_t *tsg);
-int gpurt_tsg_close(struct gpurt *handle, uint32_t tsg);
-int gpurt_submit_work(struct gpurt *handle, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
+int gpurt_tsg_open(struct gpurt_handle *handle, uint32_t *tsg);
+int gpurt_tsg_close(struct gpurt_handle *handle, uint32_t tsg);
+int gpurt_submit_work(struct gpurt_handle *handle, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
 		      uint64_t *work);
-int gpurt_work_wait(struct gpurt *handle, uint32_t tsg, uint64_t work, uint64_t timeout_ns, uint64_t *completed_ns);
+int gpurt_work_wait(struct gpurt_handle *handle, uint32_t tsg, uint64_t work, uint64_t timeout_ns, uint64_t *completed_ns);
 
 #ifdef __cplusplus
 }

@@ -30,10 +30,10 @@ public:
 	client(const client &) = delete;
 	client &operator=(const client &) = delete;
 	~client() { gpurt_close(handle_); }
-	::gpurt *get() const noexcept { return handle_; }
+	::gpurt_handle *get() const noexcept { return handle_; }
 
 private:
-	::gpurt *handle_ = nullptr;
+	::gpurt_handle *handle_ = nullptr;
 };
 
 // A GPU segment from construction to destruction.  Like the C function it returns at once; wait() blocks until
@@ -59,7 +59,7 @@ public:
 	}
 
 private:
-	segment(::gpurt *handle, unsigned int priority, unsigned int flags) : handle_(handle)
+	segment(::gpurt_handle *handle, unsigned int priority, unsigned int flags) : handle_(handle)
 	{
 		int err = gpurt_segment_begin(handle_, flags, priority);
 
@@ -68,7 +68,7 @@ private:
 		open_ = !err;
 	}
 
-	::gpurt *handle_;
+	::gpurt_handle *handle_;
 	bool open_ = false;
 };
 

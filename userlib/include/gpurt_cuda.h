@@ -44,9 +44,10 @@ static inline int gpurt_compat_stream_end(pid_t pid, int cuda_error)
 	return err ? err : cuda_error ? -EIO : 0;
 }
 
-#define GPURT_THIRD(fd, pid, priority, ...) (priority)
-#define gcapsGpuSegBegin(fd, ...) gpurt_compat_begin(GPURT_FIRST(__VA_ARGS__, 0), GPURT_THIRD(fd, __VA_ARGS__, 0, 0))
-#define gcapsGpuSegEnd(fd, ...) gpurt_compat_end(GPURT_FIRST(__VA_ARGS__, 0))
+#define gcapsGpuSegBegin(fd, ...) \
+	((void)(fd), gpurt_compat_begin(GPURT_FIRST(__VA_ARGS__, 0), GPURT_SECOND(__VA_ARGS__, 0, 0)))
+#define gcapsGpuSegEnd(fd, ...) ((void)(fd), gpurt_compat_end(GPURT_FIRST(__VA_ARGS__, 0)))
 #define GPURT_FIRST(pid, ...) (pid)
+#define GPURT_SECOND(pid, priority, ...) (priority)
 
 #endif /* GPURT_CUDA_H */

@@ -1,0 +1,76 @@
+"""The library as a user gets it: installed into a prefix, with a host to talk to."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.model import Platform
+from pycontrol.emulator import Emulator
+
+ROOT = Path(__file__).resolve().parents[2]
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
+
+Compile = Callable[..., Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `make install` put the library."""
+    if not shutil.which("make") or not shutil.which("cc"):
+        pytest.skip("needs make and a C compiler")
+    folder = tmp_path_factory.mktemp("prefix")
+    command = ["make", "-s", "-C", ROOT / "userlib", "install", f"PREFIX={folder}", f"BUILD={folder}/build"]
+    subprocess.run(command, check=True, timeout=200)
+    return folder
+
+
+@pytest.fixture
+def compile_c(tmp_path: Path) -> Compile:
+    """Compiles C (or C++) source together with the library's own sources, under the sanitizers."""
+
+    def build(source: str, *flags: str, language: str = "c") -> Path:
+        suffix, compiler = ("cpp", "g++") if language == "c++" else ("c", "cc")
+        path = tmp_path / f"program.{suffix}"
+        path.write_text(source)
+        objects = []
+        for name in ("gpurt", "transport_ioctl", "transport_socket"):
+            objects.append(tmp_path / f"{name}.o")
+            own = ["cc", "-std=gnu11", *SANITIZE, "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
+            subprocess.run([*own, "-c", ROOT / f"userlib/{name}.c", "-o", objects[-1]], check=True)
+        program = tmp_path / "program"
+        command = [compiler, "-Wall", "-Wextra", "-Werror", *SANITIZE, *flags, f"-I{ROOT}/userlib/include"]
+        subprocess.run([*command, path, *objects, "-pthread", "-o", program], check=True)
+        return program
+
+    return build
+
+
+@pytest.fixture
+def emulator() -> Iterator[Path]:
+    """A host's socket."""
+    with Emulator(Platform(1)) as running:
+        yield running.socket
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a program with a host (or with none), and expects nothing of it."""
+
+    def call(program: Path, device: Path | None, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "GPURT_DEVICE": str(device or tmp_path / "none"), **extra}
+        command = [str(program), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+    return call
+
+
+assert importlib.util.find_spec("pycontrol._gpurt"), f"{sys.executable} lacks the compiled core; run scripts/setup"
