@@ -64,6 +64,8 @@ static void place(struct gpurt_sched *s, struct gpurt_client *c)
 		list_add_tail(&c->in_order, &s->order);
 	else if (!segment)
 		list_del_init(&c->in_order);
+	if (!c->depth && !engaged(s, c))
+		c->granted = false;
 }
 
 /* Charges the runner for the time since the last charge. */
@@ -115,25 +117,33 @@ static struct gpurt_client *pick(const struct gpurt_sched *s)
 	return c && (c->level || locking(s)) ? c : NULL;
 }
 
+/* @c, which asks for the GPU, is on the runlist now and was not before, or was never told that it is. */
+static void gained(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	s->ops->event(s, c, c->granted ? GPURT_EVENT_RESUME : GPURT_EVENT_GRANT, now);
+	c->granted = true;
+}
+
+/* @c, which asks for the GPU, is off the runlist now. */
+static void lost(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+{
+	c->preemptions++;
+	s->ops->event(s, c, GPURT_EVENT_PREEMPT, now);
+}
+
 /* Says who gained and who lost the GPU when the runner changed from @old. */
 static void tell(struct gpurt_sched *s, struct gpurt_client *old, u64 now)
 {
 	struct gpurt_client *c = s->runner;
 
-	if (!old) {
+	if (!old)
 		s->ops->event(s, NULL, GPURT_EVENT_PREEMPT, now);
-	} else if (c && engaged(s, old) && !old->exempt) {
-		old->preemptions++;
-		s->ops->event(s, old, GPURT_EVENT_PREEMPT, now);
-	}
+	else if (gpurt_client_state(s, old) == GPURT_STATE_PENDING)
+		lost(s, old, now);
 	if (!c)
 		s->ops->event(s, NULL, GPURT_EVENT_RESUME, now);
-	else if (!c->granted)
-		s->ops->event(s, c, GPURT_EVENT_GRANT, now);
-	else if (old)
-		s->ops->event(s, c, GPURT_EVENT_RESUME, now);
-	if (c)
-		c->granted = true;
+	else if (!c->granted || (old && !c->exempt))
+		gained(s, c, now);
 }
 
 /* Brings the runlist to what the policy wants now.  No update where nothing changes. */
@@ -200,6 +210,15 @@ void gpurt_client_init(struct gpurt_client *c)
 	INIT_LIST_HEAD(&c->in_jobs);
 }
 
+/* The new policy may know another order among equals, but an equal never preempts: the runner comes first. */
+static void stay_first(struct gpurt_queue *q, struct list_head *node, u8 level)
+{
+	if (list_empty(node))
+		return;
+	gpurt_queue_del(q, node, level);
+	gpurt_queue_add_first(q, node, level);
+}
+
 /* A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it. */
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 {
@@ -209,6 +228,10 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 		return 0;
 	charge(s, now);
 	s->policy = policy;
+	if (s->runner) {
+		stay_first(&s->segments, &s->runner->in_segments, s->runner->level);
+		stay_first(&s->jobs, &s->runner->in_jobs, s->runner->level);
+	}
 	decide(s, GPURT_CAUSE_POLICY, now);
 	return 0;
 }
@@ -236,6 +259,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint
 	}
 	if (s->policy != GPURT_POLICY_JOB)
 		start(c);
+	c->granted = false;
 	c->own = (u8)own;
 	c->hint = (u8)hint;
 	place(s, c);
@@ -243,10 +267,8 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint
 	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
 	decide(s, GPURT_CAUSE_BEGIN, now);
 	/* Where everyone runs nobody is handed the GPU: say that it may be used. */
-	if (!c->granted && gpurt_on_runlist(s, c)) {
-		c->granted = true;
-		s->ops->event(s, c, GPURT_EVENT_GRANT, now);
-	}
+	if (!c->granted && gpurt_on_runlist(s, c))
+		gained(s, c, now);
 	return 0;
 }
 
@@ -310,8 +332,15 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_client *c, bool exempt
 	if (c->exempt == exempt)
 		return;
 	c->exempt = exempt;
-	if (s->runner && s->runner != c)
-		s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
+	if (!s->runner || s->runner == c)
+		return;
+	s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
+	if (!c->depth && !engaged(s, c))
+		return;
+	if (exempt)
+		gained(s, c, now);
+	else
+		lost(s, c, now);
 }
 
 /* A driver asks gpurt_on_runlist() whether the new TSG may run; no update is due. */

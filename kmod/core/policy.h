@@ -44,7 +44,7 @@ struct gpurt_client {
 	bool runnable;			/* policy `job`: the task is ready to run */
 	bool exempt;
 	u8 demoted;			/* overran its budget in a... (enum gpurt_demoted) */
-	bool granted;			/* has had the GPU in this segment */
+	bool granted;			/* has been told of the GPU in this segment or job */
 	struct list_head in_segments;	/* of gpurt_sched.segments */
 	struct list_head in_order;	/* of gpurt_sched.order */
 	struct list_head in_jobs;	/* of gpurt_sched.jobs */

@@ -48,7 +48,7 @@ static struct gpurt_vgpu_tsg *first_of(const struct list_head *ring, size_t node
 	return (struct gpurt_vgpu_tsg *)(void *)((char *)ring->next - node);
 }
 
-/* The TSG whose turn it is among those on the runlist. */
+/* The TSG whose turn it is among those on the runlist: the one that has waited longest since its last. */
 static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *own, *exempt;
@@ -57,19 +57,35 @@ static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 		return first_of(&v->ready, offsetof(struct gpurt_vgpu_tsg, in_all));
 	own = first_of(&v->only->ready, offsetof(struct gpurt_vgpu_tsg, in_ctx));
 	exempt = first_of(&v->exempt, offsetof(struct gpurt_vgpu_tsg, in_exempt));
-	if (!own || (exempt && v->exempt_turn))
+	if (!own || (exempt && exempt->turn < own->turn))
 		return exempt;
 	return own;
 }
 
-/* Whether anyone on the runlist waits for the current TSG's slice to end. */
+/* Whether @ring holds anyone but the TSG whose node in it is @mine. */
+static bool others(const struct list_head *ring, const struct list_head *mine)
+{
+	return !list_empty(ring) && (ring->next != mine || mine->next != ring);
+}
+
+/* Whether anyone on the runlist waits for the holder's slice to end. */
 static bool contended(const struct gpurt_vgpu *v)
 {
-	const struct list_head *ring = v->only ? &v->only->ready : &v->ready;
+	const struct gpurt_vgpu_tsg *t = v->holder;
 
-	if (v->only && !list_empty(&v->exempt))
-		return true;
-	return !list_empty(ring) && ring->next->next != ring;
+	if (!v->only)
+		return others(&v->ready, &t->in_all);
+	return others(&v->only->ready, &t->in_ctx) || others(&v->exempt, &t->in_exempt);
+}
+
+/*
+ * Someone may be about to join the runlist: whole slices that the holder had for itself are behind us, and
+ * from now on its slice ends in time.
+ */
+static void renew(struct gpurt_vgpu *v)
+{
+	if (v->executing && v->slice_end < v->now && !contended(v))
+		v->slice_end += (v->now - v->slice_end + v->slice - 1) / v->slice * v->slice;
 }
 
 /*
@@ -101,13 +117,14 @@ static void execute(struct gpurt_vgpu *v)
 	say(v, v->holder);
 }
 
+/* Puts @t last in round robin. */
 static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 {
+	t->turn = ++v->turns;
 	list_move_tail(&t->in_all, &v->ready);
 	list_move_tail(&t->in_ctx, &t->ctx->ready);
 	if (t->ctx->exempt)
 		list_move_tail(&t->in_exempt, &v->exempt);
-	v->exempt_turn = !v->exempt_turn;
 }
 
 /* The TSG has no work any more: out of the rings, and off the GPU. */
@@ -116,10 +133,8 @@ static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 	list_del_init(&t->in_all);
 	list_del_init(&t->in_ctx);
 	list_del_init(&t->in_exempt);
-	if (v->holder == t) {
+	if (v->holder == t)
 		stop(v);
-		v->exempt_turn = !v->exempt_turn;
-	}
 }
 
 static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w)
@@ -234,20 +249,29 @@ void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
 	ctx->exempt = false;
 }
 
-/* The TSGs of an exempt context are on every runlist.  To be followed by a commit. */
+/*
+ * The TSGs of an exempt context are on every runlist.  To be followed by a commit where that changes the
+ * present one.  They take their places among the other exempt ones in order of turns.
+ */
 void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now)
 {
+	struct list_head *pos, *at = v->exempt.next;
 	struct gpurt_vgpu_tsg *t;
-	struct list_head *pos;
 
 	gpurt_vgpu_advance(v, now);
+	if (ctx->exempt == exempt)
+		return;
+	renew(v);
 	ctx->exempt = exempt;
 	list_for_each(pos, &ctx->ready) {
 		t = list_entry(pos, struct gpurt_vgpu_tsg, in_ctx);
-		if (exempt)
-			list_move_tail(&t->in_exempt, &v->exempt);
-		else
+		if (!exempt) {
 			list_del_init(&t->in_exempt);
+			continue;
+		}
+		while (at != &v->exempt && list_entry(at, struct gpurt_vgpu_tsg, in_exempt)->turn < t->turn)
+			at = at->next;
+		list_add_tail(&t->in_exempt, at);
 	}
 }
 
@@ -282,13 +306,8 @@ u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	w->fence = fence;
 	list_add_tail(&w->node, &t->queue[w->engine]);
 	if (!t->queued++) {
-		/* Whole slices that the holder had for itself are behind us; from now on its slice ends in time. */
-		if (v->executing && v->slice_end < now && !contended(v))
-			v->slice_end += (now - v->slice_end + v->slice - 1) / v->slice * v->slice;
-		list_add_tail(&t->in_all, &v->ready);
-		list_add_tail(&t->in_ctx, &t->ctx->ready);
-		if (t->ctx->exempt)
-			list_add_tail(&t->in_exempt, &v->exempt);
+		renew(v);
+		rotate(v, t);
 	}
 	happen(v);
 	return w->number;

@@ -38,6 +38,7 @@ struct gpurt_vgpu_tsg {
 	struct list_head in_exempt;	/* of gpurt_vgpu.exempt, likewise, if the context is exempt */
 	struct list_head queue[GPURT_ENGINE_COUNT];
 	u64 submitted;			/* numbers given out */
+	u64 turn;			/* all rings are in this order */
 	u32 queued;			/* work items not yet completed */
 };
 
@@ -65,7 +66,7 @@ struct gpurt_vgpu {
 	u64 ready_at;			/* stalled or switching until then */
 	u64 slice_end;			/* of the current TSG */
 	bool executing;			/* the current TSG's work progresses */
-	bool exempt_turn;
+	u64 turns;			/* given out */
 	struct list_head ready;		/* TSGs with work, in round-robin order */
 	struct list_head exempt;	/* those of exempt contexts */
 };

@@ -135,6 +135,8 @@ class PolicyMachine(RuleBasedStateMachine):
     def set_policy(self, data: st.DataObject, policy: int) -> None:
         now = self.now if policy == self.model.policy else self.pass_time(data)
         assert lib.gpurt_set_policy(self.core.sched, policy, now) == 0
+        if policy != self.model.policy and self.model.runner:  # an equal never preempts: it stays ahead
+            self.model.runner.came, self.model.runner.job_came = -self.model.tick(), -self.model.tick()
         self.model.policy = policy
         self.model.decide()
 

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "model.h"
+
+static bool locks(const struct model *m)
+{
+	return m->policy == GPURT_POLICY_LOCK_PRIORITY || m->policy == GPURT_POLICY_LOCK_FIFO;
+}
+
+static bool job(const struct facts *f)
+{
+	return f->runnable && f->tsgs;
+}
+
+u32 model_level(const struct facts *f)
+{
+	if (f->demoted)
+		return 0;
+	if (f->set != GPURT_PRIORITY_OWN)
+		return f->set;
+	return f->hint ? f->hint : f->own;
+}
+
+bool model_in_segment(const struct facts *f)
+{
+	return f->depth && !f->demoted;
+}
+
+bool model_in_job(const struct facts *f)
+{
+	return job(f) && !f->demoted;
+}
+
+bool model_asks(const struct model *m, int i)
+{
+	return m->c[i].depth || (m->policy == GPURT_POLICY_JOB && job(&m->c[i]));
+}
+
+bool model_on(const struct model *m, int i)
+{
+	return m->runner == NOBODY || m->runner == i || m->c[i].exempt;
+}
+
+u64 model_deadline(const struct model *m)
+{
+	const struct facts *f = &m->c[m->runner == NOBODY ? 0 : m->runner];
+
+	if (m->runner == NOBODY || !f->limit || f->overrun)
+		return U64_MAX;
+	return m->since + (f->limit > f->used ? f->limit - f->used : 0);
+}
+
+/* Whether @a is to run rather than @b, both of them candidates. */
+static bool before(const struct model *m, const struct facts *a, const struct facts *b)
+{
+	if (m->policy == GPURT_POLICY_LOCK_FIFO)
+		return a->began < b->began;
+	if (model_level(a) != model_level(b))
+		return model_level(a) > model_level(b);
+	return m->policy == GPURT_POLICY_JOB ? a->job_came < b->job_came : a->came < b->came;
+}
+
+/* DESIGN section 4. */
+static int wanted(const struct model *m)
+{
+	int best = NOBODY, i;
+
+	if (m->policy == GPURT_POLICY_TIMESLICED)
+		return NOBODY;
+	if (locks(m) && m->runner != NOBODY && model_in_segment(&m->c[m->runner]))
+		return m->runner;
+	for (i = 0; i < CLIENTS; i++) {
+		const struct facts *f = &m->c[i];
+
+		if (m->policy == GPURT_POLICY_JOB ? !model_in_job(f) : !model_in_segment(f))
+			continue;
+		if (!locks(m) && !model_level(f))
+			continue;
+		if (best == NOBODY || before(m, f, &m->c[best]))
+			best = i;
+	}
+	return best;
+}
+
+/* The runner's time up to @now. */
+static void charge(struct model *m, u64 now)
+{
+	struct facts *f = &m->c[m->runner == NOBODY ? 0 : m->runner];
+	u64 passed = now - m->since;
+
+	m->since = now;
+	if (m->runner == NOBODY)
+		return;
+	f->held += passed;
+	f->used += passed;
+	if (!f->limit || f->overrun || f->used < f->limit)
+		return;
+	f->overrun = true;
+	f->overruns++;
+	f->said |= 1u << GPURT_EVENT_OVERRUN;
+	if (f->action == GPURT_OVERRUN_DEMOTE)
+		f->demoted = m->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+}
+
+/* What was @old came to other places: last there; the runner stays ahead of its new equals. */
+static void arrive(struct model *m, int i, const struct facts *old)
+{
+	struct facts *f = &m->c[i];
+	bool moved = model_level(f) != model_level(old);
+	int last = ++m->stamp, stays = m->runner == i ? -last : last;
+
+	if (model_in_segment(f) && !model_in_segment(old))
+		f->came = f->began = last;
+	else if (moved)
+		f->came = stays;
+	if (model_in_job(f) && !model_in_job(old))
+		f->job_came = last;
+	else if (moved)
+		f->job_came = stays;
+}
+
+static void fresh(struct facts *f)
+{
+	f->used = 0;
+	f->overrun = false;
+	f->demoted = GPURT_NOT_DEMOTED;
+}
+
+static void begin(struct model *m, struct facts *f, const struct event *e)
+{
+	if (f->depth++)
+		return;
+	if (m->policy != GPURT_POLICY_JOB)
+		fresh(f);
+	f->own = e->a;
+	f->hint = e->b;
+	f->segments++;
+	f->said |= 1u << GPURT_EVENT_BEGIN;
+}
+
+static void end(struct facts *f)
+{
+	f->depth = 0;
+	f->hint = 0;
+	if (f->demoted == GPURT_DEMOTED_SEGMENT)
+		f->demoted = GPURT_NOT_DEMOTED;
+	f->said |= 1u << GPURT_EVENT_END;
+}
+
+/* A job begins or ends where @had says whether there was one. */
+static void rejob(struct model *m, struct facts *f, bool had)
+{
+	if (job(f) && !had && m->policy == GPURT_POLICY_JOB)
+		fresh(f);
+	if (!job(f) && f->demoted == GPURT_DEMOTED_JOB)
+		f->demoted = GPURT_NOT_DEMOTED;
+}
+
+static void apply(struct model *m, struct facts *f, const struct event *e)
+{
+	bool had = job(f);
+
+	switch (e->op) {
+	case OP_BEGIN:
+		begin(m, f, e);
+		break;
+	case OP_END:
+		if (f->depth > 1)
+			f->depth--;
+		else
+			end(f);
+		break;
+	case OP_PRIORITY:
+		f->set = e->a;
+		break;
+	case OP_JOB:
+		f->own = e->a;
+		f->runnable = e->b;
+		rejob(m, f, had);
+		break;
+	case OP_OPEN:
+		f->tsgs++;
+		rejob(m, f, had);
+		break;
+	case OP_CLOSE:
+		f->tsgs--;
+		rejob(m, f, had);
+		if (!f->tsgs && f->depth)
+			end(f);
+		break;
+	case OP_BUDGET:
+		f->limit = e->a;
+		f->action = e->b;
+		break;
+	case OP_GONE:
+		*f = (struct facts){ .set = GPURT_PRIORITY_OWN, .said = f->said | 1u << GPURT_EVENT_GONE };
+		break;
+	}
+}
+
+static void policy(struct model *m, u32 to)
+{
+	m->policy = to;
+	if (m->runner == NOBODY)
+		return;
+	m->c[m->runner].came = -++m->stamp;
+	m->c[m->runner].job_came = -++m->stamp;
+}
+
+void model_init(struct model *m)
+{
+	*m = (struct model){ .policy = GPURT_POLICY_TIMESLICED, .runner = NOBODY };
+	for (int i = 0; i < CLIENTS; i++)
+		m->c[i].set = GPURT_PRIORITY_OWN;
+}
+
+/* Carries out @e; returns what the core must return. */
+int model_step(struct model *m, const struct event *e, u64 now)
+{
+	struct facts *f = &m->c[e->client], old;
+	int i;
+
+	for (i = 0; i < CLIENTS; i++)
+		m->c[i].said = 0;
+	if (e->op == OP_END && !f->depth)
+		return -ENOENT;
+	if (e->op == OP_EXEMPT)
+		f->exempt = e->a;
+	if (e->op == OP_EXEMPT || (e->op == OP_CLOSE && !f->tsgs) || (e->op == OP_POLICY && e->a == m->policy))
+		return 0;
+	charge(m, now);
+	old = *f;
+	if (e->op == OP_POLICY)
+		policy(m, e->a);
+	else
+		apply(m, f, e);
+	arrive(m, (int)e->client, &old);
+	charge(m, now);		/* a budget may be less than what was used already */
+	m->runner = wanted(m);
+	return 0;
+}

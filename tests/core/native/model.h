@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An independent model of kmod/core/policy.c for the explorer and the fuzzer: facts about a handful of
+ * clients, and who runs, recomputed by looking at all of them.  No queue, no bitmap; when a client came to its
+ * level is a stamp, and "ahead of its equals" is a stamp below all others.
+ */
+#ifndef GPURT_TEST_MODEL_H
+#define GPURT_TEST_MODEL_H
+
+#include "../../../kmod/core/policy.h"
+
+#define CLIENTS 3
+#define NOBODY (-1)
+
+struct facts {
+	u32 depth, tsgs;
+	u32 own, hint, set;
+	bool runnable, exempt;
+	u32 demoted;		/* enum gpurt_demoted */
+	u64 limit, used;
+	u32 action;
+	bool overrun;
+	int came, job_came;	/* when it came to its level, as a segment and as a job */
+	int began;		/* when it came to be in a segment */
+	u64 held, segments, overruns;
+	u32 said;		/* bit per enum gpurt_event: BEGIN, END, GONE, OVERRUN that this step must report */
+};
+
+struct model {
+	u32 policy;
+	int runner;
+	u64 since;
+	int stamp;
+	struct facts c[CLIENTS];
+};
+
+enum op {
+	OP_BEGIN,		/* a: own, b: hint */
+	OP_END,
+	OP_GONE,		/* a new client takes the place */
+	OP_PRIORITY,		/* a */
+	OP_JOB,			/* a: own, b: runnable */
+	OP_OPEN,
+	OP_CLOSE,
+	OP_EXEMPT,		/* a */
+	OP_BUDGET,		/* a: limit, b: action */
+	OP_POLICY,		/* a */
+	OP_TICK,
+	OP_COUNT,
+};
+
+struct event {
+	u32 op, client, a, b;
+};
+
+void model_init(struct model *m);
+int model_step(struct model *m, const struct event *e, u64 now);
+u32 model_level(const struct facts *f);
+bool model_in_segment(const struct facts *f);
+bool model_in_job(const struct facts *f);
+bool model_asks(const struct model *m, int i);
+bool model_on(const struct model *m, int i);
+u64 model_deadline(const struct model *m);
+
+#endif

@@ -1,0 +1,37 @@
+"""Compiles the C programs of tests/core/native and tests/core/cbmc together with the core, as strictly as it gets."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NATIVE = Path(__file__).resolve().parent / "native"
+CORE = ROOT / "kmod/core"
+WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]
+SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+def core_sources(*names: str) -> list[Path]:
+    return [CORE / f"{name}.c" for name in names]
+
+
+def compile_program(target: Path, sources: list[Path], flags: list[str]) -> Path:
+    """Compiles and links ``sources``; a warning is an error."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    run = subprocess.run(
+        [*compiler, *WARNINGS, *flags, *sources, "-o", target], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return target
+
+
+def copy_tree(target: Path) -> Path:
+    """The core and the native tests in ``target``, laid out as here, to be changed there."""
+    for folder in ("kmod/core", "kmod/uapi", "tests/core/native"):
+        (target / folder).mkdir(parents=True)
+        for path in sorted((ROOT / folder).glob("*.[ch]")):
+            (target / folder / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    return target

@@ -1,0 +1,108 @@
+"""Every sequence of events to a fixed depth, against the C model in native/; and proof that it would notice."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from native_build import CORE, NATIVE, SANITIZE, compile_program, copy_tree, core_sources
+
+PROGRAMS = ("explore.c", "world.c", "model.c")
+#: Two real-time clients and a best-effort one, and the mirror.
+MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
+#: Depth, and whether every client has a budget of a few steps.
+DEPTHS = {"no-budgets": (7, "0"), "budgets": (6, "1")}
+
+
+def build(target: Path, flags: list[str]) -> Path:
+    sources = [NATIVE / name for name in PROGRAMS] + core_sources("policy", "queue", "budget")
+    return compile_program(target, sources, flags)
+
+
+def explore(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("explore") / "explore", ["-O2"])
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_every_sequence_of_events_is_as_section_4_demands(
+    explorer: Path, mix: str, depth: str, record_property: Callable[[str, object], None]
+) -> None:
+    length, budgets = DEPTHS[depth]
+    run = explore(explorer, str(length), budgets, *MIXES[mix])
+    assert run.returncode == 0, run.stdout + run.stderr
+    found = re.fullmatch(r"depth (\d+), (\d+) events, 5 policies: (\d+) states, (\d+) steps checked\n", run.stdout)
+    assert found, run.stdout
+    reached, events, states, steps = map(int, found.groups())
+    assert reached == length
+    assert events == 39
+    assert steps > events * states * 0.9  # each state met before the last step was left by every event
+    assert states > 100_000
+    record_property("sequences", 5 * events**length)
+    record_property("states", states)
+
+
+@pytest.mark.parametrize("budgets", ["0", "1"])
+def test_no_undefined_behaviour_on_the_way(tmp_path: Path, budgets: str) -> None:
+    run = explore(build(tmp_path / "explore", SANITIZE), "4", budgets, *MIXES["2rt+1be"])
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+#: What could be wrong with the scheduler: file, what it says, what a wrong one would say.
+PLANTED = {
+    "an equal preempts": (
+        "queue", "list_add_tail(node, &q->level[level]);", "list_add(node, &q->level[level]);"
+    ),
+    "runner falls behind its new equals": ("policy", "first = c == s->runner;", "first = false;"),
+    "policy change lets an equal preempt": (
+        "policy", "	stay_first(&s->segments, &s->runner->in_segments, s->runner->level);\n", ""
+    ),
+    "lock is not held": ("policy", "if (locking(s) && s->runner", "if (0 && s->runner"),
+    "place kept after death": (
+        "policy", "	leave(s, c);\n	s->ops->event(s, c, GPURT_EVENT_GONE", "	s->ops->event(s, c, GPURT_EVENT_GONE"
+    ),
+    "last TSG closed, place kept": ("policy", "if (!c->tsgs && c->depth) {", "if (0) {"),
+    "needless update": ("policy", "if (next != old) {", "if (next != old || next) {"),
+    "exempt and not told": (
+        "policy", "	if (exempt)\n		gained(s, c, now);\n	else\n		lost(s, c, now);\n", ""
+    ),
+    "resumed without a grant": ("policy", "	c->granted = false;\n	c->own", "	c->granted = true;\n	c->own"),
+    "second segment of a job not granted": ("policy", "	c->granted = false;\n	c->own", "	c->own"),
+    "demoted for ever": (
+        "policy", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
+    ),
+    "bitmap keeps an empty level": ("queue", "if (list_empty(&q->level[level]))", "if (0)"),
+    "bitmap's words mixed up": ("queue", "i * BITS + __fls(", "__fls("),
+    "budget never used up": (
+        "budget", "b->used < b->limit)\n		return false;", "b->used <= U64_MAX)\n		return false;"
+    ),
+    "budget of the last segment charged": ("budget", "	b->used = 0;\n", ""),
+    "time not charged": ("policy", "	c->held_ns += ns;\n", ""),
+    "idle runner keeps the GPU": (
+        "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(tmp_path: Path, name: str) -> None:
+    """Silence of the explorer means something."""
+    file, right, wrong = PLANTED[name]
+    tree = copy_tree(tmp_path / "tree")
+    path = tree / f"kmod/core/{file}.c"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(right) == 1, f"{CORE / path.name} does not say {right!r} once any more"
+    path.write_text(text.replace(right, wrong), encoding="utf-8")
+    sources = [tree / "tests/core/native" / program for program in PROGRAMS]
+    sources += [tree / f"kmod/core/{core}.c" for core in ("policy", "queue", "budget")]
+    program = compile_program(tmp_path / "explore", sources, ["-O1", "-Wno-unused", "-Wno-type-limits"])
+    runs = [explore(program, "5", budgets, "5", "40", "0") for budgets in ("0", "1")]
+    assert any(run.returncode not in (0, 2) for run in runs), runs[0].stdout

@@ -1,0 +1,101 @@
+"""Each defect that was once in the core, as a test of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pycontrol._gpurt import lib
+from test_policy import Core
+from test_vgpu import EXEC, Gpu
+
+SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB
+GRANT, PREEMPT, RESUME = lib.GPURT_EVENT_GRANT, lib.GPURT_EVENT_PREEMPT, lib.GPURT_EVENT_RESUME
+
+
+def begin_all(policy: int, *own: int) -> tuple[Core, list[Any]]:
+    core = Core()
+    lib.gpurt_set_policy(core.sched, policy, 0)
+    clients = [core.add() for _ in own]
+    for client, priority in zip(clients, own, strict=True):
+        lib.gpurt_begin(core.sched, client, priority, 0, 1)
+    core.events.clear()
+    return core, clients
+
+
+def test_a_change_of_policy_does_not_let_an_equal_preempt() -> None:
+    core, (first, second, third) = begin_all(lib.GPURT_POLICY_LOCK_FIFO, 9, 3, 5)
+    lib.gpurt_set_priority(core.sched, second, 5, 2)  # comes to 5 after the third, but began before it
+    lib.gpurt_end(core.sched, first, 3)
+    assert core.only == 1
+    lib.gpurt_set_policy(core.sched, SEGMENT, 4)
+    assert core.only == 1
+    lib.gpurt_end(core.sched, second, 5)
+    assert core.sched.runner == third
+
+
+def test_who_waits_is_told_when_it_becomes_exempt_and_when_it_no_longer_is() -> None:
+    """A blocked GPURT_BEGIN_WAIT sleeps until an event says that its client holds the GPU."""
+    core, (waiting, _) = begin_all(SEGMENT, 1, 9)
+    assert core.only == 1
+    for exempt, event in ((True, RESUME), (False, PREEMPT), (True, RESUME)):
+        lib.gpurt_set_exempt(core.sched, waiting, exempt, 2)
+        assert core.events.pop() == (0, event)
+    newcomer = core.add()
+    lib.gpurt_begin(core.sched, newcomer, 0, 0, 3)
+    core.events.clear()
+    lib.gpurt_set_exempt(core.sched, newcomer, True, 4)
+    assert core.events == [(2, GRANT)]
+
+
+def test_an_exempt_client_that_never_lost_the_gpu_is_not_resumed() -> None:
+    core, (exempt, other) = begin_all(SEGMENT, 1, 9)
+    lib.gpurt_set_exempt(core.sched, exempt, True, 2)
+    core.events.clear()
+    lib.gpurt_end(core.sched, other, 3)
+    assert core.only == 0
+    assert (0, RESUME) not in core.events
+
+
+def test_every_segment_of_a_job_is_granted() -> None:
+    core, (client,) = begin_all(JOB, 0)
+    lib.gpurt_end(core.sched, client, 2)
+    lib.gpurt_begin(core.sched, client, 0, 0, 3)
+    assert core.events[-1] == (0, GRANT)
+
+
+def test_a_segment_that_the_policy_job_takes_the_gpu_from_is_told_so() -> None:
+    core, (segment, job) = begin_all(SEGMENT, 9, 0)
+    lib.gpurt_tsg_opened(core.sched, job, 2)
+    lib.gpurt_job(core.sched, job, 5, True, 2)
+    core.events.clear()
+    lib.gpurt_set_policy(core.sched, JOB, 3)
+    assert core.only == 1
+    assert lib.gpurt_client_state(core.sched, segment) == lib.GPURT_STATE_PENDING
+    assert core.events[0] == (0, PREEMPT)
+
+
+@pytest.mark.parametrize("alone", [1, 7, 23])
+def test_exempting_someone_late_does_not_turn_time_back(alone: int) -> None:
+    """Slices of a TSG that is alone do not end; when one joined as exempt, an end long past was still due."""
+    gpu = Gpu([0, 1], 4, 0, 0, True)
+    gpu.commit(0, 0)
+    gpu.submit(0, EXEC, False, 40, 0)
+    gpu.submit(1, EXEC, False, 4, 0)
+    lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[1], True, alone)
+    assert lib.gpurt_vgpu_next(gpu.vgpu) >= alone
+    gpu.commit(0, alone)
+    lib.gpurt_vgpu_advance(gpu.vgpu, 100)
+    assert max(when for _, _, when in gpu.done) == 44  # work done = time passed
+
+
+def test_exempt_contexts_and_the_only_one_take_turns() -> None:
+    """One round robin over the whole runlist, not the only context every other time."""
+    gpu = Gpu([0, 1, 2, 3], 1, 0, 0, True)
+    for exempt in (1, 2, 3):
+        lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[exempt], True, 0)
+    gpu.commit(0, 0)
+    for tsg in range(4):
+        gpu.submit(tsg, EXEC, False, 5, 0)
+    lib.gpurt_vgpu_advance(gpu.vgpu, 100)
+    assert gpu.done == [(0, 1, 17), (1, 1, 18), (2, 1, 19), (3, 1, 20)]
