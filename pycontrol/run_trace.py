@@ -76,34 +76,81 @@ def job_events(report: Report) -> Iterator[Event]:
         yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
 
 
-def held(events: Sequence[Event]) -> dict[str, list[Interval]]:
-    """When each task held the GPU alone, from the host's GRANT, RESUME, PREEMPT, END and GONE events."""
-    since: dict[str, int] = {}
+class _Runlist:
+    """Who is on the runlist, as the host's events tell it (kmod/core/policy.h, gpurt_sched_ops)."""
+
+    def __init__(self, tasks: Iterable[str], segments: bool) -> None:
+        self._all = frozenset(tasks)
+        self._shared = True
+        self._runner = ""
+        self._inside: set[str] = set()
+        self._segments = segments  # whether tasks begin them; if not, work may come at any time
+
+    def feed(self, event: Event) -> None:
+        """Takes the next event."""
+        ends = event.kind in (Kind.END, Kind.GONE)
+        if event.kind is Kind.BEGIN:
+            self._inside.add(event.task)
+        elif not event.task and event.kind in (Kind.PREEMPT, Kind.RESUME):
+            self._shared = event.kind is Kind.RESUME
+        elif event.kind in (Kind.GRANT, Kind.RESUME):
+            self._runner = event.task
+        elif ends or event.kind is Kind.PREEMPT:
+            self._inside -= {event.task} if ends else set()
+            self._runner = "" if self._runner == event.task else self._runner
+
+    def on(self) -> frozenset[str]:
+        """Tasks whose work the GPU may execute now."""
+        if not self._shared:
+            return frozenset({self._runner} - {""})
+        return frozenset(self._inside) if self._segments else self._all
+
+
+def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interval]]:
+    """When the GPU could execute each task's work, from the host's events in order of time.
+
+    Args:
+        events: of the host.
+        tasks: names of all tasks, for policies under which segments are not begun.
+    """
+    runlist = _Runlist(tasks, any(event.kind is Kind.BEGIN for event in events))
+    since: dict[str, int] = dict.fromkeys(runlist.on(), 0)
     result: dict[str, list[Interval]] = {}
     for event in events:
-        if event.kind in (Kind.GRANT, Kind.RESUME):
-            since.setdefault(event.task, event.time)
-        elif event.kind in (Kind.PREEMPT, Kind.END, Kind.GONE) and event.task in since:
-            start = since.pop(event.task)
-            result.setdefault(event.task, []).append((start, event.time))
+        runlist.feed(event)
+        now = runlist.on()
+        for task in now - since.keys():
+            since[task] = event.time
+        for task in since.keys() - now:
+            if event.time > (start := since.pop(task)):
+                result.setdefault(task, []).append((start, event.time))
+    end = max((event.time for event in events), default=0)
+    for task, start in since.items():
+        result.setdefault(task, []).append((start, max(start, end)))
     return result
 
 
-def gpu_events(reports: Mapping[str, Report], holding: Mapping[str, Sequence[Interval]] | None) -> Iterator[Event]:
+def gpu_events(reports: Mapping[str, Report], host: Sequence[Event], exclusive: bool) -> Iterator[Event]:
     """When the work of each task was on the GPU: from submission to completion.
 
-    With ``holding`` (see `held`) only while the task held the GPU.
+    Args:
+        reports: of the tasks, by name.
+        host: the host's events, in order of time.
+        exclusive: whether the policy takes tasks off the runlist; then only while they were on it.
     """
+    holding = held(host, reports) if exclusive else {}
+    stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
     for report in reports.values():
         for job in report.jobs:
             for times in job.segments:
                 if not isinstance(times, GpuTimes) or times.completed <= times.submit:
                     continue
                 whole = (times.submit, times.completed)
-                parts = [whole] if holding is None else _within(whole, holding.get(report.task, []))
-                detail = "queued or executing" if holding is None else None
-                for start, end in parts:
-                    yield Event(start, Kind.GPU, report.task, job.number, end - start, gpu=0, detail=detail)
+                parts = _within(whole, holding.get(report.task, [])) if exclusive else [whole]
+                detail = None if exclusive else "queued or executing"
+                for part in parts:
+                    for start, end in subtract(part, stalls):
+                        yield Event(start, Kind.GPU, report.task, job.number, end - start, gpu=0, detail=detail)
 
 
 def _within(whole: Interval, parts: Iterable[Interval]) -> list[Interval]:
@@ -133,7 +180,6 @@ def assemble(
     for report in reports.values():
         events.extend(job_events(report))
     events.extend(cpu_events(tasks, reports, busy))
-    exclusive = meta.get("policy") != "timesliced"
-    events.extend(gpu_events(reports, held(host) if exclusive else None))
+    events.extend(gpu_events(reports, host, meta.get("policy") != "timesliced"))
     shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
     return Trace(dict(meta), tuple(sorted(shifted, key=lambda event: event.time)))

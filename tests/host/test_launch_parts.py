@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.trace import Kind
+from analysis.trace import Event, Kind
 from pycontrol import placement, run_trace, task_program, task_report
 from pycontrol.errors import RuntimeFailure
 
@@ -257,6 +257,35 @@ class TestTrace:
         busy = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": True}))
         suspended = sum(e.duration or 0 for e in run_trace.cpu_events([task], reports, {"t": False}))
         assert (busy, suspended) == (89 + 89, 89 + 89 - 2 * 55)
+
+    def test_best_effort_work_stands_still_while_a_real_time_task_owns_the_gpu(self) -> None:
+        events = [
+            Event(10, Kind.BEGIN, "low"),
+            Event(10, Kind.GRANT, "low"),
+            Event(15, Kind.BEGIN, "other"),
+            Event(20, Kind.BEGIN, "high"),
+            Event(20, Kind.PREEMPT),
+            Event(20, Kind.GRANT, "high"),
+            Event(24, Kind.PREEMPT, "high"),
+            Event(24, Kind.BEGIN, "top"),
+            Event(24, Kind.GRANT, "top"),
+            Event(27, Kind.END, "top"),
+            Event(27, Kind.RESUME, "high"),
+            Event(30, Kind.END, "high"),
+            Event(30, Kind.RESUME),
+            Event(40, Kind.END, "low"),
+            Event(45, Kind.GONE, "other"),
+        ]
+        assert run_trace.held(events, ["low", "other", "high", "top"]) == {
+            "low": [(10, 20), (30, 40)],
+            "other": [(15, 20), (30, 45)],
+            "high": [(20, 24), (27, 30)],
+            "top": [(24, 27)],
+        }
+
+    def test_without_segments_everyone_shares_until_one_is_alone(self) -> None:
+        events = [Event(5, Kind.PREEMPT), Event(5, Kind.GRANT, "a"), Event(9, Kind.RESUME), Event(12, Kind.GONE, "b")]
+        assert run_trace.held(events, ["a", "b"]) == {"a": [(0, 5), (5, 12)], "b": [(0, 5), (9, 12)]}
 
     def test_assembled_trace_starts_at_the_common_start(self) -> None:
         reports = {"t": task_report.parse(REPORT)}
