@@ -183,6 +183,7 @@ class TestProgram:
             task_program.find()
 
     def test_no_compiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv(task_program.VARIABLE, raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         monkeypatch.setenv("CC", "no-such-compiler")
         with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
