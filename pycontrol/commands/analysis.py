@@ -288,8 +288,8 @@ def plot(trace: Path, output: Path | None, kind: str, start: str | None, end: st
         window = (parse_time(start) if start else None, parse_time(end) if end else None)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    output = output or trace.with_suffix(".png")
     loaded = load(trace)
+    output = output or trace.with_suffix(".png")
     if kind == "gantt":
         gantt(loaded, output, *window)
     else:
