@@ -1,0 +1,166 @@
+"""The command line against a running host."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Raw, StartHost
+
+from analysis.trace import Kind, load
+from pycontrol import cli, task_program
+from pycontrol.taskset import load as load_taskset
+
+ROOT = Path(__file__).resolve().parents[2]
+MINIMAL = str(ROOT / "examples/minimal.toml")
+ME = os.getpid()
+
+Gpurt = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpurt(host: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Gpurt:
+    """Runs the command in this process against the host: exit code, stdout, stderr."""
+    monkeypatch.setenv("GPURT_DEVICE", str(host))
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = cli.run([*arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
+    with Raw(host) as client:
+        client.begin(priority=33)
+        status = json.loads(gpurt("status", "--latency", "--json")[1])
+        assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
+        assert [entry["cause"] for entry in status["latency"]] == ["begin"]
+        (one,) = json.loads(gpurt("clients", "--json")[1])
+        assert (one["pid"], one["priority"], one["state"]) == (ME, 33, "running")
+        for command in (["status"], ["clients"], ["top", "--once"]):
+            code, out, _ = gpurt(*command)
+            assert code == 0
+            assert str(ME) in out
+
+
+def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
+    with Raw(host) as client:
+        client.begin(priority=5)
+        assert json.loads(gpurt("priority", str(ME), "--set", "44", "--json")[1])[0]["priority"] == 44
+        assert json.loads(gpurt("priority", str(ME), "--json")[1])[0]["set_priority"] == 44
+        assert json.loads(gpurt("priority", str(ME), "--own", "--json")[1])[0]["priority"] == 5
+    code, _, err = gpurt("priority", "1", "--set", "4")
+    assert code == 5
+    assert "no client of the GPU" in err
+
+
+def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
+    assert json.loads(gpurt("policy", "lock-fifo", "--json")[1]) == [{"gpu": 0, "policy": "lock-fifo"}]
+    assert gpurt("policy", "fair")[0] == 2
+    code, _, err = gpurt("policy", "job", "--notice", "notify")
+    assert code == 5
+    assert "kernel module" in err
+    with Raw(host) as client:
+        client.begin()
+        assert gpurt("budget", str(ME), "--time", "5ms", "--on-overrun", "demote")[0] == 0
+        assert gpurt("exempt", "--pid", str(ME))[0] == 0
+        (one,) = json.loads(gpurt("clients", "--json")[1])
+        assert (one["budget_ns"], one["exempt"]) == (5_000_000, True)
+        assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
+        assert not json.loads(gpurt("clients", "--json")[1])[0]["exempt"]
+
+
+def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
+    findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])}
+    assert findings["host"]["status"] == "ok"
+    assert "emulator" in findings["host"]["text"]
+
+
+def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
+    trace = tmp_path / "run.json"
+    code, out, _ = gpurt("run", MINIMAL, "--seconds", "1", "--trace", str(trace), "--json")
+    assert code in (0, 1)  # a loaded machine may miss deadlines; nothing else may go wrong
+    seen = json.loads(out)["tasks"]
+    assert seen["camera"]["jobs"] > seen["mapping"]["jobs"] > 0
+    code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
+    checked = {entry["task"]: entry for entry in json.loads(out)}
+    assert checked["camera"]["mort_ns"] == seen["camera"]["mort_ns"]
+
+
+def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as recorder, Raw(host) as client:
+        time.sleep(1.5)  # for the recorder to subscribe; what comes before is not expected
+        for _ in range(3):
+            client.begin(priority=9)
+            client.end()
+        time.sleep(0.5)
+        recorder.send_signal(signal.SIGINT)
+        out, _ = recorder.communicate(timeout=30)
+    assert recorder.returncode == 0
+    assert b"events in" in out
+    kinds = [event.kind for event in load(path).events]
+    assert kinds.count(Kind.BEGIN) == kinds.count(Kind.END) == 3
+    assert kinds.count(Kind.GPU) == 3
+
+
+def test_profile_measures_a_program_s_segments(gpurt: Gpurt, tmp_path: Path) -> None:
+    program = tmp_path / "busy.py"
+    program.write_text(
+        "from pycontrol import Client, segment\n"
+        "with Client() as c:\n"
+        "    t = c.open_tsg()\n"
+        "    for _ in range(5):\n"
+        "        with segment(client=c):\n"
+        "            c.wait_work(t, c.submit(t, 20_000_000))\n"
+    )
+    entry = tmp_path / "entry.toml"
+    code, _, err = gpurt("profile", "--period", "50ms", "--name", "busy", "-o", str(entry), "--", sys.executable,
+                         str(program))  # fmt: skip
+    assert (code, err) == (0, "")
+    whole = tmp_path / "whole.toml"
+    whole.write_text("[platform]\ncpus = 1\n" + entry.read_text())
+    (task,) = load_taskset(whole).taskset.tasks
+    assert task.name == "busy"
+    assert 20_000_000 <= task.gpu_segments[0].pure.best <= task.gpu_segments[0].pure.worst
+    code, _, err = gpurt("profile", "--", "true")
+    assert code == 6
+    assert "no GPU segment" in err
+
+
+def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    name = Path(f"/proc/{ME}/comm").read_text().strip()
+    path = tmp_path / "set.toml"
+    path.write_text(
+        f'[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
+    )
+    assert gpurt("apply", str(path))[0] == 1  # nobody is there
+    with Raw(host) as client:
+        client.begin()
+        code, out, _ = gpurt("apply", str(path), "--json")
+        assert (code, json.loads(out)["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
+        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == 21
+
+
+def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    path = tmp_path / "set.toml"
+    path.write_text(
+        "[platform]\ncpus = 1\n[[task]]\nname = \"mine\"\ncpu = 0\npriority = 0\nperiod = \"1s\"\n"
+        f'segments = [{{ cpu = "1ms" }}]\ncommand = ["touch", "{mark}"]\n'
+    )
+    host = start_host()
+    cli.run(["--device", str(host), "run", str(path), "--seconds", "0.5"])
+    assert mark.exists()
+    assert task_program.find().exists()
