@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 
 from analysis.trace import Event, Kind
@@ -87,7 +87,18 @@ class Listener:
         return self._records
 
     def events(self, names: Mapping[int, str]) -> list[Event]:
-        """Ends listening; all events in order of time, with the tasks' names by process id."""
-        self._finish()
-        found = (to_event(record, names.get(record.pid, "")) for record in self._records)
-        return sorted((event for event in found if event is not None), key=lambda event: event.time)
+        """Ends listening; all events in order of time.
+
+        Tasks have their names by process id, other processes COMM-PID; events without a process concern everyone.
+        """
+        return named_events(self.records(), names)
+
+
+def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> list[Event]:
+    """Trace events in order of time; see `Listener.events`."""
+
+    def name(record: EventRecord) -> str:
+        return names.get(record.pid, f"{record.comm}-{record.pid}") if record.pid else ""
+
+    found = (to_event(record, name(record)) for record in records)
+    return sorted((event for event in found if event is not None), key=lambda event: event.time)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from analysis.model import Task, Waiting
-from analysis.trace import Event, Trace
+from analysis.trace import Trace
 from pycontrol import placement, run_trace, task_program, task_report
 from pycontrol.errors import RefusedError, RuntimeFailure, UsageError
-from pycontrol.host_events import Listener, to_event
+from pycontrol.host_events import Listener
 from pycontrol.placement import Placement
 from pycontrol.task_report import Report
 from pycontrol.taskset import Launch, TasksetFile
@@ -262,14 +262,6 @@ def _set_priorities(crew: _Crew, listener: Listener) -> list[str]:
     return ["GPU priorities set through the host, for the tasks themselves have none"]
 
 
-def _host_events(listener: Listener, names: dict[int, str]) -> list[Event]:
-    """What the host told, in order of time; processes that are not of the run appear by their own names."""
-    records = sorted(listener.records(), key=lambda record: record.time_ns)
-    known = (names.get(record.pid, f"{record.comm}-{record.pid}") if record.pid else "" for record in records)
-    events = (to_event(record, name) for record, name in zip(records, known, strict=True))
-    return [event for event in events if event is not None]
-
-
 def _remarks(reports: Iterable[Report]) -> list[str]:
     """What single tasks had to say, without repeating the same for each."""
     by_note: dict[str, list[str]] = {}
@@ -306,7 +298,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         start = crew.release()
         crew.wait(start, progress)
         seconds = min(options.seconds, (time.monotonic_ns() - start) / NS)
-        host = _host_events(listener, names)
+        host = listener.events(names)
         reports = crew.reports()
     notes += _remarks(reports.values())
     waiting = {task.name: options.waiting or task.waiting for task in file.taskset}

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from analysis.trace import Event, Kind, Trace
 from pycontrol.client import EventRecord, connect
-from pycontrol.host_events import to_event
+from pycontrol.host_events import named_events
+from pycontrol.run_trace import held
 
 GLANCE = 0.1
 
@@ -38,25 +39,11 @@ def record(device: str | None, seconds: float | None, progress: Callable[[int], 
 
 
 def assemble(records: list[EventRecord], policy: str) -> Trace:
-    """A trace from events, starting at time 0; intervals during which a task held the GPU are added."""
-    names = {one.pid: f"{one.comm}-{one.pid}" for one in records if one.pid}
-    events = [event for one in records if (event := to_event(one, names.get(one.pid, ""))) is not None]
-    events.sort(key=lambda event: event.time)
-    events += _held(events)
+    """A trace from events, starting at time 0; intervals during which a task owned the GPU are added."""
+    events = named_events(records, {})
+    owned = held(events, {event.task for event in events if event.task})
+    events += [Event(start, Kind.GPU, task, None, end - start, gpu=0) for task in owned for start, end in owned[task]]
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
     meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy}
     return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)))
-
-
-def _held(events: list[Event]) -> list[Event]:
-    since: dict[str, Event] = {}
-    found = []
-    for event in events:
-        if event.kind in (Kind.GRANT, Kind.RESUME):
-            since.setdefault(event.task, event)
-        elif event.kind in (Kind.PREEMPT, Kind.END, Kind.GONE) and event.task in since:
-            start = since.pop(event.task)
-            if event.task and event.time > start.time:
-                found.append(replace(start, kind=Kind.GPU, duration=event.time - start.time))
-    return found
