@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-import tomlkit.exceptions
-
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task, Taskset, Waiting
 from pycontrol import taskset_schema as schema
 from pycontrol.errors import FileError, Problem, TasksetError
@@ -100,7 +97,7 @@ TASK = {
     ),
     "command": Field(schema.array(_ANY_STRING, "an array of strings"), "the program and its arguments"),
     "cgroup": Field(
-        schema.string("^/[^\\u0000]*$", "a cgroup path from /"),
+        schema.string("^(?!.*/[.][.](/|$))/[^\\u0000]*$", "a cgroup path from / without .."),
         "cgroup v2 path to run in",
     ),
     "partition": Field(schema.table(PARTITION), "its part of the GPU"),
@@ -141,18 +138,13 @@ def load(path: Path | str) -> TasksetFile:
 
 def _read(path: Path) -> str:
     try:
-        info = path.stat()
-        if stat.S_ISDIR(info.st_mode):
-            raise FileError(f"{path}: is a directory; name a taskset file")
-        if info.st_size > MAX_BYTES:
-            raise FileError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; is it a taskset file?")
-        raw = path.read_bytes()
+        raw = _bytes(path)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}; name a readable taskset file") from None
     except ValueError:
         raise FileError(f"{str(path)!r:.60}: is not a file name") from None
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         problem = Problem(line, f"byte {error.start} is not UTF-8; a taskset file is UTF-8 text")
@@ -160,6 +152,19 @@ def _read(path: Path) -> str:
     if not text.strip():
         raise TasksetError(path, [Problem(1, "the file is empty; see examples/minimal.toml for one to start from")])
     return text
+
+
+def _bytes(path: Path) -> bytes:
+    """A regular file's content; anything else might never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise FileError(f"{path}: is {kind}; name a taskset file")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise FileError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; is it a taskset file?")
+    return raw
 
 
 def _syntax_problem(error: Exception, text: str) -> Problem:
@@ -184,16 +189,20 @@ def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None
     tasks, launch = [], {}
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        values = schema.table(TASK).read(entry, ("task", index), report)
-        if values is None:
+        path = ("task", index)
+        if not isinstance(entry, dict):
+            report.add(path, "a task is a table; write [[task]]")
             continue
-        name = values["name"]
+        before = len(report.problems)
+        values = schema.read_table(entry, TASK, path, report)
+        name = values.get("name", "")
         if name in seen:
-            report.add(("task", index, "name"), f'name: "{name}" is taken by task {seen[name] + 1} already')
-        seen.setdefault(name, index)
-        task = _task(values, platform, ("task", index), report)
-        if task is not None:
-            tasks.append(task)
+            report.add((*path, "name"), f'name: "{name}" is taken by task {seen[name] + 1} already')
+        elif name:
+            seen[name] = index
+        _cross_check(values, platform, path, report)
+        if len(report.problems) == before:
+            tasks.append(_task(values))
             launch[name] = _launch(values)
     return (Taskset(platform, tuple(tasks)) if platform else None), launch
 
@@ -217,35 +226,32 @@ def _platform(value: object, report: Report) -> Platform | None:
     )  # fmt: skip
 
 
-def _task(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> Task | None:
-    before = len(report.problems)
-    period = values["period"]
-    deadline = values.get("deadline", period)
-    if platform and values["cpu"] >= platform.cpus:
+def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
+    """What single fields cannot say, of those fields that are right."""
+    if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
         report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
-    if deadline > period:
+    if "period" in values and values.get("deadline", 0) > values["period"]:
         report.add((*path, "deadline"), "deadline: must be at most the period")
-    segments = [_segment(s, (*path, "segments", i), report) for i, s in enumerate(values["segments"])]
-    uses_gpu = any(isinstance(segment, GpuSegment) for segment in segments)
-    if "gpu_priority" in values and (not uses_gpu or values["priority"] == 0):
+    segments = values.get("segments")
+    for index, segment in enumerate(segments or []):
+        if set(segment) not in ({"cpu"}, {"misc", "gpu"}):
+            where = (*path, "segments", index)
+            report.add(where, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
+    uses_gpu = segments is None or any("gpu" in segment for segment in segments)
+    if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
-    if len(report.problems) > before:
-        return None
+
+
+def _task(values: dict[str, Any]) -> Task:
+    segments: list[Segment] = [
+        CpuSegment(one["cpu"]) if "cpu" in one else GpuSegment(one["misc"], one["gpu"]) for one in values["segments"]
+    ]
+    period = values["period"]
     return Task(
-        values["name"], values["cpu"], values["priority"], period, deadline,
-        tuple(segment for segment in segments if segment is not None),
+        values["name"], values["cpu"], values["priority"], period, values.get("deadline", period), tuple(segments),
         Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
     )  # fmt: skip
-
-
-def _segment(values: dict[str, Any], path: Where, report: Report) -> Segment | None:
-    if set(values) == {"cpu"}:
-        return CpuSegment(values["cpu"])
-    if set(values) == {"misc", "gpu"}:
-        return GpuSegment(values["misc"], values["gpu"])
-    report.add(path, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
-    return None
 
 
 def _launch(values: dict[str, Any]) -> Launch:
@@ -275,20 +281,49 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 def write_gpu_priorities(path: Path | str, priorities: dict[str, int]) -> None:
     """Sets ``gpu_priority`` of the named tasks in the file, comments and layout kept.
 
-    The file is replaced at once or not at all.  Raises FileError if it cannot be read or written.
+    The file is replaced at once or not at all.  Raises FileError if it cannot be read or written, or would not be
+    a taskset file any more; TasksetError if it is none.
     """
     path = Path(path)
+    known = {task.name for task in load(path).taskset}
+    if unknown := sorted(set(priorities) - known):
+        raise FileError(f"{path}: has no task {unknown[0]!r}")
+    text = _with_priorities(_read(path), priorities)
+    target = path.resolve()
+    temporary = None
     try:
-        document = tomlkit.parse(_read(path))
-        for entry in document["task"]:
-            if entry["name"] in priorities:
-                entry["gpu_priority"] = priorities[str(entry["name"])]
-        target = path.resolve()
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
-            file.write(tomlkit.dumps(document))
-        os.chmod(file.name, stat.S_IMODE(target.stat().st_mode))
-        os.replace(file.name, target)
-    except tomlkit.exceptions.TOMLKitError as error:
-        raise FileError(f"{path}: {error}") from None
+            temporary = Path(file.name)
+            file.write(text)
+        written = {task.name: task.gpu_priority for task in load(temporary).taskset}
+        if any(written[name] != priority for name, priority in priorities.items()):
+            raise FileError(f"{path}: its form is not understood well enough to be written; set gpu_priority by hand")
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _with_priorities(text: str, priorities: dict[str, int]) -> str:
+    """The text with ``gpu_priority`` replaced where a task has it, else below its ``priority``."""
+    lines = text.splitlines(keepends=True)
+    where = lines_of(text)
+    inserts: list[tuple[int, str]] = []
+    for index, entry in enumerate(tomllib.loads(text).get("task", [])):
+        if entry["name"] not in priorities:
+            continue
+        number = priorities[entry["name"]]
+        if "gpu_priority" in entry:
+            at = where["task", index, "gpu_priority"] - 1
+            lines[at] = re.sub(r"(gpu_priority[\"']?\s*=\s*)\d+", rf"\g<1>{number}", lines[at], count=1)
+        else:
+            at = where["task", index, "priority"]
+            ending = "\r\n" if lines[at - 1].endswith("\r\n") else "\n"
+            indent = lines[at - 1][: len(lines[at - 1]) - len(lines[at - 1].lstrip())]
+            inserts.append((at, f"{indent}gpu_priority = {number}{ending}"))
+    for at, line in reversed(inserts):
+        lines.insert(at, line)
+    return "".join(lines)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -93,8 +94,8 @@ def string(pattern: str, expected: str) -> Kind:
     def read(value: Any, path: Path, report: Report) -> str | None:
         if not isinstance(value, str):
             report.add(path, f"{path[-1]}: expected {expected}, got {_name(value)}")
-        elif not compiled.search(value):
-            report.add(path, f"{path[-1]}: expected {expected}, got {value[:40]!r}")
+        elif not compiled.fullmatch(value):
+            report.add(path, f"{path[-1]}: expected {expected}, got {quoted(value)}")
         else:
             return value
         return None
@@ -190,7 +191,7 @@ def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, repo
     values = {}
     for key, item in value.items():
         if key not in fields:
-            report.add((*path, key), f'unknown key "{key[:40]}"{_hint(key, fields)}')
+            report.add((*path, key), f"unknown key {quoted(key)}{_hint(key, fields)}")
             continue
         read = fields[key].kind.read(item, (*path, key), report)
         if read is not None:
@@ -199,6 +200,11 @@ def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, repo
         if entry.required and key not in value:
             report.add(path, f'{_label(path)}: "{key}" is missing: {entry.about}')
     return values
+
+
+def quoted(text: str) -> str:
+    """At most 40 characters of a user's text in quotes, control characters escaped: it stays on one line."""
+    return json.dumps(text[:40], ensure_ascii=False)
 
 
 def _label(path: Path) -> str:

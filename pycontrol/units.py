@@ -19,19 +19,19 @@ def parse_time(text: str) -> int:
     """Nanoseconds of a time such as "5ms" or "0.25us".  Raises ValueError that says what is wrong."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise ValueError(f'expected a time such as "5ms" or "250us", got "{text[:40]}"')
+        raise ValueError(f'expected a time such as "5ms" or "250us", got {text[:40]!r}')
     number, unit = str(found[1]), str(found[2])
     if not unit:
-        raise ValueError(f'"{text}" has no unit; write "{text.strip()}ms" or another of ns, us, ms, s')
+        raise ValueError(f'"{number}" has no unit; write "{number}ms" or another of ns, us, ms, s')
     if unit not in UNITS:
-        raise ValueError(f'"{unit}" is not a unit of time; use ns, us, ms or s')
+        raise ValueError(f'"{unit[:20]}" is not a unit of time; use ns, us, ms or s')
     whole, _, fraction = number.partition(".")
     power: int = 10 ** len(fraction)
     time, rest = divmod(int(whole + fraction) * UNITS[unit], power)
     if rest:
-        raise ValueError(f'"{text}" is not a whole number of nanoseconds')
+        raise ValueError(f'"{number}{unit}" is not a whole number of nanoseconds')
     if time > LONGEST:
-        raise ValueError(f'"{text}" is longer than the longest time, 2^62 ns')
+        raise ValueError(f'"{number}{unit}" is longer than the longest time, 2^62 ns')
     return time
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from decimal import Decimal
 from pathlib import Path
@@ -140,6 +141,71 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             load(path)
 
 
+def test_what_is_not_a_regular_file_is_refused_and_nothing_hangs(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/zero")):
+        with pytest.raises(FileError, match="not a regular file"):
+            load(path)
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(64 * 2**20 + 1)
+    with pytest.raises(FileError, match="larger than 64 MiB"):
+        load(large)
+
+
+def test_a_wrong_field_does_not_hide_what_else_is_wrong_with_its_task(tmp_path: Path) -> None:
+    text = GOOD.replace("priority = 80", "priority = 800").replace('deadline = "30ms"', 'deadline = "34ms"')
+    text = text.replace("cpu = 0\n", "cpu = 9\n").replace('{ cpu = "1ms" }', '{ misc = "1ms" }')
+    assert [line for line, _ in problems(tmp_path, text)] == [10, 11, 13, 18]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('name = "camera"', 'name = "camera\\n"'), "name"),
+        (("cpu = 0\n", 'cpu = 0\ncgroup = "/../x"\n'), "cgroup"),
+        (("cpu = 0\n", 'cpu = 0\npartition = { cu_mask = "0x1\\n" }\n'), "cu_mask"),
+        (("cpu = 0\n", 'cpu = 0\n"\\u001b[31m" = 1\n'), "unknown key"),
+        (('period = "33ms"', 'period = "\\n\\u001b33"'), "period"),
+    ],
+)
+def test_strings_are_matched_whole_and_shown_on_one_line(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    for _, message in problems(tmp_path, GOOD.replace(*change, 1)):
+        assert words in message
+        assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("costs", "alpha", "theta"),
+    [
+        ('epsilon = "3us"', 3000, 0),
+        ('epsilon = "3us"\nalpha = "1us"', 1000, 2000),
+        ('alpha = "1us"\ntheta = "2us"', 1000, 2000),
+        ('epsilon = "3us"\nalpha = "1us"\ntheta = "2us"', 1000, 2000),
+        ('epsilon = "4us"\nalpha = "1us"\ntheta = "2us"', None, None),
+        ('epsilon = "1us"\nalpha = "2us"', None, None),
+    ],
+)
+def test_epsilon_is_alpha_plus_theta(tmp_path: Path, costs: str, alpha: int | None, theta: int | None) -> None:
+    text = f'[platform]\ncpus = 1\ntime_slice = "2ms"\ncopy_engine = false\n{costs}\n'
+    if alpha is None:
+        assert "alpha + theta" in problems(tmp_path, text)[0][1]
+        return
+    path = tmp_path / "platform.toml"
+    path.write_text(text)
+    platform = load(path).taskset.platform
+    assert (platform.alpha, platform.theta, platform.time_slice, platform.copy_engine) == (alpha, theta, 2 * MS, False)
+
+
+@pytest.mark.parametrize("change", [("priority = 80", "priority = 0"), ('{ misc = "0.5ms", gpu', '{ cpu')])
+def test_only_a_real_time_task_with_a_gpu_segment_has_a_gpu_priority(tmp_path: Path, change: tuple[str, str]) -> None:
+    text = GOOD.replace("cpu = 0\n", "cpu = 0\ngpu_priority = 5\n")
+    (tmp_path / "good.toml").write_text(text)
+    assert load(tmp_path / "good.toml").taskset.tasks[0].gpu_priority == 5
+    assert any("only a real-time task" in message for _, message in problems(tmp_path, text.replace(*change)))
+
+
 def test_overload_is_a_result_not_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "over.toml"
     path.write_text(GOOD.replace('{ cpu = "20ms" }', '{ cpu = "300ms" }'))
@@ -185,6 +251,14 @@ def test_writing_priorities_keeps_everything_else(tmp_path: Path) -> None:
     old, new = GOOD.splitlines(), path.read_text().splitlines()
     assert [line for line in new if line not in old] == ["gpu_priority = 61"]
     assert [line for line in old if line not in new] == []
+    assert new.index("gpu_priority = 61") == new.index("priority = 40") + 1
+    write_gpu_priorities(path, {"mapping": 7})
+    assert [t.gpu_priority for t in load(path).taskset] == [None, 7]
+    assert len(path.read_text().splitlines()) == len(new)
+    for bad in ({"nobody": 5}, {"mapping": 700}):
+        with pytest.raises(FileError):
+            write_gpu_priorities(path, bad)
+    assert [t.gpu_priority for t in load(path).taskset] == [None, 7]
     assert [entry.name for entry in tmp_path.iterdir()] == ["set.toml"]
 
 
