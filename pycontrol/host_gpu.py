@@ -186,6 +186,16 @@ class Gpu:
         queued = self.busy_until if self._queue else FOREVER
         return int(min(lib.gpurt_vgpu_next(self.vgpu), self.sched.deadline, queued))
 
+    def prompt(self) -> int:
+        """When somebody may have to be told something, ns: work completes, or a queued update begins.
+
+        The end of a slice or of a context switch concerns nobody outside.
+        """
+        at = lib.gpurt_vgpu_next(self.vgpu)
+        if at in (self.vgpu.slice_end, self.vgpu.ready_at):
+            at = FOREVER
+        return int(min(at, self.busy_until if self._queue else FOREVER))
+
     def settle(self) -> None:
         """Answers those whose wait is over."""
         while self._done or self._woken:
