@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * For cbmc (scripts/check-core), which walks through every path: from the policy POLICY, two clients that are
+ * in segments with TSGs (with -DFRESH: that are new), then the event FIRST if given, then any event of either.
+ * Choices are branches, so that each combination is a path; on all of them cbmc proves
+ * that there is no undefined behaviour, and the assertions, which are DESIGN section 4's invariant.  With
+ * -DPLANT_BUG it must fail.  Arbitrary 64-bit times are numbers_harness.c's part.
+ */
+#include "../../../kmod/core/policy.h"
+
+#define CLIENTS 2
+
+_Bool nondet_bool(void);
+
+static struct gpurt_sched s;
+static struct gpurt_client c[CLIENTS];
+static struct gpurt_client *only;	/* the driver: NULL is everyone */
+static u32 commits;
+
+static void commit(struct gpurt_sched *sched, struct gpurt_client *next, u32 cause, u64 now)
+{
+	(void)now;
+	__CPROVER_assert(sched == &s && cause < GPURT_CAUSE_COUNT, "arguments of commit");
+	__CPROVER_assert(next != only || cause == GPURT_CAUSE_EXEMPT, "no update where nothing changes");
+	only = next;
+	commits++;
+}
+
+static void event(struct gpurt_sched *sched, struct gpurt_client *who, u32 what, u64 now)
+{
+	(void)now;
+	__CPROVER_assert(sched == &s && what < GPURT_EVENT_COUNT, "arguments of event");
+	__CPROVER_assert(!who || (who >= c && who < c + CLIENTS), "event of a client");
+}
+
+static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
+
+/* One of 0..@n - 1, a path each. */
+static u32 choose(u32 n)
+{
+	u32 i;
+
+	for (i = 0; i + 1 < n; i++)
+		if (nondet_bool())
+			return i;
+	return n - 1;
+}
+
+/* A priority: best effort, both ends of the bitmap's words, and one that must be refused. */
+static u32 choose_priority(void)
+{
+	static const u32 priorities[] = { 0, 1, 40, GPURT_MAX_PRIORITY + 1 };
+
+	return priorities[choose(4)];
+}
+
+static void step(u32 event, u64 now)
+{
+	struct gpurt_client *who = event < 9 ? &c[choose(CLIENTS)] : &c[0];
+
+	switch (event) {
+	case 0:
+		gpurt_begin(&s, who, choose_priority(), 0, now);
+		break;
+	case 1:
+		gpurt_end(&s, who, now);
+		break;
+	case 2:
+		gpurt_client_gone(&s, who, now);
+		gpurt_client_init(who);
+		break;
+	case 3:
+		gpurt_set_priority(&s, who, choose_priority(), now);
+		break;
+	case 4:
+		gpurt_job(&s, who, 1, choose(2), now);
+		break;
+	case 5:
+		gpurt_tsg_opened(&s, who, now);
+		break;
+	case 6:
+		gpurt_tsg_closed(&s, who, now);
+		break;
+	case 7:
+		gpurt_set_exempt(&s, who, choose(2), now);
+		break;
+	case 8:
+		gpurt_set_budget(&s, who, choose(2), choose(3), now);
+		break;
+	case 9:
+		gpurt_set_policy(&s, choose(GPURT_POLICY_COUNT + 1), now);
+		break;
+	case 10:
+		gpurt_tick(&s, now);
+		break;
+	}
+}
+
+static void check(void)
+{
+	const struct gpurt_client *best = NULL;
+	u32 i, running = 0;
+
+	for (i = 0; i < CLIENTS; i++) {
+		if (c[i].depth && c[i].level && (!best || c[i].level > best->level))
+			best = &c[i];
+		running += c[i].depth && c[i].level && !c[i].exempt && gpurt_on_runlist(&s, &c[i]);
+		__CPROVER_assert(c[i].level <= GPURT_MAX_PRIORITY, "level in range");
+	}
+	__CPROVER_assert(only == s.runner, "the driver and the scheduler agree");
+	if (s.policy == GPURT_POLICY_TIMESLICED)
+		__CPROVER_assert(!s.runner, "everyone runs under timesliced");
+	if (s.policy != GPURT_POLICY_SEGMENT)
+		return;
+	__CPROVER_assert(!best == !s.runner, "one runs if any is real time");
+	__CPROVER_assert(!best || s.runner->level == best->level, "the highest priority runs");
+	__CPROVER_assert(running <= 1, "at most one real-time client runs");
+}
+
+/* Both clients have a TSG, are runnable and in a segment; the second is the more urgent one. */
+static void prepare(void)
+{
+	u32 i;
+
+	for (i = 0; i < CLIENTS; i++) {
+		gpurt_tsg_opened(&s, &c[i], 1);
+		gpurt_job(&s, &c[i], 1 + 39 * i, true, 1);
+		gpurt_begin(&s, &c[i], 1 + 39 * i, 0, 1);
+	}
+}
+
+int main(void)
+{
+	u32 i;
+
+	gpurt_sched_init(&s, &ops, NULL, 0);
+	for (i = 0; i < CLIENTS; i++)
+		gpurt_client_init(&c[i]);
+	gpurt_set_policy(&s, POLICY, 0);
+#ifndef FRESH
+	prepare();
+#endif
+#ifdef FIRST
+	step(FIRST, 2);
+	check();
+#endif
+	step(choose(11), 3);
+#ifdef PLANT_BUG
+	if (s.runner && c[0].depth > 1)
+		s.runner = &c[0];
+#endif
+	check();
+	return 0;
+}
