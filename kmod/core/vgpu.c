@@ -255,7 +255,7 @@ void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
  */
 void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now)
 {
-	struct list_head *pos, *at = v->exempt.next;
+	struct list_head *pos, *at;
 	struct gpurt_vgpu_tsg *t;
 
 	gpurt_vgpu_advance(v, now);
@@ -263,6 +263,7 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 		return;
 	renew(v);
 	ctx->exempt = exempt;
+	at = v->exempt.next;
 	list_for_each(pos, &ctx->ready) {
 		t = list_entry(pos, struct gpurt_vgpu_tsg, in_ctx);
 		if (!exempt) {

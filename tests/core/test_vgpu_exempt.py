@@ -61,6 +61,18 @@ def drop_both(gpu: Gpu, naive: Rules, tsg: int) -> None:
     assert (0 if work == ffi.NULL else work.number) == naive.drop(tsg)
 
 
+def test_an_exemption_at_the_instant_at_which_an_exempt_ones_work_ends() -> None:
+    """It once took its place beside the entry that had just left the list, and never came back."""
+    gpu = Gpu(CONTEXTS, 5, 0, 0, True)
+    lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[0], True, 0)
+    gpu.submit(0, EXEC, False, 7, 0)
+    gpu.submit(2, EXEC, False, 20, 0)
+    lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[1], True, 12)
+    gpu.commit(3, 12)
+    lib.gpurt_vgpu_advance(gpu.vgpu, 1000)
+    assert {t for t, _, _ in gpu.done} == {0, 2}
+
+
 TSG, CONTEXT = st.integers(0, len(CONTEXTS) - 1), st.integers(0, max(CONTEXTS))
 ACTION = st.one_of(
     st.tuples(st.just("submit"), TSG, st.sampled_from([EXEC, COPY]), st.booleans(), st.integers(1, 9)),
