@@ -6,10 +6,18 @@
 #define GPURT_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
 #include <linux/version.h>
+#include <net/genetlink.h>
+#include <uapi/linux/sched/types.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 10, 0)
 #error "gpurt needs Linux 5.10 or newer"
+#endif
+
+#ifndef CONFIG_MMU_NOTIFIER
+#error "gpurt needs CONFIG_MMU_NOTIFIER: without it a process that executes another program would keep the GPU"
 #endif
 
 /* 6.13 added hrtimer_setup(), 6.15 removed hrtimer_init(). */
@@ -21,6 +29,78 @@ static inline void compat_hrtimer_setup(struct hrtimer *timer, enum hrtimer_rest
 #else
 	hrtimer_init(timer, clock, mode);
 	timer->function = function;
+#endif
+}
+
+/* 6.14 split kthread_create_worker(): only kthread_run_worker() starts the thread. */
+static inline struct kthread_worker *compat_kthread_worker(const char *name)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	return kthread_run_worker(0, "%s", name);
+#else
+	return kthread_create_worker(0, "%s", name);
+#endif
+}
+
+static inline struct kthread_worker *compat_kthread_worker_on_cpu(int cpu, const char *name)
+{
+	if ((unsigned int)cpu >= nr_cpu_ids || !cpu_online(cpu))
+		return ERR_PTR(-EINVAL);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
+	return kthread_run_worker_on_cpu(cpu, 0, name);
+#else
+	return kthread_create_worker_on_cpu(cpu, 0, "%s", name);
+#endif
+}
+
+/* 5.9 took sched_setscheduler_nocheck() away from modules; sched_set_fifo() would give 50 only. */
+static inline int compat_set_highest_fifo(struct task_struct *task)
+{
+	const struct sched_attr attr = {
+		.size = sizeof(attr), .sched_policy = SCHED_FIFO, .sched_priority = MAX_RT_PRIO - 1,
+	};
+
+	return sched_setattr_nocheck(task, &attr);
+}
+
+/* 5.14 renamed task_struct.state. */
+static inline unsigned int compat_task_state(struct task_struct *task)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	return READ_ONCE(task->__state);
+#else
+	return READ_ONCE(task->state);
+#endif
+}
+
+/* Under PREEMPT_RT (5.15) a task that blocks on what is elsewhere a spinning lock counts as runnable. */
+static inline bool compat_task_is_runnable(struct task_struct *task)
+{
+#ifdef TASK_RTLOCK_WAIT
+	return compat_task_state(task) == TASK_RUNNING || compat_task_state(task) == TASK_RTLOCK_WAIT;
+#else
+	return compat_task_state(task) == TASK_RUNNING;
+#endif
+}
+
+/* 5.18 gave the state with which a task was switched out to the probes of sched_switch. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 18, 0)
+#define COMPAT_SCHED_SWITCH_ARGS(data, prev, next, state) \
+	void *data, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int state
+#define compat_switched_out_asleep(prev, state) (!preempt && (state) != TASK_RUNNING)
+#else
+#define COMPAT_SCHED_SWITCH_ARGS(data, prev, next, state) \
+	void *data, bool preempt, struct task_struct *prev, struct task_struct *next
+#define compat_switched_out_asleep(prev, state) (!preempt && compat_task_state(prev) != TASK_RUNNING)
+#endif
+
+/* 6.7 put what a dump knows of its request into one struct genl_info. */
+static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+	return genl_dumpit_info(cb)->info.attrs;
+#else
+	return genl_dumpit_info(cb)->attrs;
 #endif
 }
 

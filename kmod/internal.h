@@ -3,85 +3,191 @@
  * What the module's files share.  One gpurt_gpu a registered GPU, one gpurt_file an open descriptor, one
  * gpurt_slot a descriptor and GPU that it has named: the *client*.
  *
- * Locks, outermost first:
- *   gpurt_gpus_lock	 the table of GPUs
- *   gpurt_file.lock	 which slots a descriptor has
- *   gpurt_gpu.alive	 read: the driver may be called; write: it goes away
- *   gpurt_gpu.update	 decisions and runlist updates; priority inheritance, for a low task that updates the
- *			 runlist must not be held up by a middling one while a high one waits
+ * Who may touch what:
+ *   gpurt_file.lock	   makes a descriptor's slots, opens and closes their TSGs; taken outermost
+ *   gpurt_gpu.alive (SRCU) read while a decision or a driver's operation is under way; the driver goes away
+ *			   behind it
+ *   gpurt_gpu.gate	   decisions and runlist updates, see gate.c; everything about scheduling
+ *   gpurt_gpu.slots_lock  changes of the list of clients, see gpurt_slots_read() for those who read it
  */
 #ifndef GPURT_INTERNAL_H
 #define GPURT_INTERNAL_H
 
 #include <linux/completion.h>
 #include <linux/hrtimer.h>
+#include <linux/irq_work.h>
 #include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
-#include <linux/rtmutex.h>
-#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/srcu.h>
+#include <linux/swait.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "core/latency.h"
 #include "core/policy.h"
 #include "drv/drv.h"
 
+/* Processes are filtered by a hash of their number before anything is done about them. */
+#define GPURT_WATCH_BITS 8
+
+/* A decision to be taken at the gate.  Lives on the caller's stack. */
+struct gpurt_update {
+	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+	u32 level;			/* 0..99: its place among those who wait */
+	struct gpurt_slot *slot;	/* whom it is about, if anyone */
+	int ret;
+	/* the gate's */
+	struct list_head node;
+	struct task_struct *task;
+	bool done;
+};
+
+struct gpurt_gate {
+	raw_spinlock_t lock;
+	bool held;
+	struct gpurt_queue waiters;	/* gpurt_update.node, by level */
+};
+
 struct gpurt_gpu {
 	struct kref ref;
+	struct rcu_head rcu;
 	u32 index;
 	const struct gpurt_driver_ops *ops;
 	void *driver;
 
-	struct rw_semaphore alive;
-	bool dying;			/* under alive */
+	struct srcu_struct alive;
+	bool dying;
+	struct completion drained;	/* the driver has been told that every client is gone */
 
-	struct rt_mutex update;		/* everything down to the blank line */
-	struct gpurt_sched sched;
+	struct gpurt_gate gate;
+	struct gpurt_sched sched;	/* at the gate, down to the blank line */
 	struct gpurt_latency latency[GPURT_CAUSE_COUNT];
-	struct list_head slots;
 	u64 commits;
-	int commit_error;		/* of the last update, 0 if it went well */
+	u64 faults;			/* updates that the driver could not carry out */
+	u64 everyone_since;		/* when the runlist last became everyone's */
+	u32 retry_cause;
+	u64 retry_at;			/* U64_MAX: the last update went well */
+	u64 retry_delay;
+	u64 armed;			/* what the timer is set to */
 
-	struct gpurt_client *runner;	/* sched.runner, for readers without the lock */
-	wait_queue_head_t wait;		/* for grants and completions */
-	struct hrtimer budget_timer;
-	struct kthread_work budget_work;
+	struct gpurt_client *runner;	/* sched.runner once carried out, for readers */
+	bool fault;			/* the runlist is not what it should be */
+	struct mutex slots_lock;
+	struct list_head slots;
+
+	struct kthread_worker *worker;	/* highest FIFO priority */
+	struct hrtimer timer;		/* budgets, and updates that must be tried again */
+	struct kthread_work tick_work;
+	struct kthread_work delegated_work;
+	struct work_struct resume_work;
+
+	struct mutex job_lock;		/* who changes how policy `job` notices */
+	u32 notice;
+	u64 poll_ns;
+	bool job_active;
+	bool job_probed;		/* the tracepoints' probes are in */
+	struct hrtimer job_timer;
+	struct kthread_work job_work;
+	atomic_t watched[1 << GPURT_WATCH_BITS];
 };
 
 struct gpurt_slot {
-	struct gpurt_client core;	/* under gpu->update */
+	struct gpurt_client core;	/* at the gate */
+	u64 granted_at;
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;
 	void *ctx;			/* the driver's */
 	struct list_head node;		/* of gpu->slots; empty once the client is gone */
+	bool listed;			/* under gpu->slots_lock */
+	bool gone;			/* at the gate */
 	u64 id;
+	struct pid *tgid;
+	char comm[GPURT_COMM_LEN];
+	struct swait_queue_head waiters;	/* for grants and completions */
+	atomic_t completions;
+	int seen;			/* completions that GPURT_IOC_WAIT has told of */
+	struct rcu_head rcu;
 };
 
 struct gpurt_file {
-	struct kref ref;		/* the descriptor, and the notifier */
 	struct mutex lock;
 	struct gpurt_slot *slots[GPURT_MAX_GPUS];
 	bool gone;			/* its process died or executed another program */
 	struct pid *tgid;
-#ifdef CONFIG_MMU_NOTIFIER
-	struct mmu_notifier mm;
-#endif
+	char comm[GPURT_COMM_LEN];
+	wait_queue_head_t poll;
+	struct irq_work poll_wake;	/* wake-ups of poll() may come from where the queue cannot be locked */
+	struct mmu_notifier owner;
 };
 
-/* sched.c: GPUs, clients, decisions */
-int gpurt_sched_start(void);
-void gpurt_sched_stop(void);
+/* gate.c: decisions, one at a time, in order of GPU priority */
+void gpurt_gate_init(struct gpurt_gate *gate);
+int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+void gpurt_gate_delegated(struct kthread_work *work);
+
+/* gpu.c: GPUs that drivers register */
 struct gpurt_gpu *gpurt_gpu_get(u32 index);
 void gpurt_gpu_put(struct gpurt_gpu *gpu);
 u32 gpurt_gpu_count(void);
+/* While it is true the driver's operations may be called; ends with gpurt_gpu_release(). */
+bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
+void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
+
+/* sched.c: what the core asks for, and its timer */
+int gpurt_sched_check(void);
+void gpurt_sched_init_gpu(struct gpurt_gpu *gpu);
+void gpurt_sched_stop_gpu(struct gpurt_gpu *gpu);
+void gpurt_sched_after(struct gpurt_gpu *gpu, u64 now);
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+
+/* client.c */
 struct gpurt_slot *gpurt_slot_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
 void gpurt_slot_gone(struct gpurt_slot *slot);
+void gpurt_slot_drain(struct gpurt_gpu *gpu);
 void gpurt_slot_free(struct gpurt_slot *slot);
-bool gpurt_slot_granted(struct gpurt_slot *slot);
-int gpurt_gpu_lock(struct gpurt_gpu *gpu);
-void gpurt_gpu_unlock(struct gpurt_gpu *gpu);
+bool gpurt_slot_granted(const struct gpurt_slot *slot);
+void gpurt_slot_wake(struct gpurt_slot *slot);
+int gpurt_slot_begin(struct gpurt_slot *slot, u32 own, u32 hint, u32 *state);
+int gpurt_slot_end(struct gpurt_slot *slot);
+void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened);
+int gpurt_slot_priority(struct gpurt_slot *slot, u32 priority);
+int gpurt_slot_budget(struct gpurt_slot *slot, u64 limit, u32 action);
+int gpurt_slot_exempt(struct gpurt_slot *slot);
+int gpurt_slots_read(void);
+void gpurt_slots_done(int token);
+bool gpurt_slots_reading(void);
+void gpurt_slots_stop(void);
+#define gpurt_for_each_slot(slot, gpu) \
+	list_for_each_entry_rcu(slot, &(gpu)->slots, node, gpurt_slots_reading())
+
+/* exempt.c: whose TSGs stay on every runlist */
+int gpurt_exempt_change(u32 attr, const char *what, struct pid *pid, bool add, const char **why);
+bool gpurt_exempt_matches(const struct gpurt_slot *slot);
+void gpurt_exempt_clear(void);
+
+/* job.c: policy `job`, which watches tasks */
+void gpurt_job_init_gpu(struct gpurt_gpu *gpu);
+int gpurt_job_set_policy(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why);
+void gpurt_job_stop(struct gpurt_gpu *gpu);
+void gpurt_job_tsg_opened(struct gpurt_gpu *gpu);
+void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change);
+bool gpurt_job_can_notify(void);
+
+/* events.c: what happened, for tracers and for readers of the multicast group */
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency);
+int gpurt_events_start(void);
+void gpurt_events_stop(void);
+
+/* netlink.c */
+int gpurt_netlink_start(void);
+void gpurt_netlink_stop(void);
+struct gpurt_record;
+bool gpurt_netlink_heard(void);
+void gpurt_netlink_send(const struct gpurt_record *record);
 
 /* chardev.c */
 int gpurt_chardev_start(void);
@@ -90,5 +196,16 @@ void gpurt_chardev_stop(void);
 /* drv/vgpu.c */
 int gpurt_vgpu_start(void);
 void gpurt_vgpu_stop(void);
+
+#ifdef GPURT_DEBUG
+int gpurt_selftest(void);
+#else
+static inline int gpurt_selftest(void) { return 0; }
+#endif
+
+static inline struct gpurt_slot *gpurt_slot_of(struct gpurt_client *c)
+{
+	return container_of(c, struct gpurt_slot, core);
+}
 
 #endif

@@ -7,12 +7,21 @@ static int __init gpurt_init(void)
 {
 	int err;
 
-	err = gpurt_sched_start();
+	err = gpurt_selftest();
 	if (err)
 		return err;
+	err = gpurt_sched_check();
+	if (err)
+		return err;
+	err = gpurt_events_start();
+	if (err)
+		return err;
+	err = gpurt_netlink_start();
+	if (err)
+		goto stop_events;
 	err = gpurt_vgpu_start();
 	if (err)
-		goto stop_sched;
+		goto stop_netlink;
 	err = gpurt_chardev_start();
 	if (err)
 		goto stop_vgpu;
@@ -21,8 +30,10 @@ static int __init gpurt_init(void)
 
 stop_vgpu:
 	gpurt_vgpu_stop();
-stop_sched:
-	gpurt_sched_stop();
+stop_netlink:
+	gpurt_netlink_stop();
+stop_events:
+	gpurt_events_stop();
 	return err;
 }
 
@@ -30,7 +41,9 @@ static void __exit gpurt_exit(void)
 {
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
-	gpurt_sched_stop();
+	gpurt_netlink_stop();
+	gpurt_events_stop();
+	gpurt_exempt_clear();
 	pr_info("gpurt: unloaded\n");
 }
 

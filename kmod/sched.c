@@ -1,55 +1,79 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * GPUs and their clients: the kernel's side of core/policy.c.  Every decision is taken, and the update that
- * it asks for carried out, under the GPU's update lock.
- */
+/* What the core asks its host for: runlist updates, telling who gained and lost the GPU, and a timer. */
 #include <linux/module.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
+#include <linux/rcupdate.h>
 #include <linux/timekeeping.h>
+#include <linux/workqueue.h>
 
 #include "compat.h"
 #include "internal.h"
 
+/* An update that failed is tried again after so long, ns; twice as long each time. */
+#define RETRY_FIRST 1000000ULL
+#define RETRY_LAST 128000000ULL
+
 static unsigned int policy = GPURT_POLICY_SEGMENT;
 module_param(policy, uint, 0444);
 MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3 lock-priority, 4 lock-fifo");
-
-static DEFINE_MUTEX(gpurt_gpus_lock);
-static struct gpurt_gpu *gpurt_gpus[GPURT_MAX_GPUS];
-static struct kthread_worker *gpurt_worker;
-static atomic64_t gpurt_last_id = ATOMIC64_INIT(0);
-
-static struct gpurt_slot *slot_of(struct gpurt_client *c)
-{
-	return container_of(c, struct gpurt_slot, core);
-}
 
 static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 {
 	return container_of(s, struct gpurt_gpu, sched);
 }
 
-/* Called by the core, under the update lock. */
+/* Everything below here down to the blank comment is called at the gate. */
+
+static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u64 now)
+{
+	struct gpurt_slot *slot = only ? gpurt_slot_of(only) : NULL;
+	u64 start = ktime_get_ns(), took;
+	int err;
+
+	err = gpu->ops->commit(gpu->driver, slot ? slot->ctx : NULL);
+	took = ktime_get_ns() - start;
+	gpurt_latency_record(&gpu->latency[cause], took);
+	gpu->commits++;
+	WRITE_ONCE(gpu->fault, !!err);
+	if (err) {
+		gpu->faults++;
+		gpu->retry_cause = cause;
+		gpu->retry_at = now + gpu->retry_delay;
+		gpu->retry_delay = min_t(u64, 2 * gpu->retry_delay, RETRY_LAST);
+	} else {
+		gpu->retry_at = U64_MAX;
+		gpu->retry_delay = RETRY_FIRST;
+	}
+	if (!only)
+		gpu->everyone_since = now;
+	/* Pairs with gpurt_slot_granted(): who sees the runner sees the fault. */
+	smp_store_release(&gpu->runner, only);
+	gpurt_event(gpu, slot, GPURT_EVENT_COMMIT, now, cause, took);
+}
+
 static void sched_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
 {
-	struct gpurt_gpu *gpu = gpu_of(s);
-	u64 start = ktime_get_ns();
-
-	gpu->commit_error = gpu->ops->commit(gpu->driver, only ? slot_of(only)->ctx : NULL);
-	if (gpu->commit_error)
-		pr_err_ratelimited("gpurt: GPU %u: runlist update failed: %d\n", gpu->index, gpu->commit_error);
-	gpurt_latency_record(&gpu->latency[cause], ktime_get_ns() - start);
-	gpu->commits++;
-	WRITE_ONCE(gpu->runner, only);
+	apply(gpu_of(s), only, cause, now);
 }
 
 static void sched_event(struct gpurt_sched *s, struct gpurt_client *c, u32 event, u64 now)
 {
+	struct gpurt_slot *slot = c ? gpurt_slot_of(c) : NULL;
 	struct gpurt_gpu *gpu = gpu_of(s);
 
-	if (event == GPURT_EVENT_GRANT || event == GPURT_EVENT_RESUME || event == GPURT_EVENT_GONE)
-		wake_up_all(&gpu->wait);
+	gpurt_event(gpu, slot, event, now, 0, 0);
+	if (slot && event == GPURT_EVENT_END) {
+		gpurt_slot_wake(slot);		/* who waits for a grant waits in vain */
+		return;
+	}
+	if (event != GPURT_EVENT_GRANT && event != GPURT_EVENT_RESUME)
+		return;
+	if (slot) {
+		slot->granted_at = now;
+		gpurt_slot_wake(slot);
+	} else {
+		/* Best-effort clients, any number of them: not from in here. */
+		queue_work(system_unbound_wq, &gpu->resume_work);
+	}
 }
 
 static const struct gpurt_sched_ops sched_ops = {
@@ -57,239 +81,110 @@ static const struct gpurt_sched_ops sched_ops = {
 	.event = sched_event,
 };
 
-/* Takes the update lock; -ENODEV once the driver is going away. */
-int gpurt_gpu_lock(struct gpurt_gpu *gpu)
+/* After every decision: sees to the timer. */
+void gpurt_sched_after(struct gpurt_gpu *gpu, u64 now)
 {
-	down_read(&gpu->alive);
-	if (gpu->dying) {
-		up_read(&gpu->alive);
-		return -ENODEV;
+	u64 next = min(gpu->sched.deadline, gpu->retry_at);
+
+	if (next == gpu->armed)
+		return;
+	gpu->armed = next;
+	if (next == U64_MAX)
+		hrtimer_try_to_cancel(&gpu->timer);
+	else
+		hrtimer_start(&gpu->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
+}
+
+static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct gpurt_client *c;
+
+	gpu->armed = U64_MAX;
+	if (gpu->retry_at <= now) {
+		apply(gpu, gpu->sched.runner, gpu->retry_cause, now);
+		c = gpu->sched.runner;
+		if (!gpu->fault && c)
+			gpurt_slot_wake(gpurt_slot_of(c));
+		else if (!gpu->fault)
+			queue_work(system_unbound_wq, &gpu->resume_work);
 	}
-	rt_mutex_lock(&gpu->update);
+	if (gpu->sched.deadline <= now)
+		gpurt_tick(&gpu->sched, now);
 	return 0;
 }
 
-static void arm_budget(struct gpurt_gpu *gpu)
-{
-	if (gpu->sched.deadline == U64_MAX)
-		hrtimer_try_to_cancel(&gpu->budget_timer);
-	else
-		hrtimer_start(&gpu->budget_timer, ns_to_ktime(gpu->sched.deadline), HRTIMER_MODE_ABS);
-}
+/* */
 
-void gpurt_gpu_unlock(struct gpurt_gpu *gpu)
+static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 {
-	arm_budget(gpu);
-	rt_mutex_unlock(&gpu->update);
-	up_read(&gpu->alive);
-}
+	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, timer);
 
-static enum hrtimer_restart budget_expired(struct hrtimer *timer)
-{
-	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, budget_timer);
-
-	kthread_queue_work(gpurt_worker, &gpu->budget_work);
+	kthread_queue_work(gpu->worker, &gpu->tick_work);
 	return HRTIMER_NORESTART;
 }
 
-static void budget_work(struct kthread_work *work)
+static void tick(struct kthread_work *work)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, budget_work);
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, tick_work);
+	struct gpurt_update u = { .decide = decide_tick, .level = GPURT_MAX_PRIORITY };
 
-	if (gpurt_gpu_lock(gpu))
-		return;
-	gpurt_tick(&gpu->sched, ktime_get_ns());
-	gpurt_gpu_unlock(gpu);
+	gpurt_update(gpu, &u);
+	if (READ_ONCE(gpu->fault))
+		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
 }
 
-static void gpu_release(struct kref *ref)
+/* The runlist is everyone's: whoever waits for that may go on. */
+static void resume(struct work_struct *work)
 {
-	kfree(container_of(ref, struct gpurt_gpu, ref));
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, resume_work);
+	struct gpurt_slot *slot;
+
+	mutex_lock(&gpu->slots_lock);
+	list_for_each_entry(slot, &gpu->slots, node)
+		gpurt_slot_wake(slot);
+	mutex_unlock(&gpu->slots_lock);
 }
 
-void gpurt_gpu_put(struct gpurt_gpu *gpu)
+/* Has a decision taken.  -ENODEV once the driver is going away. */
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	kref_put(&gpu->ref, gpu_release);
+	int token, ret;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	ret = gpurt_gate_update(gpu, u);
+	gpurt_gpu_release(gpu, token);
+	return ret;
 }
 
-/* The GPU with that number, with a reference; NULL if there is none. */
-struct gpurt_gpu *gpurt_gpu_get(u32 index)
+void gpurt_sched_init_gpu(struct gpurt_gpu *gpu)
 {
-	struct gpurt_gpu *gpu = NULL;
+	u64 now = ktime_get_ns();
 
-	mutex_lock(&gpurt_gpus_lock);
-	if (index < GPURT_MAX_GPUS)
-		gpu = gpurt_gpus[index];
-	if (gpu)
-		kref_get(&gpu->ref);
-	mutex_unlock(&gpurt_gpus_lock);
-	return gpu;
+	compat_hrtimer_setup(&gpu->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+	kthread_init_work(&gpu->tick_work, tick);
+	kthread_init_work(&gpu->delegated_work, gpurt_gate_delegated);
+	INIT_WORK(&gpu->resume_work, resume);
+	gpu->retry_at = U64_MAX;
+	gpu->retry_delay = RETRY_FIRST;
+	gpu->armed = U64_MAX;
+	gpu->everyone_since = now;
+	gpurt_sched_init(&gpu->sched, &sched_ops, gpu, now);
+	gpurt_set_policy(&gpu->sched, policy, now);
 }
 
-u32 gpurt_gpu_count(void)
+/* No decision is under way, and none will be taken. */
+void gpurt_sched_stop_gpu(struct gpurt_gpu *gpu)
 {
-	u32 i, n = 0;
-
-	mutex_lock(&gpurt_gpus_lock);
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		n += !!gpurt_gpus[i];
-	mutex_unlock(&gpurt_gpus_lock);
-	return n;
+	hrtimer_cancel(&gpu->timer);
+	cancel_work_sync(&gpu->resume_work);
 }
 
-static int gpu_publish(struct gpurt_gpu *gpu)
+/* Whether the module's parameters make sense. */
+int gpurt_sched_check(void)
 {
-	int err = -ENOSPC;
-	u32 i;
-
-	mutex_lock(&gpurt_gpus_lock);
-	for (i = 0; i < GPURT_MAX_GPUS && err; i++) {
-		if (gpurt_gpus[i])
-			continue;
-		gpu->index = i;
-		gpurt_gpus[i] = gpu;
-		err = 0;
-	}
-	mutex_unlock(&gpurt_gpus_lock);
-	return err;
-}
-
-struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver)
-{
-	struct gpurt_gpu *gpu;
-	int err;
-
-	if (!ops->commit || !ops->client_open || !ops->client_close)
-		return ERR_PTR(-EINVAL);
-	gpu = kzalloc(sizeof(*gpu), GFP_KERNEL);
-	if (!gpu)
-		return ERR_PTR(-ENOMEM);
-	kref_init(&gpu->ref);
-	gpu->ops = ops;
-	gpu->driver = driver;
-	init_rwsem(&gpu->alive);
-	rt_mutex_init(&gpu->update);
-	INIT_LIST_HEAD(&gpu->slots);
-	init_waitqueue_head(&gpu->wait);
-	compat_hrtimer_setup(&gpu->budget_timer, budget_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	kthread_init_work(&gpu->budget_work, budget_work);
-	gpurt_sched_init(&gpu->sched, &sched_ops, gpu, ktime_get_ns());
-	gpurt_set_policy(&gpu->sched, policy, ktime_get_ns());
-	err = gpu_publish(gpu);
-	if (err) {
-		gpurt_gpu_put(gpu);
-		return ERR_PTR(err);
-	}
-	return gpu;
-}
-EXPORT_SYMBOL_GPL(gpurt_gpu_register);
-
-/* Under update: the client's segments end and the driver forgets it. */
-static void slot_retire(struct gpurt_slot *slot)
-{
-	struct gpurt_gpu *gpu = slot->gpu;
-
-	if (list_empty(&slot->node))
-		return;
-	gpurt_client_gone(&gpu->sched, &slot->core, ktime_get_ns());
-	list_del_init(&slot->node);
-	gpu->ops->client_close(gpu->driver, slot->ctx);
-	slot->ctx = NULL;
-}
-
-void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
-{
-	struct gpurt_slot *slot, *next;
-
-	mutex_lock(&gpurt_gpus_lock);
-	gpurt_gpus[gpu->index] = NULL;
-	mutex_unlock(&gpurt_gpus_lock);
-
-	down_write(&gpu->alive);
-	gpu->dying = true;
-	rt_mutex_lock(&gpu->update);
-	list_for_each_entry_safe(slot, next, &gpu->slots, node)
-		slot_retire(slot);
-	rt_mutex_unlock(&gpu->update);
-	up_write(&gpu->alive);
-
-	hrtimer_cancel(&gpu->budget_timer);
-	kthread_flush_work(&gpu->budget_work);
-	wake_up_all(&gpu->wait);
-	gpurt_gpu_put(gpu);
-}
-EXPORT_SYMBOL_GPL(gpurt_gpu_unregister);
-
-void gpurt_gpu_work_done(struct gpurt_gpu *gpu, void *ctx)
-{
-	wake_up_all(&gpu->wait);
-}
-EXPORT_SYMBOL_GPL(gpurt_gpu_work_done);
-
-/* Makes the descriptor a client of the GPU, whose reference passes to the slot if that goes well. */
-struct gpurt_slot *gpurt_slot_open(struct gpurt_gpu *gpu, struct gpurt_file *file)
-{
-	struct gpurt_slot *slot = kzalloc(sizeof(*slot), GFP_KERNEL);
-	int err;
-
-	if (!slot)
-		return ERR_PTR(-ENOMEM);
-	gpurt_client_init(&slot->core);
-	slot->gpu = gpu;
-	slot->file = file;
-	slot->id = atomic64_inc_return(&gpurt_last_id);
-	INIT_LIST_HEAD(&slot->node);
-	err = gpurt_gpu_lock(gpu);
-	if (err)
-		goto free;
-	err = gpu->ops->client_open(gpu->driver, file->tgid, &slot->ctx);
-	if (!err)
-		list_add_tail(&slot->node, &gpu->slots);
-	gpurt_gpu_unlock(gpu);
-	if (!err)
-		return slot;
-free:
-	kfree(slot);
-	return ERR_PTR(err);
-}
-
-/* The client is gone; its memory stays until gpurt_slot_free(). */
-void gpurt_slot_gone(struct gpurt_slot *slot)
-{
-	if (gpurt_gpu_lock(slot->gpu))
-		return;		/* the driver went first and took its clients along */
-	slot_retire(slot);
-	gpurt_gpu_unlock(slot->gpu);
-}
-
-void gpurt_slot_free(struct gpurt_slot *slot)
-{
-	gpurt_gpu_put(slot->gpu);
-	kfree(slot);
-}
-
-/* Whether the client's TSGs are on the runlist; for those who wait without the lock. */
-bool gpurt_slot_granted(struct gpurt_slot *slot)
-{
-	struct gpurt_client *runner = READ_ONCE(slot->gpu->runner);
-
-	return !runner || runner == &slot->core || READ_ONCE(slot->core.exempt);
-}
-
-int gpurt_sched_start(void)
-{
-	if (policy >= GPURT_POLICY_COUNT) {
-		pr_err("gpurt: policy=%u: there are only %u\n", policy, GPURT_POLICY_COUNT);
-		return -EINVAL;
-	}
-	gpurt_worker = kthread_create_worker(0, "gpurt");
-	if (IS_ERR(gpurt_worker))
-		return PTR_ERR(gpurt_worker);
-	sched_set_fifo(gpurt_worker->task);
-	return 0;
-}
-
-void gpurt_sched_stop(void)
-{
-	kthread_destroy_worker(gpurt_worker);
+	if (policy < GPURT_POLICY_COUNT)
+		return 0;
+	pr_err("gpurt: policy=%u: 0 to %u\n", policy, GPURT_POLICY_COUNT - 1);
+	return -EINVAL;
 }

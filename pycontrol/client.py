@@ -35,6 +35,7 @@ class GpuStatus:
     image: Image
     runner_pid: int
     commits: int
+    faults: int
     malformed: int
     alpha_ns: int
     theta_ns: int
@@ -266,7 +267,7 @@ def _status(message: Message) -> GpuStatus:
     return GpuStatus(
         number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
-        number("COMMITS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"), number("SLICE_NS"),
+        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"), number("SLICE_NS"),
     )  # fmt: skip
 
 

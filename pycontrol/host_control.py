@@ -64,7 +64,7 @@ class Control:
                 ("TSGS", sum(len(m.tsgs) for m in gpu.members.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid)] if runner else []),
-                ("COMMITS", gpu.commits), ("MALFORMED", self.malformed()), ("ALPHA_NS", gpu.shape.alpha),
+                ("COMMITS", gpu.commits), ("FAULTS", 0), ("MALFORMED", self.malformed()), ("ALPHA_NS", gpu.shape.alpha),
                 ("THETA_NS", gpu.shape.theta), ("SLICE_NS", gpu.shape.slice),
             ]  # fmt: skip
 

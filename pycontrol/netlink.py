@@ -59,6 +59,7 @@ TYPES: dict[str, str] = {
     "SEGMENTS": "u64", "PREEMPTIONS": "u64", "HELD_NS": "u64", "BUDGET_NS": "u64", "OVERRUN": "u32",
     "OVERRUNS": "u64", "CAUSE": "u32", "COUNT": "u64", "MIN_NS": "u64", "SUM_NS": "u64", "MAX_NS": "u64",
     "HISTOGRAM": "binary", "EVENT": "u32", "TIME_NS": "u64", "LATENCY_NS": "u64", "LOST": "u64",
+    "FAULTS": "u64",
 }  # fmt: skip
 #: What pyroute2 calls these types.
 PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}
@@ -70,6 +71,8 @@ NUMBERS: dict[str, int] = {
 SOCKET_FAMILY = GENL_ID_CTRL + 1
 #: Flag of an NLMSG_ERROR that holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
+#: The number in an attribute's type; above are flags (linux/netlink.h).
+NLA_TYPE_MASK = 0x3FFF
 #: How long a host may take to answer before it counts as hung, seconds.
 PATIENCE = 30.0
 
@@ -127,19 +130,34 @@ def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
 def verdict(flags: int, data: bytes) -> tuple[int, str]:
     """Error number and extack text of an NLMSG_ERROR: the error, the request (or its header), attributes."""
     (error,) = struct.unpack_from("=i", data, HEADER.size)
-    request = HEADER.size
+    request, length = data[HEADER.size + 4 :], HEADER.size
     if error and not flags & NLM_F_CAPPED:
-        request = (int.from_bytes(data[HEADER.size + 4 : HEADER.size + 8], sys.byteorder) + 3) & ~3
-    text, rest = "", data[HEADER.size + 4 + request :]
-    wanted = [name for name, _ in nlmsgerr.nla_map].index("NLMSGERR_ATTR_MSG")
+        length = (int.from_bytes(request[:4], sys.byteorder) + 3) & ~3
+    return -error, _explanation(request[:length], request[length:])
+
+
+def _explanation(request: bytes, rest: bytes) -> str:
+    """What the attributes of an acknowledgement say; the kernel's own checks name an attribute by its offset."""
+    names = [name for name, _ in nlmsgerr.nla_map]
+    text = culprit = ""
     while len(rest) >= 4:
         length, kind = struct.unpack_from("=HH", rest)
         if length < 4:
             break
-        if kind == wanted:
+        if kind == names.index("NLMSGERR_ATTR_MSG"):
             text = rest[4:length].rstrip(b"\0").decode("utf-8", "replace")
+        elif kind == names.index("NLMSGERR_ATTR_OFFS") and length >= 8:
+            culprit = _attribute_at(request, int.from_bytes(rest[4:8], sys.byteorder))
         rest = rest[(length + 3) & ~3 :]
-    return -error, text
+    return f"{text}: {culprit}" if text and culprit and culprit not in text else text
+
+
+def _attribute_at(request: bytes, offset: int) -> str:
+    """Name of the attribute at that offset of a request; empty if it is none that we know."""
+    if offset + 4 > len(request):
+        return ""
+    (kind,) = struct.unpack_from("=H", request, offset + 2)
+    return next((PREFIX + name for name, number in NUMBERS.items() if number == kind & NLA_TYPE_MASK), "")
 
 
 class Transport(Protocol):
@@ -292,6 +310,8 @@ class Link:
         self._transport = transport
         self._sequence = 0
         self._early: list[Message] = []
+        #: What the host remarked about the last request although it carried it out; empty if nothing.
+        self.remark = ""
 
     def request(self, command: Command, attributes: Attributes) -> list[Message]:
         """Sends a command and collects its answers.
@@ -317,7 +337,8 @@ class Link:
                 if kind == NLMSG_DONE:
                     return answers
                 if kind == NLMSG_ERROR:
-                    check(*verdict(flags, data))
+                    error, self.remark = verdict(flags, data)
+                    check(error, self.remark)
                     return answers
                 answers.append(decode(data))
 

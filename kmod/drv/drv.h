@@ -4,9 +4,16 @@
  * carries out what it is told.
  *
  * A driver calls gpurt_gpu_register() once a GPU and gpurt_gpu_unregister() before the GPU goes away; the
- * latter returns when no operation is running and none will start.  commit() is called with the GPU's update
- * lock held and may sleep; the lock has priority inheritance.  The other operations are called in process
- * context without that lock.
+ * latter returns when no operation is running and none will start.  Before it returns it has commit() put
+ * everyone back on the runlist, and client_close() called for every client.
+ *
+ * commit() and exempt() are called one at a time.  A driver whose commit() never sleeps leaves commit_sleeps
+ * unset: it is called with preemption off, in the context of whoever causes the update, and costs no context
+ * switch.  Otherwise both are called in the GPU's own thread of highest FIFO priority.  Either way commit()
+ * must take a bounded time: everyone who begins or ends a segment meanwhile waits for it.
+ *
+ * The other operations are called in process context and may sleep, but for work_done() and idle(), which may
+ * not; those for one client are called one at a time, but for submit(), work_done() and idle().
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -16,21 +23,30 @@
 #include "../uapi/gpurt.h"
 
 struct gpurt_gpu;
-struct module;
+struct gpurt_slot;
+struct pid;
+
+/* What the driver knows about the costs of its GPU; 0 where it knows nothing. */
+struct gpurt_driver_costs {
+	u64 alpha_ns, theta_ns, slice_ns;
+};
 
 struct gpurt_driver_ops {
-	struct module *owner;
 	const char *name;
 	u32 tier;			/* enum gpurt_tier */
 	u32 caps;			/* GPURT_CAP_* */
+	bool commit_sleeps;
 
-	/* A process became a client of the GPU; *ctx is the driver's own.  A driver knows it by its pid. */
-	int (*client_open)(void *driver, struct pid *tgid, void **ctx);
+	/* A process became a client of the GPU; *ctx is the driver's own.  @slot is for gpurt_slot_work_done(). */
+	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx);
 	/* It is gone: so are its TSGs and its work. */
 	void (*client_close)(void *driver, void *ctx);
 	/* Put @only's TSGs (everyone's if NULL) and the exempt ones on the runlist, take all others off. */
 	int (*commit)(void *driver, void *only);
+	/* From the next commit() on the client's TSGs are on every runlist, or no longer.  May be NULL. */
 	void (*exempt)(void *driver, void *ctx, bool exempt);
+	/* May be NULL. */
+	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
 
 	/* GPURT_CAP_VGPU only. */
 	int (*tsg_open)(void *driver, void *ctx, u32 *tsg);
@@ -43,7 +59,7 @@ struct gpurt_driver_ops {
 
 struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
-/* Work of the client whose driver context is @ctx completed: wakes those who wait for it.  Any context. */
-void gpurt_gpu_work_done(struct gpurt_gpu *gpu, void *ctx);
+/* Work of the client completed at @when, having been submitted at @since.  Any context. */
+void gpurt_slot_work_done(struct gpurt_slot *slot, u64 when, u64 since);
 
 #endif

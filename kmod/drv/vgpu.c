@@ -1,132 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual GPU as a driver: core/vgpu.c with a timer.  A soft timer wakes it when something happens on
- * the GPU; everything about it is under one spinlock.
+ * The virtual GPU as a driver: core/vgpu.c with a timer that goes off when something happens on the GPU.  It
+ * can be told to fail, to stall, and to appear and disappear, so that what the module does then can be
+ * tested.
  */
 #include <linux/delay.h>
-#include <linux/hrtimer.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
-#include <linux/xarray.h>
 
 #include "../compat.h"
-#include "../core/vgpu.h"
-#include "../internal.h"
+#include "vgpu.h"
 
-static unsigned int vgpus = 1;
-module_param(vgpus, uint, 0444);
-MODULE_PARM_DESC(vgpus, "number of virtual GPUs (default 1)");
+/* How long commit() may busy-wait. */
+#define ALPHA_MAX 10000000UL
+
 static ulong vgpu_slice_ns = 1024000;
 module_param(vgpu_slice_ns, ulong, 0444);
-MODULE_PARM_DESC(vgpu_slice_ns, "time slice of the virtual GPUs in ns (default 1024000)");
+MODULE_PARM_DESC(vgpu_slice_ns, "time slice of the virtual GPUs in ns (default 1024000; 0: none)");
 static ulong vgpu_theta_ns;
 module_param(vgpu_theta_ns, ulong, 0444);
 MODULE_PARM_DESC(vgpu_theta_ns, "context switch cost of the virtual GPUs in ns (default 0)");
 static ulong vgpu_alpha_ns;
 module_param(vgpu_alpha_ns, ulong, 0444);
-MODULE_PARM_DESC(vgpu_alpha_ns, "runlist update cost of the virtual GPUs in ns (default 0)");
-
-/* Completion times that are remembered of each TSG; older ones are answered with the latest known. */
-#define REMEMBERED 64
-
-struct vgpu {
-	spinlock_t lock;
-	struct gpurt_vgpu core;
-	struct hrtimer timer;
-	struct gpurt_gpu *gpu;
-	struct xarray tsgs;
-};
-
-struct vgpu_ctx {
-	struct gpurt_vgpu_ctx core;
-	struct list_head tsgs;
-	u32 queued;			/* work items of all its TSGs */
-	u64 last;			/* completion */
-};
-
-struct vgpu_tsg {
-	struct gpurt_vgpu_tsg core;
-	struct vgpu_ctx *ctx;
-	struct list_head node;		/* of the context's */
-	u32 id;
-	u64 when[REMEMBERED];		/* by work number modulo */
-};
-
-struct vgpu_work {
-	struct gpurt_vgpu_work core;
-	struct rcu_head rcu;
-};
-
-static struct vgpu *devices[GPURT_MAX_GPUS];
-
-static struct vgpu_tsg *tsg_of(struct gpurt_vgpu_tsg *t)
-{
-	return container_of(t, struct vgpu_tsg, core);
-}
-
-/* Called by the core, under the lock. */
-static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
-{
-	struct vgpu_tsg *tsg = tsg_of(t);
-	struct vgpu *dev = v->host;
-
-	tsg->when[w->number % REMEMBERED] = when;
-	tsg->ctx->last = when;
-	tsg->ctx->queued--;
-	kfree(container_of(w, struct vgpu_work, core));
-	gpurt_gpu_work_done(dev->gpu, tsg->ctx);
-}
-
-static const struct gpurt_vgpu_ops vgpu_core_ops = {
-	.done = vgpu_done,
-};
+MODULE_PARM_DESC(vgpu_alpha_ns, "runlist update cost of the virtual GPUs in ns, 10 ms at most (default 0)");
+static bool vgpu_copy_engine = true;
+module_param(vgpu_copy_engine, bool, 0444);
+MODULE_PARM_DESC(vgpu_copy_engine, "whether copies have an engine of their own (default yes)");
+static bool vgpu_sleeps;
+module_param(vgpu_sleeps, bool, 0444);
+MODULE_PARM_DESC(vgpu_sleeps, "updates sleep, as those of most real GPUs do, instead of busy-waiting (default no)");
+static uint vgpu_fail;
+module_param(vgpu_fail, uint, 0600);
+MODULE_PARM_DESC(vgpu_fail, "for tests: so many of the next updates fail");
+static ulong vgpu_stall_ns;
+module_param(vgpu_stall_ns, ulong, 0600);
+MODULE_PARM_DESC(vgpu_stall_ns, "for tests: every update takes so much longer, in ns; with vgpu_sleeps only");
 
 /* Under the lock, after anything that may change what happens next. */
-static void vgpu_arm(struct vgpu *dev)
+void vgpu_arm(struct vgpu *dev)
 {
 	u64 next = gpurt_vgpu_next(&dev->core);
 
+	if (next == dev->armed)
+		return;
+	dev->armed = next;
 	if (next == U64_MAX)
 		hrtimer_try_to_cancel(&dev->timer);
 	else
-		hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_SOFT);
+		hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
 }
 
 static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
 {
 	struct vgpu *dev = container_of(timer, struct vgpu, timer);
+	unsigned long flags;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock_irqsave(&dev->lock, flags);
+	dev->armed = U64_MAX;
 	gpurt_vgpu_advance(&dev->core, ktime_get_ns());
 	vgpu_arm(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
 	return HRTIMER_NORESTART;
 }
 
-static int vgpu_client_open(void *driver, struct pid *tgid, void **out)
+static int vgpu_client_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **out)
 {
-	struct vgpu_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL);
+	struct vgpu_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 
 	if (!ctx)
 		return -ENOMEM;
 	gpurt_vgpu_ctx_init(&ctx->core);
+	ctx->slot = slot;
 	INIT_LIST_HEAD(&ctx->tsgs);
 	*out = ctx;
 	return 0;
-}
-
-/* Under the lock. */
-static void tsg_destroy(struct vgpu *dev, struct vgpu_tsg *tsg, u64 now)
-{
-	struct gpurt_vgpu_work *w;
-
-	while ((w = gpurt_vgpu_drop(&dev->core, &tsg->core, now))) {
-		tsg->ctx->queued--;
-		kfree(container_of(w, struct vgpu_work, core));
-	}
-	gpurt_vgpu_tsg_close(&dev->core, &tsg->core, now);
-	list_del(&tsg->node);
 }
 
 static void vgpu_client_close(void *driver, void *context)
@@ -134,41 +83,68 @@ static void vgpu_client_close(void *driver, void *context)
 	struct vgpu_tsg *tsg, *next;
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
-	LIST_HEAD(closed);
 
-	spin_lock_bh(&dev->lock);
+	/* No call of the client is under way: nobody else touches its list. */
 	list_for_each_entry_safe(tsg, next, &ctx->tsgs, node) {
-		tsg_destroy(dev, tsg, ktime_get_ns());
-		list_add(&tsg->node, &closed);
-	}
-	vgpu_arm(dev);
-	spin_unlock_bh(&dev->lock);
-
-	list_for_each_entry_safe(tsg, next, &closed, node) {
 		xa_erase(&dev->tsgs, tsg->id);
-		kfree(tsg);
+		vgpu_tsg_free(dev, tsg);
 	}
+	vgpu_reap(dev, UINT_MAX);
 	kfree(ctx);
+}
+
+/* A real update keeps its caller for that long. */
+static void keep_busy(u64 until)
+{
+	u64 now;
+
+	while ((now = ktime_get_ns()) < until) {
+		u64 ns = until - now;
+
+		if (ns >= NSEC_PER_USEC)
+			udelay(min_t(u64, ns / NSEC_PER_USEC, 100));
+		else
+			ndelay(ns);
+	}
+}
+
+static void keep_asleep(u64 until)
+{
+	ktime_t end = ns_to_ktime(until + READ_ONCE(vgpu_stall_ns));
+
+	while (ktime_before(ktime_get(), end)) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout(&end, HRTIMER_MODE_ABS);
+	}
+}
+
+static bool fails(void)
+{
+	uint left = READ_ONCE(vgpu_fail);
+
+	if (left)
+		WRITE_ONCE(vgpu_fail, left - 1);
+	return left;
 }
 
 static int vgpu_commit(void *driver, void *only)
 {
 	struct vgpu_ctx *ctx = only;
 	struct vgpu *dev = driver;
+	unsigned long flags;
 	u64 now, until;
 
-	spin_lock_bh(&dev->lock);
+	if (unlikely(fails()))
+		return -EIO;
+	raw_spin_lock_irqsave(&dev->lock, flags);
 	now = ktime_get_ns();
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
 	vgpu_arm(dev);
-	spin_unlock_bh(&dev->lock);
-	/* A real update keeps its caller for that long. */
-	if (until > now) {
-		ktime_t end = ns_to_ktime(until);
-
-		set_current_state(TASK_UNINTERRUPTIBLE);
-		schedule_hrtimeout(&end, HRTIMER_MODE_ABS);
-	}
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	if (vgpu_sleeps)
+		keep_asleep(until);
+	else if (until > now)
+		keep_busy(until);
 	return 0;
 }
 
@@ -176,149 +152,28 @@ static void vgpu_exempt(void *driver, void *context, bool exempt)
 {
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
+	unsigned long flags;
 
-	spin_lock_bh(&dev->lock);
+	raw_spin_lock_irqsave(&dev->lock, flags);
 	gpurt_vgpu_exempt(&dev->core, &ctx->core, exempt, ktime_get_ns());
 	vgpu_arm(dev);
-	spin_unlock_bh(&dev->lock);
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
 }
 
-static int vgpu_tsg_open(void *driver, void *context, u32 *id)
+static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 {
-	struct vgpu_ctx *ctx = context;
-	struct vgpu *dev = driver;
-	struct vgpu_tsg *tsg;
-	int err;
-
-	tsg = kzalloc(sizeof(*tsg), GFP_KERNEL_ACCOUNT);
-	if (!tsg)
-		return -ENOMEM;
-	gpurt_vgpu_tsg_open(&tsg->core, &ctx->core);
-	tsg->ctx = ctx;
-	err = xa_alloc(&dev->tsgs, &tsg->id, tsg, XA_LIMIT(0, GPURT_MAX_TSGS - 1), GFP_KERNEL_ACCOUNT);
-	if (err) {
-		kfree(tsg);
-		return err == -EBUSY ? -EMFILE : err;
-	}
-	spin_lock_bh(&dev->lock);
-	list_add_tail(&tsg->node, &ctx->tsgs);
-	spin_unlock_bh(&dev->lock);
-	*id = tsg->id;
-	return 0;
+	*costs = (struct gpurt_driver_costs){ vgpu_alpha_ns, vgpu_theta_ns, vgpu_slice_ns };
 }
 
-/* The client's TSG of that number, under the lock; NULL: it has none such. */
-static struct vgpu_tsg *tsg_find(struct vgpu *dev, struct vgpu_ctx *ctx, u32 id)
-{
-	struct vgpu_tsg *tsg = xa_load(&dev->tsgs, id);
-
-	return tsg && tsg->ctx == ctx ? tsg : NULL;
+#define VGPU_OPS(sleeps) { \
+	.name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .caps = GPURT_CAP_VGPU, .commit_sleeps = sleeps, \
+	.client_open = vgpu_client_open, .client_close = vgpu_client_close, .commit = vgpu_commit, \
+	.exempt = vgpu_exempt, .costs = vgpu_costs, .tsg_open = vgpu_tsg_open, .tsg_close = vgpu_tsg_close, \
+	.submit = vgpu_submit, .work_done = vgpu_work_done, .idle = vgpu_idle, \
 }
 
-static int vgpu_tsg_close(void *driver, void *context, u32 id)
-{
-	struct vgpu *dev = driver;
-	struct vgpu_tsg *tsg;
-
-	spin_lock_bh(&dev->lock);
-	tsg = tsg_find(dev, context, id);
-	if (tsg) {
-		tsg_destroy(dev, tsg, ktime_get_ns());
-		__xa_erase(&dev->tsgs, id);
-		vgpu_arm(dev);
-	}
-	spin_unlock_bh(&dev->lock);
-	kfree(tsg);
-	if (tsg)
-		gpurt_gpu_work_done(dev->gpu, context);
-	return tsg ? 0 : -ENOENT;
-}
-
-static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
-{
-	struct vgpu_work *work = kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT);
-	struct vgpu_ctx *ctx = context;
-	struct vgpu *dev = driver;
-	struct vgpu_tsg *tsg;
-	int err = 0;
-
-	if (!work)
-		return -ENOMEM;
-	spin_lock_bh(&dev->lock);
-	tsg = tsg_find(dev, ctx, s->tsg);
-	if (!tsg) {
-		err = -ENOENT;
-	} else if (tsg->core.queued >= GPURT_MAX_QUEUED) {
-		err = -ENOBUFS;
-	} else {
-		ctx->queued++;
-		s->work = gpurt_vgpu_submit(&dev->core, &tsg->core, &work->core, s->engine,
-					    s->flags & GPURT_SUBMIT_FENCE, s->duration_ns, ktime_get_ns());
-		vgpu_arm(dev);
-	}
-	spin_unlock_bh(&dev->lock);
-	if (err)
-		kfree(work);
-	return err;
-}
-
-/* Whether work @number is still in a queue of the TSG. */
-static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
-{
-	const struct gpurt_vgpu_work *w;
-	int e;
-
-	for (e = 0; e < GPURT_ENGINE_COUNT; e++)
-		list_for_each_entry(w, &tsg->core.queue[e], node)
-			if (w->number == number)
-				return true;
-	return false;
-}
-
-static int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
-{
-	struct vgpu *dev = driver;
-	struct vgpu_tsg *tsg;
-	int ret = -ENOENT;
-
-	spin_lock_bh(&dev->lock);
-	tsg = tsg_find(dev, context, id);
-	if (tsg && number && number <= tsg->core.submitted) {
-		ret = !is_queued(tsg, number);
-		*when = tsg->core.submitted - number < REMEMBERED ? tsg->when[number % REMEMBERED] : tsg->ctx->last;
-	}
-	spin_unlock_bh(&dev->lock);
-	return ret;
-}
-
-static int vgpu_idle(void *driver, void *context, u64 *when)
-{
-	struct vgpu_ctx *ctx = context;
-	struct vgpu *dev = driver;
-	int ret;
-
-	spin_lock_bh(&dev->lock);
-	ret = !ctx->queued;
-	*when = ctx->last;
-	spin_unlock_bh(&dev->lock);
-	return ret;
-}
-
-static const struct gpurt_driver_ops vgpu_ops = {
-	.owner = THIS_MODULE,
-	.name = "vgpu",
-	.tier = GPURT_TIER_VIRTUAL,
-	.caps = GPURT_CAP_VGPU,
-	.client_open = vgpu_client_open,
-	.client_close = vgpu_client_close,
-	.commit = vgpu_commit,
-	.exempt = vgpu_exempt,
-	.tsg_open = vgpu_tsg_open,
-	.tsg_close = vgpu_tsg_close,
-	.submit = vgpu_submit,
-	.work_done = vgpu_work_done,
-	.idle = vgpu_idle,
-};
+static const struct gpurt_driver_ops busy_ops = VGPU_OPS(false);
+static const struct gpurt_driver_ops sleeping_ops = VGPU_OPS(true);
 
 static struct vgpu *vgpu_create(void)
 {
@@ -327,12 +182,14 @@ static struct vgpu *vgpu_create(void)
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
-	spin_lock_init(&dev->lock);
-	xa_init_flags(&dev->tsgs, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH);
-	compat_hrtimer_setup(&dev->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
-	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns, true,
-			ktime_get_ns());
-	gpu = gpurt_gpu_register(&vgpu_ops, dev);
+	raw_spin_lock_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->spent);
+	xa_init_flags(&dev->tsgs, XA_FLAGS_ALLOC);
+	compat_hrtimer_setup(&dev->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+	dev->armed = U64_MAX;
+	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
+			vgpu_copy_engine, ktime_get_ns());
+	gpu = gpurt_gpu_register(vgpu_sleeps ? &sleeping_ops : &busy_ops, dev);
 	if (IS_ERR(gpu)) {
 		kfree(dev);
 		return ERR_CAST(gpu);
@@ -341,37 +198,87 @@ static struct vgpu *vgpu_create(void)
 	return dev;
 }
 
-int gpurt_vgpu_start(void)
+static void vgpu_destroy(struct vgpu *dev)
 {
-	u32 i;
+	gpurt_gpu_unregister(dev->gpu);
+	hrtimer_cancel(&dev->timer);
+	vgpu_reap(dev, UINT_MAX);
+	xa_destroy(&dev->tsgs);
+	kfree(dev);
+}
 
-	if (!vgpus || vgpus > GPURT_MAX_GPUS) {
-		pr_err("gpurt: vgpus=%u: 1 to %u\n", vgpus, GPURT_MAX_GPUS);
-		return -EINVAL;
+/* How many there are to be; may be changed while the module is loaded. */
+
+static DEFINE_MUTEX(devices_lock);
+static struct vgpu *devices[GPURT_MAX_GPUS];
+static unsigned int vgpus = 1;
+static bool started;
+
+/* Under devices_lock. */
+static int bring_to(unsigned int count)
+{
+	struct vgpu *dev;
+	int i;
+
+	for (i = GPURT_MAX_GPUS - 1; i >= (int)count; i--) {
+		if (devices[i])
+			vgpu_destroy(devices[i]);
+		devices[i] = NULL;
 	}
-	for (i = 0; i < vgpus; i++) {
-		struct vgpu *dev = vgpu_create();
-
-		if (IS_ERR(dev)) {
-			gpurt_vgpu_stop();
+	for (i = 0; i < (int)count; i++) {
+		if (devices[i])
+			continue;
+		dev = vgpu_create();
+		if (IS_ERR(dev))
 			return PTR_ERR(dev);
-		}
 		devices[i] = dev;
 	}
 	return 0;
 }
 
+static int vgpus_set(const char *text, const struct kernel_param *param)
+{
+	unsigned int count;
+	int err = kstrtouint(text, 0, &count);
+
+	if (err || count > GPURT_MAX_GPUS)
+		return -EINVAL;
+	mutex_lock(&devices_lock);
+	if (started)
+		err = bring_to(count);
+	vgpus = count;
+	mutex_unlock(&devices_lock);
+	return err;
+}
+
+static const struct kernel_param_ops vgpus_ops = {
+	.set = vgpus_set,
+	.get = param_get_uint,
+};
+module_param_cb(vgpus, &vgpus_ops, &vgpus, 0600);
+MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 1); may be changed at any time");
+
+int gpurt_vgpu_start(void)
+{
+	int err;
+
+	if (vgpu_alpha_ns > ALPHA_MAX) {
+		pr_err("gpurt: vgpu_alpha_ns=%lu: 0 to %lu\n", vgpu_alpha_ns, ALPHA_MAX);
+		return -EINVAL;
+	}
+	mutex_lock(&devices_lock);
+	err = bring_to(vgpus);
+	started = !err;
+	if (err)
+		bring_to(0);
+	mutex_unlock(&devices_lock);
+	return err;
+}
+
 void gpurt_vgpu_stop(void)
 {
-	u32 i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		if (!devices[i])
-			continue;
-		gpurt_gpu_unregister(devices[i]->gpu);
-		hrtimer_cancel(&devices[i]->timer);
-		xa_destroy(&devices[i]->tsgs);
-		kfree(devices[i]);
-		devices[i] = NULL;
-	}
+	mutex_lock(&devices_lock);
+	started = false;
+	bring_to(0);
+	mutex_unlock(&devices_lock);
 }

@@ -64,8 +64,8 @@
  * needs no privilege.  Every SET command needs CAP_SYS_NICE (EPERM); each refusal carries an extack text.
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
- *			  DRIVER, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, MALFORMED, ALPHA_NS, THETA_NS,
- *			  SLICE_NS
+ *			  DRIVER, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that the driver could
+ *			  not carry out, and that are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS
@@ -105,6 +105,7 @@
 #define GPURT_MAX_TSGS		65536
 #define GPURT_MAX_QUEUED	4096
 #define GPURT_MAX_WORK_NS	3600000000000ULL
+#define GPURT_POLL_DEFAULT_NS	1000000ULL
 #define GPURT_FOREVER		0xffffffffffffffffULL
 #define GPURT_COMM_LEN		16
 #define GPURT_NAME_LEN		32
@@ -342,6 +343,7 @@ enum gpurt_attr {
 	GPURT_A_TIME_NS,		/* u64, CLOCK_MONOTONIC */
 	GPURT_A_LATENCY_NS,		/* u64 */
 	GPURT_A_LOST,			/* u64 */
+	GPURT_A_FAULTS,			/* u64 */
 	GPURT_A_END,
 };
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The virtual GPU: vgpu.c is the device, vgpu_work.c its TSGs and their work. */
+#ifndef GPURT_DRV_VGPU_H
+#define GPURT_DRV_VGPU_H
+
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include "../core/vgpu.h"
+#include "../internal.h"
+
+/* Completion times that are remembered of each TSG; older ones are answered with the latest known. */
+#define VGPU_REMEMBERED 64
+
+struct vgpu {
+	raw_spinlock_t lock;		/* everything but tsgs; taken with interrupts off */
+	struct gpurt_vgpu core;
+	struct hrtimer timer;
+	u64 armed;			/* what it is set to */
+	struct list_head spent;		/* completed work, to be freed where memory may be */
+	struct gpurt_gpu *gpu;
+	struct xarray tsgs;
+};
+
+struct vgpu_ctx {
+	struct gpurt_vgpu_ctx core;
+	struct gpurt_slot *slot;
+	struct list_head tsgs;
+	u32 queued;			/* work items of all its TSGs */
+	u64 last;			/* completion */
+};
+
+struct vgpu_tsg {
+	struct gpurt_vgpu_tsg core;
+	struct vgpu_ctx *ctx;
+	struct list_head node;		/* of the context's */
+	u32 id;
+	u64 when[VGPU_REMEMBERED];	/* by work number modulo */
+};
+
+struct vgpu_work {
+	struct gpurt_vgpu_work core;
+	u64 since;			/* submission */
+};
+
+/* vgpu.c */
+void vgpu_arm(struct vgpu *dev);
+
+/* vgpu_work.c */
+extern const struct gpurt_vgpu_ops vgpu_core_ops;
+void vgpu_reap(struct vgpu *dev, unsigned int most);
+void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg);
+int vgpu_tsg_open(void *driver, void *context, u32 *id);
+int vgpu_tsg_close(void *driver, void *context, u32 id);
+int vgpu_submit(void *driver, void *context, struct gpurt_submit *s);
+int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when);
+int vgpu_idle(void *driver, void *context, u64 *when);
+
+#endif

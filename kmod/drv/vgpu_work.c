@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+/* TSGs of the virtual GPU, and their work. */
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+
+#include "vgpu.h"
+
+/* Work that is dropped in one go, with interrupts off. */
+#define DROP 32
+
+static struct vgpu_tsg *tsg_of(struct gpurt_vgpu_tsg *t)
+{
+	return container_of(t, struct vgpu_tsg, core);
+}
+
+static struct vgpu_work *work_of(struct gpurt_vgpu_work *w)
+{
+	return container_of(w, struct vgpu_work, core);
+}
+
+/* Called by the core, under the lock. */
+static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
+{
+	struct vgpu_tsg *tsg = tsg_of(t);
+	struct vgpu *dev = v->host;
+
+	tsg->when[w->number % VGPU_REMEMBERED] = when;
+	tsg->ctx->last = when;
+	tsg->ctx->queued--;
+	list_add(&w->node, &dev->spent);
+	gpurt_slot_work_done(tsg->ctx->slot, when, work_of(w)->since);
+}
+
+const struct gpurt_vgpu_ops vgpu_core_ops = {
+	.done = vgpu_done,
+};
+
+/* Frees completed work, @most items of it: an item is freed for each that is made, so there is never a heap. */
+void vgpu_reap(struct vgpu *dev, unsigned int most)
+{
+	struct gpurt_vgpu_work *w;
+
+	while (most--) {
+		raw_spin_lock_irq(&dev->lock);
+		w = list_first_entry_or_null(&dev->spent, struct gpurt_vgpu_work, node);
+		if (w)
+			list_del(&w->node);
+		raw_spin_unlock_irq(&dev->lock);
+		if (!w)
+			break;
+		kfree(work_of(w));
+	}
+}
+
+int vgpu_tsg_open(void *driver, void *context, u32 *id)
+{
+	struct vgpu_ctx *ctx = context;
+	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+	int err;
+
+	tsg = kzalloc(sizeof(*tsg), GFP_KERNEL_ACCOUNT);
+	if (!tsg)
+		return -ENOMEM;
+	gpurt_vgpu_tsg_open(&tsg->core, &ctx->core);
+	tsg->ctx = ctx;
+	err = xa_alloc(&dev->tsgs, &tsg->id, tsg, XA_LIMIT(0, GPURT_MAX_TSGS - 1), GFP_KERNEL_ACCOUNT);
+	if (err) {
+		kfree(tsg);
+		return err == -EBUSY ? -EMFILE : err;
+	}
+	raw_spin_lock_irq(&dev->lock);
+	list_add_tail(&tsg->node, &ctx->tsgs);
+	raw_spin_unlock_irq(&dev->lock);
+	*id = tsg->id;
+	return 0;
+}
+
+/* The client's TSG of that number, under the lock; NULL: it has none such. */
+static struct vgpu_tsg *tsg_find(struct vgpu *dev, struct vgpu_ctx *ctx, u32 id)
+{
+	struct vgpu_tsg *tsg = xa_load(&dev->tsgs, id);
+
+	return tsg && tsg->ctx == ctx ? tsg : NULL;
+}
+
+/* Drops some of the TSG's work onto @dropped; whether that was all. */
+static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *dropped)
+{
+	struct gpurt_vgpu_work *w = NULL;
+	u64 now = ktime_get_ns();
+	int i;
+
+	raw_spin_lock_irq(&dev->lock);
+	for (i = 0; i < DROP; i++) {
+		w = gpurt_vgpu_drop(&dev->core, &tsg->core, now);
+		if (!w)
+			break;
+		tsg->ctx->queued--;
+		list_add(&w->node, dropped);
+	}
+	if (!w) {
+		gpurt_vgpu_tsg_close(&dev->core, &tsg->core, now);
+		list_del(&tsg->node);
+	}
+	vgpu_arm(dev);
+	raw_spin_unlock_irq(&dev->lock);
+	return !w;
+}
+
+/* Drops the TSG's work and frees it.  Nobody finds it by its number any more. */
+void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
+{
+	struct gpurt_vgpu_work *w, *next;
+	LIST_HEAD(dropped);
+
+	while (!drop_some(dev, tsg, &dropped))
+		;
+	list_for_each_entry_safe(w, next, &dropped, node)
+		kfree(work_of(w));
+	kfree(tsg);
+}
+
+int vgpu_tsg_close(void *driver, void *context, u32 id)
+{
+	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+
+	/* Only the client itself closes its TSGs, one call at a time: if it is there it stays. */
+	raw_spin_lock_irq(&dev->lock);
+	tsg = tsg_find(dev, context, id);
+	raw_spin_unlock_irq(&dev->lock);
+	if (!tsg)
+		return -ENOENT;
+	xa_erase(&dev->tsgs, id);
+	vgpu_tsg_free(dev, tsg);
+	return 0;
+}
+
+int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
+{
+	struct vgpu_work *work = kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT);
+	struct vgpu_ctx *ctx = context;
+	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+	int err = 0;
+
+	if (!work)
+		return -ENOMEM;
+	vgpu_reap(dev, 2);
+	raw_spin_lock_irq(&dev->lock);
+	tsg = tsg_find(dev, ctx, s->tsg);
+	work->since = ktime_get_ns();
+	gpurt_vgpu_advance(&dev->core, work->since);
+	if (!tsg) {
+		err = -ENOENT;
+	} else if (tsg->core.queued >= GPURT_MAX_QUEUED) {
+		err = -ENOBUFS;
+	} else {
+		ctx->queued++;
+		s->work = gpurt_vgpu_submit(&dev->core, &tsg->core, &work->core, s->engine,
+					    s->flags & GPURT_SUBMIT_FENCE, s->duration_ns, work->since);
+	}
+	vgpu_arm(dev);
+	raw_spin_unlock_irq(&dev->lock);
+	if (err)
+		kfree(work);
+	return err;
+}
+
+/* The queues are in order of numbers. */
+static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
+{
+	const struct gpurt_vgpu_work *w;
+	int e;
+
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+		list_for_each_entry(w, &tsg->core.queue[e], node) {
+			if (w->number == number)
+				return true;
+			if (w->number > number)
+				break;
+		}
+	}
+	return false;
+}
+
+int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
+{
+	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+	int ret = -ENOENT;
+
+	raw_spin_lock_irq(&dev->lock);
+	tsg = tsg_find(dev, context, id);
+	if (tsg && number && number <= tsg->core.submitted) {
+		ret = !is_queued(tsg, number);
+		if (ret)
+			*when = tsg->core.submitted - number < VGPU_REMEMBERED ?
+				tsg->when[number % VGPU_REMEMBERED] : tsg->ctx->last;
+	}
+	raw_spin_unlock_irq(&dev->lock);
+	return ret;
+}
+
+int vgpu_idle(void *driver, void *context, u64 *when)
+{
+	struct vgpu_ctx *ctx = context;
+	struct vgpu *dev = driver;
+	int ret;
+
+	raw_spin_lock_irq(&dev->lock);
+	ret = !ctx->queued;
+	*when = ctx->last;
+	raw_spin_unlock_irq(&dev->lock);
+	return ret;
+}

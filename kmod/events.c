@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What happened.  Tracers are told at once.  Readers of the multicast group are told through a ring, for a
+ * message needs memory, and there is none to be had where events come from.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/workqueue.h>
+
+#include "events.h"
+#include "internal.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+#define RING 4096		/* a power of two */
+
+static struct gpurt_record *ring;
+static DEFINE_RAW_SPINLOCK(ring_lock);
+static unsigned int head, tail;	/* written up to, read up to */
+static u64 lost;
+
+/* Whether anyone listens to any of them. */
+static bool traced(void)
+{
+	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
+	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
+	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled();
+}
+
+static void trace(const struct gpurt_record *r)
+{
+	switch (r->event) {
+	case GPURT_EVENT_BEGIN:
+		trace_gpurt_begin(r);
+		break;
+	case GPURT_EVENT_GRANT:
+		trace_gpurt_grant(r);
+		break;
+	case GPURT_EVENT_PREEMPT:
+		trace_gpurt_preempt(r);
+		break;
+	case GPURT_EVENT_RESUME:
+		trace_gpurt_resume(r);
+		break;
+	case GPURT_EVENT_END:
+		trace_gpurt_end(r);
+		break;
+	case GPURT_EVENT_OVERRUN:
+		trace_gpurt_overrun(r);
+		break;
+	case GPURT_EVENT_GONE:
+		trace_gpurt_gone(r);
+		break;
+	case GPURT_EVENT_COMMIT:
+		trace_gpurt_commit(r);
+		break;
+	case GPURT_EVENT_WORK:
+		trace_gpurt_work(r);
+		break;
+	}
+}
+
+static bool take(struct gpurt_record *r)
+{
+	unsigned long flags;
+	bool any = true;
+
+	raw_spin_lock_irqsave(&ring_lock, flags);
+	if (tail != head) {
+		*r = ring[tail++ % RING];
+	} else if (lost) {
+		*r = (struct gpurt_record){ .event = GPURT_EVENT_LOST, .latency = lost };
+		lost = 0;
+	} else {
+		any = false;
+	}
+	raw_spin_unlock_irqrestore(&ring_lock, flags);
+	return any;
+}
+
+static void drain(struct work_struct *work)
+{
+	struct gpurt_record r;
+
+	while (take(&r)) {
+		if (r.event == GPURT_EVENT_LOST)
+			r.time = ktime_get_ns();
+		gpurt_netlink_send(&r);
+		cond_resched();
+	}
+}
+
+static DECLARE_WORK(drain_work, drain);
+
+static void keep(const struct gpurt_record *r)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ring_lock, flags);
+	if (head - tail < RING)
+		ring[head++ % RING] = *r;
+	else
+		lost++;
+	raw_spin_unlock_irqrestore(&ring_lock, flags);
+	queue_work(system_unbound_wq, &drain_work);
+}
+
+/* Any context.  @slot NULL: it happened to everyone.  @cause and @latency are those of GPURT_A_CAUSE, ..._LATENCY_NS. */
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency)
+{
+	struct gpurt_record r;
+	bool heard = gpurt_netlink_heard();
+
+	if (!heard && !traced())
+		return;
+	r = (struct gpurt_record){
+		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
+	};
+	if (slot) {
+		r.client = slot->id;
+		r.pid = pid_nr(slot->tgid);
+		r.priority = slot->core.level;
+		memcpy(r.comm, slot->comm, sizeof(r.comm));
+	}
+	trace(&r);
+	if (heard)
+		keep(&r);
+}
+
+int gpurt_events_start(void)
+{
+	ring = kvcalloc(RING, sizeof(*ring), GFP_KERNEL);
+	return ring ? 0 : -ENOMEM;
+}
+
+void gpurt_events_stop(void)
+{
+	cancel_work_sync(&drain_work);
+	kvfree(ring);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Whom the administrator exempts: by process, by name, or by cgroup.  The rules hold for clients to come as
+ * well.  A name is what the process called itself when it opened the device, which it may choose; rules by
+ * name are for an administrator who trusts those who may open the device.
+ */
+#include <linux/cgroup.h>
+#include <linux/kernfs.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "internal.h"
+
+#define MAX_RULES 4096
+
+struct rule {
+	struct list_head node;
+	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
+	struct pid *pid;
+	char text[GPURT_CGROUP_LEN];
+};
+
+static DEFINE_MUTEX(rules_lock);
+static LIST_HEAD(rules);
+static unsigned int rules_count;
+
+static struct rule *find(u32 attr, const char *text, const struct pid *pid)
+{
+	struct rule *rule;
+
+	list_for_each_entry(rule, &rules, node)
+		if (rule->attr == attr && rule->pid == pid && !strcmp(rule->text, text))
+			return rule;
+	return NULL;
+}
+
+static void rule_free(struct rule *rule)
+{
+	list_del(&rule->node);
+	rules_count--;
+	put_pid(rule->pid);
+	kfree(rule);
+}
+
+static int rule_add(u32 attr, const char *text, struct pid *pid, const char **why)
+{
+	struct rule *rule;
+
+	if (rules_count >= MAX_RULES) {
+		*why = "there are too many exemptions already; remove some first";
+		return -ENOBUFS;
+	}
+	rule = kzalloc(sizeof(*rule), GFP_KERNEL);
+	if (!rule)
+		return -ENOMEM;
+	rule->attr = attr;
+	rule->pid = get_pid(pid);
+	strscpy(rule->text, text, sizeof(rule->text));
+	list_add_tail(&rule->node, &rules);
+	rules_count++;
+	return 0;
+}
+
+/* Adds or removes the rule for @pid, or for the name or path @text.  Removing what is not there is no mistake. */
+int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, const char **why)
+{
+	struct rule *rule;
+	int err = 0;
+
+	mutex_lock(&rules_lock);
+	rule = find(attr, text, pid);
+	if (add && !rule)
+		err = rule_add(attr, text, pid, why);
+	else if (!add && rule)
+		rule_free(rule);
+	mutex_unlock(&rules_lock);
+	return err;
+}
+
+#ifdef CONFIG_CGROUPS
+/* Whether @path is @prefix or below it. */
+static bool is_below(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	while (n && prefix[n - 1] == '/')
+		n--;
+	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/');
+}
+
+/* The path in the cgroup v2 hierarchy; empty if the process is gone or the path too long for any rule. */
+static void cgroup_of(struct pid *tgid, char *path, size_t size)
+{
+	struct task_struct *task;
+
+	*path = '\0';
+	rcu_read_lock();
+	task = pid_task(tgid, PIDTYPE_TGID);
+	if (task && (size_t)kernfs_path(task_dfl_cgroup(task)->kn, path, size) >= size)
+		*path = '\0';
+	rcu_read_unlock();
+}
+#else
+static bool is_below(const char *path, const char *prefix) { return false; }
+static void cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
+#endif
+
+static bool matches(const struct rule *rule, const struct gpurt_slot *slot, const char *cgroup)
+{
+	switch (rule->attr) {
+	case GPURT_A_PID:
+		return rule->pid == slot->tgid;
+	case GPURT_A_COMM:
+		return !strcmp(rule->text, slot->comm);
+	default:
+		return *cgroup && is_below(cgroup, rule->text);
+	}
+}
+
+/* Whether any rule is for this client. */
+bool gpurt_exempt_matches(const struct gpurt_slot *slot)
+{
+	char cgroup[GPURT_CGROUP_LEN];
+	struct rule *rule;
+	bool found = false;
+
+	if (!READ_ONCE(rules_count))
+		return false;
+	cgroup_of(slot->tgid, cgroup, sizeof(cgroup));
+	mutex_lock(&rules_lock);
+	list_for_each_entry(rule, &rules, node)
+		found = found || matches(rule, slot, cgroup);
+	mutex_unlock(&rules_lock);
+	return found;
+}
+
+void gpurt_exempt_clear(void)
+{
+	struct rule *rule, *next;
+
+	list_for_each_entry_safe(rule, next, &rules, node)
+		rule_free(rule);
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for its whole job.  The GPU's
+ * thread looks at the states of the clients' tasks, either every so often (`poll`) or when the scheduler's
+ * tracepoints say that one of them changed (`notify`).  Both set off the same timer, which wakes the thread:
+ * a probe runs under the scheduler's own locks, where a timer may be started but nobody woken.
+ */
+#include <linux/hash.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/rt.h>
+#include <linux/sched/signal.h>
+#include <linux/timekeeping.h>
+#include <linux/tracepoint.h>
+
+#include "compat.h"
+#include "internal.h"
+
+#define POLL_MIN 100000ULL
+#define POLL_MAX 10000000000ULL
+
+static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
+{
+	return atomic_read(&gpu->watched[hash_ptr(tgid, GPURT_WATCH_BITS)]) > 0;
+}
+
+/* @change: 1 for a process that became a client, -1 for one that no longer is. */
+void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
+{
+	atomic_add(change, &gpu->watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
+}
+
+/* The scheduler's tracepoints. */
+
+#ifdef CONFIG_TRACEPOINTS
+
+struct found {
+	struct tracepoint *tp_switch, *tp_wakeup, *tp_new;
+};
+
+static void look_at(struct tracepoint *tp, void *data)
+{
+	struct found *found = data;
+
+	if (!strcmp(tp->name, "sched_switch"))
+		found->tp_switch = tp;
+	else if (!strcmp(tp->name, "sched_wakeup"))
+		found->tp_wakeup = tp;
+	else if (!strcmp(tp->name, "sched_wakeup_new"))
+		found->tp_new = tp;
+}
+
+/* False where this kernel lacks one of them. */
+static bool find(struct found *found)
+{
+	*found = (struct found){ };
+	for_each_kernel_tracepoint(look_at, found);
+	return found->tp_switch && found->tp_wakeup && found->tp_new;
+}
+
+/* In the scheduler, with its locks held. */
+static void changed(struct gpurt_gpu *gpu, struct task_struct *task)
+{
+	if (has_watched(gpu, task_tgid(task)))
+		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+static void on_switch(COMPAT_SCHED_SWITCH_ARGS(gpu, prev, next, state))
+{
+	if (compat_switched_out_asleep(prev, state))
+		changed(gpu, prev);
+}
+
+static void on_wakeup(void *gpu, struct task_struct *task)
+{
+	changed(gpu, task);
+}
+
+static int probes_add(struct gpurt_gpu *gpu)
+{
+	struct found found;
+	int err;
+
+	if (!find(&found))
+		return -EOPNOTSUPP;
+	err = tracepoint_probe_register(found.tp_switch, on_switch, gpu);
+	if (err)
+		return err;
+	err = tracepoint_probe_register(found.tp_wakeup, on_wakeup, gpu);
+	if (err)
+		goto no_switch;
+	err = tracepoint_probe_register(found.tp_new, on_wakeup, gpu);
+	if (!err)
+		return 0;
+	tracepoint_probe_unregister(found.tp_wakeup, on_wakeup, gpu);
+no_switch:
+	tracepoint_probe_unregister(found.tp_switch, on_switch, gpu);
+	tracepoint_synchronize_unregister();
+	return err;
+}
+
+static void probes_remove(struct gpurt_gpu *gpu)
+{
+	struct found found;
+
+	if (find(&found)) {
+		tracepoint_probe_unregister(found.tp_switch, on_switch, gpu);
+		tracepoint_probe_unregister(found.tp_wakeup, on_wakeup, gpu);
+		tracepoint_probe_unregister(found.tp_new, on_wakeup, gpu);
+	}
+	tracepoint_synchronize_unregister();
+}
+
+bool gpurt_job_can_notify(void)
+{
+	struct found found;
+
+	return find(&found);
+}
+
+#else
+static int probes_add(struct gpurt_gpu *gpu) { return -EOPNOTSUPP; }
+static void probes_remove(struct gpurt_gpu *gpu) { }
+bool gpurt_job_can_notify(void) { return false; }
+#endif
+
+/* The thread. */
+
+/* The highest real-time priority among the process's runnable threads; whether there are any. */
+static bool is_runnable(struct pid *tgid, u32 *priority)
+{
+	struct task_struct *leader = pid_task(tgid, PIDTYPE_TGID), *t;
+	bool runnable = false;
+
+	if (!leader)
+		return false;
+	for_each_thread(leader, t) {
+		if (!compat_task_is_runnable(t))
+			continue;
+		runnable = true;
+		if (t->policy == SCHED_FIFO || t->policy == SCHED_RR)
+			*priority = max_t(u32, *priority, t->rt_priority);
+	}
+	return runnable;
+}
+
+struct job_update {
+	struct gpurt_update u;
+	u32 own;
+	bool runnable;
+};
+
+static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct job_update *j = container_of(u, struct job_update, u);
+
+	if (u->slot->gone)
+		return 0;
+	return gpurt_job(&gpu->sched, &u->slot->core, j->own, j->runnable, now);
+}
+
+/* Reports those whose state is @runnable now and was not, or whose priority changed. */
+static void scan(struct gpurt_gpu *gpu, bool runnable)
+{
+	struct gpurt_slot *slot;
+
+	gpurt_for_each_slot(slot, gpu) {
+		struct job_update j = {
+			.u = { .decide = decide_job, .slot = slot, .level = GPURT_MAX_PRIORITY },
+		};
+
+		if (!READ_ONCE(slot->core.tsgs))
+			continue;
+		rcu_read_lock();
+		j.runnable = is_runnable(slot->tgid, &j.own);
+		rcu_read_unlock();
+		if (j.runnable != runnable)
+			continue;
+		if (!runnable)
+			j.own = READ_ONCE(slot->core.own);
+		if (j.runnable != READ_ONCE(slot->core.runnable) || j.own != READ_ONCE(slot->core.own))
+			gpurt_gate_update(gpu, &j.u);
+	}
+}
+
+static void look(struct kthread_work *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
+	int token, slots;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return;
+	slots = gpurt_slots_read();
+	/* Who starts first, then who stops: a hand-over is one update, not two. */
+	scan(gpu, true);
+	scan(gpu, false);
+	gpurt_slots_done(slots);
+	gpurt_gpu_release(gpu, token);
+}
+
+static enum hrtimer_restart job_timer(struct hrtimer *timer)
+{
+	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job_timer);
+
+	kthread_queue_work(gpu->worker, &gpu->job_work);
+	if (READ_ONCE(gpu->notice) == GPURT_NOTICE_NOTIFY)
+		return HRTIMER_NORESTART;
+	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->poll_ns)));
+	return HRTIMER_RESTART;
+}
+
+/* Which way to notice. */
+
+static void stop(struct gpurt_gpu *gpu)
+{
+	if (gpu->job_probed)
+		probes_remove(gpu);
+	gpu->job_probed = false;
+	hrtimer_cancel(&gpu->job_timer);
+	kthread_flush_work(&gpu->job_work);
+	gpu->job_active = false;
+}
+
+/* The timer goes off at once, so that what is true already is noticed. */
+static void start(struct gpurt_gpu *gpu, const char **why)
+{
+	if (gpu->notice == GPURT_NOTICE_NOTIFY) {
+		gpu->job_probed = !probes_add(gpu);
+		if (!gpu->job_probed) {
+			WRITE_ONCE(gpu->notice, GPURT_NOTICE_POLL);
+			*why = "the scheduler's tracepoints are missing in this kernel: polling instead";
+		}
+	}
+	gpu->job_active = true;
+	hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_HARD);
+}
+
+struct policy_update {
+	struct gpurt_update u;
+	u32 policy;
+};
+
+static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
+}
+
+/* -EINVAL with @why, or -ENODEV; on success @why may be a warning. */
+int gpurt_job_set_policy(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
+{
+	struct policy_update p = { .u = { .decide = decide_policy }, .policy = policy };
+	int err;
+
+	if (poll_ns < POLL_MIN || poll_ns > POLL_MAX) {
+		*why = "a polling period must be 0.1 ms to 10 s";
+		return -EINVAL;
+	}
+	mutex_lock(&gpu->job_lock);
+	stop(gpu);
+	WRITE_ONCE(gpu->notice, notice);
+	WRITE_ONCE(gpu->poll_ns, poll_ns);
+	err = gpurt_update(gpu, &p.u);
+	if (!err && policy == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
+		start(gpu, why);
+	mutex_unlock(&gpu->job_lock);
+	return err;
+}
+
+/* A process that opens a TSG is running, and there is no change of state to tell of it. */
+void gpurt_job_tsg_opened(struct gpurt_gpu *gpu)
+{
+	if (READ_ONCE(gpu->job_probed))
+		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_HARD);
+}
+
+void gpurt_job_init_gpu(struct gpurt_gpu *gpu)
+{
+	const char *why = NULL;
+
+	mutex_init(&gpu->job_lock);
+	compat_hrtimer_setup(&gpu->job_timer, job_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	kthread_init_work(&gpu->job_work, look);
+	gpu->notice = GPURT_NOTICE_POLL;
+	gpu->poll_ns = GPURT_POLL_DEFAULT_NS;
+	if (gpu->sched.policy == GPURT_POLICY_JOB)
+		start(gpu, &why);
+}
+
+/* The GPU is dying: nobody starts it again. */
+void gpurt_job_stop(struct gpurt_gpu *gpu)
+{
+	mutex_lock(&gpu->job_lock);
+	stop(gpu);
+	mutex_unlock(&gpu->job_lock);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The control plane's GET commands, which are all dumps.  What is read is read without the gate: an
+ * unprivileged reader must not hold up a decision.  Processes are shown as the reader's namespace sees them.
+ */
+#include <linux/pid_namespace.h>
+#include <linux/sched.h>
+#include <linux/timekeeping.h>
+
+#include "compat.h"
+#include "netlink.h"
+
+/* Where a dump is. */
+struct cursor {
+	u32 gpu;			/* the next one */
+	u32 last;			/* the last one to be told of */
+	u64 item;			/* within the GPU: what has been told */
+};
+
+static struct cursor *cursor_of(struct netlink_callback *cb)
+{
+	BUILD_BUG_ON(sizeof(struct cursor) > sizeof(cb->ctx));
+	return (struct cursor *)cb->ctx;
+}
+
+int gpurt_nl_get_start(struct netlink_callback *cb)
+{
+	struct nlattr **attrs = compat_dump_attrs(cb);
+	struct cursor *at = cursor_of(cb);
+	struct gpurt_gpu *gpu;
+	int err;
+
+	err = gpurt_nl_check(cb->nlh, attrs, 0, cb->extack);
+	if (err)
+		return err;
+	*at = (struct cursor){ .last = GPURT_MAX_GPUS - 1 };
+	if (!attrs || !attrs[GPURT_A_GPU])
+		return 0;
+	at->gpu = nla_get_u32(attrs[GPURT_A_GPU]);
+	at->last = at->gpu;
+	gpu = gpurt_gpu_get(at->gpu);
+	if (!gpu)
+		return gpurt_nl_refuse(cb->extack, -ENODEV, "no GPU of that number");
+	gpurt_gpu_put(gpu);
+	return 0;
+}
+
+static u32 pid_for_reader(struct pid *pid)
+{
+	return pid_nr_ns(pid, task_active_pid_ns(current));
+}
+
+static void *begin(struct sk_buff *skb, struct netlink_callback *cb, u8 command)
+{
+	return genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &gpurt_family, NLM_F_MULTI, command);
+}
+
+/* @put adds what there is to say of a GPU from @at on; -EMSGSIZE when the buffer is full. */
+static int dump(struct sk_buff *skb, struct netlink_callback *cb,
+		int (*put)(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu))
+{
+	struct cursor *at = cursor_of(cb);
+	struct gpurt_gpu *gpu;
+	int err = 0, slots;
+
+	for (; at->gpu <= at->last && !err; at->gpu++, at->item = 0) {
+		gpu = gpurt_gpu_get(at->gpu);
+		if (!gpu)
+			continue;
+		slots = gpurt_slots_read();
+		err = put(skb, cb, gpu);
+		gpurt_slots_done(slots);
+		gpurt_gpu_put(gpu);
+		if (err)
+			break;
+	}
+	return skb->len ? skb->len : err;
+}
+
+static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
+{
+	struct gpurt_driver_costs costs = { };
+	int token;
+
+	if (gpu->ops->costs && gpurt_gpu_hold(gpu, &token)) {
+		gpu->ops->costs(gpu->driver, &costs);
+		gpurt_gpu_release(gpu, token);
+	}
+	return nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_THETA_NS, costs.theta_ns, GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD);
+}
+
+static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
+{
+	struct gpurt_client *runner = smp_load_acquire(&gpu->runner);
+
+	if (!runner)
+		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
+	return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ONE) ||
+	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(gpurt_slot_of(runner)->tgid));
+}
+
+static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
+{
+	void *header = begin(skb, cb, GPURT_CMD_GET_STATUS);
+	u32 clients = 0, tsgs = 0;
+	struct gpurt_slot *slot;
+
+	gpurt_for_each_slot(slot, gpu) {
+		clients++;
+		tsgs += READ_ONCE(slot->core.tsgs);
+	}
+	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
+	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->notice)) ||
+	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->poll_ns), GPURT_A_PAD) ||
+	    nla_put_u32(skb, GPURT_A_TIER, gpu->ops->tier) ||
+	    nla_put_string(skb, GPURT_A_DRIVER, gpu->ops->name) ||
+	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
+	    put_runner(skb, gpu) ||
+	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->commits), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->faults), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, put_status);
+}
+
+/* Up to now: of the runner, the core knows only what it was when it last decided. */
+static u64 held(struct gpurt_gpu *gpu, struct gpurt_client *c)
+{
+	u64 ns = READ_ONCE(c->held_ns);
+
+	return smp_load_acquire(&gpu->runner) == c ? ns + (ktime_get_ns() - READ_ONCE(gpu->sched.since)) : ns;
+}
+
+static u32 state(struct gpurt_slot *slot)
+{
+	u32 state = gpurt_client_state(&slot->gpu->sched, &slot->core);
+
+	return state == GPURT_STATE_RUNNING && !gpurt_slot_granted(slot) ? GPURT_STATE_PENDING : state;
+}
+
+static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_client *c)
+{
+	return nla_put_u64_64bit(skb, GPURT_A_SEGMENTS, READ_ONCE(c->segments), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_PREEMPTIONS, READ_ONCE(c->preemptions), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, c), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_BUDGET_NS, READ_ONCE(c->budget.limit), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
+}
+
+static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu,
+		      struct gpurt_slot *slot)
+{
+	void *header = begin(skb, cb, GPURT_CMD_GET_CLIENTS);
+	struct gpurt_client *c = &slot->core;
+
+	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, slot->id, GPURT_A_PAD) ||
+	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(slot->tgid)) ||
+	    nla_put_string(skb, GPURT_A_COMM, slot->comm) ||
+	    nla_put_u32(skb, GPURT_A_STATE, state(slot)) ||
+	    nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(c->level)) ||
+	    nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||
+	    nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(c->set)) ||
+	    nla_put_u32(skb, GPURT_A_DEPTH, READ_ONCE(c->depth)) ||
+	    nla_put_u32(skb, GPURT_A_TSGS, READ_ONCE(c->tsgs)) ||
+	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
+	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) || put_counts(skb, gpu, c)) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+/* The list is in order of ids. */
+static int put_clients(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
+{
+	struct cursor *at = cursor_of(cb);
+	struct gpurt_slot *slot;
+
+	gpurt_for_each_slot(slot, gpu) {
+		if (slot->id <= at->item)
+			continue;
+		if (put_client(skb, cb, gpu, slot))
+			return -EMSGSIZE;
+		at->item = slot->id;
+	}
+	return 0;
+}
+
+int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, put_clients);
+}
+
+static int put_latency(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu, u32 cause)
+{
+	const struct gpurt_latency *l = &gpu->latency[cause];
+	void *header = begin(skb, cb, GPURT_CMD_GET_LATENCY);
+
+	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) || nla_put_u32(skb, GPURT_A_CAUSE, cause) ||
+	    nla_put_u64_64bit(skb, GPURT_A_COUNT, READ_ONCE(l->count), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_MIN_NS, READ_ONCE(l->min), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_SUM_NS, READ_ONCE(l->sum), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_MAX_NS, READ_ONCE(l->max), GPURT_A_PAD) ||
+	    nla_put(skb, GPURT_A_HISTOGRAM, sizeof(l->bucket), l->bucket)) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+/* Causes that never happened are left out. */
+static int put_latencies(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
+{
+	struct cursor *at = cursor_of(cb);
+
+	for (; at->item < GPURT_CAUSE_COUNT; at->item++)
+		if (READ_ONCE(gpu->latency[at->item].count) && put_latency(skb, cb, gpu, at->item))
+			return -EMSGSIZE;
+	return 0;
+}
+
+int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, put_latencies);
+}

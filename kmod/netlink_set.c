@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The control plane's SET commands.  A refusal has changed nothing. */
+#include <linux/capability.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+
+#include "compat.h"
+#include "netlink.h"
+
+#define HAS(name) BIT_ULL(GPURT_A_##name)
+
+/* May the sender do this, and is everything there? */
+static int may(struct sk_buff *skb, struct genl_info *info, u64 required)
+{
+	if (!netlink_capable(skb, CAP_SYS_NICE))
+		return gpurt_nl_refuse(info->extack, -EPERM, "this needs CAP_SYS_NICE: run as root");
+	return gpurt_nl_check(info->nlhdr, info->attrs, required, info->extack);
+}
+
+static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
+{
+	return info->attrs[attr] ? nla_get_u32(info->attrs[attr]) : otherwise;
+}
+
+static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
+{
+	return info->attrs[attr] ? nla_get_u64(info->attrs[attr]) : otherwise;
+}
+
+/* What a command does to one GPU; a positive result counts what it did. */
+typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid);
+
+static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid)
+{
+	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
+	int ret = -ENODEV, slots, token;
+
+	if (!gpu)
+		return ret;
+	slots = gpurt_slots_read();
+	if (gpurt_gpu_hold(gpu, &token)) {
+		ret = fn(gpu, info, pid);
+		gpurt_gpu_release(gpu, token);
+	}
+	gpurt_slots_done(slots);
+	gpurt_gpu_put(gpu);
+	return ret;
+}
+
+/* Does it to the GPU that is named, or to all; returns the count, or the first error. */
+static int each_gpu(struct genl_info *info, gpu_fn fn, struct pid *pid)
+{
+	int ret, count = 0;
+	u32 i;
+
+	if (info->attrs[GPURT_A_GPU]) {
+		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, pid);
+		if (ret == -ENODEV)
+			gpurt_nl_refuse(info->extack, ret, "no GPU of that number");
+		return ret;
+	}
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		ret = one_gpu(i, fn, info, pid);
+		if (ret < 0 && ret != -ENODEV)
+			return ret;
+		count += max(ret, 0);
+	}
+	return count;
+}
+
+/* Does it to every client of the process that is named, as the sender's namespace numbers it. */
+static int each_client(struct genl_info *info, gpu_fn fn)
+{
+	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	int ret = each_gpu(info, fn, pid);
+
+	put_pid(pid);
+	if (!ret)
+		return gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
+	return min(ret, 0);
+}
+
+static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+{
+	struct gpurt_slot *slot;
+	int count = 0;
+
+	gpurt_for_each_slot(slot, gpu)
+		if (pid && slot->tgid == pid)
+			count += !gpurt_slot_priority(slot, nla_get_u32(info->attrs[GPURT_A_PRIORITY]));
+	return count;
+}
+
+int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = may(skb, info, HAS(PID) | HAS(PRIORITY));
+	u32 priority;
+
+	if (err)
+		return err;
+	priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
+	return each_client(info, set_priority);
+}
+
+static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+{
+	u32 action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
+	struct gpurt_slot *slot;
+	int count = 0;
+
+	gpurt_for_each_slot(slot, gpu)
+		if (pid && slot->tgid == pid)
+			count += !gpurt_slot_budget(slot, nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]), action);
+	return count;
+}
+
+int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = may(skb, info, HAS(PID) | HAS(BUDGET_NS));
+
+	if (err)
+		return err;
+	if (get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT) >= GPURT_OVERRUN_COUNT)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "no such action on overrun");
+	return each_client(info, set_budget);
+}
+
+static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+{
+	const char *why = NULL;
+	int err;
+
+	err = gpurt_job_set_policy(gpu, nla_get_u32(info->attrs[GPURT_A_POLICY]),
+				   get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL),
+				   get_u64(info, GPURT_A_POLL_NS, GPURT_POLL_DEFAULT_NS), &why);
+	return gpurt_nl_refuse(info->extack, err, why);
+}
+
+int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = may(skb, info, HAS(POLICY));
+
+	if (err)
+		return err;
+	if (nla_get_u32(info->attrs[GPURT_A_POLICY]) >= GPURT_POLICY_COUNT)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "no such policy");
+	if (get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL) >= GPURT_NOTICE_COUNT)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "no such way to notice");
+	return each_gpu(info, set_policy, NULL);
+}
+
+static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+{
+	struct gpurt_slot *slot;
+
+	gpurt_for_each_slot(slot, gpu)
+		gpurt_slot_exempt(slot);
+	return 0;
+}
+
+/* The rule that the message is about: which attribute, and its text. */
+static u32 which_rule(struct genl_info *info, char *text, size_t size)
+{
+	static const u32 kinds[] = { GPURT_A_PID, GPURT_A_COMM, GPURT_A_CGROUP };
+	u32 found = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (!info->attrs[kinds[i]])
+			continue;
+		if (found)
+			return 0;
+		found = kinds[i];
+		if (found != GPURT_A_PID)
+			nla_strscpy(text, info->attrs[found], size);
+	}
+	return found;
+}
+
+int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = may(skb, info, HAS(EXEMPT));
+	char text[GPURT_CGROUP_LEN] = "";
+	struct pid *pid = NULL;
+	const char *why = NULL;
+	u32 kind, exempt;
+
+	if (err)
+		return err;
+	exempt = nla_get_u32(info->attrs[GPURT_A_EXEMPT]);
+	kind = which_rule(info, text, sizeof(text));
+	if (!kind || exempt > 1)
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP");
+	if (kind == GPURT_A_CGROUP && text[0] != '/')
+		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /");
+	if (kind == GPURT_A_PID) {
+		pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+		if (!pid)
+			return exempt ? gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid") : 0;
+	}
+	err = gpurt_exempt_change(kind, text, pid, exempt, &why);
+	put_pid(pid);
+	if (err)
+		return gpurt_nl_refuse(info->extack, err, why);
+	return each_gpu(info, apply_exemptions, NULL);
+}
