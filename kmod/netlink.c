@@ -29,16 +29,19 @@ int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why)
 }
 
 /*
- * What the kernel's own validation leaves open: no attribute twice, none of @required (by bit) missing.
- * @attrs have been validated; NULL where there are none.
+ * What the kernel's own validation leaves open: the version, no attribute twice, none of @required (by bit)
+ * missing.
  */
-int gpurt_nl_check(const struct nlmsghdr *nlh, struct nlattr **attrs, u64 required, struct netlink_ext_ack *extack)
+int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack)
 {
+	const struct genlmsghdr *header = nlmsg_data(nlh);
 	const struct nlattr *attr;
 	int rem, type;
 	u64 seen = 0;
 
 	BUILD_BUG_ON(GPURT_A_END > 64);
+	if (header->version != GPURT_GENL_VERSION || header->reserved)
+		return gpurt_nl_refuse(extack, -EINVAL, "this host speaks version 1 of the family");
 	nlmsg_for_each_attr(attr, nlh, GENL_HDRLEN, rem) {
 		type = nla_type(attr);
 		if (type >= GPURT_A_END)
@@ -84,8 +87,7 @@ static const struct nla_policy exempt_policy[] = {
 };
 
 #define GET(command, function) { \
-	.cmd = command, .start = gpurt_nl_get_start, .dumpit = function, \
-	.policy = get_policy, .maxattr = ARRAY_SIZE(get_policy) - 1, \
+	.cmd = command, .dumpit = function, .policy = get_policy, .maxattr = ARRAY_SIZE(get_policy) - 1, \
 }
 #define SET(command, function, rules) { \
 	.cmd = command, .doit = function, .policy = rules, .maxattr = ARRAY_SIZE(rules) - 1, \

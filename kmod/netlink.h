@@ -8,11 +8,10 @@
 
 /* netlink.c */
 extern struct genl_family gpurt_family;
-int gpurt_nl_check(const struct nlmsghdr *nlh, struct nlattr **attrs, u64 required, struct netlink_ext_ack *extack);
+int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack);
 int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why);
 
 /* netlink_get.c */
-int gpurt_nl_get_start(struct netlink_callback *cb);
 int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb);

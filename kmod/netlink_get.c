@@ -12,6 +12,7 @@
 
 /* Where a dump is. */
 struct cursor {
+	bool started;
 	u32 gpu;			/* the next one */
 	u32 last;			/* the last one to be told of */
 	u64 item;			/* within the GPU: what has been told */
@@ -23,17 +24,18 @@ static struct cursor *cursor_of(struct netlink_callback *cb)
 	return (struct cursor *)cb->ctx;
 }
 
-int gpurt_nl_get_start(struct netlink_callback *cb)
+/* Not a start() operation, for those cannot say why they refuse. */
+static int start(struct netlink_callback *cb)
 {
 	struct nlattr **attrs = compat_dump_attrs(cb);
 	struct cursor *at = cursor_of(cb);
 	struct gpurt_gpu *gpu;
 	int err;
 
-	err = gpurt_nl_check(cb->nlh, attrs, 0, cb->extack);
+	err = gpurt_nl_check(cb->nlh, 0, cb->extack);
 	if (err)
 		return err;
-	*at = (struct cursor){ .last = GPURT_MAX_GPUS - 1 };
+	*at = (struct cursor){ .started = true, .last = GPURT_MAX_GPUS - 1 };
 	if (!attrs || !attrs[GPURT_A_GPU])
 		return 0;
 	at->gpu = nla_get_u32(attrs[GPURT_A_GPU]);
@@ -63,6 +65,10 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 	struct gpurt_gpu *gpu;
 	int err = 0, slots;
 
+	if (!at->started)
+		err = start(cb);
+	if (err)
+		return err;
 	for (; at->gpu <= at->last && !err; at->gpu++, at->item = 0) {
 		gpu = gpurt_gpu_get(at->gpu);
 		if (!gpu)

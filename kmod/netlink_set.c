@@ -14,7 +14,7 @@ static int may(struct sk_buff *skb, struct genl_info *info, u64 required)
 {
 	if (!netlink_capable(skb, CAP_SYS_NICE))
 		return gpurt_nl_refuse(info->extack, -EPERM, "this needs CAP_SYS_NICE: run as root");
-	return gpurt_nl_check(info->nlhdr, info->attrs, required, info->extack);
+	return gpurt_nl_check(info->nlhdr, required, info->extack);
 }
 
 static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
@@ -194,6 +194,8 @@ int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
 	if (!kind || exempt > 1)
 		return gpurt_nl_refuse(info->extack, -EINVAL,
 				       "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP");
+	if (kind == GPURT_A_COMM && !text[0])
+		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_COMM must not be empty");
 	if (kind == GPURT_A_CGROUP && text[0] != '/')
 		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /");
 	if (kind == GPURT_A_PID) {

@@ -97,7 +97,7 @@ class Calls:
                 return
 
             def granted(outcome: int, _when: int) -> None:
-                made.state = lib.GPURT_STATE_RUNNING
+                made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
                 self.when_updated(gpu, lambda: answer(outcome))
 
             gpu.wait_grant(member, Waiter(granted))
@@ -116,6 +116,7 @@ class Calls:
             if member.id not in gpu.members:
                 return
             result = lib.gpurt_end(gpu.sched, member.core, self.clock())
+            gpu.segment_over(member)
             gpu.settle()
             self.when_updated(gpu, lambda: answer(result))
 

@@ -118,6 +118,8 @@ class Control:
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
             raise Refusal(errno.EINVAL, f"no policy {policy}")
+        if notice >= lib.GPURT_NOTICE_COUNT:
+            raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
         if notice != lib.GPURT_NOTICE_POLL:
             raise Refusal(errno.EOPNOTSUPP, "the user-space host can only poll; notify needs the kernel module")
         poll_ns = int(request.get("POLL_NS", 1_000_000))

@@ -21,7 +21,7 @@ from pycontrol.host_peer import Peer
 from pycontrol.host_wire import Refusal
 
 #: Completion times that a TSG remembers.
-REMEMBERED = 4096
+REMEMBERED = lib.GPURT_REMEMBERED
 FOREVER = lib.GPURT_FOREVER
 
 #: Answers a request: its result, and the time at which what it waited for happened.
@@ -284,6 +284,14 @@ class Gpu:
             member.grant_waiters.append(waiter)
             self._granted.add(member)
 
+    def segment_over(self, member: Member) -> None:
+        """Answers those who wait for a GPU that their client, whose segment is over, will not be given."""
+        if not member.core.depth:
+            self._granted.discard(member)
+            waiters, member.grant_waiters = member.grant_waiters, []
+            for waiter in waiters:
+                waiter.finish(-errno.ENOENT)
+
     def wait_idle(self, member: Member, waiter: Waiter) -> None:
         """Answers once all the client's work has completed."""
         if member.idle:
@@ -326,6 +334,7 @@ class Gpu:
             for waiter in member.idle_waiters:
                 waiter.finish(0, member.last_done)
             member.idle_waiters = []
+        self.segment_over(member)
         self.settle()
 
     def _drop(self, member: Member, number: int, now: int) -> None:

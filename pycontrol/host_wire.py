@@ -187,9 +187,9 @@ def value(name: str, data: bytes) -> int | str:
         if len(data) != form.size:
             raise Malformed(f"attribute {PREFIX}{name} has {len(data)} bytes, not {form.size}")
         return int(form.unpack(data)[0])
-    text = data[:-1] if data.endswith(b"\0") else data
-    if not text or b"\0" in text or len(text) >= LENGTHS.get(name, lib.GPURT_NAME_LEN):
-        raise Malformed(f"attribute {PREFIX}{name} is empty, too long, or has a NUL inside")
+    text = data[:-1]
+    if not text or b"\0" in text or data[-1:] != b"\0" or len(data) > LENGTHS.get(name, lib.GPURT_NAME_LEN):
+        raise Malformed(f"attribute {PREFIX}{name} is empty, too long, or has not one NUL at its end")
     try:
         return text.decode()
     except UnicodeDecodeError:

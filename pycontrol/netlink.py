@@ -41,7 +41,7 @@ from pycontrol.errors import DeviceError, RefusedError
 __all__ = [
     "HEADER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
     "PREFIX", "SOCKET_FAMILY", "TYPES", "GenericTransport", "Link", "Message", "SocketTransport", "Value",
-    "check", "decode", "encode",
+    "check", "decode", "done_verdict", "encode",
 ]  # fmt: skip
 
 Value: TypeAlias = int | str | bytes
@@ -134,6 +134,14 @@ def verdict(flags: int, data: bytes) -> tuple[int, str]:
     if error and not flags & NLM_F_CAPPED:
         length = (int.from_bytes(request[:4], sys.byteorder) + 3) & ~3
     return -error, _explanation(request[:length], request[length:])
+
+
+def done_verdict(data: bytes) -> tuple[int, str]:
+    """Error number and extack text of an NLMSG_DONE, by which the kernel refuses a dump as well."""
+    if len(data) < HEADER.size + 4:
+        return 0, ""
+    (error,) = struct.unpack_from("=i", data, HEADER.size)
+    return -min(error, 0), _explanation(b"", data[HEADER.size + 4 :])
 
 
 def _explanation(request: bytes, rest: bytes) -> str:
@@ -335,6 +343,7 @@ class Link:
                         self._early.append(decode(data))
                     continue
                 if kind == NLMSG_DONE:
+                    check(*done_verdict(data))
                     return answers
                 if kind == NLMSG_ERROR:
                     error, self.remark = verdict(flags, data)

@@ -13,8 +13,8 @@
 #include "../compat.h"
 #include "vgpu.h"
 
-/* How long commit() may busy-wait. */
-#define ALPHA_MAX 10000000UL
+/* How long commit() may busy-wait with preemption off, ns; longer updates sleep. */
+#define BUSY_MAX 10000000UL
 
 static ulong vgpu_slice_ns = 1024000;
 module_param(vgpu_slice_ns, ulong, 0444);
@@ -24,13 +24,13 @@ module_param(vgpu_theta_ns, ulong, 0444);
 MODULE_PARM_DESC(vgpu_theta_ns, "context switch cost of the virtual GPUs in ns (default 0)");
 static ulong vgpu_alpha_ns;
 module_param(vgpu_alpha_ns, ulong, 0444);
-MODULE_PARM_DESC(vgpu_alpha_ns, "runlist update cost of the virtual GPUs in ns, 10 ms at most (default 0)");
+MODULE_PARM_DESC(vgpu_alpha_ns, "runlist update cost of the virtual GPUs in ns (default 0)");
 static bool vgpu_copy_engine = true;
 module_param(vgpu_copy_engine, bool, 0444);
 MODULE_PARM_DESC(vgpu_copy_engine, "whether copies have an engine of their own (default yes)");
 static bool vgpu_sleeps;
 module_param(vgpu_sleeps, bool, 0444);
-MODULE_PARM_DESC(vgpu_sleeps, "updates sleep, as those of most real GPUs do, instead of busy-waiting (default no)");
+MODULE_PARM_DESC(vgpu_sleeps, "updates sleep, as those of most real GPUs do (default: only those of more than 10 ms)");
 static uint vgpu_fail;
 module_param(vgpu_fail, uint, 0600);
 MODULE_PARM_DESC(vgpu_fail, "for tests: so many of the next updates fail");
@@ -118,6 +118,11 @@ static void keep_asleep(u64 until)
 	}
 }
 
+static bool update_sleeps(void)
+{
+	return vgpu_sleeps || vgpu_alpha_ns > BUSY_MAX;
+}
+
 static bool fails(void)
 {
 	uint left = READ_ONCE(vgpu_fail);
@@ -141,7 +146,7 @@ static int vgpu_commit(void *driver, void *only)
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
 	vgpu_arm(dev);
 	raw_spin_unlock_irqrestore(&dev->lock, flags);
-	if (vgpu_sleeps)
+	if (update_sleeps())
 		keep_asleep(until);
 	else if (until > now)
 		keep_busy(until);
@@ -189,7 +194,7 @@ static struct vgpu *vgpu_create(void)
 	dev->armed = U64_MAX;
 	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
 			vgpu_copy_engine, ktime_get_ns());
-	gpu = gpurt_gpu_register(vgpu_sleeps ? &sleeping_ops : &busy_ops, dev);
+	gpu = gpurt_gpu_register(update_sleeps() ? &sleeping_ops : &busy_ops, dev);
 	if (IS_ERR(gpu)) {
 		kfree(dev);
 		return ERR_CAST(gpu);
@@ -262,10 +267,6 @@ int gpurt_vgpu_start(void)
 {
 	int err;
 
-	if (vgpu_alpha_ns > ALPHA_MAX) {
-		pr_err("gpurt: vgpu_alpha_ns=%lu: 0 to %lu\n", vgpu_alpha_ns, ALPHA_MAX);
-		return -EINVAL;
-	}
 	mutex_lock(&devices_lock);
 	err = bring_to(vgpus);
 	started = !err;

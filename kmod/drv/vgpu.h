@@ -11,9 +11,6 @@
 #include "../core/vgpu.h"
 #include "../internal.h"
 
-/* Completion times that are remembered of each TSG; older ones are answered with the latest known. */
-#define VGPU_REMEMBERED 64
-
 struct vgpu {
 	raw_spinlock_t lock;		/* everything but tsgs; taken with interrupts off */
 	struct gpurt_vgpu core;
@@ -37,7 +34,7 @@ struct vgpu_tsg {
 	struct vgpu_ctx *ctx;
 	struct list_head node;		/* of the context's */
 	u32 id;
-	u64 when[VGPU_REMEMBERED];	/* by work number modulo */
+	u64 when[GPURT_REMEMBERED];	/* by work number modulo */
 };
 
 struct vgpu_work {

@@ -24,7 +24,7 @@ static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	struct vgpu_tsg *tsg = tsg_of(t);
 	struct vgpu *dev = v->host;
 
-	tsg->when[w->number % VGPU_REMEMBERED] = when;
+	tsg->when[w->number % GPURT_REMEMBERED] = when;
 	tsg->ctx->last = when;
 	tsg->ctx->queued--;
 	list_add(&w->node, &dev->spent);
@@ -196,8 +196,8 @@ int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
 	if (tsg && number && number <= tsg->core.submitted) {
 		ret = !is_queued(tsg, number);
 		if (ret)
-			*when = tsg->core.submitted - number < VGPU_REMEMBERED ?
-				tsg->when[number % VGPU_REMEMBERED] : tsg->ctx->last;
+			*when = tsg->core.submitted - number < GPURT_REMEMBERED ?
+				tsg->when[number % GPURT_REMEMBERED] : tsg->ctx->last;
 	}
 	raw_spin_unlock_irq(&dev->lock);
 	return ret;

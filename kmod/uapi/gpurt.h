@@ -43,7 +43,8 @@
  *	item `work` of TSG `tsg` has completed), GPURT_WAIT_IDLE (all submitted work has completed).
  *	`timeout_ns` is relative; GPURT_FOREVER waits without limit.  ETIMEDOUT, EINTR, ENOENT (no open
  *	segment, or no such TSG, or work that was never submitted).  On return `completed_ns` is the time
- *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given.
+ *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given; of work that is not among
+ *	the last GPURT_REMEMBERED items of its TSG, that of the client's latest completion.
  *
  * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
  *	Open a time-slice group on a virtual GPU; `tsg` is its number.  Closing one drops its work; closing
@@ -104,6 +105,7 @@
 #define GPURT_MAX_DEPTH		65535
 #define GPURT_MAX_TSGS		65536
 #define GPURT_MAX_QUEUED	4096
+#define GPURT_REMEMBERED	256
 #define GPURT_MAX_WORK_NS	3600000000000ULL
 #define GPURT_POLL_DEFAULT_NS	1000000ULL
 #define GPURT_FOREVER		0xffffffffffffffffULL

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Processes that are clients of a host and do what they are told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from typing import Any
+
+from links import PATIENCE, Client, client_of
+
+
+def nothing() -> None:
+    """What a process does first unless told otherwise."""
+
+
+class Actor:
+    """A child process with one client.  It forks from this one, for a new interpreter takes long to start.
+
+    `first` runs in it before the client connects.  A context manager; leaving it kills the process.
+    """
+
+    def __init__(self, host: Path, first: Callable[[], None] = nothing) -> None:
+        self.pipe, theirs = Pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            act(host, theirs, first)
+        theirs.close()
+
+    def __enter__(self) -> Actor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Has it carry out a module's function with its client as the first argument; see `answer`."""
+        self.pipe.send((function, arguments))
+
+    def answer(self) -> Any:
+        """What the function returned.  Raises AssertionError with its traceback if it raised."""
+        assert self.pipe.poll(PATIENCE), "the process does not answer"
+        well, value = self.pipe.recv()
+        assert well, value
+        return value
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Has it carry out a function and waits for the answer."""
+        self.start(function, *arguments)
+        return self.answer()
+
+    def do(self, method: str, **fields: int) -> Any:
+        """Has it call a method of its client that returns a plain value."""
+        return self.run(call_method, method, fields)
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """Ends it and waits for its end."""
+        if self.pid:
+            os.kill(self.pid, how)
+            self.reap()
+
+    def reap(self) -> int:
+        """Waits for its end; the wait status."""
+        self.pipe.close()
+        pid, self.pid = self.pid, 0
+        return os.waitpid(pid, 0)[1]
+
+
+def call_method(client: Client, method: str, fields: dict[str, int]) -> Any:
+    """A method of the client by its name."""
+    return getattr(client, method)(**fields)
+
+
+def act(host: Path, pipe: Connection, first: Callable[[], None]) -> None:
+    """The life of the child.  It keeps no descriptor of its parent, whose clients would not end otherwise."""
+    try:
+        os.closerange(3, pipe.fileno())
+        os.closerange(pipe.fileno() + 1, 1 << 16)
+        first()
+        client = client_of(host)
+        while True:
+            function, arguments = pipe.recv()
+            try:
+                pipe.send((True, function(client, *arguments)))
+            except Exception:
+                pipe.send((False, traceback.format_exc()))
+    except EOFError:
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One suite for both hosts, which must not differ.
+
+Without GPURT_TEST_DEVICE every test starts its own emulator.  With GPURT_TEST_DEVICE=/dev/gpurt, as root in a
+kernel that has the module loaded, the same tests run against the module; GPURT_TEST_MODULE is gpurt.ko's path.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from actors import Actor, nothing
+from hosts import Emulators, Hosts, Module, Shape
+from links import Client, client_of
+
+from pycontrol.client import Control
+from pycontrol.client import connect as control
+
+DEVICE = os.environ.get("GPURT_TEST_DEVICE")
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    """Makes hosts; see hosts.py."""
+    folder = Path(tempfile.mkdtemp(prefix="gpurt-"))
+    folder.chmod(0o755)  # pytest's own folders are closed to the other users that some tests need
+    made: Hosts = Module(Path(DEVICE)) if DEVICE else Emulators(folder)
+    yield made
+    try:
+        made.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def start_host(hosts: Hosts) -> Callable[..., Path]:
+    """Starts hosts with given costs and numbers of GPUs."""
+    return lambda **shape: hosts.start(Shape(**shape))
+
+
+@pytest.fixture
+def host(hosts: Hosts) -> Path:
+    """A host with one virtual GPU under `segment`, without costs."""
+    return hosts.start(Shape())
+
+
+@pytest.fixture
+def device(hosts: Hosts) -> Path:
+    """The kernel module; skipped on the emulator, where what is tested cannot happen."""
+    if not DEVICE:
+        pytest.skip("needs the kernel module (GPURT_TEST_DEVICE)")
+    return hosts.start(Shape())
+
+
+@pytest.fixture
+def connect(host: Path) -> Iterator[Callable[[], Client]]:
+    """Makes clients of the host."""
+    made: list[Client] = []
+
+    def one() -> Client:
+        made.append(client_of(host))
+        return made[-1]
+
+    yield one
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def plane(host: Path) -> Iterator[Control]:
+    """The host's control plane."""
+    with control(str(host)) as made:
+        yield made
+
+
+@pytest.fixture
+def spawn(host: Path) -> Iterator[Callable[..., Actor]]:
+    """Makes processes that are clients of the host."""
+    made: list[Actor] = []
+
+    def one(first: Callable[[], None] = nothing) -> Actor:
+        made.append(Actor(host, first))
+        return made[-1]
+
+    yield one
+    for actor in made:
+        actor.kill()

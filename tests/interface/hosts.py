@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hosts with given costs: a new emulator each, or the kernel module, loaded anew where its parameters differ."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from links import PATIENCE, eventually
+
+from pycontrol.client import connect as control
+from pycontrol.enums import Notice, Policy
+
+PARAMETERS = Path("/sys/module/gpurt/parameters")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Virtual GPUs; times in ns."""
+
+    alpha: int = 0
+    theta: int = 0
+    gpus: int = 1
+    slice: int = 1_024_000
+
+
+class Hosts(Protocol):
+    """Where a test's hosts come from."""
+
+    def start(self, shape: Shape) -> Path:
+        """A host with such GPUs: its socket or its device."""
+
+    def stop(self) -> None:
+        """The test is over: nothing of it may be left."""
+
+
+class Emulators:
+    """Starts emulators; all are stopped at the end, and must have ended well."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
+
+    def start(self, shape: Shape) -> Path:
+        path = self.folder / f"host{len(self.running)}.sock"
+        log = path.with_suffix(".log")
+        reader, writer = os.pipe()
+        command = [
+            sys.executable, "-m", "pycontrol.host", f"--socket={path}", f"--ready-fd={writer}",
+            f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--gpus={shape.gpus}", f"--slice={shape.slice}ns",
+        ]  # fmt: skip
+        with log.open("wb") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
+        os.close(writer)
+        ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+        os.close(reader)
+        self.running.append((process, log, path))
+        assert ready, log.read_text()
+        return path
+
+    def stop(self) -> None:
+        for process, log, path in self.running:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0, log.read_text()
+            assert "dropped client" not in log.read_text()
+            assert not path.exists()
+
+
+class Module:
+    """The module that is loaded; GPURT_TEST_MODULE is its file, to load it with other parameters."""
+
+    def __init__(self, device: Path) -> None:
+        self.device = device
+        self.used = False
+
+    def start(self, shape: Shape) -> Path:
+        wanted = {
+            "vgpus": shape.gpus,
+            "vgpu_alpha_ns": shape.alpha,
+            "vgpu_theta_ns": shape.theta,
+            "vgpu_slice_ns": shape.slice,
+        }
+        if any(int((PARAMETERS / name).read_text()) != value for name, value in wanted.items()):
+            self.reload([f"{name}={value}" for name, value in wanted.items()])
+        self.used = True
+        return self.device
+
+    def reload(self, parameters: list[str]) -> None:
+        """Removes the module and loads it with those parameters."""
+        module = os.environ.get("GPURT_TEST_MODULE")
+        if not module:
+            pytest.skip("GPURT_TEST_MODULE does not say where gpurt.ko is, to load it with other costs")
+        if PARAMETERS.exists():
+            subprocess.run(["rmmod", "gpurt"], check=True)
+        subprocess.run(["insmod", module, *parameters], check=True)
+        eventually(self.device.exists)
+
+    def stop(self) -> None:
+        """The next test finds the policy as it was, and no client of this one."""
+        if not self.used:
+            return
+        with control(str(self.device)) as plane:
+            plane.set_policy(Policy.SEGMENT, notice=Notice.POLL, poll_ns=1_000_000)
+            eventually(lambda: not plane.clients())

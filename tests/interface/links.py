@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clients of a host that can be wrong on purpose: over the emulator's socket, or over the kernel module's device.
+
+Both offer the same methods, so that a test need not know which host it talks to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import itertools
+import os
+import platform
+import select
+import signal
+import socket
+import stat
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pycontrol._gpurt import ffi, lib
+
+from pycontrol.enums import Packet
+from pycontrol.host_calls import KINDS
+from pycontrol.netlink import PACKET, GenericTransport, SocketTransport
+
+T = TypeVar("T")
+#: How long anything may take before it counts as hung, seconds; machines that emulate others are slow.
+PATIENCE = 60.0
+MS = 1_000_000
+IDLE, PENDING, RUNNING = lib.GPURT_STATE_IDLE, lib.GPURT_STATE_PENDING, lib.GPURT_STATE_RUNNING
+#: ioctl(2) as /proc/PID/syscall says it.
+IOCTL = {"x86_64": "16", "aarch64": "29"}.get(platform.machine(), "")
+
+# Python's fcntl.ioctl neither takes bad pointers nor promises to let EINTR through.
+_ioctl = ctypes.CDLL(None, use_errno=True).ioctl
+_ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+
+
+def is_device(host: Path) -> bool:
+    """Whether the host is the kernel module."""
+    return stat.S_ISCHR(host.stat().st_mode)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Waits until it holds; fails if it does not within PATIENCE."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.002)
+
+
+def ioctl(fd: int, code: int, address: int | None) -> int:
+    """The system call: 0 or -errno."""
+    return int(-ctypes.get_errno() if _ioctl(fd, code, address) < 0 else 0)
+
+
+def structure(code: int, **fields: int) -> bytes:
+    """The structure of an ioctl, of the right size unless told otherwise."""
+    made = ffi.new(KINDS[code] + " *", {"size": ffi.sizeof(KINDS[code]), **fields})
+    return bytes(ffi.buffer(made))
+
+
+class Pending(Protocol):
+    """A call that has reached the host."""
+
+    def done(self) -> bool:
+        """Whether it has been answered, without waiting."""
+
+    def wait(self) -> tuple[int, bytes]:
+        """Its result (0 or -errno) and the structure that came back."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call with a structure of the right type that was started."""
+
+    code: int
+    pending: Pending
+
+    def done(self) -> bool:
+        """Whether it has been answered, without waiting."""
+        return self.pending.done()
+
+    def result(self) -> tuple[int, Any]:
+        """Waits for its result (0 or -errno) and the structure that came back."""
+        result, payload = self.pending.wait()
+        made = ffi.new(KINDS[self.code] + " *")
+        ffi.memmove(made, payload, min(len(payload), ffi.sizeof(made[0])))
+        return result, made
+
+
+class Client(ABC):
+    """A client: one descriptor of this process.  A context manager."""
+
+    host: Path
+
+    @abstractmethod
+    def send(self, code: int, payload: bytes) -> Pending:
+        """Makes a call with those bytes; returns once it has reached the host."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes the descriptor: the client is gone."""
+
+    def exchange(self, code: int, payload: bytes) -> tuple[int, bytes]:
+        """Makes a call with those bytes and waits for its answer."""
+        return self.send(code, payload).wait()
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, code: int, **fields: int) -> Call:
+        """Starts a call that may block."""
+        return Call(code, self.send(code, structure(code, **fields)))
+
+    def call(self, code: int, **fields: int) -> tuple[int, Any]:
+        """Carries out a call: its result and the structure that came back."""
+        result, payload = self.exchange(code, structure(code, **fields))
+        made = ffi.new(KINDS[code] + " *")
+        ffi.memmove(made, payload, ffi.sizeof(made[0]))
+        return result, made
+
+    def code(self, code: int, **fields: int) -> int:
+        """The result alone, 0 or -errno."""
+        return self.call(code, **fields)[0]
+
+    def granted(self, timeout_ns: int = lib.GPURT_FOREVER) -> Call:
+        """Starts to wait for the GPU."""
+        return self.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=timeout_ns)
+
+    # Shorthands that must succeed
+
+    def begin(self, **fields: int) -> int:
+        """Begins a segment; the state."""
+        result, made = self.call(lib.GPURT_IOC_BEGIN, **fields)
+        assert result == 0, os.strerror(-result)
+        return int(made.state)
+
+    def end(self, **fields: int) -> None:
+        """Ends the innermost segment."""
+        assert self.code(lib.GPURT_IOC_END, **fields) == 0
+
+    def tsg(self, **fields: int) -> int:
+        """Opens a time-slice group; its number."""
+        result, made = self.call(lib.GPURT_IOC_TSG_OPEN, **fields)
+        assert result == 0, os.strerror(-result)
+        return int(made.tsg)
+
+    def close_tsg(self, tsg: int) -> None:
+        """Closes a time-slice group."""
+        assert self.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == 0
+
+    def submit(self, tsg: int, duration: int, **fields: int) -> int:
+        """Submits work; its number."""
+        result, made = self.call(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=duration, **fields)
+        assert result == 0, os.strerror(-result)
+        return int(made.work)
+
+    def finished(self, tsg: int, work: int) -> int:
+        """When that work completed, having waited for it."""
+        fields = {"what": lib.GPURT_WAIT_WORK, "tsg": tsg, "work": work, "timeout_ns": lib.GPURT_FOREVER}
+        result, made = self.call(lib.GPURT_IOC_WAIT, **fields)
+        assert result == 0, os.strerror(-result)
+        return int(made.completed_ns)
+
+
+class SocketClient(Client):
+    """A client of the emulator: packets."""
+
+    def __init__(self, host: Path) -> None:
+        self.host = host
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(host))
+        self.cookies = itertools.count(1)
+        self.early: dict[int, tuple[int, bytes]] = {}
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def send(self, code: int, payload: bytes) -> Pending:
+        cookie = next(self.cookies)
+        self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
+        return SocketPending(self, cookie)
+
+    def receive(self) -> None:
+        """Takes one answer in."""
+        kind, _, cookie, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
+        assert kind == Packet.REPLY
+        self.early[cookie] = (result, data[PACKET.size :])
+
+
+@dataclass(frozen=True)
+class SocketPending:
+    """A packet that was sent; answers come in any order."""
+
+    client: SocketClient
+    cookie: int
+
+    def done(self) -> bool:
+        while self.cookie not in self.client.early and select.select([self.client.sock], [], [], 0)[0]:
+            self.client.receive()
+        return self.cookie in self.client.early
+
+    def wait(self) -> tuple[int, bytes]:
+        while self.cookie not in self.client.early:
+            self.client.receive()
+        return self.client.early.pop(self.cookie)
+
+
+class DeviceClient(Client):
+    """A client of the kernel module: ioctls, those that may block on threads of their own."""
+
+    def __init__(self, host: Path) -> None:
+        self.host = host
+        self.fd = os.open(host, os.O_RDWR | os.O_CLOEXEC)
+        self.calls: list[DevicePending] = []
+
+    def close(self) -> None:
+        """A call that is still blocked is interrupted first, for it would keep the descriptor open."""
+        for call in self.calls:
+            while not call.done():
+                call.interrupt()
+                call.thread.join(0.01)
+        self.calls = []
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+    def send(self, code: int, payload: bytes) -> Pending:
+        pending = DevicePending(self.fd, code, payload)
+        self.calls.append(pending)
+        pending.begin()
+        return pending
+
+    def exchange(self, code: int, payload: bytes) -> tuple[int, bytes]:
+        buffer = ctypes.create_string_buffer(payload, len(payload))
+        return ioctl(self.fd, code, ctypes.addressof(buffer)), buffer.raw
+
+
+class DevicePending:
+    """An ioctl on its own thread."""
+
+    def __init__(self, fd: int, code: int, payload: bytes) -> None:
+        self.buffer = ctypes.create_string_buffer(payload, len(payload))
+        self.outcome: int | None = None
+        self.thread = threading.Thread(target=self._run, args=(fd, code), daemon=True)
+
+    def _run(self, fd: int, code: int) -> None:
+        self.outcome = ioctl(fd, code, ctypes.addressof(self.buffer))
+
+    def begin(self) -> None:
+        """Starts it; returns once it is answered or sleeps in the kernel, so that calls have an order."""
+        self.thread.start()
+        eventually(lambda: self.done() or self._sleeps())
+
+    def _sleeps(self) -> bool:
+        task = Path(f"/proc/self/task/{self.thread.native_id}")
+        try:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            return state in "SD" and (task / "syscall").read_text().split()[0] == IOCTL
+        except OSError:
+            return False
+
+    def interrupt(self) -> None:
+        """Sends the thread a signal that it has a handler for; only the main thread may set one."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, lambda *_: None)
+        assert self.thread.ident is not None
+        with contextlib.suppress(ProcessLookupError):
+            signal.pthread_kill(self.thread.ident, signal.SIGUSR1)
+
+    def done(self) -> bool:
+        return self.outcome is not None
+
+    def wait(self) -> tuple[int, bytes]:
+        self.thread.join(PATIENCE)
+        assert self.outcome is not None, os.strerror(errno.ETIMEDOUT)
+        return self.outcome, self.buffer.raw
+
+
+def client_of(host: Path) -> Client:
+    """A new client of the host."""
+    return DeviceClient(host) if is_device(host) else SocketClient(host)
+
+
+def transport_of(host: Path) -> GenericTransport | SocketTransport:
+    """A way to send raw netlink messages to the host."""
+    if is_device(host):
+        return GenericTransport(bytes(ffi.string(lib.GPURT_GENL_NAME)).decode())
+    return SocketTransport(str(host))

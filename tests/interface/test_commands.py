@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the control plane shows: status, clients, latencies and events."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from links import MS, Client, client_of, eventually, is_device
+from pycontrol._gpurt import lib
+
+from pycontrol import procs
+from pycontrol.client import Control, EventRecord, Latency
+from pycontrol.client import connect as control
+from pycontrol.enums import Cause, EventKind, Image, Policy, State, Tier
+
+Connect = Callable[[], Client]
+ME = os.getpid()
+
+
+def test_status_says_what_is(host: Path, connect: Connect, plane: Control) -> None:
+    client = connect()
+    client.tsg()
+    client.begin(priority=42)
+    (gpu,) = plane.status()
+    assert (gpu.policy, gpu.image, gpu.runner_pid, gpu.clients, gpu.tsgs) == (Policy.SEGMENT, Image.ONE, ME, 1, 1)
+    assert (gpu.tier, gpu.driver, gpu.emulated) == (Tier.VIRTUAL, "vgpu", True)
+    assert (gpu.alpha_ns, gpu.theta_ns, gpu.slice_ns) == (0, 0, 1_024_000)
+    commits = gpu.commits
+    client.end()
+    (gpu,) = plane.status()
+    assert (gpu.image, gpu.runner_pid, gpu.commits) == (Image.ALL, 0, commits + 1)
+
+
+def test_status_tells_the_costs_of_each_gpu(start_host: Callable[..., Path]) -> None:
+    host = start_host(alpha=3000, theta=2000, gpus=3, slice=5_000_000)
+    with control(str(host)) as plane:
+        shapes = [(gpu.gpu, gpu.alpha_ns, gpu.theta_ns, gpu.slice_ns) for gpu in plane.status()]
+        assert shapes == [(index, 3000, 2000, 5_000_000) for index in range(3)]
+
+
+def test_clients_are_shown_as_they_are(connect: Connect, plane: Control) -> None:
+    client = connect()
+    client.begin(priority=42)
+    client.begin()
+    (one,) = plane.clients()
+    assert (one.gpu, one.pid, one.comm, one.state) == (0, ME, procs.name(ME), State.RUNNING)
+    assert (one.priority, one.own_priority, one.set_priority, one.depth) == (42, 0, None, 2)
+    assert (one.tsgs, one.exempt, one.demoted, one.segments) == (0, False, False, 1)
+    assert (one.preemptions, one.budget_ns, one.overruns) == (0, 0, 0)
+    assert plane.clients()[0].held_ns > one.held_ns
+    client.end()
+    client.end()
+    (one,) = plane.clients()
+    assert (one.state, one.depth, one.segments) == (State.IDLE, 0, 1)
+    assert plane.clients()[0].held_ns == one.held_ns > 0
+
+
+def test_preemptions_are_counted(connect: Connect, plane: Control) -> None:
+    low, high = connect(), connect()
+    low.begin(priority=1)
+    for _ in range(3):
+        high.begin(priority=2)
+        high.end()
+    assert [one.preemptions for one in plane.clients()] == [3, 0]
+    assert [one.segments for one in plane.clients()] == [1, 3]
+
+
+def test_clients_of_each_gpu_or_all(start_host: Callable[..., Path]) -> None:
+    host = start_host(gpus=3)
+    with client_of(host) as client, control(str(host)) as plane:
+        client.begin(gpu=0, priority=3)
+        client.begin(gpu=2, priority=4)
+        assert [(one.gpu, one.priority) for one in plane.clients()] == [(0, 3), (2, 4)]
+        assert [(one.gpu, one.priority) for one in plane.clients(gpu=2)] == [(2, 4)]
+        assert plane.clients(gpu=1) == []
+        assert [gpu.clients for gpu in plane.status()] == [1, 0, 1]
+        plane.set_priority(ME, 9, gpu=2)
+        assert [one.priority for one in plane.clients()] == [3, 9]
+        plane.set_priority(ME, 5)
+        assert [one.priority for one in plane.clients()] == [5, 5]
+
+
+def test_a_list_longer_than_a_packet_is_whole(connect: Connect, plane: Control) -> None:
+    clients = [connect() for _ in range(200)]
+    for client in clients:
+        client.begin(priority=7)
+    found = plane.clients()
+    assert len({one.client for one in found}) == 200
+    assert sum(one.state is State.RUNNING for one in found) == 1
+
+
+# Latencies
+
+
+def test_latency_is_kept_by_cause(start_host: Callable[..., Path]) -> None:
+    host = start_host(alpha=3 * MS)
+
+    def measured(plane: Control) -> dict[Cause, Latency]:
+        return {one.cause: one for one in plane.latency()}
+
+    with client_of(host) as client, control(str(host)) as plane:
+        for _ in range(4):
+            client.begin(priority=5)
+            client.end()
+        times = measured(plane)
+        assert (times[Cause.BEGIN].count, times[Cause.END].count) == (4, 4)
+        assert set(times) == {Cause.BEGIN, Cause.END}
+        assert sum(one.count for one in times.values()) == plane.status()[0].commits
+        for one in times.values():
+            assert 3 * MS <= one.minimum <= one.mean <= one.maximum
+            assert one.mean <= one.percentile(1.0) <= one.maximum
+            assert (len(one.buckets), sum(one.buckets)) == (lib.GPURT_HIST_BUCKETS, 4)
+            floors = [int(lib.gpurt_hist_floor(bucket)) for bucket, count in enumerate(one.buckets) if count]
+            assert floors[0] <= one.minimum
+            assert floors[-1] <= one.maximum
+        client.begin(priority=5)
+        client.close()
+        eventually(lambda: Cause.GONE in measured(plane))
+
+
+# Events
+
+
+def first(events: Iterator[EventRecord], count: int) -> list[EventRecord]:
+    """So many events."""
+    return list(itertools.islice(events, count))
+
+
+def test_a_preemption_is_told_from_beginning_to_end(connect: Connect, plane: Control) -> None:
+    low, high = connect(), connect()
+    low.begin(priority=10)
+    low.end()
+    high.begin(priority=10)
+    high.end()
+    ids = {one.client: name for one, name in zip(plane.clients(), ("low", "high"), strict=True)}
+    events = plane.events(timeout=20)
+    low.begin(priority=10)
+    high.begin(priority=20)
+    high.end()
+    low.end()
+    story = first(events, 14)
+    kind, everyone = EventKind, "everyone"
+    assert [(event.kind, ids.get(event.client, everyone)) for event in story] == [
+        (kind.BEGIN, "low"), (kind.COMMIT, "low"), (kind.PREEMPT, everyone), (kind.GRANT, "low"),
+        (kind.BEGIN, "high"), (kind.COMMIT, "high"), (kind.PREEMPT, "low"), (kind.GRANT, "high"),
+        (kind.END, "high"), (kind.COMMIT, "low"), (kind.RESUME, "low"),
+        (kind.END, "low"), (kind.COMMIT, everyone), (kind.RESUME, everyone),
+    ]  # fmt: skip
+    assert [event.time_ns for event in story] == sorted(event.time_ns for event in story)
+    assert [event.cause for event in story if event.cause is not None] == [
+        Cause.BEGIN, Cause.BEGIN, Cause.END, Cause.END
+    ]  # fmt: skip
+    assert {event.pid for event in story if event.client} == {ME}
+    assert {event.comm for event in story if event.client} == {procs.name(ME)}
+    assert {(event.pid, event.priority) for event in story if not event.client} == {(0, 0)}
+    assert [event.priority for event in story[:8]] == [10, 10, 0, 10, 20, 20, 10, 20]
+    assert all(event.latency_ns > 0 for event in story if event.kind is kind.COMMIT)
+
+
+def test_work_is_told_of_when_it_completes(connect: Connect, plane: Control) -> None:
+    client = connect()
+    tsg = client.tsg()
+    events = plane.events(timeout=20)
+    work = client.submit(tsg, 7 * MS)
+    (event,) = first(events, 1)
+    assert (event.kind, event.pid, event.time_ns) == (EventKind.WORK, ME, client.finished(tsg, work))
+    assert event.latency_ns >= 7 * MS
+
+
+def test_a_client_that_goes_is_told_of(connect: Connect, plane: Control) -> None:
+    client = connect()
+    client.begin(priority=4)
+    events = plane.events(timeout=20)
+    client.close()
+    story = first(events, 3)
+    assert [event.kind for event in story] == [EventKind.GONE, EventKind.COMMIT, EventKind.RESUME]
+    assert (story[0].pid, story[1].cause) == (ME, Cause.GONE)
+
+
+def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, plane: Control) -> None:
+    busy = connect()
+    with control(str(host)) as slow:
+        with socket.socket(fileno=os.dup(slow.fileno())) as shrunk:
+            shrunk.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        events = slow.events(timeout=20)
+        for _ in range(4000):
+            busy.begin(priority=3)
+            busy.end()
+        assert plane.status()[0].clients == 1  # it is nobody else's trouble
+        lost = next(event for event in events if event.kind is EventKind.LOST)
+        assert lost.lost > 0 or is_device(host)  # the kernel does not tell a socket's owner how many
+        busy.begin(priority=3)
+        assert next(event for event in events if event.kind is EventKind.BEGIN)
+
+
+def test_several_readers_get_the_same(host: Path, connect: Connect, plane: Control) -> None:
+    client = connect()
+    with control(str(host)) as other:
+        streams = [plane.events(timeout=20), other.events(timeout=20)]
+        client.begin(priority=3)
+        stories = [first(stream, 4) for stream in streams]
+        assert stories[0] == stories[1]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A client is a descriptor of the process that opened it: nobody else can use it, and it ends with that process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from actors import Actor
+from links import PENDING, RUNNING, Client, DeviceClient, client_of, eventually
+from pycontrol._gpurt import lib
+
+from pycontrol.client import Control
+
+Connect = Callable[[], Client]
+Spawn = Callable[..., Actor]
+ME = os.getpid()
+
+
+def engage(client: Client) -> int:
+    """Has a client hold the GPU with endless work."""
+    client.submit(client.tsg(), lib.GPURT_MAX_WORK_NS)
+    client.begin(priority=60)
+    return client.begin(priority=60)
+
+
+def leave(_client: Client) -> None:
+    """Exits without closing anything."""
+    os._exit(0)
+
+
+def execute(_client: Client) -> None:
+    """Becomes another program; Python's descriptors are not inherited by it."""
+    os.execv("/bin/sleep", ["sleep", "1000"])
+
+
+def segfault(_client: Client) -> None:
+    """Dies of a signal that nobody sent."""
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.parametrize("how", [leave, execute, segfault, None], ids=["exit", "exec", "crash", "kill"])
+def test_a_client_that_ends_in_a_segment_frees_its_place(
+    connect: Connect, spawn: Spawn, plane: Control, how: Callable[[Client], None] | None
+) -> None:
+    survivor = connect()
+    survivor.begin(priority=30)
+    for _ in range(3):
+        victim = spawn()
+        assert victim.run(engage) == RUNNING
+        assert plane.status()[0].runner_pid == victim.pid
+        assert survivor.begin(priority=30) == PENDING
+        wait = survivor.granted()
+        if how:
+            victim.start(how)
+        else:
+            victim.kill()
+        assert wait.result()[0] == 0
+        eventually(lambda: (len(plane.clients()), plane.status()[0].tsgs) == (1, 0))
+        victim.kill()
+
+
+def test_a_client_that_dies_while_it_waits_leaves_the_queue(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    holder = connect()
+    holder.begin(priority=50)
+    waiter = spawn()
+    waiter.start(begin_and_wait)
+    eventually(lambda: any(one.pid == waiter.pid and one.depth for one in plane.clients()))
+    waiter.kill()
+    eventually(lambda: len(plane.clients()) == 1)
+    holder.end()
+    assert plane.status()[0].runner_pid == 0
+
+
+def begin_and_wait(client: Client) -> int:
+    return client.code(lib.GPURT_IOC_BEGIN, priority=40, flags=lib.GPURT_BEGIN_WAIT)
+
+
+def test_a_client_that_dies_while_it_drains_is_gone(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    victim, other = spawn(), connect()
+    victim.run(engage)
+    other.begin(priority=1)
+    victim.start(drain)
+    assert other.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=20_000_000) == -errno.ETIMEDOUT
+    victim.kill()
+    assert other.granted().result()[0] == 0
+
+
+def drain(client: Client) -> int:
+    client.end()
+    return client.code(lib.GPURT_IOC_END, flags=lib.GPURT_END_DRAIN)
+
+
+def test_a_descriptor_that_a_child_keeps_does_not_keep_the_place(connect: Connect, spawn: Spawn) -> None:
+    waiter, parent = connect(), spawn()
+    child = parent.run(engage_and_fork)
+    try:
+        waiter.begin(priority=3)
+        wait = waiter.granted()
+        parent.kill()
+        assert wait.result()[0] == 0
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def engage_and_fork(client: Client) -> int:
+    """Holds the GPU and has a child that inherits the descriptor; its pid."""
+    engage(client)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(1000)
+        while True:
+            signal.pause()
+    return pid
+
+
+def test_one_process_may_be_several_clients(connect: Connect, plane: Control) -> None:
+    a, b = connect(), connect()
+    assert (a.begin(priority=5), b.begin(priority=4)) == (RUNNING, PENDING)
+    clients = plane.clients()
+    assert [one.pid for one in clients] == [ME, ME]
+    assert len({one.client for one in clients}) == 2
+    plane.set_priority(ME, 9)
+    assert [one.priority for one in plane.clients()] == [9, 9]
+
+
+# The module knows who calls; on a socket nobody does.
+
+ACTS = {
+    "begin": (lib.GPURT_IOC_BEGIN, {}),
+    "end": (lib.GPURT_IOC_END, {}),
+    "wait": (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_GRANT}),
+    "open": (lib.GPURT_IOC_TSG_OPEN, {}),
+    "close": (lib.GPURT_IOC_TSG_CLOSE, {}),
+    "submit": (lib.GPURT_IOC_SUBMIT, {"duration_ns": 1}),
+}
+
+
+def results(client: Client) -> set[int]:
+    """What each call that acts returns."""
+    return {client.code(code, **fields) for code, fields in ACTS.values()}
+
+
+def test_an_inherited_descriptor_is_nobodys(device: Path, plane: Control) -> None:
+    with client_of(device) as client:
+        assert client.tsg() == 0
+        client.begin(priority=5)
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(writer, str(results(client)).encode())
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert os.read(reader, 1000).decode() == str({-errno.EPERM})
+        (one,) = plane.clients()
+        assert (one.depth, one.tsgs) == (1, 1)
+        client.end()
+
+
+def test_a_descriptor_that_was_passed_on_is_nobodys(device: Path, spawn: Spawn) -> None:
+    ours, theirs = socket.socketpair()
+    with client_of(device) as client:
+        assert isinstance(client, DeviceClient)
+        client.begin(priority=5)
+        stranger = os.fork()
+        if stranger == 0:
+            os.close(client.fd)
+            _, (fd,), _, _ = socket.recv_fds(theirs, 1, 1)
+            client.fd = fd
+            theirs.send(str(results(client)).encode())
+            os._exit(0)
+        socket.send_fds(ours, [b"x"], [client.fd])
+        assert ours.recv(1000).decode() == str({-errno.EPERM})
+        os.waitpid(stranger, 0)
+        client.end()
+
+
+def test_a_forked_child_may_be_a_client_of_its_own(device: Path, spawn: Spawn) -> None:
+    with client_of(device) as client:
+        client.begin(priority=5)
+        assert spawn().do("begin", priority=6) == RUNNING
+        assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT) == -errno.ETIMEDOUT
+
+
+AFTER_EXEC = """
+import fcntl, sys
+try:
+    fcntl.ioctl({fd}, {code}, {payload!r})
+    print(0, flush=True)
+except OSError as error:
+    print(error.errno, flush=True)
+sys.stdin.read()
+"""
+
+
+def execute_with_descriptor(client: Client, report: int) -> None:
+    """Becomes another program that has the descriptor and tries to use it."""
+    from links import structure
+
+    assert isinstance(client, DeviceClient)
+    os.set_inheritable(client.fd, True)
+    os.dup2(report, 1)
+    program = AFTER_EXEC.format(
+        fd=client.fd, code=lib.GPURT_IOC_BEGIN, payload=structure(lib.GPURT_IOC_BEGIN, priority=70)
+    )
+    os.execv(sys.executable, [sys.executable, "-c", program])
+
+
+def test_another_program_does_not_inherit_the_client(device: Path, tmp_path: Path, plane: Control) -> None:
+    """The process is the same and has the descriptor; its program is not: the client is gone, for good."""
+    report = tmp_path / "report"
+    os.mkfifo(report)
+    with client_of(device) as waiter, Actor(device) as actor:
+        actor.run(engage)
+        waiter.begin(priority=1)
+        wait = waiter.granted()
+        actor.start(open_and_execute, str(report))
+        answer = report.read_text().split()
+        assert wait.result()[0] == 0
+        assert answer == [str(errno.ESTALE)]
+        eventually(lambda: len(plane.clients()) == 1)
+
+
+def open_and_execute(client: Client, report: str) -> None:
+    execute_with_descriptor(client, os.open(report, os.O_WRONLY))

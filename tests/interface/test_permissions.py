@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who may do what: ordinary users, limits of priorities, capabilities, and process namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import resource
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from actors import Actor
+from links import RUNNING, Client, client_of
+from messages import ask, attributes
+from pycontrol._gpurt import lib
+
+from pycontrol.client import Control
+from pycontrol.client import connect as control
+from pycontrol.enums import Command, Policy
+
+ME = os.getpid()
+NOBODY = 65534
+CAP_SYS_NICE = 23
+CLONE_NEWPID = 0x20000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+SETS = {
+    Command.SET_PRIORITY: {"PID": ME, "PRIORITY": 5},
+    Command.SET_POLICY: {"POLICY": int(Policy.LOCK_FIFO)},
+    Command.SET_BUDGET: {"PID": ME, "BUDGET_NS": 1},
+    Command.SET_EXEMPT: {"PID": ME, "EXEMPT": 1},
+}
+GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+
+
+@pytest.fixture
+def opened(host: Path) -> Iterator[Path]:
+    """The host, open to all users."""
+    mode = host.stat().st_mode & 0o777
+    host.chmod(0o666)
+    yield host
+    host.chmod(mode)
+
+
+def limit_priorities() -> None:
+    """Allows real-time priorities up to 7; root in a container may not raise the limit, and keeps what it has."""
+    with contextlib.suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (7, 7))
+
+
+def limit(_client: Client) -> int:
+    """The highest priority that the process may take without privilege."""
+    return resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
+
+
+def ordinary() -> None:
+    """Becomes an ordinary user."""
+    limit_priorities()
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def without_nice() -> None:
+    """Stays root, without CAP_SYS_NICE (capset(2))."""
+    limit_priorities()
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    data = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, data) == 0
+    for index in range(3):
+        data[index] &= ~(1 << CAP_SYS_NICE)
+    assert libc.capset(header, data) == 0
+
+
+def verdicts(client: Client) -> dict[int, tuple[int, str]]:
+    """What the host says to each command."""
+    said = {int(command): ask(client.host, command) for command in GETS}
+    return said | {int(command): ask(client.host, command, attributes(**body)) for command, body in SETS.items()}
+
+
+def begins(client: Client, priorities: Iterable[int]) -> list[int]:
+    """The result of a segment at each priority."""
+    results = []
+    for priority in priorities:
+        results.append(client.code(lib.GPURT_IOC_BEGIN, priority=priority))
+        if not results[-1]:
+            client.end()
+    return results
+
+
+def check_refused(actor: Actor, plane: Control) -> None:
+    """GET works, SET is EPERM with a reason, and nothing has changed."""
+    said = actor.run(verdicts)
+    assert [said[int(command)] for command in GETS] == [(0, "")] * 3
+    for command in SETS:
+        error, text = said[int(command)]
+        assert error == errno.EPERM
+        assert "CAP_SYS_NICE" in text
+    assert plane.status()[0].policy is Policy.SEGMENT
+    assert {(one.set_priority, one.budget_ns, one.exempt) for one in plane.clients()} == {(None, 0, False)}
+
+
+def test_an_ordinary_user_may_look_but_not_set(
+    opened: Path, connect: Callable[[], Client], spawn: Callable[..., Actor], plane: Control
+) -> None:
+    connect().begin(priority=9)
+    actor = spawn(ordinary)
+    actor.do("begin")
+    check_refused(actor, plane)
+
+
+def test_an_ordinary_user_may_not_set_even_its_own(
+    opened: Path, spawn: Callable[..., Actor], plane: Control
+) -> None:
+    actor = spawn(ordinary)
+    actor.do("begin")
+    assert actor.run(set_own_priority) == errno.EPERM
+    assert plane.clients()[0].set_priority is None
+
+
+def set_own_priority(client: Client) -> int:
+    return ask(client.host, Command.SET_PRIORITY, attributes(PID=os.getpid(), PRIORITY=1))[0]
+
+
+def test_priorities_end_where_the_users_limit_does(
+    opened: Path, connect: Callable[[], Client], spawn: Callable[..., Actor], plane: Control
+) -> None:
+    actor = spawn(ordinary)
+    most = actor.run(limit)
+    assert actor.run(begins, range(most + 1)) == [0] * (most + 1)
+    assert actor.run(begins, [most + 1, 99]) == [-errno.EPERM] * 2
+    assert plane.clients()[0].segments == most + 1
+    assert connect().begin(priority=99) == RUNNING
+
+
+def fifo_without_limit() -> None:
+    """Takes SCHED_FIFO 30, then becomes an ordinary user who could not take it again."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(30))
+    ordinary()
+    resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+
+
+def test_a_task_may_ask_for_what_it_has(opened: Path, spawn: Callable[..., Actor]) -> None:
+    actor = spawn(fifo_without_limit)
+    assert actor.run(begins, [0, 30, 31]) == [0, 0, -errno.EPERM]
+    assert actor.run(begins, [29]) == [0]
+
+
+def test_root_without_the_capability_is_an_ordinary_user(device: Path, plane: Control) -> None:
+    with client_of(device) as mine, Actor(device, without_nice) as actor:
+        mine.begin(priority=9)
+        assert actor.run(begins, [7, 8]) == [0, -errno.EPERM]
+        check_refused(actor, plane)
+
+
+# Process namespaces
+
+
+def in_new_namespace(client: Client, outside: int) -> dict[str, object]:
+    """What the first process of a new pid namespace sees and may do."""
+    assert libc.unshare(CLONE_NEWPID) == 0
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, repr(report(client.host, outside)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as text:
+        found: dict[str, object] = eval(text.read())
+    return found
+
+
+def report(host: Path, outside: int) -> dict[str, object]:
+    """See in_new_namespace()."""
+    with client_of(host) as mine, control(str(host)) as plane:
+        mine.begin(priority=40)
+        said = {
+            "pid": os.getpid(),
+            "pids": sorted(one.pid for one in plane.clients()),
+            "runner": plane.status()[0].runner_pid,
+            "outsider": ask(host, Command.SET_PRIORITY, attributes(PID=outside, PRIORITY=1))[0],
+            "self": ask(host, Command.SET_PRIORITY, attributes(PID=1, PRIORITY=20))[0],
+            "exempt outsider": ask(host, Command.SET_EXEMPT, attributes(PID=outside, EXEMPT=1))[0],
+        }
+        return said | {"priorities": sorted(one.priority for one in plane.clients())}
+
+
+def test_a_pid_namespace_has_its_own_numbers(device: Path, plane: Control) -> None:
+    """What it cannot see has number 0 there, and cannot be named."""
+    with client_of(device) as mine, Actor(device) as actor:
+        mine.begin(priority=30)
+        actor.do("begin")
+        assert actor.run(in_new_namespace, ME) == {
+            "pid": 1, "pids": [0, 0, 1], "runner": 1, "outsider": errno.ESRCH, "self": 0,
+            "exempt outsider": errno.ESRCH, "priorities": [0, 20, 30],
+        }  # fmt: skip
+        assert {one.set_priority for one in plane.clients()} == {None}
+        assert {one.pid for one in plane.clients()} == {ME, actor.pid}

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the administrator changes while clients run: policies, priorities, budgets and exemptions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from actors import Actor
+from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from pycontrol._gpurt import lib
+
+from pycontrol import procs
+from pycontrol.client import ClientInfo, Control
+from pycontrol.client import connect as control
+from pycontrol.enums import EventKind, Image, Notice, Overrun, Policy, State
+from pycontrol.errors import RefusedError
+
+Connect = Callable[[], Client]
+Spawn = Callable[..., Actor]
+ME = os.getpid()
+
+
+def running(plane: Control) -> list[int]:
+    """Priorities of the clients that hold the GPU."""
+    return sorted(one.priority for one in plane.clients() if one.state is State.RUNNING)
+
+
+def of(plane: Control, pid: int) -> ClientInfo:
+    """The one client of a process."""
+    (found,) = (one for one in plane.clients() if one.pid == pid)
+    return found
+
+
+@contextlib.contextmanager
+def exempt(plane: Control, **whom: int | str) -> Iterator[None]:
+    """An exemption that is undone."""
+    plane.set_exempt(True, **whom)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        plane.set_exempt(False, **whom)  # type: ignore[arg-type]
+
+
+# Policies
+
+
+@pytest.mark.parametrize("policy", [Policy.LOCK_PRIORITY, Policy.LOCK_FIFO])
+def test_locks_are_not_taken_away(connect: Connect, plane: Control, policy: Policy) -> None:
+    plane.set_policy(policy)
+    holder, low, high = connect(), connect(), connect()
+    assert holder.begin() == RUNNING  # best effort holds a lock, too
+    assert plane.status()[0].image is Image.ONE
+    assert low.begin(priority=20) == PENDING
+    assert high.begin(priority=90) == PENDING
+    waits = {"low": low.granted(), "high": high.granted()}
+    holder.end()
+    first, second = ("high", "low") if policy is Policy.LOCK_PRIORITY else ("low", "high")
+    assert waits[first].result()[0] == 0
+    assert not waits[second].done()
+    {"high": high, "low": low}[first].end()
+    assert waits[second].result()[0] == 0
+
+
+def test_timesliced_lets_everyone_run(connect: Connect, plane: Control) -> None:
+    plane.set_policy(Policy.TIMESLICED)
+    assert [connect().begin(priority=priority) for priority in (5, 50, 0)] == [RUNNING] * 3
+    assert (plane.status()[0].image, plane.status()[0].runner_pid) == (Image.ALL, 0)
+
+
+def test_policies_change_in_mid_segment(connect: Connect, plane: Control) -> None:
+    a, b, c = connect(), connect(), connect()
+    a.begin(priority=10)
+    b.begin(priority=20)
+    c.begin(priority=30)
+    assert running(plane) == [30]
+    waits = [a.granted(), b.granted()]
+    plane.set_policy(Policy.TIMESLICED)
+    assert [wait.result()[0] for wait in waits] == [0, 0]
+    assert running(plane) == [10, 20, 30]
+    plane.set_policy(Policy.LOCK_FIFO)
+    assert running(plane) == [10]
+    plane.set_policy(Policy.LOCK_PRIORITY)
+    assert running(plane) == [10]  # the holder keeps it
+    a.end()
+    assert running(plane) == [30]
+    plane.set_policy(Policy.SEGMENT)
+    assert running(plane) == [30]
+    assert a.begin(priority=40) == RUNNING
+
+
+def test_the_policy_is_one_gpus_or_all(start_host: Callable[..., Path]) -> None:
+    host = start_host(gpus=2)
+    with control(str(host)) as plane:
+        plane.set_policy(Policy.LOCK_FIFO, gpu=1)
+        assert [gpu.policy for gpu in plane.status()] == [Policy.SEGMENT, Policy.LOCK_FIFO]
+        plane.set_policy("timesliced")
+        assert [gpu.policy for gpu in plane.status()] == [Policy.TIMESLICED] * 2
+        with client_of(host) as client:
+            assert client.call(lib.GPURT_IOC_QUERY, gpu=1)[1].policy == Policy.TIMESLICED
+
+
+def spin(_client: Client) -> None:
+    """Keeps the process runnable, for good."""
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("notice", list(Notice))
+def test_under_policy_job_a_runnable_task_holds_the_gpu(
+    connect: Connect, spawn: Spawn, plane: Control, notice: Notice
+) -> None:
+    if notice is Notice.NOTIFY and not connect().call(lib.GPURT_IOC_QUERY)[1].caps & lib.GPURT_CAP_NOTIFY:
+        with pytest.raises(RefusedError, match="notif"):
+            plane.set_policy(Policy.JOB, notice=notice)
+        assert plane.status()[0].policy is Policy.SEGMENT
+        return
+    plane.set_policy(Policy.JOB, notice=notice, poll_ns=2 * MS)
+    status = plane.status()[0]
+    assert (status.policy, status.notice, status.poll_ns) == (Policy.JOB, notice, 2 * MS)
+    busy, sleeper = spawn(), spawn()
+    for actor in (busy, sleeper):
+        actor.do("tsg")
+        plane.set_priority(actor.pid, 40)
+    eventually(lambda: plane.status()[0].image is Image.ALL)
+    busy.start(spin)
+    eventually(lambda: plane.status()[0].runner_pid == busy.pid)
+    assert of(plane, busy.pid).state is State.RUNNING
+    eventually(lambda: of(plane, sleeper.pid).state is State.IDLE)
+    busy.kill()
+    eventually(lambda: plane.status()[0].image is Image.ALL)
+
+
+# Priorities
+
+
+def test_a_set_priority_decides_and_can_be_undone(connect: Connect, plane: Control) -> None:
+    client = connect()
+    client.begin(priority=10)
+    assert (plane.clients()[0].priority, plane.clients()[0].set_priority) == (10, None)
+    plane.set_priority(ME, 77)
+    assert (plane.clients()[0].priority, plane.clients()[0].set_priority) == (77, 77)
+    plane.set_priority(ME, 0)
+    assert plane.status()[0].image is Image.ALL
+    plane.set_priority(ME, None)
+    assert (plane.clients()[0].priority, plane.clients()[0].set_priority) == (10, None)
+    client.end()
+    plane.set_priority(ME, 33)
+    client.begin(priority=90)
+    assert plane.clients()[0].priority == 33
+
+
+def test_a_set_priority_preempts(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    mine, theirs = connect(), spawn()
+    assert mine.begin(priority=20) == RUNNING
+    assert theirs.do("begin", priority=10) == PENDING
+    plane.set_priority(theirs.pid, 21)
+    assert plane.status()[0].runner_pid == theirs.pid
+    plane.set_priority(theirs.pid, 20)  # an equal does not lose it again
+    assert plane.status()[0].runner_pid == theirs.pid
+    plane.set_priority(theirs.pid, None)
+    assert plane.status()[0].runner_pid == ME
+
+
+def test_the_tasks_own_priority_counts(spawn: Spawn, plane: Control) -> None:
+    actor = spawn()
+    actor.run(be_real_time, 12)
+    assert actor.do("begin") == RUNNING
+    assert (of(plane, actor.pid).own_priority, of(plane, actor.pid).priority) == (12, 12)
+    actor.do("end")
+    actor.run(be_real_time, 0)
+    actor.do("begin")
+    assert (of(plane, actor.pid).own_priority, of(plane, actor.pid).priority) == (0, 0)
+
+
+def be_real_time(_client: Client, priority: int) -> None:
+    """Gives the process a SCHED_FIFO priority; 0: none."""
+    os.sched_setscheduler(0, os.SCHED_FIFO if priority else os.SCHED_OTHER, os.sched_param(priority))
+
+
+# Budgets
+
+
+def test_an_overrun_is_reported(connect: Connect, plane: Control) -> None:
+    greedy = connect()
+    greedy.begin(priority=50)
+    events = plane.events(timeout=20)
+    plane.set_budget(ME, 5 * MS)
+    assert next(event for event in events if event.kind is EventKind.OVERRUN).pid == ME
+    one = plane.clients()[0]
+    assert (one.overruns, one.demoted, one.state, one.budget_ns) == (1, False, State.RUNNING, 5 * MS)
+    assert plane.status()[0].image is Image.ONE
+    plane.set_budget(ME, 0)
+    assert plane.clients()[0].budget_ns == 0
+
+
+def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Control) -> None:
+    greedy, waiter = connect(), connect()
+    greedy.begin(priority=50)
+    assert waiter.begin() == PENDING
+    waiting = waiter.granted()
+    plane.set_budget(ME, 5 * MS, Overrun.DEMOTE)
+    assert waiting.result()[0] == 0
+    eventually(lambda: plane.status()[0].image is Image.ALL)
+    (demoted,) = (one for one in plane.clients() if one.demoted)
+    assert (demoted.overruns, demoted.priority, demoted.state) == (1, 0, State.RUNNING)
+    assert demoted.held_ns >= 5 * MS
+    assert waiter.begin(priority=1) == RUNNING  # nested: still best effort
+    greedy.end()
+    assert not any(one.demoted for one in plane.clients())
+    assert greedy.begin(priority=50) == RUNNING  # and has its budget anew
+    assert running(plane) == [50]
+    eventually(lambda: sorted(one.overruns for one in plane.clients()) == [0, 2])
+
+
+def test_a_budget_only_counts_time_on_the_gpu(connect: Connect, plane: Control) -> None:
+    low, high = connect(), connect()
+    low.begin(priority=10)
+    plane.set_budget(ME, 3600_000 * MS, Overrun.DEMOTE)
+    high.begin(priority=20)
+    held = {one.priority: one.held_ns for one in plane.clients()}
+    time.sleep(0.02)
+    after = {one.priority: one.held_ns for one in plane.clients()}
+    assert after[10] == held[10]
+    assert after[20] >= held[20] + 20 * MS
+
+
+# Exemptions
+
+
+def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    urgent, other = connect(), spawn()
+    urgent.begin(priority=90)
+    assert other.do("begin") == PENDING
+    with exempt(plane, pid=other.pid):
+        assert of(plane, other.pid).exempt
+        assert not of(plane, ME).exempt
+        assert of(plane, other.pid).state is State.RUNNING
+        assert other.run(work_done) >= 0
+        assert plane.status()[0].image is Image.ONE
+    assert of(plane, other.pid).state is State.PENDING
+    assert not of(plane, other.pid).exempt
+
+
+def work_done(client: Client) -> int:
+    """Has work done; when it completed."""
+    tsg = client.tsg()
+    return client.finished(tsg, client.submit(tsg, MS))
+
+
+def test_exemptions_by_name_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
+    name = procs.name(ME)
+    with exempt(plane, comm=name):
+        urgent, other = connect(), connect()
+        urgent.begin(priority=90)
+        assert other.begin() == RUNNING
+        assert all(one.exempt and one.comm == name for one in plane.clients())
+    assert not any(one.exempt for one in plane.clients())
+    assert other.begin() == PENDING
+
+
+def test_exemptions_by_pid_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
+    with exempt(plane, pid=ME):
+        connect().begin(priority=90)
+        assert connect().begin() == RUNNING
+    assert connect().begin() == PENDING
+
+
+def test_a_name_that_nobody_has_exempts_nobody(connect: Connect, plane: Control) -> None:
+    name = procs.name(ME)
+    with exempt(plane, comm=name[:-1]), exempt(plane, comm=(name + "x")[-15:]), exempt(plane, cgroup="/no/such"):
+        connect().begin(priority=90)
+        assert connect().begin() == PENDING
+        assert not any(one.exempt for one in plane.clients())
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A new cgroup; skipped where there can be none."""
+    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
+    if not roots or not procs.cgroup(ME):
+        pytest.skip("needs cgroup v2, mounted")
+    made = roots[0] / procs.cgroup(ME).lstrip("/") / f"gpurt-{ME}"
+    try:
+        made.mkdir()
+        (made / "inner").mkdir()
+    except OSError as error:
+        pytest.skip(f"needs a cgroup of its own: {error.strerror}")
+    yield made
+    (made / "inner").rmdir()
+    made.rmdir()
+
+
+def test_exemptions_by_cgroup_hold_for_all_below_it(
+    group: Path, connect: Connect, spawn: Spawn, plane: Control
+) -> None:
+    def enter() -> None:
+        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
+
+    connect().begin(priority=90)
+    inside, outside = spawn(enter), spawn()
+    assert [actor.do("begin") for actor in (inside, outside)] == [PENDING] * 2
+    name = procs.cgroup(inside.pid).removesuffix("/inner")
+    with exempt(plane, cgroup=name):
+        assert [of(plane, actor.pid).exempt for actor in (inside, outside)] == [True, False]
+        later = spawn(enter)
+        assert later.do("begin") == RUNNING
+        later.kill()
+    with exempt(plane, cgroup=name[:-1]):  # a path's beginning is not a cgroup above it
+        assert not of(plane, inside.pid).exempt
+    assert of(plane, inside.pid).state is State.PENDING
+    inside.kill()
+
+
+def test_exemptions_do_not_outlive_their_process(spawn: Spawn, plane: Control) -> None:
+    first = spawn()
+    first.do("begin")
+    with exempt(plane, pid=first.pid):
+        assert of(plane, first.pid).exempt
+        first.kill()
+        eventually(lambda: not plane.clients())

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Structures that are too short, too long, or say what they must not: each call, and the exact error."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from links import IDLE, MS, RUNNING, Client, client_of, is_device
+from pycontrol._gpurt import ffi, lib
+
+from pycontrol.client import Control
+from pycontrol.host_calls import KINDS
+
+Connect = Callable[[], Client]
+FOREVER = lib.GPURT_FOREVER
+NAMES = {code: f"{code & 0xFF:#04x} {kind}" for code, kind in KINDS.items()}
+#: A right call of each kind, for a client with TSG 0 in a segment.
+RIGHT: dict[int, dict[str, int]] = {
+    lib.GPURT_IOC_QUERY: {},
+    lib.GPURT_IOC_BEGIN: {},
+    lib.GPURT_IOC_END: {},
+    lib.GPURT_IOC_WAIT: {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": FOREVER},
+    lib.GPURT_IOC_TSG_OPEN: {},
+    lib.GPURT_IOC_TSG_CLOSE: {},
+    lib.GPURT_IOC_SUBMIT: {"duration_ns": 1},
+}
+
+
+@pytest.fixture
+def ready(connect: Connect) -> Client:
+    """A client with TSG 0, in a segment."""
+    client = connect()
+    assert client.tsg() == 0
+    assert client.begin() == RUNNING
+    return client
+
+
+def bytes_of(code: int, **fields: int) -> bytes:
+    made = ffi.new(KINDS[code] + " *", {"size": ffi.sizeof(KINDS[code]), **RIGHT[code], **fields})
+    return bytes(ffi.buffer(made))
+
+
+def resized(payload: bytes, size: int, tail: bytes = b"") -> bytes:
+    """The structure saying another size, with something behind it."""
+    return size.to_bytes(4, sys.byteorder) + payload[4:] + tail
+
+
+def test_query_says_what_the_host_is(host: Path, connect: Connect) -> None:
+    result, made = connect().call(lib.GPURT_IOC_QUERY)
+    assert result == 0
+    assert (made.version, made.gpus, made.tier) == (lib.GPURT_VERSION, 1, lib.GPURT_TIER_VIRTUAL)
+    assert made.policy == lib.GPURT_POLICY_SEGMENT
+    assert made.caps & lib.GPURT_CAP_VGPU
+    assert bool(made.caps & lib.GPURT_CAP_EMULATED) is not is_device(host)
+    assert made.size == ffi.sizeof("struct gpurt_query")
+
+
+def test_query_tells_the_longest_update_and_the_policy(start_host: Callable[..., Path]) -> None:
+    host = start_host(alpha=2 * MS, gpus=2)
+    with client_of(host) as client:
+        client.begin(gpu=1, priority=3)
+        assert client.call(lib.GPURT_IOC_QUERY, gpu=1)[1].epsilon_ns >= 2 * MS
+        assert client.call(lib.GPURT_IOC_QUERY)[1].epsilon_ns == 0
+        assert client.call(lib.GPURT_IOC_QUERY)[1].gpus == 2
+        assert client.code(lib.GPURT_IOC_QUERY, gpu=2) == -errno.ENODEV
+
+
+@pytest.mark.parametrize("code", sorted(KINDS), ids=lambda code: NAMES[code])
+class TestSizes:
+    """"Structures that grow" of the interface's manual."""
+
+    def test_the_exact_size_is_right(self, ready: Client, code: int) -> None:
+        assert ready.exchange(code, bytes_of(code))[0] == 0
+
+    def test_too_short(self, ready: Client, code: int) -> None:
+        payload = bytes_of(code)
+        for size in (0, 3, 4, len(payload) - 8, len(payload) - 1):
+            sent = resized(payload, size)
+            if not is_device(ready.host):  # a short structure is a short packet; in memory something always follows
+                sent = sent[: max(size, 4)]
+            assert ready.exchange(code, sent) == (-errno.EINVAL, sent)
+
+    @pytest.mark.parametrize("extra", [1, 1000])
+    def test_longer_with_zeros(self, ready: Client, code: int, extra: int) -> None:
+        payload = bytes_of(code)
+        result, answer = ready.exchange(code, resized(payload, len(payload) + extra, bytes(extra)))
+        assert result == 0
+        assert len(answer) == len(payload) + extra
+        assert not any(answer[len(payload) :])
+
+    def test_longer_with_something_unknown(self, ready: Client, code: int) -> None:
+        payload = bytes_of(code)
+        for where in (0, 7, 500):
+            tail = bytes(where) + b"\1" + bytes(500 - where)
+            assert ready.exchange(code, resized(payload, len(payload) + len(tail), tail))[0] == -errno.E2BIG
+
+    def test_the_size_in_the_number_does_not_matter(self, ready: Client, code: int) -> None:
+        """A program built with a newer header has the newer structure's size in the ioctl number."""
+        newer = code + (8 << 16)
+        payload = bytes_of(code)
+        assert ready.exchange(newer, resized(payload, len(payload) + 8, bytes(8)))[0] == 0
+
+
+BAD: list[tuple[int, dict[str, int], int]] = [
+    (lib.GPURT_IOC_QUERY, {"pad": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_QUERY, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_QUERY, {"gpu": lib.GPURT_MAX_GPUS}, errno.ENODEV),
+    (lib.GPURT_IOC_QUERY, {"gpu": 2**32 - 1}, errno.ENODEV),
+    (lib.GPURT_IOC_BEGIN, {"gpu": 7}, errno.ENODEV),
+    (lib.GPURT_IOC_BEGIN, {"gpu": 2**31}, errno.ENODEV),
+    (lib.GPURT_IOC_BEGIN, {"flags": 2}, errno.EINVAL),
+    (lib.GPURT_IOC_BEGIN, {"flags": 2**31}, errno.EINVAL),
+    (lib.GPURT_IOC_BEGIN, {"pad": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_BEGIN, {"priority": 100}, errno.EINVAL),
+    (lib.GPURT_IOC_BEGIN, {"priority": 2**32 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_END, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_END, {"flags": 2}, errno.EINVAL),
+    (lib.GPURT_IOC_END, {"pad": 2**31}, errno.EINVAL),
+    (lib.GPURT_IOC_WAIT, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_WAIT, {"what": 3}, errno.EINVAL),
+    (lib.GPURT_IOC_WAIT, {"what": 2**32 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_GRANT, "tsg": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_IDLE, "work": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_WORK, "tsg": 5, "work": 1}, errno.ENOENT),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_WORK, "work": 0}, errno.ENOENT),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_WORK, "work": 1}, errno.ENOENT),
+    (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_WORK, "work": 2**64 - 1}, errno.ENOENT),
+    (lib.GPURT_IOC_TSG_OPEN, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_TSG_OPEN, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_OPEN, {"tsg": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_CLOSE, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_TSG_CLOSE, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_CLOSE, {"tsg": 3}, errno.ENOENT),
+    (lib.GPURT_IOC_TSG_CLOSE, {"tsg": 2**32 - 1}, errno.ENOENT),
+    (lib.GPURT_IOC_SUBMIT, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_SUBMIT, {"tsg": 9}, errno.ENOENT),
+    (lib.GPURT_IOC_SUBMIT, {"duration_ns": 0}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"duration_ns": lib.GPURT_MAX_WORK_NS + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"duration_ns": 2**64 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"engine": lib.GPURT_ENGINE_COUNT}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"engine": 2**32 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": 2}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"pad": 1}, errno.EINVAL),
+]
+
+
+def test_bad_values_are_refused_and_change_nothing(ready: Client, plane: Control) -> None:
+    def facts() -> list[Any]:
+        return [(one.state, one.depth, one.tsgs, one.segments) for one in plane.clients()]
+
+    before, wrong = facts(), []
+    for code, fields, error in BAD:
+        payload = bytes_of(code, **fields)
+        result, answer = ready.exchange(code, payload)
+        if (result, answer) != (-error, payload):
+            wrong.append((NAMES[code], fields, f"{errno.errorcode[error]} wanted", -result))
+    assert wrong == []
+    assert facts() == before
+
+
+def test_calls_that_need_a_segment(connect: Connect) -> None:
+    client = connect()
+    assert client.code(lib.GPURT_IOC_END) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_END, flags=lib.GPURT_END_DRAIN) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=FOREVER) == -errno.ENOENT
+
+
+def test_unknown_calls(connect: Connect) -> None:
+    client = connect()
+    codes = [
+        0,
+        0x12345678,
+        lib.GPURT_IOC_QUERY | 0x7F,  # our magic, no such number
+        lib.GPURT_IOC_QUERY ^ 0x100,  # our number, another magic
+    ]
+    assert [client.exchange(code, bytes(64))[0] for code in codes] == [-errno.ENOTTY] * len(codes)
+    assert client.begin() == RUNNING
+
+
+def test_segments_nest_up_to_a_limit(connect: Connect) -> None:
+    client = connect()
+    for _ in range(lib.GPURT_MAX_DEPTH):
+        client.begin(priority=1)
+    assert client.code(lib.GPURT_IOC_BEGIN) == -errno.EOVERFLOW
+    client.end()
+    assert client.begin() == RUNNING
+
+
+def test_a_gpu_has_so_many_time_slice_groups(connect: Connect, plane: Control) -> None:
+    client, other = connect(), connect()
+    numbers = {client.tsg() for _ in range(lib.GPURT_MAX_TSGS)}
+    assert numbers == set(range(lib.GPURT_MAX_TSGS))
+    assert other.code(lib.GPURT_IOC_TSG_OPEN) == -errno.EMFILE
+    assert plane.status()[0].tsgs == lib.GPURT_MAX_TSGS
+    client.close_tsg(4711)
+    assert other.tsg() == 4711
+    client.close()
+    assert other.begin(priority=5) == RUNNING
+    assert other.code(lib.GPURT_IOC_TSG_CLOSE, tsg=0) == -errno.ENOENT
+    assert IDLE not in {one.state for one in plane.clients() if one.priority == 5}

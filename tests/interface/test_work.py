@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Work on the virtual GPU.  Its own clock says when work completed; no test compares it with another one's."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from pycontrol._gpurt import lib
+
+from pycontrol.client import Control
+
+Connect = Callable[[], Client]
+HOUR = lib.GPURT_MAX_WORK_NS
+
+
+def wait_work(client: Client, tsg: int, work: int, timeout: int) -> int:
+    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=timeout)
+
+
+def test_work_is_numbered_in_each_tsg(connect: Connect) -> None:
+    client = connect()
+    tsgs = [client.tsg(), client.tsg()]
+    assert [client.submit(tsg, 1) for tsg in tsgs for _ in range(3)] == [1, 2, 3, 1, 2, 3]
+    assert [client.submit(tsgs[0], 1, engine=engine) for engine in range(lib.GPURT_ENGINE_COUNT)] == [4, 5]
+
+
+def test_alone_work_takes_its_time(start_host: Callable[..., Path]) -> None:
+    with client_of(start_host(theta=2 * MS)) as client:
+        tsg = client.tsg()
+        client.begin(priority=3)
+        works = [client.submit(tsg, length * MS) for length in (50, 3, 7)]
+        done = [client.finished(tsg, work) for work in works]
+        assert [after - before for before, after in itertools.pairwise(done)] == [3 * MS, 7 * MS]
+
+
+def test_engines_work_side_by_side_unless_fenced(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    execution = client.submit(tsg, 300 * MS)
+    copy = client.submit(tsg, 10 * MS, engine=lib.GPURT_ENGINE_COPY)
+    fenced = client.submit(tsg, 5 * MS, engine=lib.GPURT_ENGINE_COPY, flags=lib.GPURT_SUBMIT_FENCE)
+    times = [client.finished(tsg, work) for work in (execution, copy, fenced)]
+    assert times[1] < times[0]
+    assert times[2] == times[0] + 5 * MS
+
+
+def test_preempted_work_waits_and_goes_on(connect: Connect) -> None:
+    low, high = connect(), connect()
+    low_tsg, high_tsg = low.tsg(), high.tsg()
+    low.begin(priority=10)
+    low_work = low.submit(low_tsg, 400 * MS)
+    high.begin(priority=50)
+    high_done = high.finished(high_tsg, high.submit(high_tsg, 200 * MS))
+    assert wait_work(low, low_tsg, low_work, 0) == -errno.ETIMEDOUT
+    high.end()
+    assert low.finished(low_tsg, low_work) >= high_done
+
+
+def test_a_completion_is_remembered(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    client.submit(tsg, 500 * MS)  # time to submit the others behind it
+    works = [client.submit(tsg, MS // 10) for _ in range(200)]
+    last = client.finished(tsg, works[-1])
+    done = [client.finished(tsg, work) for work in works]
+    assert done[-1] == last
+    assert {after - before for before, after in itertools.pairwise(done)} == {MS // 10}
+
+
+def test_waits_time_out_or_not(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    idle = {"what": lib.GPURT_WAIT_IDLE}
+    assert client.code(lib.GPURT_IOC_WAIT, **idle) == 0  # nothing to wait for
+    work = client.submit(tsg, HOUR)
+    for timeout in (0, 1, MS):
+        assert wait_work(client, tsg, work, timeout) == -errno.ETIMEDOUT
+        assert client.code(lib.GPURT_IOC_WAIT, timeout_ns=timeout, **idle) == -errno.ETIMEDOUT
+    later = [
+        client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=timeout)
+        for timeout in (lib.GPURT_FOREVER, lib.GPURT_FOREVER - 1, 2**63)  # the others are centuries
+    ]
+    also = client.start(lib.GPURT_IOC_WAIT, timeout_ns=lib.GPURT_FOREVER, **idle)
+    assert not any(wait.done() for wait in later)
+    client.close_tsg(tsg)
+    assert [wait.result()[0] for wait in later] == [-errno.ENOENT] * 3
+    assert also.result()[0] == 0
+
+
+def test_several_may_wait_for_the_same(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    work = client.submit(tsg, 50 * MS)
+    fields = {"tsg": tsg, "work": work, "timeout_ns": lib.GPURT_FOREVER}
+    waits = [client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, **fields) for _ in range(4)]
+    idle = client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, timeout_ns=lib.GPURT_FOREVER)
+    outcomes = [(result, made.completed_ns) for result, made in (wait.result() for wait in [*waits, idle])]
+    assert outcomes == [(0, client.finished(tsg, work))] * 5
+
+
+def test_idle_means_all_tsgs(connect: Connect) -> None:
+    client = connect()
+    tsgs = [client.tsg(), client.tsg()]
+    works = [client.submit(tsg, 20 * MS) for tsg in tsgs]
+    result, made = client.call(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, timeout_ns=lib.GPURT_FOREVER)
+    assert result == 0
+    assert made.completed_ns == max(client.finished(tsg, work) for tsg, work in zip(tsgs, works, strict=True))
+
+
+def test_draining_hands_on_only_when_work_is_done(connect: Connect) -> None:
+    first, second = connect(), connect()
+    tsg = first.tsg()
+    first.begin(priority=20)
+    work = first.submit(tsg, 100 * MS)
+    assert second.begin(priority=10) == PENDING
+    granted = second.granted()
+    drained = first.start(lib.GPURT_IOC_END, flags=lib.GPURT_END_DRAIN)
+    result, made = granted.result()
+    assert (result, drained.result()[0]) == (0, 0)
+    assert made.completed_ns >= first.finished(tsg, work)
+
+
+def test_without_draining_work_is_left_behind(connect: Connect) -> None:
+    first, second = connect(), connect()
+    tsg = first.tsg()
+    first.begin(priority=20)
+    work = first.submit(tsg, HOUR)
+    assert second.begin(priority=10) == PENDING
+    first.end()
+    assert second.begin(priority=10) == RUNNING
+    assert wait_work(first, tsg, work, MS) == -errno.ETIMEDOUT
+
+
+def test_work_of_a_client_in_no_segment_waits_for_everyones_turn(connect: Connect) -> None:
+    idle, real_time = connect(), connect()
+    real_time.begin(priority=1)
+    tsg = idle.tsg()
+    work = idle.submit(tsg, 1000)
+    assert wait_work(idle, tsg, work, 5 * MS) == -errno.ETIMEDOUT
+    real_time.end()
+    assert idle.finished(tsg, work)
+
+
+def test_a_tsg_of_somebody_else_cannot_be_touched(connect: Connect) -> None:
+    mine, theirs = connect(), connect()
+    tsg = mine.tsg()
+    work = mine.submit(tsg, 1)
+    theirs.tsg()
+    assert theirs.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOENT
+    assert theirs.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == -errno.ENOENT
+    assert wait_work(theirs, tsg, work, 0) == -errno.ENOENT
+    assert mine.submit(tsg, 1) == work + 1
+
+
+def test_a_closed_tsg_is_gone(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    client.submit(tsg, HOUR)
+    client.close_tsg(tsg)
+    assert client.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE) == 0
+    again = client.tsg()
+    assert client.submit(again, 1) == 1
+
+
+def test_queues_are_bounded(connect: Connect) -> None:
+    client = connect()
+    tsg, other = client.tsg(), client.tsg()
+    client.submit(tsg, HOUR)
+    for index in range(lib.GPURT_MAX_QUEUED - 1):
+        client.submit(tsg, HOUR, engine=index % lib.GPURT_ENGINE_COUNT)
+    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOBUFS
+    assert client.submit(other, 1) == 1
+
+
+def test_clients_are_shown_with_their_tsgs(connect: Connect, plane: Control) -> None:
+    client = connect()
+    tsgs = [client.tsg() for _ in range(3)]
+    assert (plane.clients()[0].tsgs, plane.status()[0].tsgs) == (3, 3)
+    client.close_tsg(tsgs[1])
+    assert (plane.clients()[0].tsgs, plane.status()[0].tsgs) == (2, 2)
+    client.close()
+    eventually(lambda: plane.status()[0].tsgs == 0)
