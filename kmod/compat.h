@@ -6,6 +6,7 @@
 #define GPURT_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
 #include <linux/version.h>
@@ -53,14 +54,34 @@ static inline struct kthread_worker *compat_kthread_worker_on_cpu(int cpu, const
 #endif
 }
 
-/* 5.9 took sched_setscheduler_nocheck() away from modules; sched_set_fifo() would give 50 only. */
+/*
+ * 5.9 took sched_setscheduler_nocheck() away from modules, 5.14 gave them sched_setattr_nocheck().  Kernels
+ * in between only offer sched_set_fifo(), which means 50, and a real-time task above that could hold up every
+ * update.  There the function is found as tracers find theirs.
+ */
 static inline int compat_set_highest_fifo(struct task_struct *task)
 {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
 	const struct sched_attr attr = {
 		.size = sizeof(attr), .sched_policy = SCHED_FIFO, .sched_priority = MAX_RT_PRIO - 1,
 	};
 
 	return sched_setattr_nocheck(task, &attr);
+#else
+	int (*set)(struct task_struct *task, int policy, const struct sched_param *param) = NULL;
+	const struct sched_param param = { .sched_priority = MAX_RT_PRIO - 1 };
+	struct kprobe probe = { .symbol_name = "sched_setscheduler_nocheck" };
+
+	if (!register_kprobe(&probe)) {
+		set = (void *)probe.addr;
+		unregister_kprobe(&probe);
+	}
+	if (set)
+		return set(task, SCHED_FIFO, &param);
+	sched_set_fifo(task);
+	pr_warn("gpurt: the GPU's thread runs at FIFO priority 50 only; raise it with chrt -f -p 99 %d\n", task->pid);
+	return 0;
+#endif
 }
 
 /* 5.14 renamed task_struct.state. */

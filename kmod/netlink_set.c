@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/string.h>
 
 #include "compat.h"
 #include "netlink.h"
@@ -174,7 +175,7 @@ static u32 which_rule(struct genl_info *info, char *text, size_t size)
 			return 0;
 		found = kinds[i];
 		if (found != GPURT_A_PID)
-			nla_strscpy(text, info->attrs[found], size);
+			strscpy(text, nla_data(info->attrs[found]), size);
 	}
 	return found;
 }

@@ -13,6 +13,8 @@ from typing import Any
 
 from links import PATIENCE, Client, client_of
 
+from pycontrol.client import ClientInfo, Control
+
 
 def nothing() -> None:
     """What a process does first unless told otherwise."""
@@ -68,6 +70,30 @@ class Actor:
         self.pipe.close()
         pid, self.pid = self.pid, 0
         return os.waitpid(pid, 0)[1]
+
+
+def in_child(function: Callable[[], object]) -> str:
+    """What a function returns in a forked child that has all our descriptors, as text; or its traceback."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = repr(function())
+        except BaseException:
+            answer = traceback.format_exc()
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as text:
+        answer = text.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+def of(plane: Control, pid: int) -> ClientInfo:
+    """The one client of a process."""
+    (found,) = (one for one in plane.clients() if one.pid == pid)
+    return found
 
 
 def call_method(client: Client, method: str, fields: dict[str, int]) -> Any:

@@ -109,6 +109,10 @@ class Client(ABC):
     def close(self) -> None:
         """Closes the descriptor: the client is gone."""
 
+    @abstractmethod
+    def descriptor(self) -> int:
+        """The descriptor."""
+
     def exchange(self, code: int, payload: bytes) -> tuple[int, bytes]:
         """Makes a call with those bytes and waits for its answer."""
         return self.send(code, payload).wait()
@@ -188,6 +192,9 @@ class SocketClient(Client):
     def close(self) -> None:
         self.sock.close()
 
+    def descriptor(self) -> int:
+        return self.sock.fileno()
+
     def send(self, code: int, payload: bytes) -> Pending:
         cookie = next(self.cookies)
         self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
@@ -236,6 +243,9 @@ class DeviceClient(Client):
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
+
+    def descriptor(self) -> int:
+        return self.fd
 
     def send(self, code: int, payload: bytes) -> Pending:
         pending = DevicePending(self.fd, code, payload)

@@ -9,13 +9,14 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from actors import Actor
 from links import MS, Client, client_of, eventually, is_device
 from pycontrol._gpurt import lib
 
 from pycontrol import procs
 from pycontrol.client import Control, EventRecord, Latency
 from pycontrol.client import connect as control
-from pycontrol.enums import Cause, EventKind, Image, Policy, State, Tier
+from pycontrol.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
 
 Connect = Callable[[], Client]
 ME = os.getpid()
@@ -77,6 +78,7 @@ def test_clients_of_each_gpu_or_all(start_host: Callable[..., Path]) -> None:
         assert [(one.gpu, one.priority) for one in plane.clients()] == [(0, 3), (2, 4)]
         assert [(one.gpu, one.priority) for one in plane.clients(gpu=2)] == [(2, 4)]
         assert plane.clients(gpu=1) == []
+        assert len({one.client for one in plane.clients()}) == 2
         assert [gpu.clients for gpu in plane.status()] == [1, 0, 1]
         plane.set_priority(ME, 9, gpu=2)
         assert [one.priority for one in plane.clients()] == [3, 9]
@@ -159,6 +161,29 @@ def test_a_preemption_is_told_from_beginning_to_end(connect: Connect, plane: Con
     assert {(event.pid, event.priority) for event in story if not event.client} == {(0, 0)}
     assert [event.priority for event in story[:8]] == [10, 10, 0, 10, 20, 20, 10, 20]
     assert all(event.latency_ns > 0 for event in story if event.kind is kind.COMMIT)
+
+
+def test_every_update_is_told_with_its_cause(connect: Connect, spawn: Callable[..., Actor], plane: Control) -> None:
+    mine, theirs = connect(), spawn()
+    events = plane.events(timeout=20)
+    mine.begin(priority=10)
+    theirs.do("begin", priority=5)
+    plane.set_priority(theirs.pid, 20)
+    plane.set_priority(theirs.pid, None)
+    plane.set_policy(Policy.TIMESLICED)
+    plane.set_policy(Policy.SEGMENT)
+    plane.set_exempt(True, pid=theirs.pid)
+    plane.set_exempt(False, pid=theirs.pid)
+    mine.close_tsg(mine.tsg())
+    plane.set_budget(theirs.pid, MS, Overrun.DEMOTE)
+    eventually(lambda: plane.status()[0].image is Image.ALL)
+    mine.begin(priority=3)
+    mine.close()
+    causes = (event.cause for event in events if event.kind is EventKind.COMMIT)
+    assert list(itertools.islice(causes, 11)) == [
+        Cause.BEGIN, Cause.PRIORITY, Cause.PRIORITY, Cause.POLICY, Cause.POLICY, Cause.EXEMPT, Cause.EXEMPT,
+        Cause.TSG, Cause.BUDGET, Cause.BEGIN, Cause.GONE,
+    ]  # fmt: skip
 
 
 def test_work_is_told_of_when_it_completes(connect: Connect, plane: Control) -> None:

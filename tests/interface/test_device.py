@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from actors import in_child
 from links import (
     MS,
     PENDING,
@@ -192,13 +193,8 @@ def test_polling_wakes_up(device: Path) -> None:
     with DeviceClient(device) as a, DeviceClient(device) as b:
         a.begin(priority=5)
         b.begin(priority=4)
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:  # the descriptor is its parent's: to it, poll tells of an error
-            os.write(writer, bytes([ready(b.fd)]))
-            os._exit(0)
-        os.waitpid(pid, 0)
-        assert os.read(reader, 1)[0] & select.POLLERR
+        # the descriptor is this process's: to another one, poll tells of an error
+        assert int(in_child(lambda: ready(b.fd))) & select.POLLERR
         epoll = select.epoll()
         epoll.register(b.fd, select.EPOLLOUT | select.EPOLLET)
         assert epoll.poll(0) == []

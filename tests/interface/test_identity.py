@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from actors import Actor
-from links import PENDING, RUNNING, Client, DeviceClient, client_of, eventually
+from actors import Actor, in_child
+from links import PENDING, RUNNING, Client, DeviceClient, SocketClient, client_of, eventually, structure
 from pycontrol._gpurt import lib
 
 from pycontrol.client import Control
@@ -131,8 +131,6 @@ def test_one_process_may_be_several_clients(connect: Connect, plane: Control) ->
     assert [one.priority for one in plane.clients()] == [9, 9]
 
 
-# The module knows who calls; on a socket nobody does.
-
 ACTS = {
     "begin": (lib.GPURT_IOC_BEGIN, {}),
     "end": (lib.GPURT_IOC_END, {}),
@@ -148,46 +146,49 @@ def results(client: Client) -> set[int]:
     return {client.code(code, **fields) for code, fields in ACTS.values()}
 
 
-def test_an_inherited_descriptor_is_nobodys(device: Path, plane: Control) -> None:
-    with client_of(device) as client:
-        assert client.tsg() == 0
-        client.begin(priority=5)
-        reader, writer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.write(writer, str(results(client)).encode())
-            os._exit(0)
-        os.waitpid(pid, 0)
-        assert os.read(reader, 1000).decode() == str({-errno.EPERM})
-        (one,) = plane.clients()
-        assert (one.depth, one.tsgs) == (1, 1)
-        client.end()
+def test_an_inherited_descriptor_is_nobodys(connect: Connect, plane: Control) -> None:
+    client = connect()
+    assert client.tsg() == 0
+    client.begin(priority=5)
+    assert in_child(lambda: results(client)) == repr({-errno.EPERM})
+    (one,) = plane.clients()
+    assert (one.depth, one.tsgs) == (1, 1)
+    client.end()
 
 
-def test_a_descriptor_that_was_passed_on_is_nobodys(device: Path, spawn: Spawn) -> None:
+def test_a_descriptor_that_was_passed_on_is_nobodys(connect: Connect, plane: Control) -> None:
+    client = connect()
+    client.begin(priority=5)
     ours, theirs = socket.socketpair()
-    with client_of(device) as client:
-        assert isinstance(client, DeviceClient)
-        client.begin(priority=5)
-        stranger = os.fork()
-        if stranger == 0:
-            os.close(client.fd)
-            _, (fd,), _, _ = socket.recv_fds(theirs, 1, 1)
-            client.fd = fd
-            theirs.send(str(results(client)).encode())
-            os._exit(0)
-        socket.send_fds(ours, [b"x"], [client.fd])
-        assert ours.recv(1000).decode() == str({-errno.EPERM})
-        os.waitpid(stranger, 0)
-        client.end()
+    socket.send_fds(ours, [b"x"], [client.descriptor()])
+
+    def receive_and_use() -> set[int]:
+        _, (fd,), _, _ = socket.recv_fds(theirs, 1, 1)
+        return results(adopt(client, fd))
+
+    assert in_child(receive_and_use) == repr({-errno.EPERM})
+    (one,) = plane.clients()
+    assert (one.depth, one.tsgs) == (1, 0)
+    client.end()
 
 
-def test_a_forked_child_may_be_a_client_of_its_own(device: Path, spawn: Spawn) -> None:
-    with client_of(device) as client:
-        client.begin(priority=5)
-        assert spawn().do("begin", priority=6) == RUNNING
-        assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT) == -errno.ETIMEDOUT
+def adopt(client: Client, fd: int) -> Client:
+    """The same client with another descriptor."""
+    if isinstance(client, DeviceClient):
+        client.fd = fd
+    elif isinstance(client, SocketClient):
+        client.sock = socket.socket(fileno=fd)
+    return client
 
+
+def test_a_forked_child_may_be_a_client_of_its_own(connect: Connect, spawn: Spawn) -> None:
+    client = connect()
+    client.begin(priority=5)
+    assert spawn().do("begin", priority=6) == RUNNING
+    assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT) == -errno.ETIMEDOUT
+
+
+# On a socket nobody learns that a process executes another program and keeps the connection.
 
 AFTER_EXEC = """
 import fcntl, sys
@@ -202,8 +203,6 @@ sys.stdin.read()
 
 def execute_with_descriptor(client: Client, report: int) -> None:
     """Becomes another program that has the descriptor and tries to use it."""
-    from links import structure
-
     assert isinstance(client, DeviceClient)
     os.set_inheritable(client.fd, True)
     os.dup2(report, 1)

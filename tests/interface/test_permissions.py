@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import resource
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from actors import Actor
+from actors import Actor, in_child
 from links import RUNNING, Client, client_of
 from messages import ask, attributes
 from pycontrol._gpurt import lib
@@ -158,24 +159,26 @@ def test_root_without_the_capability_is_an_ordinary_user(device: Path, plane: Co
         check_refused(actor, plane)
 
 
+def test_an_ordinary_user_may_listen(opened: Path, spawn: Callable[..., Actor]) -> None:
+    assert spawn(ordinary).run(hear_oneself) == ["BEGIN", "GRANT", "END"]
+
+
+def hear_oneself(client: Client) -> list[str]:
+    """The events of a segment."""
+    with control(str(client.host)) as plane:
+        events = plane.events(timeout=20)
+        client.begin()
+        client.end()
+        return [event.kind.name for event in itertools.islice(events, 3)]
+
+
 # Process namespaces
 
 
-def in_new_namespace(client: Client, outside: int) -> dict[str, object]:
+def in_new_namespace(client: Client, outside: int) -> str:
     """What the first process of a new pid namespace sees and may do."""
     assert libc.unshare(CLONE_NEWPID) == 0
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, repr(report(client.host, outside)).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as text:
-        found: dict[str, object] = eval(text.read())
-    return found
+    return in_child(lambda: report(client.host, outside))
 
 
 def report(host: Path, outside: int) -> dict[str, object]:
@@ -198,9 +201,10 @@ def test_a_pid_namespace_has_its_own_numbers(device: Path, plane: Control) -> No
     with client_of(device) as mine, Actor(device) as actor:
         mine.begin(priority=30)
         actor.do("begin")
-        assert actor.run(in_new_namespace, ME) == {
+        said = actor.run(in_new_namespace, ME)
+        assert said == repr({
             "pid": 1, "pids": [0, 0, 1], "runner": 1, "outsider": errno.ESRCH, "self": 0,
             "exempt outsider": errno.ESRCH, "priorities": [0, 20, 30],
-        }  # fmt: skip
+        })  # fmt: skip
         assert {one.set_priority for one in plane.clients()} == {None}
         assert {one.pid for one in plane.clients()} == {ME, actor.pid}

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the administrator changes while clients run: policies, priorities, budgets and exemptions."""
+"""What the administrator changes while clients run: policies, priorities and budgets."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from actors import Actor
+from actors import Actor, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 from pycontrol._gpurt import lib
 
-from pycontrol import procs
-from pycontrol.client import ClientInfo, Control
+from pycontrol.client import Control
 from pycontrol.client import connect as control
 from pycontrol.enums import EventKind, Image, Notice, Overrun, Policy, State
 from pycontrol.errors import RefusedError
@@ -28,22 +26,6 @@ ME = os.getpid()
 def running(plane: Control) -> list[int]:
     """Priorities of the clients that hold the GPU."""
     return sorted(one.priority for one in plane.clients() if one.state is State.RUNNING)
-
-
-def of(plane: Control, pid: int) -> ClientInfo:
-    """The one client of a process."""
-    (found,) = (one for one in plane.clients() if one.pid == pid)
-    return found
-
-
-@contextlib.contextmanager
-def exempt(plane: Control, **whom: int | str) -> Iterator[None]:
-    """An exemption that is undone."""
-    plane.set_exempt(True, **whom)  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        plane.set_exempt(False, **whom)  # type: ignore[arg-type]
 
 
 # Policies
@@ -212,8 +194,10 @@ def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Cont
     assert waiter.begin(priority=1) == RUNNING  # nested: still best effort
     greedy.end()
     assert not any(one.demoted for one in plane.clients())
-    assert greedy.begin(priority=50) == RUNNING  # and has its budget anew
+    plane.set_budget(ME, 3600_000 * MS, Overrun.DEMOTE)
+    assert greedy.begin(priority=50) == RUNNING  # with a budget of its own
     assert running(plane) == [50]
+    plane.set_budget(ME, 5 * MS, Overrun.DEMOTE)
     eventually(lambda: sorted(one.overruns for one in plane.clients()) == [0, 2])
 
 
@@ -227,99 +211,3 @@ def test_a_budget_only_counts_time_on_the_gpu(connect: Connect, plane: Control) 
     after = {one.priority: one.held_ns for one in plane.clients()}
     assert after[10] == held[10]
     assert after[20] >= held[20] + 20 * MS
-
-
-# Exemptions
-
-
-def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn, plane: Control) -> None:
-    urgent, other = connect(), spawn()
-    urgent.begin(priority=90)
-    assert other.do("begin") == PENDING
-    with exempt(plane, pid=other.pid):
-        assert of(plane, other.pid).exempt
-        assert not of(plane, ME).exempt
-        assert of(plane, other.pid).state is State.RUNNING
-        assert other.run(work_done) >= 0
-        assert plane.status()[0].image is Image.ONE
-    assert of(plane, other.pid).state is State.PENDING
-    assert not of(plane, other.pid).exempt
-
-
-def work_done(client: Client) -> int:
-    """Has work done; when it completed."""
-    tsg = client.tsg()
-    return client.finished(tsg, client.submit(tsg, MS))
-
-
-def test_exemptions_by_name_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
-    name = procs.name(ME)
-    with exempt(plane, comm=name):
-        urgent, other = connect(), connect()
-        urgent.begin(priority=90)
-        assert other.begin() == RUNNING
-        assert all(one.exempt and one.comm == name for one in plane.clients())
-    assert not any(one.exempt for one in plane.clients())
-    assert other.begin() == PENDING
-
-
-def test_exemptions_by_pid_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
-    with exempt(plane, pid=ME):
-        connect().begin(priority=90)
-        assert connect().begin() == RUNNING
-    assert connect().begin() == PENDING
-
-
-def test_a_name_that_nobody_has_exempts_nobody(connect: Connect, plane: Control) -> None:
-    name = procs.name(ME)
-    with exempt(plane, comm=name[:-1]), exempt(plane, comm=(name + "x")[-15:]), exempt(plane, cgroup="/no/such"):
-        connect().begin(priority=90)
-        assert connect().begin() == PENDING
-        assert not any(one.exempt for one in plane.clients())
-
-
-@pytest.fixture
-def group() -> Iterator[Path]:
-    """A new cgroup; skipped where there can be none."""
-    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
-    if not roots or not procs.cgroup(ME):
-        pytest.skip("needs cgroup v2, mounted")
-    made = roots[0] / procs.cgroup(ME).lstrip("/") / f"gpurt-{ME}"
-    try:
-        made.mkdir()
-        (made / "inner").mkdir()
-    except OSError as error:
-        pytest.skip(f"needs a cgroup of its own: {error.strerror}")
-    yield made
-    (made / "inner").rmdir()
-    made.rmdir()
-
-
-def test_exemptions_by_cgroup_hold_for_all_below_it(
-    group: Path, connect: Connect, spawn: Spawn, plane: Control
-) -> None:
-    def enter() -> None:
-        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
-
-    connect().begin(priority=90)
-    inside, outside = spawn(enter), spawn()
-    assert [actor.do("begin") for actor in (inside, outside)] == [PENDING] * 2
-    name = procs.cgroup(inside.pid).removesuffix("/inner")
-    with exempt(plane, cgroup=name):
-        assert [of(plane, actor.pid).exempt for actor in (inside, outside)] == [True, False]
-        later = spawn(enter)
-        assert later.do("begin") == RUNNING
-        later.kill()
-    with exempt(plane, cgroup=name[:-1]):  # a path's beginning is not a cgroup above it
-        assert not of(plane, inside.pid).exempt
-    assert of(plane, inside.pid).state is State.PENDING
-    inside.kill()
-
-
-def test_exemptions_do_not_outlive_their_process(spawn: Spawn, plane: Control) -> None:
-    first = spawn()
-    first.do("begin")
-    with exempt(plane, pid=first.pid):
-        assert of(plane, first.pid).exempt
-        first.kill()
-        eventually(lambda: not plane.clients())

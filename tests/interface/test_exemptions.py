@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Exempt clients run beside the runner: by process, by name, and by cgroup."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from actors import Actor, of
+from links import MS, PENDING, RUNNING, Client
+
+from pycontrol import procs
+from pycontrol.client import Control
+from pycontrol.enums import Image, State
+
+Connect = Callable[[], Client]
+Spawn = Callable[..., Actor]
+ME = os.getpid()
+LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
+
+
+@contextlib.contextmanager
+def exempt(plane: Control, **whom: int | str) -> Iterator[None]:
+    """An exemption that is undone."""
+    plane.set_exempt(True, **whom)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        plane.set_exempt(False, **whom)  # type: ignore[arg-type]
+
+
+def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    urgent, other = connect(), spawn()
+    urgent.begin(priority=90)
+    assert other.do("begin") == PENDING
+    with exempt(plane, pid=other.pid):
+        assert of(plane, other.pid).exempt
+        assert not of(plane, ME).exempt
+        assert of(plane, other.pid).state is State.RUNNING
+        assert other.run(work_done) >= 0
+        assert plane.status()[0].image is Image.ONE
+    assert of(plane, other.pid).state is State.PENDING
+    assert not of(plane, other.pid).exempt
+
+
+def work_done(client: Client) -> int:
+    """Has work done; when it completed."""
+    tsg = client.tsg()
+    return client.finished(tsg, client.submit(tsg, MS))
+
+
+def test_exemptions_by_name_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
+    name = procs.name(ME)
+    with exempt(plane, comm=name):
+        urgent, other = connect(), connect()
+        urgent.begin(priority=90)
+        assert other.begin() == RUNNING
+        assert all(one.exempt and one.comm == name for one in plane.clients())
+    assert not any(one.exempt for one in plane.clients())
+    assert other.begin() == PENDING
+
+
+def test_exemptions_by_pid_hold_for_clients_to_come(connect: Connect, plane: Control) -> None:
+    with exempt(plane, pid=ME):
+        connect().begin(priority=90)
+        assert connect().begin() == RUNNING
+    assert connect().begin() == PENDING
+
+
+def test_a_name_that_nobody_has_exempts_nobody(connect: Connect, plane: Control) -> None:
+    name = procs.name(ME)
+    with exempt(plane, comm=name[:-1]), exempt(plane, comm=(name + "x")[-15:]), exempt(plane, cgroup="/no/such"):
+        connect().begin(priority=90)
+        assert connect().begin() == PENDING
+        assert not any(one.exempt for one in plane.clients())
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A new cgroup; skipped where there can be none."""
+    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
+    if not roots or not procs.cgroup(ME):
+        pytest.skip("needs cgroup v2, mounted")
+    made = roots[0] / procs.cgroup(ME).lstrip("/") / f"gpurt-{ME}"
+    try:
+        made.mkdir()
+        (made / "inner").mkdir()
+    except OSError as error:
+        pytest.skip(f"needs a cgroup of its own: {error.strerror}")
+    yield made
+    (made / "inner").rmdir()
+    made.rmdir()
+
+
+def test_exemptions_by_cgroup_hold_for_all_below_it(
+    group: Path, connect: Connect, spawn: Spawn, plane: Control
+) -> None:
+    def enter() -> None:
+        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
+
+    connect().begin(priority=90)
+    inside, outside = spawn(enter), spawn()
+    assert [actor.do("begin") for actor in (inside, outside)] == [PENDING] * 2
+    name = procs.cgroup(inside.pid).removesuffix("/inner")
+    with exempt(plane, cgroup=name):
+        assert [of(plane, actor.pid).exempt for actor in (inside, outside)] == [True, False]
+        later = spawn(enter)
+        assert later.do("begin") == RUNNING
+        later.kill()
+    with exempt(plane, cgroup=name[:-1]):  # a path's beginning is not a cgroup above it
+        assert not of(plane, inside.pid).exempt
+    assert of(plane, inside.pid).state is State.PENDING
+    inside.kill()
+
+
+@pytest.mark.skipif(not os.access(LAST_PID, os.W_OK), reason="needs to choose process ids (ns_last_pid)")
+def test_an_exemption_does_not_pass_to_another_process_of_that_number(spawn: Spawn, plane: Control) -> None:
+    first = spawn()
+    first.do("begin")
+    pid = first.pid
+    with exempt(plane, pid=pid):
+        assert of(plane, pid).exempt
+        first.kill()
+        time.sleep(0.05)  # processes are told apart by when they started, in clock ticks
+        second = reborn(spawn, pid)
+        second.do("begin")
+        assert not of(plane, pid).exempt
+        second.kill()
+
+
+def reborn(spawn: Spawn, pid: int) -> Actor:
+    """Another process with that id."""
+    for _ in range(50):
+        LAST_PID.write_text(str(pid - 1))
+        actor = spawn()
+        if actor.pid == pid:
+            return actor
+        actor.kill()
+    pytest.skip("somebody else takes the process ids")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests that run inside a booted kernel with gpurt.ko, as root; scripts/vm-test brings them there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loading import MODULE, complaints, load, unload
+
+from pycontrol.client import Control, connect
+
+ROOT = Path(__file__).resolve().parents[3]
+
+if not MODULE:
+    pytest.skip("these run in a booted kernel: scripts/vm-test", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def healthy() -> Iterator[None]:
+    """After every test the kernel has nothing to complain of."""
+    before = len(complaints())
+    yield
+    assert complaints()[before:] == []
+
+
+@pytest.fixture
+def module() -> Iterator[Control]:
+    """The module freshly loaded, as it comes, and a connection to it; it can be removed afterwards."""
+    load()
+    with connect("/dev/gpurt") as control:
+        yield control
+    unload()
+    load()
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of this folder's C programs, by name without suffix."""
+    folder = tmp_path_factory.mktemp("programs")
+    for source in sorted(Path(__file__).parent.glob("*.c")):
+        flags = ["-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include", "-pthread"]
+        subprocess.run([shutil.which("gcc") or "cc", *flags, source, "-o", folder / source.stem], check=True)
+    return folder

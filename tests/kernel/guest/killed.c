@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * killed N SEED: N times a client of priority 60 is killed at a random instant of its life, most of which it
+ * spends in a segment with work queued, while one of priority 50 waits for the GPU and must get it.  Every fourth
+ * victim executes another program instead, every fourth exits by itself.  Prints one line; exits 1 when the GPU was
+ * not handed on, or anything is left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <gpurt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MUST(x) do { if (!(x)) { \
+	printf("killed: %s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+
+static int call(int fd, unsigned long code, void *argument)
+{
+	return ioctl(fd, code, argument);
+}
+
+static void segment(int fd, unsigned int priority)
+{
+	struct gpurt_begin begin = { .size = sizeof(begin), .priority = priority };
+
+	MUST(!call(fd, GPURT_IOC_BEGIN, &begin));
+}
+
+/* Begins, works, ends, over and over, until it is killed. */
+static void live(int what)
+{
+	struct gpurt_submit submit = { .size = sizeof(submit), .duration_ns = 20000000 };
+	struct gpurt_wait wait = { .size = sizeof(wait), .what = GPURT_WAIT_WORK, .timeout_ns = 3000000 };
+	struct gpurt_tsg tsg = { .size = sizeof(tsg) };
+	struct gpurt_end end = { .size = sizeof(end) };
+	int fd = open("/dev/gpurt", O_RDWR), i;
+
+	MUST(fd >= 0);
+	MUST(!call(fd, GPURT_IOC_TSG_OPEN, &tsg));
+	submit.tsg = wait.tsg = tsg.tsg;
+	for (i = 0;; i++) {
+		segment(fd, 60);
+		MUST(!call(fd, GPURT_IOC_SUBMIT, &submit) || errno == ENOBUFS);
+		wait.work = submit.work;
+		call(fd, GPURT_IOC_WAIT, &wait);
+		if (what == 1 && i == 2)
+			execl("/bin/sleep", "sleep", "100", NULL);
+		if (what == 2 && i == 2)
+			_exit(0);
+		call(fd, GPURT_IOC_END, &end);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 100, fd = open("/dev/gpurt", O_RDWR), i;
+	struct gpurt_wait grant = { .what = GPURT_WAIT_GRANT, .timeout_ns = 20000000000ULL };
+	struct gpurt_end end = { .size = sizeof(end) };
+
+	srandom(argc > 2 ? (unsigned int)atoi(argv[2]) : 1);
+	MUST(fd >= 0);
+	for (i = 0; i < rounds; i++) {
+		int what = i % 4;
+		pid_t victim;
+
+		segment(fd, 50);
+		victim = fork();
+		MUST(victim >= 0);
+		if (!victim)
+			live(what);
+		usleep((unsigned int)(random() % 12000));
+		if (what != 2)
+			MUST(!kill(victim, SIGKILL));
+		MUST(waitpid(victim, NULL, 0) == victim);
+		/* Not ours any more when it is dead: the place of the dead is free. */
+		grant.size = sizeof(grant);
+		MUST(!call(fd, GPURT_IOC_WAIT, &grant));
+		MUST(!call(fd, GPURT_IOC_END, &end));
+	}
+	printf("killed: %d victims, the GPU was handed on each time\n", rounds);
+	return 0;
+}

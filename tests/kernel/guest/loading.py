@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Loading and removing the module in a booted kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+DEVICE = Path("/dev/gpurt")
+MODULE = os.environ.get("GPURT_TEST_MODULE", "")
+PARAMETERS = Path("/sys/module/gpurt/parameters")
+
+
+def load(*options: str) -> None:
+    """(Re)loads the module with these parameters."""
+    if PARAMETERS.exists():
+        unload()
+    subprocess.run(["insmod", MODULE, *options], check=True)
+
+
+def unload() -> None:
+    """Removes the module, which must not be in use."""
+    subprocess.run(["rmmod", "gpurt"], check=True)
+
+
+def kernel_log() -> list[str]:
+    """The kernel's log."""
+    return subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def complaints() -> list[str]:
+    """Lines of the kernel's log that tell of a bug."""
+    signs = ("BUG", "WARNING:", "Oops", "Call Trace", "blocked for more than")
+    return [line for line in kernel_log() if any(sign in line for sign in signs)]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clients that die at any instant, and a module that comes and goes under load."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from loading import MODULE, PARAMETERS, load, unload
+from pycontrol._gpurt import ffi, lib
+
+from pycontrol.client import Control, connect
+from pycontrol.errors import DeviceError
+
+LONG = bool(os.environ.get("GPURT_LONG"))
+USER = """
+import sys, time
+from pycontrol._gpurt import ffi, lib
+handle = ffi.new("struct gpurt_handle **")
+while lib.gpurt_open(handle, b"/dev/gpurt"):
+    time.sleep(0.001)
+lib.gpurt_segment_begin(handle[0], 0, 0)
+print("in", flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"]])
+def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(compiled: Path, options: list[str]) -> None:
+    load(*options)
+    rounds = (10_000 if LONG else 1_000) if not options else 200
+    run = subprocess.run([compiled / "killed", str(rounds)], capture_output=True, text=True, timeout=550, check=False)
+    assert run.returncode == 0, run.stdout
+    with connect("/dev/gpurt") as control:
+        (status,) = control.status()
+        assert (status.clients, status.tsgs, status.runner_pid) == (0, 0, 0)
+    unload()
+    load()
+
+
+def test_the_module_stays_while_it_is_used(module: Control) -> None:
+    with subprocess.Popen([sys.executable, "-c", USER], stdout=subprocess.PIPE) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline() == b"in\n"
+        refused = subprocess.run(["rmmod", "gpurt"], capture_output=True, text=True, check=False)
+        assert refused.returncode != 0
+        assert "in use" in refused.stderr
+        assert module.status()[0].clients == 1
+        user.kill()
+
+
+def test_the_module_comes_and_goes_under_load(compiled: Path) -> None:
+    """200 times; at every instant somebody tries to open it, to use it, and to ask it things."""
+    users = [
+        subprocess.Popen([sys.executable, "-c", OPENER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    gone = 0
+    try:
+        for _ in range(200):
+            deadline = time.monotonic() + 20
+            while subprocess.run(["rmmod", "gpurt"], capture_output=True, check=False).returncode:
+                assert time.monotonic() < deadline, "it is never free"
+            gone += 1
+            load()
+    finally:
+        for user in users:
+            user.kill()
+            user.wait()
+    assert gone == 200
+    assert all(user.returncode == -signal.SIGKILL for user in users)
+
+
+OPENER = """
+import time
+from pycontrol._gpurt import ffi, lib
+from pycontrol.client import connect
+from pycontrol.errors import GpurtError
+handle = ffi.new("struct gpurt_handle **")
+while True:
+    if not lib.gpurt_open(handle, b"/dev/gpurt"):
+        lib.gpurt_segment_begin(handle[0], 0, 0)
+        lib.gpurt_segment_end(handle[0], 0)
+        lib.gpurt_close(handle[0])
+    try:
+        with connect("/dev/gpurt") as control:
+            control.status()
+    except (GpurtError, OSError):
+        pass
+    time.sleep(0.002)
+"""
+
+
+def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
+    """Unregistering a driver ends its clients' calls, and never a kernel."""
+    victims = subprocess.Popen([compiled / "killed", "100000"], stdout=subprocess.DEVNULL)
+    handle = ffi.new("struct gpurt_handle **")
+    assert lib.gpurt_open(handle, b"/dev/gpurt") == 0
+    assert lib.gpurt_segment_begin(handle[0], 0, 0) >= 0
+    for _ in range(50):
+        (PARAMETERS / "vgpus").write_text("0")
+        assert module.status() == []
+        (PARAMETERS / "vgpus").write_text("3")
+        assert len(module.status()) == 3
+    assert lib.gpurt_segment_end(handle[0], 0) < 0  # its GPU is another one now
+    lib.gpurt_close(handle[0])
+    victims.kill()
+    victims.wait()
+    (PARAMETERS / "vgpus").write_text("1")
+
+
+def test_bad_parameters_are_refused() -> None:
+    unload()
+    for options in (["policy=9"], ["vgpus=17"], ["vgpus=x"], ["thread_cpu=4096"], ["nonsense=1"]):
+        refused = subprocess.run(["insmod", MODULE, *options], capture_output=True, check=False)
+        loaded = PARAMETERS.parent.exists()
+        if loaded:
+            unload()
+        # an unknown parameter is only warned of, as the kernel does with every module
+        assert loaded == (options == ["nonsense=1"]), options
+        assert (refused.returncode == 0) == loaded
+    with pytest.raises(DeviceError):
+        connect("/dev/gpurt")
+    load()
