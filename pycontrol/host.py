@@ -35,7 +35,7 @@ from pycontrol.errors import DeviceError, UsageError
 from pycontrol.host_calls import Calls
 from pycontrol.host_control import Control
 from pycontrol.host_gpu import FOREVER, Gpu, Member, Shape
-from pycontrol.host_peer import Peer, Rules, watch
+from pycontrol.host_peer import Peer, Rules, receive, tell_senders, watch
 from pycontrol.host_wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.netlink import PACKET
 from pycontrol.units import parse_time
@@ -78,7 +78,7 @@ class Connection:
     def member(self, gpu: Gpu) -> Member:
         """Its client on a GPU, made on first use."""
         if gpu.index not in self.members:
-            self.members[gpu.index] = gpu.join(self.id, self.peer, self.host.rules.exempts(self.peer))
+            self.members[gpu.index] = gpu.join(next(self.host.ids), self.peer, self.host.rules.exempts(self.peer))
         return self.members[gpu.index]
 
     def send(self, data: bytes, droppable: bool = False) -> None:
@@ -151,7 +151,7 @@ class Host:
         self.running = True
         self.connections: dict[int, Connection] = {}
         self._pidfds: dict[int, Connection] = {}
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)  # of connections and of clients
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._next_poll = 0
@@ -242,7 +242,7 @@ class Host:
             return
         sock.setblocking(False)
         try:
-            connection = Connection(self, sock, next(self._ids))
+            connection = Connection(self, sock, next(self.ids))
         except OSError:
             sock.close()
             return
@@ -276,31 +276,31 @@ class Host:
             if connection.sock.fileno() < 0:
                 return
             try:
-                data = connection.sock.recv(lib.GPURT_MAX_PACKET + 1)
+                data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
             except BlockingIOError:
                 break
             except OSError:
-                data = b""
+                data, sender = b"", 0
             if not data:
                 self.drop(connection)
                 return
-            self._packet(connection, data)
+            self._packet(connection, data, sender)
         if events & (select.EPOLLHUP | select.EPOLLERR):
             self.drop(connection)
 
-    def _packet(self, connection: Connection, data: bytes) -> None:
+    def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
         now = time.monotonic_ns()
         try:
             for gpu in self.gpus:
                 gpu.advance(now)
-            self._handle(connection, data)
+            self._handle(connection, data, sender)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             print(f"gpurt: dropped client {connection.id} ({connection.peer.comm}): {text}", file=sys.stderr)
             self.drop(connection)
 
-    def _handle(self, connection: Connection, data: bytes) -> None:
+    def _handle(self, connection: Connection, data: bytes, sender: int) -> None:
         if len(data) < PACKET.size or len(data) > lib.GPURT_MAX_PACKET:
             self.malformed += 1
             connection.send(reply(0, 0, -errno.EINVAL, None, b""))
@@ -308,7 +308,7 @@ class Host:
         kind, code, cookie, _ = PACKET.unpack_from(data)
         payload = data[PACKET.size :]
         if kind == Packet.IOCTL:
-            self._ioctl(connection, code, cookie, payload)
+            self._ioctl(connection, code, cookie, payload, sender)
         elif kind == Packet.NETLINK:
             self._netlink(connection, payload)
         elif kind == Packet.SUBSCRIBE and not payload:
@@ -317,12 +317,14 @@ class Host:
             self.malformed += 1
             connection.send(reply(code, cookie, -errno.EINVAL, None, b""))
 
-    def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes) -> None:
+    def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes, sender: int) -> None:
         def answer(result: int, made: Any) -> None:
             if cookie and connection.sock.fileno() >= 0:
                 connection.send(reply(code, cookie, result, made, payload))
 
         try:
+            if sender != connection.peer.pid and code != lib.GPURT_IOC_QUERY:
+                raise Refusal(errno.EPERM, "the connection is another process's")
             self.calls.call(connection, code, payload, answer)
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
@@ -400,6 +402,7 @@ def listen(path: Path) -> socket.socket:
                     raise DeviceError(f"{path}: a host serves there already; stop it or name another socket")
                 except ConnectionRefusedError:
                     path.unlink()
+        tell_senders(listener)
         listener.bind(str(path))
         path.chmod(0o660)
         listener.listen(1024)

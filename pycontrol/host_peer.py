@@ -56,6 +56,23 @@ class Peer:
         return own
 
 
+def tell_senders(listener: socket.socket) -> None:
+    """Has the kernel say who sent what arrives on the connections that `listener` will accept."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
+    """The next packet and the pid of the process that sent it, which may have inherited the socket.
+
+    There is room for exactly that pid, hence none for descriptors that somebody may send along.
+    """
+    data, extra, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(CREDENTIALS.size))
+    for level, kind, content in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return data, int(CREDENTIALS.unpack_from(content)[0])
+    return data, 0
+
+
 def watch(pid: int) -> int:
     """A descriptor that becomes readable when process `pid` exits; -1 where there is none.
 
