@@ -135,6 +135,7 @@ static __poll_t slot_poll(struct gpurt_slot *slot)
 {
 	__poll_t mask = 0;
 
+	gpurt_slot_polled(slot);
 	if (READ_ONCE(slot->gpu->dying))
 		return EPOLLHUP | EPOLLERR;
 	if (READ_ONCE(slot->core.depth) && gpurt_slot_granted(slot))

@@ -4,6 +4,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/timekeeping.h>
 
 #include "internal.h"
 
@@ -136,7 +137,7 @@ void gpurt_slot_drain(struct gpurt_gpu *gpu)
 {
 	struct gpurt_slot *slot;
 
-	gpu->ops->commit(gpu->driver, NULL);
+	gpu->ops->commit(gpu->driver, NULL, ktime_get_ns());
 	for (;;) {
 		mutex_lock(&gpu->slots_lock);
 		slot = list_first_entry_or_null(&gpu->slots, struct gpurt_slot, node);
@@ -150,6 +151,8 @@ void gpurt_slot_drain(struct gpurt_gpu *gpu)
 
 void gpurt_slot_free(struct gpurt_slot *slot)
 {
+	if (slot->polled)
+		atomic_dec(&slot->gpu->waiting);
 	gpurt_gpu_put(slot->gpu);
 	call_srcu(&gpurt_slots_srcu, &slot->rcu, slot_destroy);
 }
@@ -167,15 +170,31 @@ bool gpurt_slot_granted(const struct gpurt_slot *slot)
 /* Wakes one of those who wait in the client's process, who wakes the next.  Any context. */
 void gpurt_slot_wake(struct gpurt_slot *slot)
 {
-	swake_up_one(&slot->waiters);
-	if (wq_has_sleeper(&slot->file->poll))
+	/* Pairs with the barriers in setting the state of those who are about to wait. */
+	smp_mb();
+	if (swait_active(&slot->waiters))
+		swake_up_one(&slot->waiters);
+	if (waitqueue_active(&slot->file->poll))
 		irq_work_queue(&slot->file->poll_wake);
+}
+
+/* From now on, until it is gone, somebody may always be waiting in poll(). */
+void gpurt_slot_polled(struct gpurt_slot *slot)
+{
+	if (READ_ONCE(slot->polled))
+		return;
+	mutex_lock(&slot->file->lock);
+	if (!slot->polled)
+		atomic_inc(&slot->gpu->waiting);
+	slot->polled = true;
+	mutex_unlock(&slot->file->lock);
 }
 
 /* The driver: work of the client completed.  Any context. */
 void gpurt_slot_work_done(struct gpurt_slot *slot, u64 when, u64 since)
 {
-	gpurt_event(slot->gpu, slot, GPURT_EVENT_WORK, when, 0, when - since);
+	if (gpurt_events_wanted())
+		gpurt_event(slot->gpu, slot, GPURT_EVENT_WORK, when, 0, when - since);
 	atomic_inc(&slot->completions);
 	gpurt_slot_wake(slot);
 }

@@ -107,17 +107,19 @@ static void keep(const struct gpurt_record *r)
 	queue_work(system_unbound_wq, &drain_work);
 }
 
+/* Whether anyone wants to know of events. */
+bool gpurt_events_wanted(void)
+{
+	return gpurt_netlink_heard() || traced();
+}
+
 /* Any context.  @slot NULL: it happened to everyone.  @cause and @latency are those of GPURT_A_CAUSE, ..._LATENCY_NS. */
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency)
 {
-	struct gpurt_record r;
-	bool heard = gpurt_netlink_heard();
-
-	if (!heard && !traced())
-		return;
-	r = (struct gpurt_record){
+	struct gpurt_record r = {
 		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
 	};
+
 	if (slot) {
 		r.client = slot->id;
 		r.pid = pid_nr(slot->tgid);
@@ -125,7 +127,7 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 
 		memcpy(r.comm, slot->comm, sizeof(r.comm));
 	}
 	trace(&r);
-	if (heard)
+	if (gpurt_netlink_heard())
 		keep(&r);
 }
 

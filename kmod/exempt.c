@@ -46,10 +46,26 @@ static void rule_free(struct rule *rule)
 	kfree(rule);
 }
 
+/* A process that is gone cannot be named any more, so its rule could never be removed. */
+static void forget_the_dead(void)
+{
+	struct rule *rule, *next;
+	bool gone;
+
+	list_for_each_entry_safe(rule, next, &rules, node) {
+		rcu_read_lock();
+		gone = rule->pid && !pid_task(rule->pid, PIDTYPE_TGID);
+		rcu_read_unlock();
+		if (gone)
+			rule_free(rule);
+	}
+}
+
 static int rule_add(u32 attr, const char *text, struct pid *pid, const char **why)
 {
 	struct rule *rule;
 
+	forget_the_dead();
 	if (rules_count >= MAX_RULES) {
 		*why = "there are too many exemptions already; remove some first";
 		return -ENOBUFS;

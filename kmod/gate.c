@@ -85,6 +85,7 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	u64 now = ktime_get_ns();
 
+	gpu->wanted = gpurt_events_wanted();
 	u->ret = u->decide(gpu, u, now);
 	gpurt_sched_after(gpu, now);
 }
@@ -132,12 +133,19 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	__set_current_state(TASK_RUNNING);
 }
 
-/* Has the decision taken and carried out; the caller holds the GPU alive.  Returns what it returned. */
+/*
+ * Has the decision taken and carried out; returns what it returned.  The caller holds the GPU alive, or else
+ * its driver's commit() does not sleep: then -ENODEV once the driver is going away.
+ */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	if (!gpu->ops->commit_sleeps) {
 		enter(&gpu->gate, u);
-		decide(gpu, u);
+		/* Preemption is off, which gpu_stop() waits for. */
+		if (likely(!READ_ONCE(gpu->dying)))
+			decide(gpu, u);
+		else
+			u->ret = -ENODEV;
 		leave(&gpu->gate);
 	} else if (gpu->worker->task == current) {
 		decide(gpu, u);

@@ -132,6 +132,7 @@ free:
 static void gpu_stop(struct gpurt_gpu *gpu)
 {
 	WRITE_ONCE(gpu->dying, true);
+	synchronize_rcu();	/* decisions taken with preemption off */
 	synchronize_srcu(&gpu->alive);
 	gpurt_job_stop(gpu);
 	gpurt_sched_stop_gpu(gpu);

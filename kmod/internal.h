@@ -73,7 +73,9 @@ struct gpurt_gpu {
 	u64 retry_at;			/* U64_MAX: the last update went well */
 	u64 retry_delay;
 	u64 armed;			/* what the timer is set to */
+	bool wanted;			/* somebody wants to know of events */
 
+	atomic_t waiting;		/* threads that wait, and slots that were ever polled */
 	struct gpurt_client *runner;	/* sched.runner once carried out, for readers */
 	bool fault;			/* the runlist is not what it should be */
 	struct mutex slots_lock;
@@ -110,6 +112,7 @@ struct gpurt_slot {
 	struct swait_queue_head waiters;	/* for grants and completions */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has told of */
+	bool polled;			/* under file->lock */
 	struct rcu_head rcu;
 };
 
@@ -151,6 +154,7 @@ void gpurt_slot_drain(struct gpurt_gpu *gpu);
 void gpurt_slot_free(struct gpurt_slot *slot);
 bool gpurt_slot_granted(const struct gpurt_slot *slot);
 void gpurt_slot_wake(struct gpurt_slot *slot);
+void gpurt_slot_polled(struct gpurt_slot *slot);
 int gpurt_slot_begin(struct gpurt_slot *slot, u32 own, u32 hint, u32 *state);
 int gpurt_slot_end(struct gpurt_slot *slot);
 void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened);
@@ -170,6 +174,7 @@ bool gpurt_exempt_matches(const struct gpurt_slot *slot);
 void gpurt_exempt_clear(void);
 
 /* job.c: policy `job`, which watches tasks */
+void gpurt_job_start(void);
 void gpurt_job_init_gpu(struct gpurt_gpu *gpu);
 int gpurt_job_set_policy(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why);
 void gpurt_job_stop(struct gpurt_gpu *gpu);
@@ -178,6 +183,7 @@ void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change);
 bool gpurt_job_can_notify(void);
 
 /* events.c: what happened, for tracers and for readers of the multicast group */
+bool gpurt_events_wanted(void);
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency);
 int gpurt_events_start(void);
 void gpurt_events_stop(void);

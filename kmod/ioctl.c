@@ -98,6 +98,7 @@ static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
 		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
 		limit = &until;
 	}
+	atomic_inc(&slot->gpu->waiting);
 	for (;;) {
 		prepare_to_swait_exclusive(&slot->waiters, &wait, TASK_INTERRUPTIBLE);
 		ret = check(slot, w, fn);
@@ -106,6 +107,7 @@ static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
 		err = doze(limit);
 	}
 	finish_swait(&slot->waiters, &wait);
+	atomic_dec(&slot->gpu->waiting);
 	/* A wake-up wakes one; others may have waited for the same. */
 	swake_up_one(&slot->waiters);
 	return ret < 0 ? ret : ret ? 0 : err;
@@ -271,6 +273,11 @@ static size_t argument_size(unsigned int nr)
 	return 0;
 }
 
+static bool has_answer(unsigned int nr)
+{
+	return nr != _IOC_NR(GPURT_IOC_END) && nr != _IOC_NR(GPURT_IOC_TSG_CLOSE);
+}
+
 long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
@@ -291,14 +298,14 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	if (get_user(size, (u32 __user *)user))
 		return -EFAULT;
 	/* All structures have grown to what they are in version 1. */
-	if (size < known || size > PAGE_SIZE)
+	if (size < known || size > GPURT_MAX_STRUCT)
 		return size < known ? -EINVAL : -E2BIG;
 	ret = copy_struct_from_user(&argument, known, user, size);
 	if (ret)
 		return ret;
 	ret = dispatch(filp->private_data, _IOC_NR(cmd), &argument);
 	/* A call that was interrupted has still begun its segment: the caller learns the state. */
-	if ((!ret || ret == -EINTR) && copy_to_user(user, &argument, known))
+	if ((!ret || ret == -EINTR) && has_answer(_IOC_NR(cmd)) && copy_to_user(user, &argument, known))
 		return -EFAULT;
 	return ret;
 }

@@ -33,28 +33,27 @@ void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
 
 #ifdef CONFIG_TRACEPOINTS
 
-struct found {
-	struct tracepoint *tp_switch, *tp_wakeup, *tp_new;
-};
+static struct tracepoint *tp_switch, *tp_wakeup, *tp_wakeup_new;
 
 static void look_at(struct tracepoint *tp, void *data)
 {
-	struct found *found = data;
-
 	if (!strcmp(tp->name, "sched_switch"))
-		found->tp_switch = tp;
+		tp_switch = tp;
 	else if (!strcmp(tp->name, "sched_wakeup"))
-		found->tp_wakeup = tp;
+		tp_wakeup = tp;
 	else if (!strcmp(tp->name, "sched_wakeup_new"))
-		found->tp_new = tp;
+		tp_wakeup_new = tp;
 }
 
-/* False where this kernel lacks one of them. */
-static bool find(struct found *found)
+/* Modules are not given their names; those of the kernel itself stay where they are. */
+void gpurt_job_start(void)
 {
-	*found = (struct found){ };
-	for_each_kernel_tracepoint(look_at, found);
-	return found->tp_switch && found->tp_wakeup && found->tp_new;
+	for_each_kernel_tracepoint(look_at, NULL);
+}
+
+bool gpurt_job_can_notify(void)
+{
+	return tp_switch && tp_wakeup && tp_wakeup_new;
 }
 
 /* In the scheduler, with its locks held. */
@@ -77,50 +76,39 @@ static void on_wakeup(void *gpu, struct task_struct *task)
 
 static int probes_add(struct gpurt_gpu *gpu)
 {
-	struct found found;
 	int err;
 
-	if (!find(&found))
+	if (!gpurt_job_can_notify())
 		return -EOPNOTSUPP;
-	err = tracepoint_probe_register(found.tp_switch, on_switch, gpu);
+	err = tracepoint_probe_register(tp_switch, on_switch, gpu);
 	if (err)
 		return err;
-	err = tracepoint_probe_register(found.tp_wakeup, on_wakeup, gpu);
+	err = tracepoint_probe_register(tp_wakeup, on_wakeup, gpu);
 	if (err)
 		goto no_switch;
-	err = tracepoint_probe_register(found.tp_new, on_wakeup, gpu);
+	err = tracepoint_probe_register(tp_wakeup_new, on_wakeup, gpu);
 	if (!err)
 		return 0;
-	tracepoint_probe_unregister(found.tp_wakeup, on_wakeup, gpu);
+	tracepoint_probe_unregister(tp_wakeup, on_wakeup, gpu);
 no_switch:
-	tracepoint_probe_unregister(found.tp_switch, on_switch, gpu);
+	tracepoint_probe_unregister(tp_switch, on_switch, gpu);
 	tracepoint_synchronize_unregister();
 	return err;
 }
 
 static void probes_remove(struct gpurt_gpu *gpu)
 {
-	struct found found;
-
-	if (find(&found)) {
-		tracepoint_probe_unregister(found.tp_switch, on_switch, gpu);
-		tracepoint_probe_unregister(found.tp_wakeup, on_wakeup, gpu);
-		tracepoint_probe_unregister(found.tp_new, on_wakeup, gpu);
-	}
+	tracepoint_probe_unregister(tp_switch, on_switch, gpu);
+	tracepoint_probe_unregister(tp_wakeup, on_wakeup, gpu);
+	tracepoint_probe_unregister(tp_wakeup_new, on_wakeup, gpu);
 	tracepoint_synchronize_unregister();
-}
-
-bool gpurt_job_can_notify(void)
-{
-	struct found found;
-
-	return find(&found);
 }
 
 #else
 static int probes_add(struct gpurt_gpu *gpu) { return -EOPNOTSUPP; }
 static void probes_remove(struct gpurt_gpu *gpu) { }
 bool gpurt_job_can_notify(void) { return false; }
+void gpurt_job_start(void) { }
 #endif
 
 /* The thread. */

@@ -7,6 +7,7 @@ static int __init gpurt_init(void)
 {
 	int err;
 
+	gpurt_job_start();
 	err = gpurt_selftest();
 	if (err)
 		return err;

@@ -26,11 +26,11 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u64 now)
 {
 	struct gpurt_slot *slot = only ? gpurt_slot_of(only) : NULL;
-	u64 start = ktime_get_ns(), took;
+	u64 took;
 	int err;
 
-	err = gpu->ops->commit(gpu->driver, slot ? slot->ctx : NULL);
-	took = ktime_get_ns() - start;
+	err = gpu->ops->commit(gpu->driver, slot ? slot->ctx : NULL, now);
+	took = ktime_get_ns() - now;
 	gpurt_latency_record(&gpu->latency[cause], took);
 	gpu->commits++;
 	WRITE_ONCE(gpu->fault, !!err);
@@ -47,7 +47,8 @@ static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u
 		gpu->everyone_since = now;
 	/* Pairs with gpurt_slot_granted(): who sees the runner sees the fault. */
 	smp_store_release(&gpu->runner, only);
-	gpurt_event(gpu, slot, GPURT_EVENT_COMMIT, now, cause, took);
+	if (gpu->wanted)
+		gpurt_event(gpu, slot, GPURT_EVENT_COMMIT, now, cause, took);
 }
 
 static void sched_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
@@ -55,12 +56,22 @@ static void sched_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 c
 	apply(gpu_of(s), only, cause, now);
 }
 
+/* The runlist is everyone's.  Best-effort clients may wait for that, any number of them: not from in here. */
+static void resume_later(struct gpurt_gpu *gpu)
+{
+	/* Pairs with the increment in wait_for(): who is not seen here sees the new runner. */
+	smp_mb();
+	if (atomic_read(&gpu->waiting))
+		queue_work(system_unbound_wq, &gpu->resume_work);
+}
+
 static void sched_event(struct gpurt_sched *s, struct gpurt_client *c, u32 event, u64 now)
 {
 	struct gpurt_slot *slot = c ? gpurt_slot_of(c) : NULL;
 	struct gpurt_gpu *gpu = gpu_of(s);
 
-	gpurt_event(gpu, slot, event, now, 0, 0);
+	if (gpu->wanted)
+		gpurt_event(gpu, slot, event, now, 0, 0);
 	if (slot && event == GPURT_EVENT_END) {
 		gpurt_slot_wake(slot);		/* who waits for a grant waits in vain */
 		return;
@@ -71,8 +82,7 @@ static void sched_event(struct gpurt_sched *s, struct gpurt_client *c, u32 event
 		slot->granted_at = now;
 		gpurt_slot_wake(slot);
 	} else {
-		/* Best-effort clients, any number of them: not from in here. */
-		queue_work(system_unbound_wq, &gpu->resume_work);
+		resume_later(gpu);
 	}
 }
 
@@ -106,7 +116,7 @@ static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		if (!gpu->fault && c)
 			gpurt_slot_wake(gpurt_slot_of(c));
 		else if (!gpu->fault)
-			queue_work(system_unbound_wq, &gpu->resume_work);
+			resume_later(gpu);
 	}
 	if (gpu->sched.deadline <= now)
 		gpurt_tick(&gpu->sched, now);
@@ -150,6 +160,8 @@ int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	int token, ret;
 
+	if (!gpu->ops->commit_sleeps)
+		return gpurt_gate_update(gpu, u);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
 	ret = gpurt_gate_update(gpu, u);

@@ -131,7 +131,7 @@ static void no_close(void *driver, void *ctx)
 {
 }
 
-static int no_commit(void *driver, void *only)
+static int no_commit(void *driver, void *only, u64 now)
 {
 	return 0;
 }

@@ -98,7 +98,7 @@ def structure(kind: str, payload: bytes) -> Any:
     size = int.from_bytes(payload[:4], sys.byteorder)
     if size < known or size != len(payload):
         raise Malformed(f"{kind}: size {size} of {len(payload)} bytes")
-    if any(payload[known:]):
+    if size > lib.GPURT_MAX_STRUCT or any(payload[known:]):
         raise Malformed(f"{kind}: newer than this host", errno.E2BIG)
     made = ffi.new(kind + " *")
     ffi.memmove(made, payload, known)

@@ -12,6 +12,8 @@
  * switch.  Otherwise both are called in the GPU's own thread of highest FIFO priority.  Either way commit()
  * must take a bounded time: everyone who begins or ends a segment meanwhile waits for it.
  *
+ * @now is the time at which the update was decided on, ktime_get_ns().
+ *
  * The other operations are called in process context and may sleep, but for work_done() and idle(), which may
  * not; those for one client are called one at a time, but for submit(), work_done() and idle().
  */
@@ -42,7 +44,7 @@ struct gpurt_driver_ops {
 	/* It is gone: so are its TSGs and its work. */
 	void (*client_close)(void *driver, void *ctx);
 	/* Put @only's TSGs (everyone's if NULL) and the exempt ones on the runlist, take all others off. */
-	int (*commit)(void *driver, void *only);
+	int (*commit)(void *driver, void *only, u64 now);
 	/* From the next commit() on the client's TSGs are on every runlist, or no longer.  May be NULL. */
 	void (*exempt)(void *driver, void *ctx, bool exempt);
 	/* May be NULL. */

@@ -132,17 +132,18 @@ static bool fails(void)
 	return left;
 }
 
-static int vgpu_commit(void *driver, void *only)
+static int vgpu_commit(void *driver, void *only, u64 now)
 {
 	struct vgpu_ctx *ctx = only;
 	struct vgpu *dev = driver;
 	unsigned long flags;
-	u64 now, until;
+	u64 until;
 
 	if (unlikely(fails()))
 		return -EIO;
 	raw_spin_lock_irqsave(&dev->lock, flags);
-	now = ktime_get_ns();
+	/* Another client's submission, or the timer, may have brought the GPU further meanwhile. */
+	now = max(now, dev->core.now);
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
 	vgpu_arm(dev);
 	raw_spin_unlock_irqrestore(&dev->lock, flags);

@@ -18,7 +18,7 @@
  * --------------------
  * Every ioctl structure begins with its own size in bytes, as the caller knows it.  A shorter structure
  * than the first published one: EINVAL.  A longer one than the host knows: accepted if everything beyond
- * is zero, else E2BIG.  Padding and unused fields must be zero and unknown flags unset: EINVAL.
+ * is zero, else E2BIG, as is one of more than GPURT_MAX_STRUCT bytes.  Padding and unused fields must be zero and unknown flags unset: EINVAL.
  *
  * Data plane
  * ----------
@@ -102,6 +102,7 @@
 #define GPURT_MAX_GPUS		16
 #define GPURT_MAX_PRIORITY	99
 #define GPURT_PRIORITY_OWN	255
+#define GPURT_MAX_STRUCT	4096
 #define GPURT_MAX_DEPTH		65535
 #define GPURT_MAX_TSGS		65536
 #define GPURT_MAX_QUEUED	4096

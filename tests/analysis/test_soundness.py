@@ -55,8 +55,9 @@ def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
         if not bounds.schedulable:
             continue
         for execution in ("worst", "random"):
+            late = execution == "random" and not test.periodic
             options = Options(
-                test.policy, test.waiting, execution, execution == "random", 600 * MS, seed=rng.getrandbits(60)
+                test.policy, test.waiting, execution, late, 600 * MS, test.poll, seed=rng.getrandbits(60)
             )
             seen = worst_over_offsets(system, options, 10)
             for entry in system.real_time:

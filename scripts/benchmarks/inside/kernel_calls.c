@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * kernel_calls calls        nanoseconds of an ioctl on /dev/gpurt that does nothing (an end outside a segment), and of a
+ *                           begin and an end, uncontended: the medians of many batches, interleaved
+ * kernel_calls jobs COUNT   a real-time task with a TSG that works and sleeps in turn, at random lengths; prints when
+ *                           it went to sleep, CLOCK_MONOTONIC in ns, one a line
+ */
+#include <fcntl.h>
+#include <gpurt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define BATCHES 301
+#define BATCH 100
+
+static unsigned long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (unsigned long long)t.tv_sec * 1000000000ULL + (unsigned long long)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+	qsort(values, BATCHES, sizeof(*values), by_size);
+	return values[BATCHES / 2];
+}
+
+static int calls(int fd)
+{
+	struct gpurt_begin begin = { .size = sizeof(begin), .priority = 50 };
+	struct gpurt_end end = { .size = sizeof(end) };
+	double noop[BATCHES], pair[BATCHES];
+	unsigned long long start;
+	int batch, i, failed = 0;
+
+	for (batch = 0; batch < BATCHES; batch++) {
+		start = now();
+		/* Goes all the way, structure and all, and finds nothing to do. */
+		for (i = 0; i < BATCH; i++)
+			failed |= !ioctl(fd, GPURT_IOC_END, &end);
+		noop[batch] = (double)(now() - start) / BATCH;
+		start = now();
+		for (i = 0; i < BATCH; i++) {
+			failed |= ioctl(fd, GPURT_IOC_BEGIN, &begin) || begin.state != GPURT_STATE_RUNNING;
+			failed |= ioctl(fd, GPURT_IOC_END, &end);
+		}
+		pair[batch] = (double)(now() - start) / BATCH;
+	}
+	printf("noop %.1f\nbegin_end %.1f\n", median(noop), median(pair));
+	return failed;
+}
+
+static void pause_for(unsigned long long ns)
+{
+	struct timespec t = { 0, (long)ns };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+static int jobs(int fd, int count)
+{
+	struct gpurt_tsg tsg = { .size = sizeof(tsg) };
+	unsigned long long *slept = calloc((size_t)count, sizeof(*slept)), until;
+	int i;
+
+	if (!slept || ioctl(fd, GPURT_IOC_TSG_OPEN, &tsg))
+		return 1;
+	srandom(1);
+	for (i = 0; i < count; i++) {
+		until = now() + 3000000 + (unsigned long long)random() % 3000000;
+		while (now() < until)
+			;
+		slept[i] = now();
+		pause_for(3000000 + (unsigned long long)random() % 3000000);
+	}
+	for (i = 0; i < count; i++)
+		printf("%llu\n", slept[i]);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sched_param fifo = { .sched_priority = 50 };
+	int fd = open(GPURT_DEFAULT_DEVICE, O_RDWR);
+
+	if (fd < 0 || sched_setscheduler(0, SCHED_FIFO, &fifo) || mlockall(MCL_CURRENT | MCL_FUTURE)) {
+		perror("kernel_calls");
+		return 1;
+	}
+	if (argc == 3 && !strcmp(argv[1], "jobs"))
+		return jobs(fd, atoi(argv[2]));
+	return calls(fd);
+}
