@@ -118,7 +118,7 @@ struct gpurt_slot *gpurt_file_slot(struct gpurt_file *file, u32 index)
 		return ERR_PTR(-ENODEV);
 	if (READ_ONCE(file->gone))
 		return ERR_PTR(-ESTALE);
-	slot = smp_load_acquire(&file->slots[index]);
+	slot = smp_load_acquire(&file->slots[index]);	/* pairs with slot_make() */
 	if (slot)
 		return slot;
 	mutex_lock(&file->lock);
@@ -156,7 +156,7 @@ static __poll_t gpurt_poll(struct file *filp, poll_table *table)
 		return EPOLLERR;
 	poll_wait(filp, &file->poll, table);
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		slot = smp_load_acquire(&file->slots[i]);
+		slot = smp_load_acquire(&file->slots[i]);	/* pairs with slot_make() */
 		if (slot)
 			mask |= slot_poll(slot);
 	}

@@ -160,6 +160,7 @@ void gpurt_slot_free(struct gpurt_slot *slot)
 /* Whether the client's TSGs are on the runlist; for those who wait, without the gate. */
 bool gpurt_slot_granted(const struct gpurt_slot *slot)
 {
+	/* Pairs with apply(): who sees the runner sees whether the update went well. */
 	struct gpurt_client *runner = smp_load_acquire(&slot->gpu->runner);
 
 	if (READ_ONCE(slot->gpu->fault))
@@ -174,6 +175,7 @@ void gpurt_slot_wake(struct gpurt_slot *slot)
 	smp_mb();
 	if (swait_active(&slot->waiters))
 		swake_up_one(&slot->waiters);
+	/* The barrier above is waitqueue_active()'s as well. */
 	if (waitqueue_active(&slot->file->poll))
 		irq_work_queue(&slot->file->poll_wake);
 }
@@ -329,12 +331,12 @@ int gpurt_slot_exempt(struct gpurt_slot *slot)
 }
 
 /* Clients are not freed between the two; in between one may sleep. */
-int gpurt_slots_read(void)
+int gpurt_slots_read(void) __acquires(&gpurt_slots_srcu)
 {
 	return srcu_read_lock(&gpurt_slots_srcu);
 }
 
-void gpurt_slots_done(int token)
+void gpurt_slots_done(int token) __releases(&gpurt_slots_srcu)
 {
 	srcu_read_unlock(&gpurt_slots_srcu, token);
 }

@@ -113,7 +113,10 @@ bool gpurt_events_wanted(void)
 	return gpurt_netlink_heard() || traced();
 }
 
-/* Any context.  @slot NULL: it happened to everyone.  @cause and @latency are those of GPURT_A_CAUSE, ..._LATENCY_NS. */
+/*
+ * Any context.  @slot NULL: it happened to everyone.  @cause and @latency are what GPURT_A_CAUSE and
+ * GPURT_A_LATENCY_NS tell.
+ */
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency)
 {
 	struct gpurt_record r = {

@@ -103,9 +103,9 @@ void gpurt_gate_delegated(struct kthread_work *work)
 		gpurt_queue_del(&gate->waiters, &u->node, u->level);
 		raw_spin_unlock(&gate->lock);
 		decide(gpu, u);
-		/* From `done` on @u is its owner's again, and the owner may be gone. */
 		task = u->task;
 		get_task_struct(task);
+		/* From here on @u is its owner's again, who may be gone.  Pairs with delegate(). */
 		smp_store_release(&u->done, true);
 		wake_up_process(task);
 		put_task_struct(task);
@@ -126,6 +126,7 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	kthread_queue_work(gpu->worker, &gpu->delegated_work);
 	for (;;) {
 		set_current_state(TASK_UNINTERRUPTIBLE);
+		/* Pairs with gpurt_gate_delegated(): who sees that it is done sees the result. */
 		if (smp_load_acquire(&u->done))
 			break;
 		schedule();

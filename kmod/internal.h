@@ -78,7 +78,7 @@ struct gpurt_gpu {
 	atomic_t waiting;		/* threads that wait, and slots that were ever polled */
 	struct gpurt_client *runner;	/* sched.runner once carried out, for readers */
 	bool fault;			/* the runlist is not what it should be */
-	struct mutex slots_lock;
+	struct mutex slots_lock;	/* changes of slots */
 	struct list_head slots;
 
 	struct kthread_worker *worker;	/* highest FIFO priority */
@@ -117,7 +117,7 @@ struct gpurt_slot {
 };
 
 struct gpurt_file {
-	struct mutex lock;
+	struct mutex lock;		/* slots, and their TSGs */
 	struct gpurt_slot *slots[GPURT_MAX_GPUS];
 	bool gone;			/* its process died or executed another program */
 	struct pid *tgid;

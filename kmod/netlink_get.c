@@ -99,6 +99,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 
 static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
+	/* Pairs with apply(); the caller keeps clients from being freed. */
 	struct gpurt_client *runner = smp_load_acquire(&gpu->runner);
 
 	if (!runner)
@@ -145,7 +146,9 @@ static u64 held(struct gpurt_gpu *gpu, struct gpurt_client *c)
 {
 	u64 ns = READ_ONCE(c->held_ns);
 
-	return smp_load_acquire(&gpu->runner) == c ? ns + (ktime_get_ns() - READ_ONCE(gpu->sched.since)) : ns;
+	if (READ_ONCE(gpu->runner) == c)
+		ns += ktime_get_ns() - READ_ONCE(gpu->sched.since);
+	return ns;
 }
 
 static u32 state(struct gpurt_slot *slot)

@@ -198,7 +198,8 @@ int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
 	if (kind == GPURT_A_COMM && !text[0])
 		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_COMM must not be empty");
 	if (kind == GPURT_A_CGROUP && text[0] != '/')
-		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /");
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "attribute GPURT_A_CGROUP must be a path that begins with /");
 	if (kind == GPURT_A_PID) {
 		pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
 		if (!pid)

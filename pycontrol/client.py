@@ -156,8 +156,8 @@ class Control:
 
     def set_policy(
         self, policy: Policy | str, gpu: int | None = None, notice: Notice | None = None, poll_ns: int | None = None
-    ) -> None:
-        """Changes the policy of a GPU, or of all.
+    ) -> str:
+        """Changes the policy of a GPU, or of all; returns what the host remarks about it, empty if nothing.
 
         Raises:
             RefusedError: not permitted, or the host cannot do it.
@@ -174,6 +174,7 @@ class Control:
         if poll_ns is not None:
             attributes["POLL_NS"] = poll_ns
         self._link.request(Command.SET_POLICY, attributes)
+        return self._link.remark
 
     def set_budget(
         self, pid: int, budget_ns: int, overrun: Overrun = Overrun.REPORT, gpu: int | None = None
@@ -267,7 +268,8 @@ def _status(message: Message) -> GpuStatus:
     return GpuStatus(
         number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
-        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"), number("SLICE_NS"),
+        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
+        number("SLICE_NS"),
     )  # fmt: skip
 
 

@@ -4,38 +4,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from analysis.trace import Event, Kind, Trace
-from pycontrol.client import EventRecord, connect
+from pycontrol import tracefs
+from pycontrol.client import Control, EventRecord, connect
 from pycontrol.host_events import named_events
 from pycontrol.run_trace import held
 
+#: How often an end of the recording is noticed while nothing happens, seconds.
 GLANCE = 0.1
+#: Events that are handed on in one go.
+CHUNK = 1024
 
 
-def record(device: str | None, seconds: float | None, progress: Callable[[int], None]) -> Trace:
+def record(
+    device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False
+) -> Trace:
     """Events for so many seconds, or until interrupted; tasks are named COMM-PID.
 
-    ``progress`` is told how many events there are.  Raises DeviceError if there is no host, or it goes away.
+    ``progress`` is told how many events there are; with ``tracepoints`` they come from tracefs, not by netlink.
+    Raises DeviceError if there is no host, or it goes away.
     """
     records: list[EventRecord] = []
-    end = time.monotonic() + seconds if seconds is not None else None
     with connect(device) as control:
         policy = control.status()[0].policy.word
-        stream = control.events(GLANCE)
+        stream = tracefs.follow(seconds, GLANCE) if tracepoints else _told(control, seconds)
         try:
-            while end is None or time.monotonic() < end:
-                for one in stream:
-                    records.append(one)
-                    if end is not None and time.monotonic() >= end:
-                        break
-                stream = control.more(GLANCE)
+            for some in stream:
+                records += some
                 progress(len(records))
         except KeyboardInterrupt:
-            pass
+            stream.close()
     return assemble(records, policy)
+
+
+def _told(control: Control, seconds: float | None) -> Generator[list[EventRecord], None, None]:
+    """What the control plane tells, in lists."""
+    end = time.monotonic() + seconds if seconds is not None else None
+    stream = control.events(GLANCE)
+    while end is None or time.monotonic() < end:
+        some = []
+        for one in stream:
+            some.append(one)
+            if (end is not None and time.monotonic() >= end) or len(some) >= CHUNK:
+                break
+        else:
+            stream = control.more(GLANCE)
+        yield some
 
 
 def assemble(records: list[EventRecord], policy: str) -> Trace:

@@ -18,7 +18,8 @@
  * --------------------
  * Every ioctl structure begins with its own size in bytes, as the caller knows it.  A shorter structure
  * than the first published one: EINVAL.  A longer one than the host knows: accepted if everything beyond
- * is zero, else E2BIG, as is one of more than GPURT_MAX_STRUCT bytes.  Padding and unused fields must be zero and unknown flags unset: EINVAL.
+ * is zero, else E2BIG, as is one of more than GPURT_MAX_STRUCT bytes.  Padding and unused fields must be
+ * zero and unknown flags unset: EINVAL.
  *
  * Data plane
  * ----------
@@ -354,9 +355,10 @@ enum gpurt_attr {
  * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the ioctl
  * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
  * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
- * may have several in flight.  A cookie of 0 asks for no answer.  GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and
- * `cookie` are zero.  Every netlink request is answered by its messages, then NLMSG_DONE (dumps) or
- * NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
+ * may have several in flight.  A cookie of 0 asks for no answer.  GPURT_PACKET_NETLINK carries one netlink
+ * message, both ways; `code` and `cookie` are zero.  Every netlink request is answered by its messages, then
+ * NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins
+ * the multicast group.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,

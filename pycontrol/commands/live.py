@@ -70,6 +70,13 @@ def priority(
     return 0
 
 
+def _how(gpu: Any) -> str:
+    """How policy `job` notices changes there; empty for other policies."""
+    if gpu.policy.word != "job":
+        return ""
+    return f" (poll every {ms(gpu.poll_ns)} ms)" if gpu.notice.word == "poll" else " (notify)"
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -96,10 +103,15 @@ def policy(
     with _connect(device) as control:
         if name is not None:
             how = Notice(Notice.parse(notice)) if notice else None
-            control.set_policy(name, gpu, how, _time(period, "--period") if period else None)
+            remark = control.set_policy(name, gpu, how, _time(period, "--period") if period else None)
+            if remark:
+                click.echo(f"note: {remark}", err=True)
         found = [one for one in control.status() if gpu is None or one.gpu == gpu]
-    text = "\n".join(f"GPU {one.gpu}: {one.policy.word}" for one in found)
-    render.emit([{"gpu": one.gpu, "policy": one.policy.word} for one in found], as_json, text)
+    text = "\n".join(f"GPU {one.gpu}: {one.policy.word}{_how(one)}" for one in found)
+    data = [
+        {"gpu": one.gpu, "policy": one.policy.word, "notice": one.notice.word, "poll_ns": one.poll_ns} for one in found
+    ]
+    render.emit(data, as_json, text)
     return 0
 
 
@@ -268,13 +280,14 @@ Open the file at ui.perfetto.dev too.  Exit codes: 0 done, also after Ctrl-C; 3 
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Where the trace goes.")
 @click.option("--duration", metavar="TIME", help="How long; until Ctrl-C unless given.")
+@click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
 @click.pass_obj
-def trace(device: str | None, output: Path, duration: str | None) -> int:
+def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace."""
     from pycontrol.record import record
 
     seconds = _time(duration, "--duration") / 1e9 if duration else None
-    found = record(device, seconds, lambda count: None)
+    found = record(device, seconds, lambda count: None, tracepoints=tracepoints)
     found.save(output)
     click.echo(f"{len(found.events)} events in {output}")
     return 0

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The defects of the published driver patch (ECRTS'24) that a module can have, each by its number in that list."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from loading import DEVICE, PARAMETERS, kernel_log
+from pycontrol._gpurt import lib
+
+from pycontrol.client import Control
+from pycontrol.errors import RefusedError
+
+FOREVER = lib.GPURT_FOREVER
+
+
+def waits_for_grant(client: Client) -> int:
+    """Waits until the client has the GPU; 0 or -errno."""
+    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=20_000 * MS)
+
+
+def test_1_a_preempted_task_that_ends_changes_nothing_for_the_one_that_runs(module: Control) -> None:
+    with client_of(DEVICE) as low, client_of(DEVICE) as high:
+        tsg = high.tsg()
+        low.begin(priority=10)
+        assert high.begin(priority=20) == RUNNING
+        work = high.submit(tsg, 20 * MS)
+        low.end()
+        assert module.status()[0].image.word == "one"
+        assert high.finished(tsg, work)
+        assert {one.priority: one.state.word for one in module.clients()}[20] == "running"
+
+
+def test_2_both_of_two_best_effort_tasks_resume(module: Control) -> None:
+    with client_of(DEVICE) as a, client_of(DEVICE) as b, client_of(DEVICE) as real_time:
+        tsgs = [a.tsg(), b.tsg()]
+        a.begin()
+        b.begin()
+        works = [client.submit(tsg, 30 * MS) for client, tsg in zip((a, b), tsgs, strict=True)]
+        real_time.begin(priority=5)
+        real_time.end()
+        for client, tsg, work in zip((a, b), tsgs, works, strict=True):
+            assert client.finished(tsg, work)
+    assert module.status()[0].clients == 0
+
+
+def test_3_what_is_said_to_run_is_what_the_gpu_runs(module: Control) -> None:
+    """Also after updates that failed half way: the driver's state is the only one there is."""
+    with client_of(DEVICE) as low, client_of(DEVICE) as high:
+        low_tsg, high_tsg = low.tsg(), high.tsg()
+        low.begin(priority=10)
+        slow = low.submit(low_tsg, 300 * MS)
+        (PARAMETERS / "vgpu_fail").write_text("2")
+        high.begin(priority=20)
+        assert waits_for_grant(high) == 0
+        quick = high.submit(high_tsg, 50 * MS)
+        finished = high.finished(high_tsg, quick)
+        high.end()
+        assert low.finished(low_tsg, slow) > finished
+    assert module.status()[0].faults == 2
+
+
+def test_4_the_two_hundredth_tsg_is_scheduled_like_the_first(module: Control) -> None:
+    with client_of(DEVICE) as many, client_of(DEVICE) as one:
+        numbers = [many.tsg() for _ in range(200)]
+        own = one.tsg()
+        assert max(numbers) >= 64 * 3
+        many.begin(priority=10)
+        works = [(tsg, many.submit(tsg, 2 * MS)) for tsg in (numbers[0], numbers[65], numbers[-1])]
+        assert one.begin(priority=20) == RUNNING
+        first = one.finished(own, one.submit(own, 30 * MS))
+        one.end()
+        assert all(many.finished(tsg, work) >= first for tsg, work in works[1:])
+        assert module.status()[0].tsgs == 201
+
+
+def test_5_processes_that_die_while_they_are_looked_up(module: Control) -> None:
+    code = (
+        "from pathlib import Path\nfrom links import client_of\n"
+        "for _ in range(60):\n    c = client_of(Path('/dev/gpurt'))\n    c.begin(priority=3)\n"
+    )
+    path = str(Path(sys.modules["links"].__file__ or "").parent)
+    stop, gone = threading.Event(), []
+
+    def look() -> None:
+        while not stop.is_set():
+            for one in module.clients():
+                try:
+                    module.set_priority(one.pid, 7)
+                except RefusedError:
+                    gone.append(one.pid)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    for _ in range(8):
+        subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {path!r})\n{code}"], check=True)
+    stop.set()
+    looker.join()
+    assert len(set(gone)) <= 8
+    eventually(lambda: module.status()[0].clients == 0)
+
+
+def unreclaimable() -> int:
+    """The kernel's own memory, KiB."""
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(lines["SUnreclaim"].split()[0])
+
+
+def test_6_nothing_is_leaked_by_a_call(module: Control) -> None:
+    with client_of(DEVICE) as client:
+        tsg = client.tsg()
+
+        def calls() -> None:
+            for _ in range(5_000):
+                client.begin(priority=10)
+                client.submit(tsg, 1000)
+                client.end()
+            client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, timeout_ns=FOREVER)
+
+        calls()
+        before = unreclaimable()
+        calls()
+        calls()
+        # three bitmaps of 8 bytes a call would be 240,000 bytes in objects of 8; in pages, with their slabs, more
+        assert unreclaimable() - before < 2_000
+    assert module.status()[0].clients == 0
+
+
+def test_7_a_segment_without_tsgs_is_as_good_as_any(module: Control) -> None:
+    with client_of(DEVICE) as empty, client_of(DEVICE) as other:
+        assert empty.begin(priority=50) == RUNNING
+        assert other.begin(priority=40) == PENDING
+        empty.end()
+        assert waits_for_grant(other) == 0
+        tsg = other.tsg()
+        assert other.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == 0  # its last one: the segment is over
+        assert module.status()[0].image.word == "all"
+
+
+def test_8_a_gpu_that_is_not_there_is_not_touched(module: Control) -> None:
+    """A driver says when its GPU may not be touched by taking it away; from then on nothing reaches it."""
+    with client_of(DEVICE) as client, client_of(DEVICE) as other:
+        client.begin(priority=50)
+        other.begin(priority=40)
+        waiting = other.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=FOREVER)
+        (PARAMETERS / "vgpus").write_text("0")
+        assert waiting.result()[0] == -errno.ENODEV
+        assert client.code(lib.GPURT_IOC_END) == -errno.ENODEV
+        assert client.code(lib.GPURT_IOC_TSG_OPEN) == -errno.ENODEV
+        assert module.status() == []
+        (PARAMETERS / "vgpus").write_text("1")
+
+
+def test_9_no_line_on_the_console_while_the_runlist_is_updated(module: Control) -> None:
+    before = kernel_log()
+    with client_of(DEVICE) as client:
+        for _ in range(100):
+            client.begin(priority=10)
+            client.end()
+    assert module.status()[0].commits >= 200
+    assert kernel_log() == before
+
+
+def test_10_a_call_that_there_is_not_says_so(module: Control) -> None:
+    """And the version can be asked for, so that nobody need guess by numbers."""
+    known = {lib.GPURT_IOC_QUERY & 0xFF, *range(1, 4), *range(0x10, 0x13)}
+    with client_of(DEVICE) as client:
+        for number in set(range(256)) - known:
+            code = lib.GPURT_IOC_BEGIN & ~0xFF | number
+            assert client.exchange(code, bytes(64))[0] == -errno.ENOTTY
+        result, query = client.call(lib.GPURT_IOC_QUERY)
+        assert (result, query.version) == (0, lib.GPURT_VERSION)
+    assert module.status()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The module's tracepoints tell what netlink tells; `gpurt trace` reads both."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from links import MS, client_of, eventually
+from loading import DEVICE
+
+from analysis.trace import Kind, load
+from pycontrol import tracefs
+from pycontrol.client import Control, EventRecord, connect
+from pycontrol.enums import EventKind
+
+INSTANCES = Path("/sys/kernel/tracing/instances")
+
+
+def exercise() -> None:
+    """A preemption with work, some budgets overrun or not, all ends."""
+    with client_of(DEVICE) as low, client_of(DEVICE) as high:
+        tsg = low.tsg()
+        low.begin(priority=10)
+        work = low.submit(tsg, 5 * MS)
+        high.begin(priority=20)
+        high.end()
+        assert low.finished(tsg, work)
+        low.end()
+
+
+def tracing() -> bool:
+    """Whether somebody records by now."""
+    return any((one / "events/gpurt/enable").read_text()[0] == "1" for one in INSTANCES.glob("gpurt-*"))
+
+
+def test_both_ways_tell_the_same(module: Control) -> None:
+    told: list[EventRecord] = []
+    traced: list[EventRecord] = []
+    done = threading.Event()
+
+    def follow() -> None:
+        for some in tracefs.follow(None, 0.1):
+            traced.extend(some)
+            if done.is_set() and not some:
+                break
+
+    tracer = threading.Thread(target=follow)
+    tracer.start()
+    eventually(tracing)
+    with connect(str(DEVICE)) as listener:
+        stream = listener.events(2.0)
+        exercise()
+        told.extend(stream)
+    done.set()
+    tracer.join()
+    assert len(told) > 12
+    # tracers find name and priority in the events before a commit
+    told = [replace(one, comm="", priority=0) if one.kind is EventKind.COMMIT else one for one in told]
+    assert sorted(traced, key=str) == sorted(told, key=str)
+    assert not list(INSTANCES.glob("gpurt-*"))
+    assert module.status()
+
+
+def test_trace_records_through_tracefs(module: Control, tmp_path: Path) -> None:
+    output = tmp_path / "run.json"
+    with subprocess.Popen(["gpurt", "trace", "--tracepoints", "-o", str(output)]) as recorder:
+        eventually(tracing)
+        exercise()
+        time.sleep(0.5)
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait() == 0
+    kinds = {event.kind for event in load(output).events}
+    assert kinds >= {Kind.BEGIN, Kind.GRANT, Kind.PREEMPT, Kind.RESUME, Kind.END, Kind.COMMIT}
+    assert module.status()
