@@ -61,7 +61,8 @@ static int slot_join(struct gpurt_slot *slot)
 	list_add_tail_rcu(&slot->node, &gpu->slots);
 	mutex_unlock(&gpu->slots_lock);
 	gpurt_job_watch(gpu, slot->tgid, 1);
-	return gpurt_slot_exempt(slot);
+	gpurt_slot_exempt(slot);
+	return 0;
 }
 
 /* Makes the descriptor a client of the GPU, whose reference passes to the slot if that goes well. */
@@ -121,14 +122,16 @@ void gpurt_slot_gone(struct gpurt_slot *slot)
 
 	if (slot->gone)
 		return;
-	if (!gpurt_gpu_hold(gpu, &token)) {
-		/* The driver goes first, and takes its clients along. */
-		wait_for_completion(&gpu->drained);
-		return;
+	if (gpurt_gpu_hold(gpu, &token)) {
+		gpurt_gate_update(gpu, &u);
+		/* Not before it is off the runlist. */
+		if (slot->gone)
+			slot_leave(slot);
+		gpurt_gpu_release(gpu, token);
 	}
-	gpurt_gate_update(gpu, &u);
-	slot_leave(slot);
-	gpurt_gpu_release(gpu, token);
+	/* The driver goes first, and takes its clients along. */
+	if (!slot->gone)
+		wait_for_completion(&gpu->drained);
 	gpurt_slot_wake(slot);
 }
 
@@ -320,14 +323,13 @@ int gpurt_slot_budget(struct gpurt_slot *slot, u64 limit, u32 action)
 }
 
 /* Brings the client in line with the administrator's exemptions.  The GPU is held alive. */
-int gpurt_slot_exempt(struct gpurt_slot *slot)
+void gpurt_slot_exempt(struct gpurt_slot *slot)
 {
 	struct gpurt_update u = { .decide = decide_exempt, .slot = slot };
 
 	/* Without rules most clients need not pass the gate. */
-	if (!slot->gpu->ops->exempt || gpurt_exempt_matches(slot) == READ_ONCE(slot->core.exempt))
-		return 0;
-	return gpurt_gate_update(slot->gpu, &u);
+	if (slot->gpu->ops->exempt && gpurt_exempt_matches(slot) != READ_ONCE(slot->core.exempt))
+		gpurt_gate_update(slot->gpu, &u);
 }
 
 /* Clients are not freed between the two; in between one may sleep. */

@@ -160,7 +160,7 @@ int gpurt_slot_end(struct gpurt_slot *slot);
 void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened);
 int gpurt_slot_priority(struct gpurt_slot *slot, u32 priority);
 int gpurt_slot_budget(struct gpurt_slot *slot, u64 limit, u32 action);
-int gpurt_slot_exempt(struct gpurt_slot *slot);
+void gpurt_slot_exempt(struct gpurt_slot *slot);
 int gpurt_slots_read(void);
 void gpurt_slots_done(int token);
 bool gpurt_slots_reading(void);
