@@ -19,6 +19,8 @@ POLICIES: dict[str, int] = {
     "lock-priority": lib.GPURT_POLICY_LOCK_PRIORITY,
     "lock-fifo": lib.GPURT_POLICY_LOCK_FIFO,
 }
+#: The published protocols: policies lock-* with boosting, which MPCP and FMLP+ need; the runlist is left alone.
+BOOSTED = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
     "best": lib.GPURT_SIM_BEST,
@@ -161,12 +163,16 @@ class _Call:
             first += len(parts[index])
         platform = taskset.platform
         horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
+        boost = options.policy in BOOSTED
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
-            "policy": POLICIES[options.policy], "cpus": platform.cpus, "execution": EXECUTION[options.execution],
+            "policy": POLICIES[BOOSTED.get(options.policy, options.policy)], "cpus": platform.cpus,
+            "execution": EXECUTION[options.execution],
             "copy_engine": platform.copy_engine, "job_cpu": options.job_cpu, "sporadic": options.sporadic,
-            "alpha": platform.alpha, "theta": platform.theta, "slice": platform.time_slice, "poll": options.poll,
-            "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
+            "alpha": 0 if boost else platform.alpha, "theta": platform.theta, "slice": platform.time_slice,
+            "poll": options.poll, "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
         })  # fmt: skip
+        if boost:
+            self.config.boost = True
         self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
     def observed(self) -> dict[str, Observed]:
@@ -194,8 +200,9 @@ def _segments(task: Task) -> list[dict[str, int]]:
 
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
-    if options.policy not in POLICIES:
-        raise SimulationError(f"no policy is called {options.policy!r}; there are {', '.join(POLICIES)}")
+    if options.policy not in POLICIES and options.policy not in BOOSTED:
+        names = ", ".join([*POLICIES, *BOOSTED])
+        raise SimulationError(f"no policy is called {options.policy!r}; there are {names}")
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)

@@ -20,6 +20,7 @@ COMMANDS = {
     "simulate": ("analysis", "simulate"),
     "check": ("analysis", "check"),
     "plot": ("analysis", "plot"),
+    "experiment": ("experiment", "experiment"),
     "schema": ("analysis", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),

@@ -30,6 +30,9 @@ HEADERS = [
     "kmod/core/vgpu.h",
     "userlib/include/gpurt.h",
     "analysis/native/simulate.h",
+    "analysis/native/batch.h",
+    "analysis/native/generate.h",
+    "analysis/native/rta.h",
 ]
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

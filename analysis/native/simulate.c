@@ -48,6 +48,9 @@ struct cpu {
 	struct job_task *running;
 	u64 since;		/* it runs */
 	bool updating;		/* what runs is an update */
+	bool stale;		/* a task of it has changed since `running` was chosen */
+	struct job_task **own;	/* its tasks, in their order */
+	u32 count;
 	u64 thread_until;	/* the kernel thread has the CPU until then */
 };
 
@@ -64,6 +67,7 @@ struct sim {
 	u64 next_poll;
 	struct job_task *lock;		/* owner of the update lock */
 	bool committed;
+	bool gpu_news;			/* someone may have to be woken */
 	struct job_task *on_gpu;
 	u64 gpu_since;
 	struct gpurt_sim_event *events;
@@ -129,10 +133,12 @@ static void on_event(struct gpurt_sched *sched, struct gpurt_client *c, u32 even
 
 static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpurt_vgpu_work *w, u64 when)
 {
-	(void)v;
+	struct sim *s = v->host;
+
 	(void)w;
 	(void)when;
 	list_entry(tsg, struct job_task, tsg)->gpu_done = true;
+	s->gpu_news = true;
 }
 
 static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
@@ -159,11 +165,27 @@ static bool calling(const struct sim *s)
 	return s->config->policy == GPURT_POLICY_SEGMENT || locking(s);
 }
 
+static void set_step(struct sim *s, struct job_task *t, enum step step)
+{
+	t->step = step;
+	s->cpus[t->task->cpu].stale = true;
+}
+
 static void ready(struct sim *s, struct job_task *t, enum step step)
 {
 	if (t->step < EXECUTING)
 		t->ready_since = ++s->order;
-	t->step = step;
+	set_step(s, t, step);
+}
+
+/* The scheduler has decided: who sleeps for the GPU may have it, and boosting may have moved. */
+static void decided(struct sim *s)
+{
+	u32 i;
+
+	s->gpu_news = true;
+	for (i = 0; s->config->boost && i < s->config->cpus; i++)
+		s->cpus[i].stale = true;
 }
 
 /* The job goes on with segment t->at, or is over. */
@@ -192,7 +214,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 	}
 	t->head = (t->head + 1) % BACKLOG;
 	t->queued--;
-	t->step = IDLE;
+	set_step(s, t, IDLE);
 	if (t->queued)
 		start_job(s, t);
 }
@@ -236,7 +258,7 @@ static void submit(struct sim *s, struct job_task *t)
 	}
 	t->gpu_done = false;
 	gpurt_vgpu_submit(&s->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
-	t->step = t->task->busy ? SPINNING : ASLEEP_GPU;
+	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 
 /* The begin or end has been carried out. */
@@ -252,7 +274,7 @@ static void updated(struct sim *s, struct job_task *t)
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
 	/* Even a busy task sleeps here: spinning above the holder on its CPU would be a deadlock. */
 	if (locking(s) && !gpurt_on_runlist(&s->sched, &t->client))
-		t->step = ASLEEP_GRANT;
+		set_step(s, t, ASLEEP_GRANT);
 	else
 		ready(s, t, EXECUTING);
 }
@@ -281,7 +303,8 @@ static void update(struct sim *s, struct job_task *t)
 		gpurt_end(&s->sched, &t->client, s->now);
 	else
 		gpurt_begin(&s->sched, &t->client, t->task->gpu_priority, 0, s->now);
-	t->step = UPDATING;
+	decided(s);
+	set_step(s, t, UPDATING);
 	t->until = s->now + (s->committed ? s->config->alpha : 0);
 }
 
@@ -290,14 +313,15 @@ static void request_lock(struct sim *s, struct job_task *t)
 	struct job_task *holder = s->lock;
 
 	if (holder && holder->step == HANDED && t->task->gpu_priority > holder->task->gpu_priority) {
-		holder->step = ASLEEP_LOCK;	/* it has not begun: the more urgent one goes first */
+		set_step(s, holder, ASLEEP_LOCK);	/* it has not begun: the more urgent one goes first */
 		holder = NULL;
 	}
-	if (!holder) {
+	/* The published protocols leave the runlist alone: there is nothing to take turns for. */
+	if (!holder || s->config->boost) {
 		update(s, t);
 		return;
 	}
-	t->step = ASLEEP_LOCK;
+	set_step(s, t, ASLEEP_LOCK);
 	t->lock_since = ++s->order;
 }
 
@@ -344,6 +368,9 @@ static bool wake(struct sim *s)
 	struct job_task *t;
 	bool woken = false;
 
+	if (!s->gpu_news)
+		return false;
+	s->gpu_news = false;
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		if (t->step == ASLEEP_GPU && t->gpu_done) {
 			t->gpu_done = false;
@@ -373,46 +400,67 @@ static void switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 	cpu->since = s->now;
 }
 
-/* The task that a CPU executes now: an update before all, then by priority; an equal does not preempt. */
-static struct job_task *choose(struct sim *s, u32 cpu)
+/* The priority that counts on the CPU. */
+static u32 urgency(const struct sim *s, const struct job_task *t)
 {
-	struct job_task *best = s->cpus[cpu].running, *t;
+	bool boosted = s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client);
 
-	if (s->now < s->cpus[cpu].thread_until)
+	return t->task->priority + (boosted ? GPURT_LEVELS : 0);
+}
+
+/* The task that a CPU executes now: an update before all, then by priority; an equal does not preempt. */
+static struct job_task *choose(struct sim *s, const struct cpu *cpu)
+{
+	struct job_task *best = cpu->running, *t;
+	u32 i;
+
+	if (s->now < cpu->thread_until)
 		return NULL;
 	if (best && best->step == UPDATING)
 		return best;
 	if (best && best->step < EXECUTING)
 		best = NULL;
-	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		if (t->task->cpu != cpu || t->step < EXECUTING || t == best)
+	for (i = 0; i < cpu->count; i++) {
+		t = cpu->own[i];
+		if (t->step < EXECUTING || t == best)
 			continue;
 		if (t->step == UPDATING)
 			return t;
-		if (!best || t->task->priority > best->task->priority ||
-		    (t->task->priority == best->task->priority && best != s->cpus[cpu].running &&
+		if (!best || urgency(s, t) > urgency(s, best) ||
+		    (urgency(s, t) == urgency(s, best) && best != cpu->running &&
 		     t->ready_since < best->ready_since))
 			best = t;
 	}
 	return best;
 }
 
+/* Gives the CPU to whom it belongs.  The choice stays the same until a task of the CPU changes. */
+static void reschedule(struct sim *s, struct cpu *cpu)
+{
+	if (!cpu->stale)
+		return;
+	cpu->stale = false;
+	switch_to(s, cpu, choose(s, cpu));
+}
+
 /* Carries out everything that happens at this instant. */
 static void settle(struct sim *s)
 {
+	struct cpu *cpu, *end = s->cpus + s->config->cpus;
 	bool again = true;
-	u32 i;
 
+	if (s->config->policy == GPURT_POLICY_JOB)
+		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
 	while (again) {
 		again = wake(s);
-		for (i = 0; i < s->config->cpus; i++) {
-			switch_to(s, &s->cpus[i], choose(s, i));
-			if (s->cpus[i].running && act(s, s->cpus[i].running))
+		for (cpu = s->cpus; cpu < end; cpu++) {
+			reschedule(s, cpu);
+			if (cpu->running && act(s, cpu->running))
 				again = true;
 		}
 	}
-	for (i = 0; i < s->config->cpus; i++)
-		switch_to(s, &s->cpus[i], choose(s, i));
+	for (cpu = s->cpus; cpu < end; cpu++)
+		reschedule(s, cpu);
 }
 
 static void release(struct sim *s, struct job_task *t)
@@ -434,6 +482,21 @@ static void release(struct sim *s, struct job_task *t)
 		t->next_release = U64_MAX;
 }
 
+/* Releases the jobs that are due; whether there were any. */
+static bool release_all(struct sim *s)
+{
+	struct job_task *t;
+	bool any = false;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++) {
+		if (t->next_release == s->now) {
+			release(s, t);
+			any = true;
+		}
+	}
+	return any;
+}
+
 /* Policy `job`: tells the core what changed since it was last told; starts before ends, for fewer updates. */
 static void poll_jobs(struct sim *s)
 {
@@ -448,6 +511,7 @@ static void poll_jobs(struct sim *s)
 				continue;
 			t->wanted = start;
 			gpurt_job(&s->sched, &t->client, t->task->gpu_priority, start, s->now);
+			decided(s);
 		}
 	}
 	if (s->committed)
@@ -502,7 +566,6 @@ static int run(struct sim *s)
 {
 	bool jobs = s->config->policy == GPURT_POLICY_JOB;
 	u64 steps = s->config->max_events, next;
-	struct job_task *t;
 
 	while (!over(s)) {
 		if (!steps--)
@@ -513,10 +576,8 @@ static int run(struct sim *s)
 		pass(s, next);
 		gpurt_vgpu_advance(&s->vgpu, next);
 		settle(s);	/* who is done at this instant is not preempted by who is released at it */
-		for (t = s->tasks; t < s->tasks + s->count; t++)
-			if (t->next_release == next)
-				release(s, t);
-		settle(s);
+		if (release_all(s))
+			settle(s);
 		if (jobs && (!s->config->poll || next == s->next_poll)) {
 			if (s->config->poll)
 				s->next_poll += s->config->poll;
@@ -552,6 +613,21 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		for (j = 0; j < tasks[i].count; j++)
 			if (t->segments[j].gpu && !t->client.tsgs)
 				gpurt_tsg_opened(&s->sched, &t->client, 0);
+	}
+}
+
+/* Lists the tasks of each CPU, in their order, in @own. */
+static void share_out(struct sim *s, struct job_task **own)
+{
+	u32 i, j;
+
+	for (i = 0; i < s->config->cpus; i++) {
+		s->cpus[i].own = own;
+		s->cpus[i].stale = true;
+		for (j = 0; j < s->count; j++)
+			if (s->tasks[j].task->cpu == i)
+				own[s->cpus[i].count++] = &s->tasks[j];
+		own += s->cpus[i].count;
 	}
 }
 
@@ -598,6 +674,7 @@ int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim
 		   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats,
 		   struct gpurt_sim_event *events, u64 room, u64 *used)
 {
+	struct job_task **own;
 	struct sim *s;
 	int err = -GPURT_SIM_ENOMEM;
 
@@ -612,8 +689,10 @@ int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim
 	s->room = events ? room : 0;
 	s->tasks = calloc(count ? count : 1, sizeof(*s->tasks));
 	s->cpus = calloc(config->cpus, sizeof(*s->cpus));
-	if (s->tasks && s->cpus) {
+	own = calloc(count ? count : 1, sizeof(struct job_task *));
+	if (s->tasks && s->cpus && own) {
 		set_up(s, tasks, segments, stats);
+		share_out(s, own);
 		err = run(s);
 		wind_up(s);
 	}
@@ -621,6 +700,7 @@ int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim
 		*used = s->used;
 	free(s->tasks);
 	free(s->cpus);
+	free(own);
 	free(s);
 	return err;
 }

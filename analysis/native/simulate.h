@@ -58,6 +58,8 @@ struct gpurt_sim_config {
 	u32 copy_engine;
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
 	u32 sporadic;			/* releases are later than the period by up to a tenth of it */
+	u32 boost;			/* policies lock-*: who holds the GPU executes above every priority of its CPU */
+	u32 pad;
 	u64 alpha, theta, slice;
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
 	u64 horizon;			/* jobs are released before that */

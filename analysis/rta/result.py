@@ -21,11 +21,12 @@ class Kind(str, Enum):
     GPU_PREEMPTION = "GPU preemption"
     INDIRECT_DELAY = "indirect delay"
     INTERLEAVING = "interleaved execution"
+    OVERLAP = "saved by overlap"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One part of a bound: ``amount`` ns, caused by ``source`` (None: the task itself)."""
+    """One part of a bound: ``amount`` ns, caused by ``source`` (None: the task itself); OVERLAP is negative."""
 
     kind: Kind
     source: str | None

@@ -7,7 +7,7 @@ an analysis is a function that lists the demands of a task, and what is in this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,11 @@ from analysis.rta.result import BestEffort, Bound, Failure, Kind, Reason, Result
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """``amount`` ns a job of ``source``, for every job that can execute in the window; once if period is 0."""
+    """``amount`` ns a job of ``source``, for every job that can execute in the window; once if period is 0.
+
+    ``cap``: never more than that together, unless 0.  ``relied``: the bound rests on the source having one even
+    where the amount is 0.
+    """
 
     kind: Kind
     amount: int
@@ -28,28 +32,47 @@ class Demand:
     source: str | None = None
     period: int = 0
     jitter: int = 0
+    cap: int = 0
+    relied: bool = False
 
     def at(self, window: int) -> int:
         """What it comes to in a window of that length, ns."""
         if not self.period:
             return self.amount
-        return -(-(window + self.jitter) // self.period) * self.amount
+        total = -(-(window + self.jitter) // self.period) * self.amount
+        return min(total, self.cap) if self.cap else total
+
+    @property
+    def rests_on_source(self) -> bool:
+        """Whether the source must have a bound; one request of it is as long whether it is late or not."""
+        return self.source is not None and (self.relied or (self.amount > 0 and self.period > 0))
+
+
+class Unbounded(Exception):
+    """Raised by an analysis: the task named ``culprit`` can delay the task analysed for any time."""
+
+    def __init__(self, culprit: str) -> None:
+        super().__init__(culprit)
+        self.culprit = culprit
 
 
 class Shared:
-    """Demands of other tasks that many tasks have in common, as one; immutable."""
+    """Demands that many tasks have in common, as one; immutable."""
 
-    __slots__ = ("carried", "demands", "rate", "rows", "sources")
+    __slots__ = ("capped", "carried", "constant", "demands", "rate", "rows", "sources")
 
-    def __init__(self, demands: Sequence[Demand]) -> None:
+    def __init__(self, demands: Iterable[Demand]) -> None:
         self.demands = tuple(demands)
-        self.rows = tuple((d.period, d.jitter, d.amount) for d in demands)
-        self.sources = frozenset(d.source for d in demands)
-        self.rate, self.carried = _slope(demands)
+        self.constant = sum(d.amount for d in self.demands if not d.period)
+        self.rows = tuple((d.period, d.jitter, d.amount) for d in self.demands if d.period and not d.cap)
+        self.capped = tuple(d for d in self.demands if d.cap)
+        self.sources = frozenset(d.source for d in self.demands if d.rests_on_source)
+        self.rate, self.carried = _slope(self.demands)
 
     def at(self, window: int) -> int:
         """What they come to together in a window of that length, ns."""
-        return sum(-(-(window + jitter) // period) * amount for period, jitter, amount in self.rows)
+        total = sum(-(-(window + jitter) // period) * amount for period, jitter, amount in self.rows)
+        return self.constant + total + sum(d.at(window) for d in self.capped)
 
 
 #: Times 2^64: what integer arithmetic needs to add fractions of time.
@@ -57,8 +80,8 @@ SCALE = 1 << 64
 
 
 def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
-    """The sums of e / T and of J e / T over demands that recur, times SCALE, rounded down."""
-    recurring = [d for d in demands if d.period]
+    """The sums of e / T and of J e / T over demands that recur without end, times SCALE, rounded down."""
+    recurring = [d for d in demands if d.period and not d.cap]
     rate = sum(d.amount * SCALE // d.period for d in recurring)
     return rate, sum(d.amount * d.jitter * SCALE // d.period for d in recurring)
 
@@ -71,7 +94,7 @@ class System:
     known: Mapping[str, int] = field(default_factory=dict)
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
 
-    def shared(self, key: Hashable, make: Callable[[], Sequence[Demand]]) -> Shared:
+    def shared(self, key: Hashable, make: Callable[[], Iterable[Demand]]) -> Shared:
         """The demands that ``make`` returns, made once for each key."""
         if key not in self._shared:
             self._shared[key] = Shared(make())
@@ -106,6 +129,14 @@ class System:
     def hpp(self, task: Task) -> list[Task]:
         """hpp(tau_i): the tasks on its CPU that can preempt it; an equal may come first, so it counts."""
         return [h for h in self.on_cpu(task.cpu) if h is not task and h.priority >= task.priority]
+
+    def outranked(self, task: Task) -> list[Task]:
+        """The GPU-using tasks of any CPU whose segments have a lower GPU priority, best effort included."""
+        return [t for t in self.taskset if t.uses_gpu and t.segment_priority < task.segment_priority]
+
+    def lower_on_cpu(self, task: Task) -> list[Task]:
+        """The GPU-using tasks of its CPU with a lower CPU priority, best effort included."""
+        return [t for t in self.taskset if t.uses_gpu and t.cpu == task.cpu and t.priority < task.priority]
 
     def remote_hpg(self, task: Task) -> list[Task]:
         """The GPU-using tasks of other CPUs whose GPU segments have at least the task's GPU priority."""
@@ -142,6 +173,22 @@ def gpu_disorder(taskset: Taskset) -> str | None:
     return None
 
 
+def gpu_equals(taskset: Taskset, wherever: bool) -> str | None:
+    """Why no bound holds where a task that waits for the GPU keeps its CPU from an equal; None if one can.
+
+    Under policy `job` one of the two can be given the GPU while the other spins for it.  Under `segment` that takes
+    an owner that sleeps at the update lock when its segment ends, hence users on other CPUs, unless ``wherever``.
+    """
+    seen: dict[tuple[int, int], str] = {}
+    cpus = {t.cpu for t in taskset if t.uses_gpu}
+    for task in (t for t in taskset.real_time if t.uses_gpu):
+        other = seen.setdefault((task.cpu, task.priority), task.name)
+        contended = len(cpus) > 1
+        if other != task.name and (wherever or contended):
+            return f"{other} and {task.name} use the GPU and have the same priority on their CPU"
+    return None
+
+
 #: What an analysis is: the demands that make up the response time of a task.
 Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
 
@@ -152,7 +199,7 @@ def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     A job without any demand of its own still waits for its turn, also behind a job that is released as it would
     complete: its window is one ns longer.
     """
-    constant = sum(d.amount for d in demands if isinstance(d, Demand) and not d.period)
+    constant = sum(d.constant if isinstance(d, Shared) else 0 if d.period else d.amount for d in demands)
     closed = 0 if constant else 1
     limit = min(task.deadline, task.period)
 
@@ -220,10 +267,14 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
             _settle(pending, verdicts, known, assume_deadlines)
             pending = []
         lost = lost_on.get(task.cpu)
+        demands: Sequence[Demand | Shared] = ()
         if lost is None:
-            demands = demands_of(task, system)
-            needs[task.name] = _needs(demands)
-            lost = _culprit(needs[task.name], failed)
+            try:
+                demands = demands_of(task, system)
+                needs[task.name] = _needs(demands)
+                lost = _culprit(needs[task.name], failed)
+            except Unbounded as unbounded:
+                lost = unbounded.culprit
         verdict = verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
         if isinstance(verdict, Failure):
             failed.add(task.name)
@@ -247,8 +298,8 @@ def _depends(task: Task, culprit: str) -> Failure:
 
 
 def _needs(demands: Sequence[Demand | Shared]) -> list[frozenset[str | None]]:
-    """The tasks that a bound speaks of."""
-    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.source and d.amount)
+    """The tasks whose response times a bound rests on."""
+    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
     return [single, *(d.sources for d in demands if isinstance(d, Shared))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,8 @@ from analysis.rta import Bound, Failure, Reason
 from analysis.rta.system import System, analyse, solve
 from analysis.simulate import Options, worst_over_offsets
 
+#: Tests that give CPU-only tasks no jitter; what is published and printed with jitter is not held to that.
+UNJITTERED = [n for n in rta.TESTS if not re.fullmatch(r"thesis-ioctl-suspend.*-printed|.*-published", n)]
 SEGMENT = ["gcaps-suspend", "gcaps-busy"]
 
 
@@ -86,7 +89,7 @@ def test_best_effort_task_with_a_real_time_gpu_priority_is_refused() -> None:
     assert [f.reason for f in result.failures] == [Reason.GPU_ORDER]
 
 
-@pytest.mark.parametrize("name", sorted(rta.TESTS))
+@pytest.mark.parametrize("name", UNJITTERED)
 def test_job_without_demand_waits_for_its_turn(name: str) -> None:
     system = taskset(task("h", 0, 9, 10, cpu(5)), task("z", 0, 1, 100, cpu(0)))
     assert rta.find(name).run(system).wcrt("z") == ms(5)
@@ -224,8 +227,10 @@ def test_ten_thousand_tasks_have_a_result(name: str) -> None:
     result = rta.find(name).run(Taskset(Platform(8, alpha=1 * US), tuple(tasks)))
     assert len(result.verdicts) == 10_000
     assert not result.schedulable
-    # under round robin each waits for 5,000 slices, so that nobody passes
-    assert any(isinstance(v, Bound) for v in result.verdicts.values()) is name.startswith("gcaps")
+    # the others wait for 5,000 slices or requests, or have equals on a CPU, which must not spin
+    test = rta.find(name)
+    passes = (test.policy, test.waiting) == ("segment", "suspend")
+    assert any(isinstance(v, Bound) for v in result.verdicts.values()) is passes
     assert all(str(failure) for failure in result.failures)
 
 

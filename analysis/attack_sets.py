@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasksets to attack bounds with: small, of every kind, not those of any evaluation."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+
+PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
+
+
+def random_taskset(rng: random.Random) -> Taskset:
+    """Two to seven tasks on up to three CPUs, light enough that about half of them pass a typical test.
+
+    In some the least urgent task has segments that outlast several periods of the others.
+    """
+    cpus, count = rng.choice([1, 2, 2, 3]), rng.randint(2, 7)
+    priorities = rng.sample(range(1, count + 1), count)
+    if rng.random() < 0.1:
+        priorities[0] = priorities[-1]
+    load = rng.uniform(0.2, 1.8) / count
+    tasks = tuple(
+        _random_task(rng, i, cpus, priorities[i] if rng.random() < 0.93 else 0, load) for i in range(count)
+    )
+    if rng.random() < 0.2:
+        last = min(tasks, key=lambda t: t.priority)
+        segments = tuple(_long_segment(rng) for _ in range(rng.randint(1, 3)))
+        long = replace(last, period=200 * MS, deadline=200 * MS, segments=segments)
+        tasks = tuple(long if t is last else t for t in tasks)
+    epsilon = rng.choice([0, 0.02, 0.1, 0.4])
+    theta = epsilon * rng.choice([0, 0.5, 1])
+    platform = Platform(
+        cpus, _ns(epsilon - theta), _ns(theta), _ns(rng.choice([0.2, 0.5, 1.024]))
+    )
+    return Taskset(platform, tasks)
+
+
+def _random_task(rng: random.Random, index: int, cpus: int, priority: int, load: float) -> Task:
+    period, count = rng.choice(PERIODS), rng.randint(1, 4)
+    part = period * load * rng.uniform(0.1, 1.5) / count
+    segments: list[Segment] = []
+    for _ in range(count):
+        length = part * rng.choice([0.1, 1, 1, 1.5])
+        if rng.random() < 0.5:
+            segments.append(CpuSegment(_span(rng, length)))
+        else:
+            misc = length * rng.choice([0, 0.1, 0.5, 0.9])
+            segments.append(GpuSegment(_span(rng, misc), _span(rng, length - misc)))
+    deadline = period if rng.random() < 0.7 else round(period * rng.uniform(0.5, 1), 1)
+    return Task(f"t{index}", rng.randrange(cpus), priority, period * MS, _ns(deadline), tuple(segments))
+
+
+def _long_segment(rng: random.Random) -> Segment:
+    span = _span(rng, rng.uniform(1, 25))
+    return CpuSegment(span) if rng.random() < 0.5 else GpuSegment(Span.exactly(0), span)
+
+
+def _ns(ms: float) -> int:
+    return round(ms * MS)
+
+
+def _span(rng: random.Random, ms: float) -> Span:
+    worst = _ns(ms)
+    return Span(worst, int(worst * rng.choice([0, 0.5, 0.8, 1])))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Many tasksets as flat arrays, for the compiled generator and tests, and the way between them and analysis.model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pycontrol._gpurt import ffi
+
+from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+
+Times: TypeAlias = "NDArray[np.int64]"
+Numbers: TypeAlias = "NDArray[np.uint32]"
+
+NUMBERS = ("cpu", "priority", "gpu_priority", "eta")
+TIMES = (
+    "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "longest_pure", "last", "last_misc",
+    "slices",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The segments of a batch: CPU time, G^m and G^e of ``first[i]`` and on for task i; its last has CPU time only."""
+
+    first: Numbers
+    cpu: Times
+    misc: Times
+    pure: Times
+
+    def longest(self, begin: int, end: int) -> int:
+        """The longest CPU segment or G^e among pieces ``begin`` to ``end - 1``, ns."""
+        return int(max(self.cpu[begin:end].max(), self.pure[begin:end].max()))
+
+    def view(self) -> Any:
+        """The C struct over these arrays, which must outlive it."""
+        struct = ffi.new("struct gpurt_pieces *")
+        struct.first = _pointer("u32", self.first)
+        for name in ("cpu", "misc", "pure"):
+            setattr(struct, name, _pointer("int64_t", getattr(self, name)))
+        return struct
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasksets as a struct of arrays (analysis/native/batch.h); tasks of taskset i are ``first[i]`` to ``first[i+1]``.
+
+    ``pieces`` is None where the batch was made from Tasksets, which have the segments.
+    """
+
+    platform: Platform
+    first: Numbers
+    numbers: dict[str, Numbers]
+    times: dict[str, Times]
+    pieces: Pieces | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def on(self, alpha: int, theta: int) -> Batch:
+        """The same tasksets where updates and context switches cost that much, ns."""
+        old = self.platform
+        platform = Platform(old.cpus, alpha, theta, old.time_slice, old.copy_engine, old.compute_units)
+        return Batch(platform, self.first, self.numbers, self.times, self.pieces)
+
+    def view(self) -> Any:
+        """The C struct over these arrays, which must outlive it."""
+        struct = ffi.new("struct gpurt_batch *")
+        struct.count = len(self)
+        struct.first = _pointer("u32", self.first)
+        for name, numbers in self.numbers.items():
+            setattr(struct, name, _pointer("u32", numbers))
+        for name, times in self.times.items():
+            setattr(struct, name, _pointer("int64_t", times))
+        struct.alpha, struct.theta, struct.slice = (
+            self.platform.alpha, self.platform.theta, self.platform.time_slice
+        )  # fmt: skip
+        return struct
+
+    def taskset(self, index: int) -> Taskset:
+        """One of the tasksets for the readable tests, best case equal to worst.  Raises ValueError without pieces."""
+        if self.pieces is None:
+            raise ValueError("this batch was made without segments")
+        tasks = [self._task(at, at - int(self.first[index])) for at in range(*map(int, self.first[index : index + 2]))]
+        return Taskset(self.platform, tuple(tasks))
+
+    def _task(self, at: int, index: int) -> Task:
+        number = {name: int(values[at]) for name, values in self.numbers.items()}
+        return Task(
+            f"t{index}", number["cpu"], number["priority"], int(self.times["period"][at]),
+            int(self.times["deadline"][at]), self._segments(at), gpu_priority=number["gpu_priority"],
+        )  # fmt: skip
+
+    def _segments(self, at: int) -> tuple[Segment, ...]:
+        assert self.pieces is not None
+        begin, end = map(int, self.pieces.first[at : at + 2])
+        segments: list[Segment] = []
+        for i in range(begin, end):
+            segments.append(CpuSegment(Span.exactly(int(self.pieces.cpu[i]))))
+            if i + 1 < end:
+                misc, pure = int(self.pieces.misc[i]), int(self.pieces.pure[i])
+                segments.append(GpuSegment(Span.exactly(misc), Span.exactly(pure)))
+        return tuple(segments)
+
+
+def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
+    """A batch with room for so many; what is in it is undefined."""
+    return Batch(
+        platform,
+        np.zeros(tasksets + 1, np.uint32),
+        {name: np.empty(tasks, np.uint32) for name in NUMBERS},
+        {name: np.empty(tasks, np.int64) for name in TIMES},
+    )
+
+
+def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
+    """A batch of tasksets that share a platform but for the number of CPUs.
+
+    Raises OverflowError where a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
+    """
+    platform = tasksets[0].platform
+    costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice) for t in tasksets}
+    if len(costs) > 1:
+        raise ValueError("the tasksets have different platforms")
+    tasks = [task for taskset in tasksets for task in taskset]
+    batch = blank(platform, len(tasksets), len(tasks))
+    batch.first[1:] = np.cumsum([len(taskset) for taskset in tasksets])
+    for at, task in enumerate(tasks):
+        row = {"cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "eta": task.eta}
+        for name, number in row.items():
+            batch.numbers[name][at] = number
+        for name, time in zip(TIMES, _times(task, platform), strict=True):
+            batch.times[name][at] = time
+    return batch
+
+
+def _times(task: Task, platform: Platform) -> tuple[int, ...]:
+    segments = task.gpu_segments
+    return (
+        task.period, task.deadline, task.cpu_time, task.misc_time, task.pure_time,
+        max((s.misc.worst + s.pure.worst for s in segments), default=0),
+        max((s.misc.worst for s in segments), default=0),
+        max((s.pure.worst for s in segments), default=0),
+        *_last(task),
+        sum(-(-s.pure.worst // platform.time_slice) for s in segments) if platform.time_slice else 0,
+    )  # fmt: skip
+
+
+def _last(task: Task) -> tuple[int, int]:
+    """G and G^m of the GPU segment that a job ends with, empty ones aside; zeros if it ends with a CPU segment."""
+    for segment in reversed(task.segments):
+        if isinstance(segment, GpuSegment) and segment.misc.worst + segment.pure.worst:
+            return segment.misc.worst + segment.pure.worst, segment.misc.worst
+        if isinstance(segment, CpuSegment) and segment.time.worst:
+            break
+    return 0, 0
+
+
+def _pointer(kind: str, array: NDArray[Any]) -> Any:
+    return ffi.cast(f"{kind} *", array.ctypes.data)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The results of an experiment as a table and as a picture in the papers' layout."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+from analysis.experiments.plan import Curve
+from analysis.experiments.runner import Table
+
+MARKERS = "os^Dv<>Pp*Xhd12348"
+
+
+def write_csv(table: Table, path: Path) -> None:
+    """One row a point and curve: panel, x, curve, schedulable, tasksets, share."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(
+            file, ["panel", "x", "curve", "schedulable", "tasksets", "share"], lineterminator="\n"
+        )  # fmt: skip
+        writer.writeheader()
+        writer.writerows(table.rows())
+
+
+def draw(table: Table, path: Path, dashed: bool = False) -> None:
+    """Schedulability in % over each panel's axis; with ``dashed`` also what is printed but unsound."""
+    panels, curves = table.experiment.panels, table.experiment.available
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(5.6 * columns, 4 * rows + 0.8), squeeze=False)
+    spare = [axes for line in grid for axes in line]
+    for axes, panel, points in zip(spare, panels, table.counts, strict=False):
+        xs = [x for x, _ in panel.points]
+        _panel(axes, xs, points, curves, table.settings.tasksets, dashed)
+        axes.set_xlabel(panel.axis)
+    for axes in spare[len(panels) :]:
+        axes.set_visible(False)
+    handles, labels = spare[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncols=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
+    figure.suptitle(f"{table.experiment.title} ({table.experiment.source})", fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_undated(path))
+    plt.close(figure)
+
+
+def _panel(axes: Any, xs: Sequence[float], points: Any, curves: Sequence[Curve], tasksets: int, dashed: bool) -> None:
+    for index, curve in enumerate(curves):
+        if curve.dashed and not dashed:
+            continue
+        ys = [100 * counts[curve.label] / tasksets for counts in points]
+        axes.plot(
+            xs, ys, marker=MARKERS[index % len(MARKERS)], markersize=4, linewidth=1.2, label=curve.label,
+            linestyle="--" if curve.dashed else "-", alpha=0.6 if curve.dashed else 1.0,
+        )  # fmt: skip
+    axes.set_ylim(-3, 103)
+    axes.set_ylabel("schedulable tasksets, %")
+    axes.grid(alpha=0.25)
+
+
+def _undated(path: Path) -> dict[str, Any] | None:
+    """Equal results make equal files: SVG would carry the date."""
+    return {"Date": None} if path.suffix == ".svg" else None

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs an experiment in pieces that can be done anywhere, in any order, and again after an interruption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import fast, rta
+from analysis.batch import Batch
+from analysis.experiments.plan import Curve, Experiment, point_seed
+from analysis.generate import PLATFORM, Parameters, generate
+
+#: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
+PIECE = 250
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the results depend on."""
+
+    tasksets: int = 1000
+    seed: int = 1
+    method: str = "uunifast"
+
+
+@dataclass(frozen=True)
+class Work:
+    """Tasksets ``start`` to ``start + count - 1`` of one point; it travels to other processes and machines."""
+
+    panel: int
+    point: int
+    start: int
+    count: int
+    parameters: Parameters
+    seed: int
+    method: str
+    curves: tuple[Curve, ...]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Which piece of the experiment it is."""
+        return self.panel, self.point, self.start
+
+
+class CheckpointError(ValueError):
+    """The checkpoint belongs to something else."""
+
+
+Counts = dict[str, int]
+
+
+def evaluate(work: Work) -> Counts:
+    """How many of the tasksets each curve's test finds schedulable, by label."""
+    batch = generate(work.parameters, work.seed, work.count, work.start, work.method, PLATFORM)
+    return {curve.label: int(schedulable(batch, curve).sum()) for curve in work.curves}
+
+
+def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
+    """Whether each taskset of a batch is schedulable, by the compiled test if there is one."""
+    placed = batch.on(curve.platform.alpha, curve.platform.theta)
+    if curve.compiled or curve.test.removesuffix(rta.SUFFIX) in fast.REDUCED:
+        return fast.verdicts(placed, curve.test)
+    test = rta.find(curve.test)
+    return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Schedulable tasksets by panel, point and curve."""
+
+    experiment: Experiment
+    settings: Settings
+    counts: tuple[tuple[Counts, ...], ...]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row a point and curve."""
+        for panel, points in zip(self.experiment.panels, self.counts, strict=True):
+            for (x, _), counts in zip(panel.points, points, strict=True):
+                for label, count in counts.items():
+                    yield {
+                        "panel": panel.key, "x": x, "curve": label, "schedulable": count,
+                        "tasksets": self.settings.tasksets, "share": count / self.settings.tasksets,
+                    }  # fmt: skip
+
+
+def run(
+    experiment: Experiment,
+    settings: Settings = Settings(),
+    checkpoint: Path | None = None,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    executor: Executor | None = None,
+) -> Table:
+    """Runs what the checkpoint does not have yet, in ``jobs`` threads or processes or where the executor says.
+
+    ``progress`` is told how many tasksets are done and how many there are.  Raises CheckpointError where the
+    checkpoint is of another experiment or other settings.
+    """
+    pieces = plan(experiment, settings)
+    with _Checkpoint(checkpoint, experiment, settings) as store:
+        done = store.done
+        waiting = [work for work in pieces if work.key not in done]
+        total = sum(work.count for work in pieces)
+        finished = total - sum(work.count for work in waiting)
+        for work, counts in _each(waiting, jobs, executor):
+            store.add(work, counts)
+            finished += work.count
+            if progress:
+                progress(finished, total)
+    return Table(experiment, settings, _summed(experiment, done))
+
+
+def plan(experiment: Experiment, settings: Settings) -> list[Work]:
+    """The pieces of an experiment."""
+    return [
+        Work(i, j, start, min(PIECE, settings.tasksets - start), parameters,
+             point_seed(settings.seed, parameters), settings.method, experiment.available)
+        for i, panel in enumerate(experiment.panels)
+        for j, (_, parameters) in enumerate(panel.points)
+        for start in range(0, settings.tasksets, PIECE)
+    ]  # fmt: skip
+
+
+def _summed(experiment: Experiment, done: dict[tuple[int, int, int], Counts]) -> tuple[tuple[Counts, ...], ...]:
+    sums = [[{c.label: 0 for c in experiment.available} for _ in panel.points] for panel in experiment.panels]
+    for (i, j, _), counts in done.items():
+        for label, count in counts.items():
+            sums[i][j][label] += count
+    return tuple(tuple(points) for points in sums)
+
+
+def _each(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Iterator[tuple[Work, Counts]]:
+    """Each piece and its counts, as they come."""
+    if executor is None and jobs <= 1:
+        yield from ((work, evaluate(work)) for work in pieces)
+        return
+    with _workers(pieces, jobs, executor) as pool:
+        futures: dict[Future[Counts], Work] = {pool.submit(evaluate, work): work for work in pieces}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+@contextmanager
+def _workers(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Iterator[Executor]:
+    """The executor given, or threads; processes where readable tests, which hold the GIL, have to run."""
+    if executor is not None:
+        yield executor
+        return
+    compiled = all(curve.compiled for work in pieces[:1] for curve in work.curves)
+    with ThreadPoolExecutor(jobs) if compiled else ProcessPoolExecutor(jobs) as pool:
+        yield pool
+
+
+class _Checkpoint:
+    """A file of JSON lines: what it is of, then a finished piece a line.  A last line cut short is dropped."""
+
+    def __init__(self, path: Path | None, experiment: Experiment, settings: Settings) -> None:
+        self.path = path
+        self.header = {
+            "experiment": experiment.name, "settings": asdict(settings), "piece": PIECE,
+            "curves": [curve.label for curve in experiment.available],
+            "points": [[point_seed(settings.seed, p) for _, p in panel.points] for panel in experiment.panels],
+        }  # fmt: skip
+        self.done: dict[tuple[int, int, int], Counts] = {}
+        self.file: IO[str] | None = None
+
+    def __enter__(self) -> _Checkpoint:
+        if self.path is not None:
+            kept = self._read(self.path) if self.path.exists() else []
+            self.file = self.path.open("w", encoding="utf-8")
+            for entry in [self.header, *kept]:
+                self._write(entry)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def add(self, work: Work, counts: Counts) -> None:
+        """Keeps a finished piece."""
+        self.done[work.key] = counts
+        self._write({"key": work.key, "counts": counts})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        if self.file is not None:
+            self.file.write(json.dumps(entry) + "\n")
+            self.file.flush()
+
+    def _read(self, path: Path) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entries.append(json.loads(line))
+            except ValueError:
+                break
+        if entries and entries[0] != self.header:
+            raise CheckpointError(f"{path} is of another experiment, other settings or other tests")
+        for entry in entries[1:]:
+            i, j, start = entry["key"]
+            self.done[i, j, start] = entry["counts"]
+        return entries[1:]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures 4.6 to 4.13 of the thesis (section 4.7.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.experiments import sweeps
+from analysis.experiments.plan import Curve, Experiment, Panel
+from analysis.generate import THESIS
+
+#: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; the kernel thread has none improved.
+COMPARED = (
+    Curve("ioctl_suspend", "thesis-ioctl-suspend-reduced+gpu-priority"),
+    Curve("ioctl_busy", "thesis-ioctl-busy-reduced+gpu-priority"),
+    Curve("kthread_busy", "thesis-kthread-busy+gpu-priority"),
+    Curve("mpcp_suspend", "mpcp-suspend", free=True),
+    Curve("mpcp_busy", "mpcp-busy", free=True),
+    Curve("fmlp+_suspend", "fmlp-suspend", free=True),
+    Curve("fmlp+_busy", "fmlp-busy", free=True),
+    Curve("ioctl_suspend, printed", "thesis-ioctl-suspend-printed", dashed=True),
+    Curve("ioctl_busy, printed", "thesis-ioctl-busy-printed", dashed=True),
+    Curve("kthread_busy, printed", "thesis-kthread-busy-printed", dashed=True),
+    Curve("mpcp_suspend, published", "mpcp-suspend-published", free=True, dashed=True),
+    Curve("mpcp_busy, published", "mpcp-busy-published", free=True, dashed=True),
+    Curve("fmlp+_suspend, published", "fmlp-suspend-published", free=True, dashed=True),
+    Curve("fmlp+_busy, published", "fmlp-busy-published", free=True, dashed=True),
+)
+
+PANELS = {
+    "4.6": sweeps.tasks(THESIS),
+    "4.7": sweeps.cpus(THESIS),
+    "4.8": sweeps.load(THESIS),
+    "4.9": sweeps.users(THESIS),
+    "4.10": sweeps.ratio(THESIS, [step / 10 for step in range(1, 11)]),
+    "4.11": sweeps.best_effort(THESIS),
+}
+
+CLAIMS = {
+    "4.6": "ioctl_busy and ioctl_suspend outperform previous methods in general.",
+    "4.7": "ioctl_busy and ioctl_suspend outperform previous methods in general.",
+    "4.8": "kthread_busy falls below fmlp+ as the utilization per CPU increases.",
+    "4.9": "ioctl_busy and ioctl_suspend outperform previous methods in general; kthread_busy not always.",
+    "4.10": "ioctl_suspend is below fmlp+ at G/C = 0.1, and not above that.",
+    "4.11": "The proposed approaches significantly outperform mpcp and fmlp+, which best-effort tasks block.",
+}
+
+#: Figure 4.13: two CPUs, two to four tasks on each, and the three tasks that make overlaps likely.
+OVERLAPPING = replace(THESIS, cpus=2, tasks_per_cpu=(2, 4), overlap=True)
+
+
+def _compared(figure: str, panel: Panel) -> Experiment:
+    title = f"Schedulability by {panel.axis}"
+    return Experiment(
+        f"thesis-fig{figure}", title, f"thesis figure {figure}", (panel,), COMPARED, CLAIMS[figure]
+    )  # fmt: skip
+
+
+def _pairs(names: dict[str, str], suffix: str, label: str) -> tuple[Curve, ...]:
+    """Each test without and with the suffix."""
+    pairs = [(Curve(name, test), Curve(f"{name}, {label}", test + suffix)) for name, test in names.items()]
+    return tuple(curve for pair in pairs for curve in pair)
+
+
+IOCTL = {"ioctl_suspend": "thesis-ioctl-suspend", "ioctl_busy": "thesis-ioctl-busy"}
+
+EXPERIMENTS = [
+    *(_compared(figure, panel) for figure, panel in PANELS.items()),
+    Experiment(
+        "thesis-fig4.12", "Gain by GPU priority assignment", "thesis figure 4.12", tuple(PANELS.values()),
+        _pairs({**IOCTL, "kthread_busy": "thesis-kthread-busy"}, "+gpu-priority", "GPU priorities"),
+        "GPU priority assignment brings a gain under all three.",
+    ),
+    Experiment(
+        "thesis-fig4.13", "Gain by the analysis with reduced pessimism", "thesis figure 4.13",
+        (
+            sweeps.tasks(OVERLAPPING, 8), sweeps.users(OVERLAPPING),
+            sweeps.ratio(OVERLAPPING, [step / 10 for step in range(1, 11)]), sweeps.best_effort(OVERLAPPING),
+        ),
+        (
+            *_pairs(IOCTL, "-reduced", "reduced"),
+            Curve("ioctl_suspend, reduced, printed", "thesis-ioctl-suspend-reduced-printed", dashed=True),
+            Curve("ioctl_busy, reduced, printed", "thesis-ioctl-busy-reduced-printed", dashed=True),
+            Curve("ioctl_suspend, printed", "thesis-ioctl-suspend-printed", dashed=True),
+            Curve("ioctl_busy, printed", "thesis-ioctl-busy-printed", dashed=True),
+        ),
+        "The improved analysis brings a gain.",
+    ),
+]  # fmt: skip

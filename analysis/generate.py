@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2); analysis/native/generate.c.
+
+What is drawn, in that order: tasks and load of each CPU; each task's utilization (C + G) / T by UUniFast, or by
+Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and G^m / G; which tasks are best
+effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn uniformly, and so is G.
+Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by worst fit decreasing.  A
+ratio G / C of 0 leaves empty GPU segments, which still begin and end.  All times are whole ns; taskset i of a seed is
+always the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pycontrol._gpurt import ffi, lib
+
+from analysis.batch import Batch, Pieces, blank
+from analysis.model import MS, US, Platform
+
+#: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
+PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
+
+METHODS = ("uunifast", "drs")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What is drawn between which bounds; shares are of 1, times ns.
+
+    ``tasks``: that many in all, dealt to the CPUs in turn, instead of ``tasks_per_cpu`` on each.  ``overlap``: add
+    two CPU-only tasks of high utilization and short periods and one of long GPU execution (thesis, figure 4.13).
+    """
+
+    cpus: int = 4
+    tasks: int = 0
+    tasks_per_cpu: tuple[int, int] = (3, 6)
+    users: tuple[float, float] = (0.4, 0.6)
+    load: tuple[float, float] = (0.4, 0.6)
+    period: tuple[int, int] = (30 * MS, 500 * MS)
+    segments: tuple[int, int] = (1, 3)
+    ratio: tuple[float, float] = (0.2, 2.0)
+    misc: tuple[float, float] = (0.1, 0.3)
+    best_effort: float = 0.0
+    reallocate: bool = True
+    overlap: bool = False
+
+    def __post_init__(self) -> None:
+        pairs = (self.tasks_per_cpu, self.users, self.load, self.period, self.segments, self.ratio, self.misc)
+        if any(low > high or low < 0 for low, high in pairs) or self.cpus < 1 or self.tasks < 0:
+            raise ValueError("a range must be 0 <= low <= high, and there must be a CPU")
+        if max(self.users[1], self.misc[1], self.best_effort) > 1 or self.best_effort < 0:
+            raise ValueError("a share is at most 1")
+        if not 1 <= self.period[0] <= self.period[1] < 2**50 or self.segments[0] < 1 or self.segments[1] > 1000:
+            raise ValueError("periods must be 1 ns to 2^50 ns, GPU segments 1 to 1000")
+        if max(self.load[1], self.ratio[1]) > 1000 or self._room > 10**6:
+            raise ValueError("loads and ratios up to 1000, tasksets up to 10^6 tasks")
+
+    @property
+    def _room(self) -> int:
+        return self.tasks or self.cpus * self.tasks_per_cpu[1]
+
+    def view(self) -> Any:
+        """The C struct."""
+        struct = ffi.new("struct gpurt_parameters *")
+        struct.cpus, struct.tasks, struct.best_effort = self.cpus, self.tasks, self.best_effort
+        struct.reallocate, struct.overlap = self.reallocate, self.overlap
+        struct.tasks_min, struct.tasks_max = self.tasks_per_cpu
+        struct.segments_min, struct.segments_max = self.segments
+        struct.users_min, struct.users_max = self.users
+        struct.load_min, struct.load_max = self.load
+        struct.ratio_min, struct.ratio_max = self.ratio
+        struct.misc_min, struct.misc_max = self.misc
+        struct.period_min, struct.period_max = self.period
+        return struct
+
+
+#: Table 3 of ECRTS'24 and table 4.2 of the thesis, which has no step of re-allocation.
+PAPER = Parameters()
+THESIS = replace(PAPER, ratio=(0.2, 0.5), reallocate=False)
+
+
+def generate(
+    parameters: Parameters, seed: int, count: int, start: int = 0, method: str = "uunifast",
+    platform: Platform = PLATFORM,
+) -> Batch:  # fmt: skip
+    """Tasksets ``start`` to ``start + count - 1`` of a seed, on the platform's costs.
+
+    Raises ValueError for an unknown method, ImportError where "drs" is asked for and its package is missing.
+    """
+    if method not in METHODS:
+        raise ValueError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+    view, seed = parameters.view(), seed % 2**64
+    room = count * int(lib.gpurt_generate_room(view))
+    batch = blank(replace(platform, cpus=parameters.cpus), count, room)
+    pieces = Pieces(np.zeros(room + 1, np.uint32), *_times(room * (parameters.segments[1] + 1)))
+    given = _drs(parameters, seed, start, count) if method == "drs" else None
+    numbers = ffi.NULL if given is None else ffi.cast("double *", given.ctypes.data)
+    if lib.gpurt_generate(view, seed, start, count, numbers, batch.view(), pieces.view()):
+        raise MemoryError
+    return Batch(batch.platform, batch.first, batch.numbers, batch.times, pieces)
+
+
+def _times(room: int) -> tuple[Any, Any, Any]:
+    return np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+
+
+def _drs(parameters: Parameters, seed: int, start: int, count: int) -> Any:
+    """Utilizations of all tasks by Dirichlet-rescale (Griffin, Bate, Davis, RTSS 2020), none above 1."""
+    import random
+
+    from drs import drs
+
+    view = parameters.view()
+    counts, loads = ffi.new("u32[]", parameters.cpus), ffi.new("double[]", parameters.cpus)
+    state, drawn = random.getstate(), []
+    try:
+        for index in range(start, start + count):
+            lib.gpurt_generate_shape(view, seed, index, counts, loads)
+            random.seed(f"{seed} {index}")  # the package draws from the global generator
+            for tasks, load in zip(counts, loads, strict=True):
+                if tasks:
+                    drawn += drs(tasks, load, [min(1.0, load)] * tasks)
+    finally:
+        random.setstate(state)
+    return np.array(drawn, np.float64)

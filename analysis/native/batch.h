@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Tasksets as flat arrays: what the generator writes and the compiled tests read.  Times are ns. */
+#ifndef GPURT_BATCH_H
+#define GPURT_BATCH_H
+
+#include "../../kmod/core/env.h"
+
+/* Sums over a job's segments, and their maxima: more is not asked for by any compiled test. */
+struct gpurt_batch {
+	u32 count;			/* tasksets */
+	u32 *first;			/* [count + 1]; tasks of taskset i: first[i] to first[i + 1] - 1 */
+	u32 *cpu;
+	u32 *priority;			/* 0: best effort */
+	u32 *gpu_priority;
+	u32 *eta;			/* GPU segments a job; 0: does not use the GPU */
+	int64_t *period, *deadline;
+	int64_t *cpu_time;		/* C */
+	int64_t *misc, *pure;		/* G^m, G^e */
+	int64_t *longest;		/* max of G^m + G^e over segments, */
+	int64_t *longest_misc, *longest_pure;	/* of G^m, of G^e */
+	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with another */
+	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
+	int64_t alpha, theta, slice;
+};
+
+/* The segments: task i executes cpu, misc, pure of first[i], then of the next, ...; the last has a CPU part only. */
+struct gpurt_pieces {
+	u32 *first;			/* [tasks + 1] */
+	int64_t *cpu, *misc, *pure;
+};
+
+#endif

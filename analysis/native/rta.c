@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The order in which tasks are analysed, and what follows from one without a bound (analysis/rta/system.py). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rta_internal.h"
+
+#define POLL 1000000	/* of policy `job`, as published */
+#define TRIED 3		/* tasks that are tried before all */
+
+/* Under policies `segment` with busy waiting and `job`, equals that use the GPU can wait for each other. */
+#define SUSPEND(function) { function, .ordered = true }
+#define BUSY(function) { function, .busy = true, .ordered = true, .distinct = CONTENDED }
+#define LOCK(function) { function, .ordered = true, .queues = true }
+#define LOCK_BUSY(function) { function, .busy = true, .ordered = true, .queues = true }
+#define ROUND_ROBIN(function) { function, .rounds = true }
+#define ROUND_ROBIN_BUSY(function) { function, .busy = true, .rounds = true }
+#define THREAD(function, look) { function, .busy = true, .ordered = true, .distinct = ALWAYS, .poll = look }
+
+const struct rta_test rta_tests[GPURT_RTA_TESTS] = {
+	[GPURT_RTA_FIXED_PRIORITY] = { rta_fixed_priority, .independent = true },
+	[GPURT_RTA_GCAPS_SUSPEND] = SUSPEND(rta_gcaps_suspend),
+	[GPURT_RTA_GCAPS_BUSY] = BUSY(rta_gcaps_busy),
+	[GPURT_RTA_GCAPS_SUSPEND_PRINTED] = SUSPEND(rta_gcaps_suspend_printed),
+	[GPURT_RTA_GCAPS_BUSY_PRINTED] = BUSY(rta_gcaps_busy_printed),
+	[GPURT_RTA_TSG_RR_SUSPEND] = ROUND_ROBIN(rta_tsg_rr_suspend),
+	[GPURT_RTA_TSG_RR_BUSY] = ROUND_ROBIN_BUSY(rta_tsg_rr_busy),
+	[GPURT_RTA_TSG_RR_SUSPEND_PRINTED] = ROUND_ROBIN(rta_tsg_rr_suspend_printed),
+	[GPURT_RTA_TSG_RR_BUSY_PRINTED] = ROUND_ROBIN_BUSY(rta_tsg_rr_busy_printed),
+	[GPURT_RTA_MPCP_SUSPEND] = LOCK(rta_mpcp_suspend),
+	[GPURT_RTA_MPCP_BUSY] = LOCK_BUSY(rta_mpcp_busy),
+	[GPURT_RTA_MPCP_SUSPEND_PUBLISHED] = LOCK(rta_mpcp_suspend_published),
+	[GPURT_RTA_MPCP_BUSY_PUBLISHED] = LOCK_BUSY(rta_mpcp_busy_published),
+	[GPURT_RTA_FMLP_SUSPEND] = LOCK(rta_fmlp_suspend),
+	[GPURT_RTA_FMLP_BUSY] = LOCK_BUSY(rta_fmlp_busy),
+	[GPURT_RTA_FMLP_SUSPEND_PUBLISHED] = LOCK(rta_fmlp_suspend_published),
+	[GPURT_RTA_FMLP_BUSY_PUBLISHED] = LOCK_BUSY(rta_fmlp_busy_published),
+	[GPURT_RTA_KTHREAD_BUSY] = THREAD(rta_kthread_busy, POLL),
+	[GPURT_RTA_KTHREAD_NOTIFY_BUSY] = THREAD(rta_kthread_busy, 0),
+	[GPURT_RTA_KTHREAD_BUSY_PRINTED] = THREAD(rta_kthread_busy_printed, 0),
+	[GPURT_RTA_IOCTL_SUSPEND_PRINTED] = SUSPEND(rta_ioctl_suspend_printed),
+	[GPURT_RTA_IOCTL_BUSY_PRINTED] = BUSY(rta_ioctl_busy_printed),
+};
+
+/* Whether tasks of at least two CPUs use the GPU, best effort included. */
+static bool contended(const struct rta *s)
+{
+	u32 i, cpu = UINT32_MAX;
+
+	for (i = 0; i < s->count; i++) {
+		if (!s->tasks[i].eta)
+			continue;
+		if (cpu != UINT32_MAX && s->tasks[i].cpu != cpu)
+			return true;
+		cpu = s->tasks[i].cpu;
+	}
+	return false;
+}
+
+/* On a CPU, who preempts must outrank on the GPU; equals are as `distinct` says. */
+static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool distinct)
+{
+	u32 u, v, group = cpu->first_user, lowest = UINT32_MAX;
+
+	for (u = cpu->first_user; u < cpu->end_user; u++) {
+		const struct rta_task *t = &s->tasks[s->users[u]];
+
+		if (t->priority != s->tasks[s->users[group]].priority) {
+			for (v = group; v < u; v++)
+				if (s->tasks[s->users[v]].gpu_priority < lowest)
+					lowest = s->tasks[s->users[v]].gpu_priority;
+			group = u;
+		} else if (u > group && distinct) {
+			return true;
+		}
+		if (t->gpu_priority >= lowest)
+			return true;
+	}
+	return false;
+}
+
+bool rta_disordered(struct rta *s, const struct rta_test *test)
+{
+	bool distinct = test->distinct == ALWAYS || (test->distinct == CONTENDED && s->ties && contended(s));
+	u32 i;
+
+	if (!test->ordered || (s->plain && !s->ties))
+		return false;
+	for (i = 0; i < s->count; i++)
+		if (s->tasks[i].eta && !s->tasks[i].priority == !!s->tasks[i].gpu_priority)
+			return true;
+	for (i = 0; i < s->cpus; i++)
+		if (disordered_on(s, &s->cpu[i], distinct))
+			return true;
+	return false;
+}
+
+static void respond(struct rta *s, bool at_once)
+{
+	u32 i;
+
+	for (i = 0; i < s->real_time; i++)
+		s->tasks[i].response = at_once ? 0 : s->tasks[i].deadline;
+}
+
+/*
+ * Whether one of the last tasks, which most often decide, fails even if everyone above responds at once.  All
+ * charges grow with the responses of others, so that it then fails in any case.
+ */
+static bool hopeless(struct rta *s, const struct rta_test *test)
+{
+	u32 i;
+	bool passes = true;
+
+	respond(s, true);
+	for (i = s->real_time; passes && i && i + TRIED > s->real_time; i--)
+		passes = rta_passes(s, test, &s->tasks[s->order[i - 1]]);
+	respond(s, false);
+	return !passes;
+}
+
+bool rta_schedulable(struct rta *s, const struct rta_test *test)
+{
+	u32 i, settled = 0;
+
+	if (test->independent && !s->ties && !s->integers)
+		return rta_fixed_schedulable(s);
+	if (!s->assume && !s->integers && hopeless(s, test))
+		return false;
+	for (i = 0; i < s->real_time; i++) {
+		struct rta_task *t = &s->tasks[s->order[i]];
+		int64_t bound;
+
+		if (s->assume) {
+			if (!rta_passes(s, test, t))
+				return false;
+			continue;
+		}
+		/* Equals bound each other by deadlines: a bound becomes known to lower priorities only. */
+		if (i && t->priority != s->tasks[s->order[i - 1]].priority)
+			for (; settled < i; settled++)
+				s->tasks[s->order[settled]].response = s->tasks[s->order[settled]].found;
+		bound = rta_solve(s, test, t);
+		if (bound < 0)
+			return false;
+		t->found = bound;
+	}
+	return true;
+}
+
+static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test,
+				      u32 flags, u32 index)
+{
+	s->assume = test->independent;	/* then nobody asks for the bounds themselves */
+	if (!rta_load(s, b, test, index))
+		return GPURT_RTA_REFUSED;
+	if (!s->real_time || (!rta_disordered(s, test) && rta_schedulable(s, test)))
+		return GPURT_RTA_YES;
+	return flags & GPURT_RTA_ASSIGN ? rta_assign(s, test) : GPURT_RTA_NO;
+}
+
+/* Room for the largest of the tasksets; NULL if there is no memory, or one has a CPU out of range. */
+static struct rta *room_for(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, int *err)
+{
+	u32 i, tasks = 0, cpus = rta_cpus(b, b->first[from], b->first[to]);
+	struct rta *s;
+
+	*err = -GPURT_RTA_EINVAL;
+	for (i = from; i < to; i++)
+		if (b->first[i + 1] - b->first[i] > tasks)
+			tasks = b->first[i + 1] - b->first[i];
+	if (!cpus)
+		return NULL;
+	*err = -GPURT_RTA_ENOMEM;
+	s = rta_new(tasks, cpus);
+	if (s)
+		s->small = rta_small(b, test, b->first[from], b->first[to], tasks);
+	return s;
+}
+
+int gpurt_rta_verdicts(const struct gpurt_batch *b, u32 test, u32 flags, u32 from, u32 to, u8 *verdicts)
+{
+	struct rta *s;
+	int err;
+	u32 i;
+
+	if (test >= GPURT_RTA_TESTS || from > to || to > b->count)
+		return -GPURT_RTA_EINVAL;
+	s = room_for(b, &rta_tests[test], from, to, &err);
+	if (!s)
+		return err;
+	s->integers = flags & GPURT_RTA_INTEGERS;
+	for (i = from; i < to; i++)
+		verdicts[i] = (u8)verdict(s, b, &rta_tests[test], flags, i);
+	rta_free(s);
+	return 0;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Audsley's method on GPU segments: analysis/rta/audsley.py, which has the reasons. */
+#include "rta_internal.h"
+
+#define LEVELS 99	/* GPU priorities that there are */
+#define ABOVE 1000	/* of who has none yet: above all, in CPU order */
+
+/* The lowest GPU-using entry above a CPU-only one on its CPU, whose GPU priority decides its bound if tasks spin. */
+static u32 rider_of(const struct rta *s, u32 entry)
+{
+	const struct rta_task *t = &s->tasks[entry];
+	u32 h, last = UINT32_MAX;
+
+	if (t->eta)
+		return UINT32_MAX;
+	for (h = s->cpu[t->cpu].begin; h < s->cpu[t->cpu].end && s->tasks[h].priority >= t->priority; h++)
+		if (s->tasks[h].eta)
+			last = h;
+	return last;
+}
+
+/* Whether all CPU-only tasks pass whose bound rests on that entry's GPU priority, or on nobody's. */
+static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
+{
+	u32 i;
+
+	for (i = 0; i < s->real_time; i++)
+		if (!s->tasks[i].eta && (test->busy ? rider_of(s, i) : UINT32_MAX) == entry &&
+		    !rta_passes(s, test, &s->tasks[i]))
+			return false;
+	return true;
+}
+
+/* The unassigned GPU-using entry of lowest CPU priority on a CPU; UINT32_MAX if there is none. */
+static u32 lowest_of(const struct rta *s, u32 cpu)
+{
+	u32 u = s->cpu[cpu].end_user;
+
+	while (u > s->cpu[cpu].first_user)
+		if (s->tasks[s->users[--u]].gpu_priority >= ABOVE)
+			return s->users[u];
+	return UINT32_MAX;
+}
+
+static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
+{
+	u32 c, entry, before;
+
+	for (c = 0; c < s->cpus; c++) {
+		entry = lowest_of(s, c);
+		if (entry == UINT32_MAX)
+			continue;
+		before = s->tasks[entry].gpu_priority;
+		s->tasks[entry].gpu_priority = level;
+		if (rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
+			return true;
+		s->tasks[entry].gpu_priority = before;
+	}
+	return false;
+}
+
+enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test)
+{
+	u32 i, level, above = ABOVE;
+
+	if (s->user_count > LEVELS)
+		return GPURT_RTA_TOO_MANY;
+	s->assume = true;
+	for (i = 0; i < s->real_time; i++)
+		s->tasks[i].response = s->tasks[i].deadline;
+	if (!riders_pass(s, test, UINT32_MAX))
+		return GPURT_RTA_NO;
+	for (i = s->real_time; i; i--)
+		if (s->tasks[s->order[i - 1]].eta)
+			s->tasks[s->order[i - 1]].gpu_priority = above++;
+	for (level = 1; level <= s->user_count; level++)
+		if (!take_level(s, test, level))
+			return GPURT_RTA_NO;
+	return !rta_disordered(s, test) && rta_schedulable(s, test) ? GPURT_RTA_YES : GPURT_RTA_NO;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/* All bounds of one taskset, and which rest on a task that has none (analysis/rta/system.py, analyse). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rta_internal.h"
+
+/* What is known of every task while bounds are found; sets of tasks are bits by index. */
+struct bounds {
+	struct rta *s;
+	const u32 *rank;
+	u8 *state;
+	int64_t *wcrt;
+	u32 *culprit;
+	u32 words;
+	uint64_t *failed;
+	uint64_t *rows;		/* words a task: whom its bound rests on */
+	u32 *lost;		/* by CPU: index + 1 of whoever preempts all that come after it */
+};
+
+/* The first by rank among the tasks without a bound that one needs; UINT32_MAX if there is none. */
+static u32 culprit(const struct bounds *b, const uint64_t *needs)
+{
+	u32 w, best = UINT32_MAX, index;
+	uint64_t both;
+
+	for (w = 0; w < b->words; w++) {
+		for (both = needs[w] & b->failed[w]; both; both &= both - 1) {
+			index = 64 * w + (u32)__builtin_ctzll(both);
+			if (best == UINT32_MAX || b->rank[index] < b->rank[best])
+				best = index;
+		}
+	}
+	return best;
+}
+
+static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
+{
+	b->state[index] = state;
+	b->culprit[index] = cause;
+	b->failed[index / 64] |= 1ULL << index % 64;
+}
+
+static void one(struct bounds *b, const struct rta_test *test, struct rta_task *t)
+{
+	struct rta *s = b->s;
+	u32 cause;
+
+	if (b->lost[t->cpu]) {
+		fail(b, t->index, GPURT_RTA_DEPENDS, b->lost[t->cpu] - 1);
+		return;
+	}
+	s->needs = b->rows + (size_t)b->words * t->index;
+	t->found = rta_solve(s, test, t);
+	b->wcrt[t->index] = t->found;
+	cause = culprit(b, s->needs);
+	s->needs = NULL;
+	if (cause != UINT32_MAX) {
+		t->found = -1;
+		fail(b, t->index, GPURT_RTA_DEPENDS, cause);
+	} else if (t->found < 0) {
+		fail(b, t->index, GPURT_RTA_MISSED, 0);
+	} else {
+		b->state[t->index] = GPURT_RTA_BOUND;
+		return;
+	}
+	if (t->cpu_time || t->misc)
+		b->lost[t->cpu] = t->index + 1;
+}
+
+static void settle(struct rta *s, u32 from, u32 to)
+{
+	for (; from < to && !s->assume; from++)
+		if (s->tasks[s->order[from]].found >= 0)
+			s->tasks[s->order[from]].response = s->tasks[s->order[from]].found;
+}
+
+/* Turns bounds that assumed a failed task's deadline into failures, until nothing changes. */
+static void withdraw(struct bounds *b)
+{
+	struct rta *s = b->s;
+	bool changed = true;
+	u32 i, index, cause;
+
+	while (changed) {
+		changed = false;
+		for (i = 0; i < s->real_time; i++) {
+			index = s->tasks[s->order[i]].index;
+			if (b->state[index] != GPURT_RTA_BOUND)
+				continue;
+			cause = culprit(b, b->rows + (size_t)b->words * index);
+			if (cause == UINT32_MAX)
+				continue;
+			fail(b, index, GPURT_RTA_DEPENDS, cause);
+			changed = true;
+		}
+	}
+}
+
+static void all(struct bounds *b, const struct rta_test *test)
+{
+	struct rta *s = b->s;
+	u32 i, settled = 0;
+
+	memset(b->state, GPURT_RTA_BEST_EFFORT, s->count);
+	for (i = 0; i < s->real_time; i++) {
+		struct rta_task *t = &s->tasks[s->order[i]];
+
+		t->found = -1;
+		b->wcrt[t->index] = -1;
+		if (i && t->priority != s->tasks[s->order[i - 1]].priority) {
+			settle(s, settled, i);
+			settled = i;
+		}
+		one(b, test, t);
+	}
+	withdraw(b);
+}
+
+int gpurt_rta_bounds(const struct gpurt_batch *batch, u32 test, u32 assume, u32 index, const u32 *rank,
+		     u8 *state, int64_t *wcrt, u32 *culprits)
+{
+	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .culprit = culprits };
+	u32 count, cpus;
+	int err = -GPURT_RTA_ENOMEM;
+
+	if (test >= GPURT_RTA_TESTS || index >= batch->count)
+		return -GPURT_RTA_EINVAL;
+	count = batch->first[index + 1] - batch->first[index];
+	cpus = rta_cpus(batch, batch->first[index], batch->first[index + 1]);
+	if (!cpus)
+		return -GPURT_RTA_EINVAL;
+	b.words = count / 64 + 1;
+	b.s = rta_new(count, cpus);
+	b.failed = calloc(b.words, sizeof(*b.failed));
+	b.rows = calloc((size_t)b.words * (count + 1), sizeof(*b.rows));
+	b.lost = calloc(cpus, sizeof(*b.lost));
+	if (b.s && b.failed && b.rows && b.lost) {
+		b.s->assume = assume;
+		err = !rta_load(b.s, batch, &rta_tests[test], index);
+		if (!err)
+			all(&b, &rta_tests[test]);
+	}
+	rta_free(b.s);
+	free(b.failed);
+	free(b.rows);
+	free(b.lost);
+	return err;
+}

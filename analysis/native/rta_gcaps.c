@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and printed.py, term by term. */
+#include "rta_internal.h"
+
+/* The entry of hpp(t) after @h, or the first: those above @t on its CPU, and its equals. */
+static inline const struct rta_task *hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+
+	h = h ? h + 1 : s->tasks + cpu->begin;
+	h += h == t;
+	if (h < t || (s->ties && h < s->tasks + cpu->end && h->priority == t->priority))
+		return h;
+	return NULL;
+}
+
+#define for_each_hpp(s, t, h) for (h = hpp_next(s, t, NULL); h; h = hpp_next(s, t, h))
+
+int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h)
+		rta_push(s, h->cpu_time + h->misc + h->pure, h, 0);
+	return t->cpu_time + t->misc + t->pure;
+}
+
+static int64_t own(const struct rta *s, const struct rta_task *t)
+{
+	return t->cpu_time + t->misc + t->pure + (3 * (int64_t)t->eta + 1) * s->epsilon;
+}
+
+/* The lowest user of a CPU whose GPU priority is at least @level; NULL if there is none. */
+static const struct rta_task *lowest_owner(const struct rta *s, const struct rta_cpu *cpu, u32 level)
+{
+	const struct rta_task *lowest = NULL;
+	u32 u;
+
+	for (u = cpu->first_user; u < cpu->end_user; u++) {
+		const struct rta_task *h = &s->tasks[s->users[u]];
+
+		if (h->gpu_priority >= level)
+			lowest = h;
+		else if (!s->ties)
+			break;	/* those below have lower GPU priorities still */
+	}
+	return lowest;
+}
+
+/* Whether another task of its CPU has the same priority. */
+static bool has_equal(const struct rta *s, const struct rta_task *t)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+
+	return s->ties && ((t > s->tasks + cpu->begin && t[-1].priority == t->priority) ||
+			   (t + 1 < s->tasks + cpu->end && t[1].priority == t->priority));
+}
+
+/* The entries of a CPU from its first to the lowest that can own the GPU at @level, with its equals. */
+static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
+{
+	const struct rta_task *lowest = lowest_owner(s, cpu, level), *h;
+	bool alone;
+
+	if (!lowest)
+		return;
+	alone = !has_equal(s, lowest);
+	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end && h->priority >= lowest->priority; h++) {
+		int64_t amount = h->gpu_busy + (alone && h == lowest ? 0 : h->cpu_time);
+
+		rta_push(s, amount, h, rta_jitter(h, amount));
+	}
+}
+
+static void ownership(struct rta *s, u32 own_cpu, u32 level)
+{
+	u32 c;
+
+	for (c = 0; c < s->cpus; c++)
+		if (c != own_cpu)
+			owners_on(s, &s->cpu[c], level);
+}
+
+int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h) {
+		if (!h->eta) {
+			rta_push(s, h->cpu_time, h, 0);
+			continue;
+		}
+		rta_push(s, h->cpu_time + h->misc + 2 * s->epsilon * h->eta, h, rta_jitter(h, h->cpu_time + h->misc));
+		if (t->eta)
+			rta_push(s, h->pure, h, rta_jitter(h, h->pure));
+	}
+	if (t->eta)
+		ownership(s, t->cpu, t->gpu_priority);
+	return own(s, t);
+}
+
+/* Whether a real-time task of another CPU uses the GPU. */
+static bool contended(const struct rta *s, u32 cpu)
+{
+	return s->user_count > s->cpu[cpu].end_user - s->cpu[cpu].first_user;
+}
+
+int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t)
+{
+	int64_t updates = s->epsilon * (contended(s, t->cpu) ? 3 : 2);
+	u32 level = t->eta ? t->gpu_priority : UINT32_MAX;
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h) {
+		rta_push(s, h->cpu_time + h->misc + h->pure + updates * h->eta, h, 0);
+		if (h->eta && h->gpu_priority < level)
+			level = h->gpu_priority;
+	}
+	if (level != UINT32_MAX)
+		ownership(s, t->cpu, level);
+	return own(s, t);
+}
+
+/* The remote terms of lemmas 10, 11 and 13 as printed; a CPU-only task compares by its CPU priority. */
+static void remote_printed(struct rta *s, const struct rta_task *t)
+{
+	u32 u;
+
+	for (u = 0; u < s->user_count; u++) {
+		const struct rta_task *h = &s->tasks[s->users[u]];
+
+		if (h->cpu != t->cpu && h->gpu_priority >= t->gpu_priority)
+			rta_push(s, h->pure + 2 * s->epsilon * h->eta, h, rta_jitter(h, h->pure));
+	}
+}
+
+int64_t rta_gcaps_suspend_printed(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h) {
+		int64_t amount = h->cpu_time + h->misc;
+
+		rta_push(s, amount + 2 * s->epsilon * h->eta, h, h->eta ? rta_jitter(h, amount) : 0);
+		if (t->eta && h->eta)
+			rta_push(s, h->pure, h, rta_jitter(h, h->pure));
+	}
+	if (t->eta)
+		remote_printed(s, t);
+	return own(s, t);
+}
+
+int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h) {
+		rta_push(s, h->cpu_time + h->misc, h, 0);
+		if (t->eta && h->eta)
+			rta_push(s, h->pure + 2 * s->epsilon * h->eta, h, 0);
+	}
+	remote_printed(s, t);
+	return own(s, t);
+}
+
+/* Own demand and interleaving; @back: the switch back to the task after each round, which the print forgets. */
+static int64_t interleaved(const struct rta *s, const struct rta_task *t, int64_t back)
+{
+	int64_t others = (int64_t)s->gpu_users - (t->eta > 0);
+
+	return t->cpu_time + t->misc + t->pure + t->slices * (others * (s->slice + s->theta) + back);
+}
+
+static void rr_suspend(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h) {
+		int64_t amount = h->cpu_time + h->misc;
+
+		rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
+	}
+}
+
+static void rr_busy(struct rta *s, const struct rta_task *t)
+{
+	int64_t others = s->gpu_users;
+	const struct rta_task *h;
+
+	for_each_hpp(s, t, h)
+		others -= h->eta > 0;
+	for_each_hpp(s, t, h)
+		rta_push(s, h->cpu_time + h->misc + h->slices * (others + 1) * (s->slice + s->theta), h, 0);
+}
+
+int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t)
+{
+	rr_suspend(s, t);
+	return interleaved(s, t, s->theta);
+}
+
+int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t)
+{
+	rr_busy(s, t);
+	return interleaved(s, t, s->theta);
+}
+
+int64_t rta_tsg_rr_suspend_printed(struct rta *s, const struct rta_task *t)
+{
+	rr_suspend(s, t);
+	return interleaved(s, t, 0);
+}
+
+int64_t rta_tsg_rr_busy_printed(struct rta *s, const struct rta_task *t)
+{
+	rr_busy(s, t);
+	return interleaved(s, t, 0);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One taskset while it is analysed, and the rows of one recurrence R = constant + sum of ceil((R + J) / T) e. */
+#ifndef GPURT_RTA_INTERNAL_H
+#define GPURT_RTA_INTERNAL_H
+
+#include "rta.h"
+
+#define RTA_CPUS 4096	/* CPU numbers are below */
+
+struct rta_task {
+	int64_t period, deadline;
+	int64_t response;	/* R where it is known, else D */
+	int64_t found;		/* R, not yet known to all */
+	int64_t cpu_time, misc, pure, slices;
+	int64_t longest, longest_misc, longest_pure, last, last_misc;
+	int64_t gpu_busy;	/* G + 2 epsilon eta: for how long a job owns the GPU if nobody delays it */
+	double inverse;		/* 1 / T */
+	u32 cpu, priority, gpu_priority, eta;
+	u32 index;		/* in the taskset */
+};
+
+/* The real-time tasks of a CPU: entries begin to end - 1, most urgent first; which of them use the GPU. */
+struct rta_cpu {
+	u32 begin, end;
+	u32 first_user, end_user;	/* in `users` */
+};
+
+struct rta {
+	u32 count, real_time, cpus;	/* real-time tasks come first */
+	struct rta_task *tasks;
+	struct rta_cpu *cpu;
+	u32 *order;			/* real-time entries, most urgent first, ties by index */
+	u32 *users;			/* real-time entries that use the GPU, by CPU */
+	u32 user_count, gpu_users;	/* the latter with best effort */
+	int64_t alpha, theta, epsilon, slice, poll;
+	bool integers;			/* no shortcuts */
+	bool assume;			/* D_h stands for every R_h */
+	bool ties;			/* real-time tasks have equal priorities */
+	bool plain;			/* GPU priorities equal CPU priorities */
+	bool small;			/* no sum of the whole batch can exceed 63 bits */
+	/* of the recurrence at hand */
+	u32 room, rows, capped;
+	int64_t *amount, *period, *jitter, *last, *cap;	/* count holds up to `last`; cap: of the capped rows */
+	double *inverse;
+	double rate, carried, once;	/* sums of e / T, of J e / T, and of e or caps */
+	uint64_t *needs;		/* the tasks that the bound rests on, or NULL if nobody asks */
+};
+
+/* The constant part of a task's recurrence; the rest it pushes as rows. */
+typedef int64_t (*rta_demands)(struct rta *s, const struct rta_task *t);
+
+/* The entry of the table of tests. */
+struct rta_test {
+	rta_demands demands;
+	bool busy, ordered;		/* ordered: GPU priorities must not contradict CPU priorities */
+	bool independent;		/* no charge depends on a response */
+	bool rounds, queues;		/* charges rounds of slices; or requests of others */
+	enum { ANYHOW, CONTENDED, ALWAYS } distinct;	/* when equals of a CPU that use the GPU have no bound */
+	int64_t poll;
+};
+
+extern const struct rta_test rta_tests[GPURT_RTA_TESTS];
+
+/* rta_gcaps.c, rta_locks.c, rta_thesis.c */
+int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t);
+int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t);
+int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t);
+int64_t rta_gcaps_suspend_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t);
+int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t);
+int64_t rta_tsg_rr_suspend_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_tsg_rr_busy_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t);
+int64_t rta_mpcp_busy(struct rta *s, const struct rta_task *t);
+int64_t rta_mpcp_suspend_published(struct rta *s, const struct rta_task *t);
+int64_t rta_mpcp_busy_published(struct rta *s, const struct rta_task *t);
+int64_t rta_fmlp_suspend(struct rta *s, const struct rta_task *t);
+int64_t rta_fmlp_busy(struct rta *s, const struct rta_task *t);
+int64_t rta_fmlp_suspend_published(struct rta *s, const struct rta_task *t);
+int64_t rta_fmlp_busy_published(struct rta *s, const struct rta_task *t);
+int64_t rta_kthread_busy(struct rta *s, const struct rta_task *t);
+int64_t rta_kthread_busy_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_ioctl_suspend_printed(struct rta *s, const struct rta_task *t);
+int64_t rta_ioctl_busy_printed(struct rta *s, const struct rta_task *t);
+
+static inline int64_t rta_max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* How late the last @execution of a job of @h can begin. */
+static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
+{
+	return rta_max(h->response - execution, 0);
+}
+
+static inline void rta_need(struct rta *s, const struct rta_task *h)
+{
+	if (s->needs)
+		s->needs[h->index / 64] |= 1ULL << h->index % 64;
+}
+
+/* @amount for every job of @h that can execute in the window. */
+static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter)
+{
+	double rate = (double)amount * h->inverse;
+	u32 r = s->rows;
+
+	if (!amount)
+		return;
+	s->amount[r] = amount;
+	s->period[r] = h->period;
+	s->jitter[r] = jitter;
+	s->inverse[r] = h->inverse;
+	s->rate += rate;
+	s->carried += rate * (double)jitter;
+	s->once += (double)amount;
+	s->rows = r + 1;
+	rta_need(s, h);
+}
+
+/*
+ * The same, at most @cap together; capped rows are kept from the other end of the arrays.  Best effort has no
+ * response time to count jobs by: its cap, which is returned, is constant.
+ */
+static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap, const struct rta_task *h,
+				      int64_t jitter)
+{
+	u32 r;
+
+	if (!h->priority || !cap)
+		return cap;
+	if (!amount)
+		return 0;
+	r = s->room - ++s->capped;
+	s->amount[r] = amount;
+	s->cap[r] = cap;
+	s->period[r] = h->period;
+	s->jitter[r] = jitter;
+	s->inverse[r] = h->inverse;
+	s->once += (double)cap;
+	rta_need(s, h);
+	return 0;
+}
+
+/* ceil(y / T) for y >= 0 and T > 0, y / T < 2^50: the estimate is at most 1 off, and two steps mend that. */
+static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
+{
+	int64_t k = (int64_t)((double)y * inverse);
+
+	k += k * period < y;
+	k += k * period < y;
+	return k;
+}
+
+/* Whether no sum of tasks @from to @to - 1, at most @tasks of them in a taskset, can exceed 63 bits. */
+bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks);
+/* Loads taskset @index of the batch; false if its sums could exceed 63 bits. */
+bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
+/* One more than the highest CPU number of those tasks; 0 if that is out of range. */
+u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to);
+struct rta *rta_new(u32 tasks, u32 cpus);
+void rta_free(struct rta *s);
+
+/* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
+int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+/* Whether there is one. */
+bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+/* Whether all tasks pass under plain fixed priorities, without ties. */
+bool rta_fixed_schedulable(struct rta *s);
+/* Whether GPU priorities make any bound impossible. */
+bool rta_disordered(struct rta *s, const struct rta_test *test);
+/* Whether every real-time task passes. */
+bool rta_schedulable(struct rta *s, const struct rta_test *test);
+/* Audsley's method; the tasks are left with the priorities found. */
+enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test);
+
+#endif

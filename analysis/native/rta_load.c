@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From the flat arrays of a batch to one taskset by CPU and priority. */
+#include <stdlib.h>
+
+#include "rta_internal.h"
+
+#define LARGEST (1LL << 58)
+#define MOST_POLL 1e6	/* of any test */
+#define COUNTED 0x1p49		/* jobs of one task in one window; rta_ceil needs less than 2^50 */
+
+struct rta *rta_new(u32 tasks, u32 cpus)
+{
+	struct rta *s = calloc(1, sizeof(*s));
+	size_t room = 4 * (size_t)tasks + 4;
+
+	if (!s)
+		return NULL;
+	s->room = (u32)room;
+	s->tasks = calloc(tasks + 1, sizeof(*s->tasks));
+	s->cpu = calloc(cpus + 1, sizeof(*s->cpu));
+	s->order = calloc(2 * (size_t)tasks + 2, sizeof(*s->order));
+	s->users = calloc(tasks + 1, sizeof(*s->users));
+	s->amount = calloc(5 * room, sizeof(*s->amount));
+	s->inverse = calloc(room, sizeof(*s->inverse));
+	s->cpus = cpus;
+	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse) {
+		s->period = s->amount + room;
+		s->jitter = s->period + room;
+		s->last = s->jitter + room;
+		s->cap = s->last + room;
+		return s;
+	}
+	rta_free(s);
+	return NULL;
+}
+
+u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to)
+{
+	u32 i, most = 0;
+
+	for (i = from; i < to; i++)
+		most = b->cpu[i] > most ? b->cpu[i] : most;
+	return most < RTA_CPUS ? most + 1 : 0;
+}
+
+void rta_free(struct rta *s)
+{
+	if (!s)
+		return;
+	free(s->tasks);
+	free(s->cpu);
+	free(s->order);
+	free(s->users);
+	free(s->amount);
+	free(s->inverse);
+	free(s);
+}
+
+/* Indices of the taskset, most urgent first, ties in their order; best effort comes last. */
+static void by_priority(const u32 *priority, u32 count, u32 *ranked)
+{
+	u32 i, j;
+
+	for (i = 0; i < count; i++) {
+		for (j = i; j && priority[ranked[j - 1]] < priority[i]; j--)
+			ranked[j] = ranked[j - 1];
+		ranked[j] = i;
+	}
+}
+
+/* Field by field: clearing the struct first would take longer than all the rest. */
+static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 index)
+{
+	t->period = b->period[at];
+	t->deadline = b->deadline[at];
+	t->response = t->deadline;
+	t->found = -1;
+	t->cpu_time = b->cpu_time[at];
+	t->misc = b->misc[at];
+	t->pure = b->pure[at];
+	t->slices = b->slices[at];
+	t->longest = b->longest[at];
+	t->longest_misc = b->longest_misc[at];
+	t->longest_pure = b->longest_pure[at];
+	t->last = b->last[at];
+	t->last_misc = b->last_misc[at];
+	t->cpu = b->cpu[at];
+	t->priority = b->priority[at];
+	t->gpu_priority = b->gpu_priority[at];
+	t->eta = b->eta[at];
+	t->index = index;
+	t->inverse = 1 / (double)t->period;
+	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
+	return t->period > 0 && t->period < LARGEST && t->deadline >= 0 && t->deadline < LARGEST;
+}
+
+/* Places the ranked tasks by CPU; entries of one CPU keep their order. */
+static bool place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
+{
+	u32 i, c, at, sum = 0;
+	bool fits = true;
+
+	for (c = 0; c < s->cpus; c++)
+		s->cpu[c].end = 0;
+	for (i = 0; i < s->real_time; i++)
+		s->cpu[b->cpu[first + ranked[i]]].end++;
+	for (c = 0; c < s->cpus; c++) {
+		s->cpu[c].begin = sum;
+		sum += s->cpu[c].end;
+		s->cpu[c].end = s->cpu[c].begin;
+	}
+	for (i = 0; i < s->count; i++) {
+		at = i < s->real_time ? s->cpu[b->cpu[first + ranked[i]]].end++ : i;
+		fits &= fill(&s->tasks[at], b, first + ranked[i], ranked[i]);
+		s->plain &= s->tasks[at].priority == s->tasks[at].gpu_priority;
+		if (i >= s->real_time)
+			continue;
+		s->order[i] = at;
+		s->ties |= i && s->tasks[at].priority == b->priority[first + ranked[i - 1]];
+	}
+	return fits;
+}
+
+static void find_users(struct rta *s)
+{
+	u32 c, i;
+
+	s->user_count = 0;
+	for (c = 0; c < s->cpus; c++) {
+		s->cpu[c].first_user = s->user_count;
+		for (i = s->cpu[c].begin; i < s->cpu[c].end; i++)
+			if (s->tasks[i].eta)
+				s->users[s->user_count++] = i;
+		s->cpu[c].end_user = s->user_count;
+	}
+	s->gpu_users = s->user_count;
+	for (i = s->real_time; i < s->count; i++)
+		s->gpu_users += s->tasks[i].eta > 0;
+}
+
+/*
+ * No sum of any test exceeds 63 bits if these bounds hold.  A window and a jitter are at most twice the longest
+ * deadline or period.  A job is charged its own demand, by some tests its slices times rounds of all users, and for
+ * each segment of it or of who waits overheads and, by some tests, the requests of all others.  Doubles are exact
+ * enough with room to spare.
+ */
+static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
+		      double overhead)
+{
+	return 6 * demand + (test->rounds ? rounds : 0) + (segments + 2) * (overhead + (test->queues ? requests : 0));
+}
+
+static double overhead(const struct gpurt_batch *b)
+{
+	return 6 * ((double)b->alpha + 2 * (double)b->theta + MOST_POLL);
+}
+
+static double round_of(const struct gpurt_batch *b, double users)
+{
+	return (users + 1) * ((double)b->slice + (double)b->theta);
+}
+
+bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks)
+{
+	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0, least = 0;
+	double jobs, charge;
+	u32 i, eta = 0;
+
+	for (i = from; i < to; i++) {
+		longest = rta_max(longest, rta_max(b->deadline[i], b->period[i]));
+		shortest = b->period[i] < shortest ? b->period[i] : shortest;
+		least = b->deadline[i] < least ? b->deadline[i] : least;
+		demand = rta_max(demand, rta_max(b->cpu_time[i], rta_max(b->misc[i], b->pure[i])));
+		request = rta_max(request, b->longest[i]);
+		slices = rta_max(slices, b->slices[i]);
+		eta = b->eta[i] > eta ? b->eta[i] : eta;
+	}
+	if (shortest <= 0 || least < 0 || longest >= LARGEST)
+		return false;
+	jobs = (2 * (double)longest + MOST_POLL) / (double)shortest + 2;
+	charge = charged(test, (double)demand, (double)slices * round_of(b, tasks), 2.0 * eta, tasks * (double)request,
+			 overhead(b));
+	return jobs < COUNTED && tasks * jobs * charge < (double)LARGEST;
+}
+
+/* The same of one taskset, task by task: finer where periods differ much. */
+static bool small(const struct rta *s, const struct gpurt_batch *b, const struct rta_test *test)
+{
+	double longest = 1, requests = 0, most = 0, sum = 0;
+	u32 i, eta = 0;
+
+	for (i = 0; i < s->count; i++) {
+		const struct rta_task *t = &s->tasks[i];
+
+		longest = (double)rta_max((int64_t)longest, rta_max(t->deadline, t->period));
+		requests += (double)t->longest;
+		eta = t->eta > eta ? t->eta : eta;
+	}
+	for (i = 0; i < s->count; i++) {
+		const struct rta_task *t = &s->tasks[i];
+		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
+		double jobs = (2 * longest + MOST_POLL) * t->inverse + 2;
+
+		most = jobs > most ? jobs : most;
+		sum += jobs * charged(test, demand, (double)t->slices * round_of(b, s->gpu_users), (double)t->eta + eta,
+				      requests, overhead(b));
+	}
+	return most < COUNTED && sum < (double)LARGEST;
+}
+
+bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test, u32 index)
+{
+	u32 first = b->first[index], *ranked = s->order + s->room / 4;
+
+	s->count = b->first[index + 1] - first;
+	by_priority(b->priority + first, s->count, ranked);
+	for (s->real_time = s->count; s->real_time; s->real_time--)
+		if (b->priority[first + ranked[s->real_time - 1]])
+			break;
+	s->alpha = b->alpha;
+	s->theta = b->theta;
+	s->epsilon = b->alpha + b->theta;
+	s->slice = b->slice;
+	s->poll = test->poll;
+	s->ties = false;
+	s->plain = true;
+	if (!place(s, b, first, ranked))
+		return false;
+	find_users(s);
+	return s->small || small(s, b, test);
+}

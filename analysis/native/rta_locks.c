@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and published.py, term by term. */
+#include "rta_internal.h"
+
+/* All entries, best effort included, which have no bounds but hold the GPU too. */
+#define for_each_task(s, h) for (h = (s)->tasks; h < (s)->tasks + (s)->count; h++)
+
+static bool in_hpp(const struct rta_task *h, const struct rta_task *t)
+{
+	return h != t && h->priority && h->cpu == t->cpu && h->priority >= t->priority;
+}
+
+static bool lower_user(const struct rta_task *j, const struct rta_task *t)
+{
+	return j->eta && j->cpu == t->cpu && j->priority < t->priority;
+}
+
+static int64_t held(const struct rta *s, const struct rta_task *t)
+{
+	return t->eta * s->theta;
+}
+
+static int64_t request(const struct rta *s, const struct rta_task *t)
+{
+	return t->longest + s->theta;
+}
+
+static void recurring(struct rta *s, int64_t amount, const struct rta_task *h)
+{
+	rta_push(s, amount, h, rta_jitter(h, amount));
+}
+
+static int64_t bounded(struct rta *s, int64_t amount, int64_t cap, const struct rta_task *h)
+{
+	return rta_push_capped(s, amount, cap, h, rta_jitter(h, amount));
+}
+
+static int64_t own(const struct rta *s, const struct rta_task *t)
+{
+	return t->cpu_time + t->misc + t->pure + held(s, t);
+}
+
+/* Of lower tasks of its CPU, which execute above it: where they spin, whole requests; where they sleep, G^m. */
+static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
+{
+	const struct rta_task *j;
+	int64_t constant = 0, times = (int64_t)t->eta + 1;
+
+	for_each_task(s, j) {
+		if (!lower_user(j, t))
+			continue;
+		if (busy)
+			constant += bounded(s, j->misc + j->pure + held(s, j), times * request(s, j), j);
+		else
+			constant += bounded(s, j->misc, times * j->longest_misc, j);
+	}
+	return constant;
+}
+
+/* The queue of MPCP: the longest lower request for each own, and higher ones of other CPUs for every job. */
+static int64_t by_priority(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+	int64_t longest = 0;
+
+	if (!t->eta)
+		return 0;
+	for_each_task(s, h) {
+		if (!h->eta)
+			continue;
+		if (h->gpu_priority < t->gpu_priority)
+			longest = rta_max(longest, request(s, h));
+		else if (h->cpu != t->cpu && h->priority)
+			recurring(s, h->misc + h->pure + held(s, h), h);
+	}
+	return t->eta * longest;
+}
+
+/* Of a task above on the CPU; one that never sleeps needs no jitter. */
+static void preemption(struct rta *s, int64_t amount, const struct rta_task *h)
+{
+	rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
+}
+
+/* The end of the job before, boosted among CPU-only tasks above that were there before its release. */
+static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t amount)
+{
+	const struct rta_task *h;
+
+	for_each_task(s, h)
+		if (in_hpp(h, t) && !h->eta)
+			return amount;
+	return 0;
+}
+
+int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
+{
+	int64_t constant = own(s, t) + by_priority(s, t) + boosted(s, t, false) + carried(s, t, t->last_misc);
+	const struct rta_task *h;
+
+	for_each_task(s, h)
+		if (in_hpp(h, t))
+			preemption(s, h->cpu_time + h->misc + (t->eta ? h->pure + held(s, h) : 0), h);
+	return constant;
+}
+
+/* What holders that spin take from the CPU: those above, lower ones for one request each, and the job before. */
+static int64_t spun(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	for_each_task(s, h)
+		if (in_hpp(h, t))
+			preemption(s, h->cpu_time + h->misc + h->pure + held(s, h), h);
+	return boosted(s, t, true) + carried(s, t, t->last ? t->last + s->theta : 0);
+}
+
+int64_t rta_mpcp_busy(struct rta *s, const struct rta_task *t)
+{
+	return own(s, t) + by_priority(s, t) + spun(s, t);
+}
+
+/* The queue of FMLP+: one request of each task of another CPU for each own. */
+static int64_t first_come(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+	int64_t constant = 0;
+
+	for_each_task(s, h)
+		if (t->eta && h->eta && h->cpu != t->cpu)
+			constant += bounded(s, h->misc + h->pure + held(s, h), t->eta * request(s, h), h);
+	return constant;
+}
+
+/* Lower tasks of its CPU: a request for each own, and the boosted G^m of one after the last. */
+static int64_t local(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *j;
+	int64_t constant = 0;
+
+	for_each_task(s, j) {
+		int64_t amount = t->eta ? j->misc + j->pure + held(s, j) : j->misc;
+
+		if (lower_user(j, t))
+			constant += bounded(s, amount, t->eta * request(s, j) + j->longest_misc, j);
+	}
+	return constant;
+}
+
+int64_t rta_fmlp_suspend(struct rta *s, const struct rta_task *t)
+{
+	int64_t constant = own(s, t) + first_come(s, t) + local(s, t) + carried(s, t, t->last_misc);
+	const struct rta_task *h;
+
+	for_each_task(s, h) {
+		if (!in_hpp(h, t))
+			continue;
+		preemption(s, h->cpu_time + h->misc, h);
+		if (t->eta && h->eta)
+			constant += bounded(s, h->pure + held(s, h), t->eta * (h->longest_pure + s->theta), h);
+	}
+	return constant;
+}
+
+int64_t rta_fmlp_busy(struct rta *s, const struct rta_task *t)
+{
+	return own(s, t) + first_come(s, t) + spun(s, t);
+}
+
+/* published.py: what the evaluation published with GCAPS charges. */
+
+static void preemption_published(struct rta *s, const struct rta_task *t, bool busy)
+{
+	const struct rta_task *h;
+
+	for_each_task(s, h)
+		if (in_hpp(h, t))
+			recurring(s, h->cpu_time + h->misc + (busy ? h->pure : 0), h);
+}
+
+/* The longest requests of all higher-priority tasks, which each response of one at @level is charged. */
+static int64_t added(const struct rta *s, u32 level)
+{
+	int64_t sum = 0;
+	u32 u;
+
+	for (u = 0; u < s->user_count; u++)
+		if (s->tasks[s->users[u]].gpu_priority > level)
+			sum += s->tasks[s->users[u]].longest;
+	return sum;
+}
+
+static int64_t queue_published(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+	int64_t longest = 0, more;
+
+	for_each_task(s, h) {
+		if (!h->eta || h == t)
+			continue;
+		more = added(s, h->gpu_priority);
+		if (h->gpu_priority < t->gpu_priority)
+			longest = rta_max(longest, h->longest + more);
+		else if (h->priority)
+			rta_push(s, h->misc + h->pure + h->eta * more, h, rta_jitter(h, h->cpu_time + h->misc));
+	}
+	return t->eta * longest;
+}
+
+static int64_t mpcp_published(struct rta *s, const struct rta_task *t, bool busy)
+{
+	int64_t constant = t->cpu_time + t->misc + t->pure;
+	const struct rta_task *j;
+
+	preemption_published(s, t, busy);
+	for_each_task(s, j) {
+		int64_t cap = (t->eta + 1) * j->longest_misc;
+		int64_t jitter = rta_max(j->period - j->cpu_time - j->misc, 0);
+
+		if (lower_user(j, t))
+			constant += rta_push_capped(s, j->misc, cap, j, jitter);
+	}
+	return constant + (t->eta ? queue_published(s, t) : 0);
+}
+
+int64_t rta_mpcp_suspend_published(struct rta *s, const struct rta_task *t)
+{
+	return mpcp_published(s, t, false);
+}
+
+int64_t rta_mpcp_busy_published(struct rta *s, const struct rta_task *t)
+{
+	return mpcp_published(s, t, true);
+}
+
+static int64_t fmlp_published(struct rta *s, const struct rta_task *t, bool busy)
+{
+	int64_t constant = t->cpu_time + t->misc + t->pure;
+	const struct rta_task *h;
+
+	preemption_published(s, t, busy);
+	for_each_task(s, h) {
+		bool lower = lower_user(h, t);
+
+		if (h->eta && (lower || (t->eta && h->cpu != t->cpu)))
+			constant += rta_push_capped(s, h->eta * h->longest, ((int64_t)t->eta + lower) * h->longest, h,
+						    h->period);
+	}
+	return constant;
+}
+
+int64_t rta_fmlp_suspend_published(struct rta *s, const struct rta_task *t)
+{
+	return fmlp_published(s, t, false);
+}
+
+int64_t rta_fmlp_busy_published(struct rta *s, const struct rta_task *t)
+{
+	return fmlp_published(s, t, true);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The search for the least solution of one recurrence (analysis/rta/system.py, solve). */
+#include "rta_internal.h"
+
+/* The readable search gives up after as many. */
+#define STEPS 1000000
+
+/* Far more than what summing up to 2^15 rounded rows can be off by, relatively. */
+#define SLACK (1.0 - 0x1p-36)
+
+/*
+ * A lower bound of the solution, (constant + sum of J e / T) / (1 - sum of e / T), rounded down with room to
+ * spare; -1 where there is no solution up to @limit.  It changes how soon the search ends, not where.
+ */
+static int64_t below(const struct rta *s, int64_t constant, int64_t limit)
+{
+	double rate = s->rate * SLACK, x;
+
+	if (rate >= 1)
+		return -1;
+	x = ((double)constant + s->carried) * SLACK / (1 - rate) * SLACK;
+	if (x >= (double)limit * (1 + 0x1p-36) + 2)
+		return -1;
+	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
+}
+
+/* Whether ceil(y) < y + 1 alone already proves a solution up to @limit: rounded up with room to spare. */
+static bool far_below(const struct rta *s, int64_t constant, int64_t limit)
+{
+	double rate = s->rate / SLACK;
+
+	return constant && (double)constant + s->carried + s->once < (double)limit * (1 - rate) * SLACK;
+}
+
+static inline int64_t capped_at(const struct rta *s, int64_t window)
+{
+	int64_t total = 0, part;
+	u32 r;
+
+	for (r = s->room - s->capped; r < s->room; r++) {
+		part = rta_ceil(window + s->jitter[r], s->period[r], s->inverse[r]) * s->amount[r];
+		total += part < s->cap[r] ? part : s->cap[r];
+	}
+	return total;
+}
+
+/* What all rows come to at a window, and for each up to which window its count holds. */
+static int64_t open_at(struct rta *s, int64_t window)
+{
+	int64_t total = 0, k;
+	u32 r;
+
+	for (r = 0; r < s->rows; r++) {
+		k = rta_ceil(window + s->jitter[r], s->period[r], s->inverse[r]);
+		total += k * s->amount[r];
+		s->last[r] = k * s->period[r] - s->jitter[r];
+	}
+	return total;
+}
+
+/* What the rows come to more at a window than at the one before. */
+static int64_t grow_to(struct rta *s, int64_t window)
+{
+	int64_t more = 0, k;
+	u32 r;
+
+	for (r = 0; r < s->rows; r++) {
+		if (window <= s->last[r])
+			continue;
+		k = 1;
+		if (window - s->last[r] > s->period[r])
+			k = rta_ceil(window - s->last[r], s->period[r], s->inverse[r]);
+		s->last[r] += k * s->period[r];
+		more += k * s->amount[r];
+	}
+	return more;
+}
+
+static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t limit)
+{
+	int64_t closed = constant ? 0 : 1, x = start;
+	int64_t open = constant + open_at(s, x + closed), total = open + capped_at(s, x + closed);
+	u32 step;
+
+	for (step = 0; step < STEPS; step++) {
+		if (total == x)
+			return x;
+		x = total;
+		if (x > limit)
+			return -1;
+		open += grow_to(s, x + closed);
+		total = open + capped_at(s, x + closed);
+	}
+	return -1;
+}
+
+/* The recurrence as it is written, from its constant part, with divisions. */
+static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
+{
+	int64_t closed = constant ? 0 : 1, x = constant, total, part;
+	u32 step, r;
+
+	for (step = 0; step < STEPS && x <= limit; step++) {
+		total = constant;
+		for (r = 0; r < s->rows; r++)
+			total += (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
+		for (r = s->room - s->capped; r < s->room; r++) {
+			part = (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
+			total += part < s->cap[r] ? part : s->cap[r];
+		}
+		if (total == x)
+			return x;
+		x = total;
+	}
+	return -1;
+}
+
+static int64_t limit_of(const struct rta_task *t)
+{
+	return t->deadline < t->period ? t->deadline : t->period;
+}
+
+static void clear(struct rta *s)
+{
+	s->rows = 0;
+	s->capped = 0;
+	s->rate = 0;
+	s->carried = 0;
+	s->once = 0;
+}
+
+static int64_t collect(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	clear(s);
+	return test->demands(s, t);
+}
+
+int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	int64_t limit = limit_of(t), constant = collect(s, test, t), start;
+
+	if (constant > limit)
+		return -1;
+	if (s->integers)
+		return written_out(s, constant, limit);
+	start = below(s, constant, limit);
+	return start < 0 ? -1 : search(s, constant, start, limit);
+}
+
+/* Cheaper where the solution itself is not wanted: a window that suffices at the limit proves that there is one. */
+static bool solvable(struct rta *s, int64_t constant, int64_t limit)
+{
+	int64_t closed = constant ? 0 : 1, start;
+
+	if (constant > limit)
+		return false;
+	if (s->integers)
+		return written_out(s, constant, limit) >= 0;
+	if (far_below(s, constant, limit))
+		return true;
+	start = below(s, constant, limit);
+	if (start < 0)
+		return false;
+	if (constant + open_at(s, limit + closed) + capped_at(s, limit + closed) <= limit)
+		return true;
+	return search(s, constant, start, limit) >= 0;
+}
+
+bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	int64_t constant = collect(s, test, t);
+
+	return solvable(s, constant, limit_of(t));
+}
+
+/* Each task adds one row to those of the task before it on its CPU. */
+bool rta_fixed_schedulable(struct rta *s)
+{
+	const struct rta_task *t;
+	u32 c;
+
+	for (c = 0; c < s->cpus; c++) {
+		clear(s);
+		for (t = s->tasks + s->cpu[c].begin; t < s->tasks + s->cpu[c].end; t++) {
+			int64_t demand = t->cpu_time + t->misc + t->pure;
+
+			if (!solvable(s, demand, limit_of(t)))
+				return false;
+			rta_push(s, demand, t, 0);
+		}
+	}
+	return true;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The thesis: the kernel thread of analysis/rta/thesis.py, and thesis_printed.py but for overlaps, term by term. */
+#include "rta_internal.h"
+
+/* Where the thread runs, as there. */
+#define THREAD_CPU 0
+
+/* The thread executes above every task of its CPU, at the start and the end of every job that uses the GPU. */
+static void thread(struct rta *s, const struct rta_task *t)
+{
+	u32 u;
+
+	for (u = 0; u < s->user_count; u++) {
+		const struct rta_task *h = &s->tasks[s->users[u]];
+
+		if (h != t)
+			rta_push(s, 2 * s->alpha, h, rta_jitter(h, 0) + s->poll);
+	}
+}
+
+/* Jobs of a CPU that can own the GPU, from release to the update after completion, and what delays them. */
+static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
+{
+	u32 u, entry, lowest = UINT32_MAX;
+
+	for (u = cpu->first_user; u < cpu->end_user; u++)
+		if (s->tasks[s->users[u]].gpu_priority >= level)
+			lowest = s->tasks[s->users[u]].priority;
+	for (entry = cpu->begin; entry < cpu->end && s->tasks[entry].priority >= lowest; entry++) {
+		const struct rta_task *h = &s->tasks[entry];
+		int64_t late = h->eta ? s->epsilon + s->poll : 0;
+		int64_t amount = h->cpu_time + h->misc + h->pure + 2 * late;
+
+		rta_push(s, amount, h, rta_jitter(h, amount - late));
+	}
+}
+
+int64_t rta_kthread_busy(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	u32 level = t->eta ? t->gpu_priority : UINT32_MAX, entry, c;
+	int64_t constant = t->cpu_time + t->misc + t->pure + (t->eta ? s->epsilon + s->poll : 0);
+
+	for (entry = cpu->begin; entry < cpu->end && s->tasks[entry].priority >= t->priority; entry++) {
+		const struct rta_task *h = &s->tasks[entry];
+
+		if (h == t)
+			continue;
+		rta_push(s, h->cpu_time + h->misc + h->pure + (h->eta ? 3 * s->epsilon + 2 * s->poll : 0), h, 0);
+		if (h->eta && h->gpu_priority < level)
+			level = h->gpu_priority;
+	}
+	if (t->cpu == THREAD_CPU) {
+		constant += 2 * s->alpha;
+		thread(s, t);
+	}
+	if (level == UINT32_MAX)
+		return constant;
+	for (c = 0; c < s->cpus; c++)
+		if (c != t->cpu)
+			owners_on(s, &s->cpu[c], level);
+	return constant + s->epsilon;
+}
+
+static bool above(const struct rta_task *h, const struct rta_task *t)
+{
+	return h != t && h->cpu == t->cpu && h->priority >= t->priority;
+}
+
+static bool above_elsewhere(const struct rta_task *h, const struct rta_task *t)
+{
+	return t->eta && h->eta && h->cpu != t->cpu && h->gpu_priority >= t->gpu_priority;
+}
+
+static void recurring(struct rta *s, int64_t amount, const struct rta_task *h)
+{
+	rta_push(s, amount, h, rta_jitter(h, amount));
+}
+
+int64_t rta_kthread_busy_printed(struct rta *s, const struct rta_task *t)
+{
+	int64_t all, constant = t->cpu_time + t->misc + t->pure;
+	bool updates = t->eta || t->cpu == THREAD_CPU;
+	const struct rta_task *h;
+
+	for (h = s->tasks; h < s->tasks + s->real_time; h++) {
+		all = h->cpu_time + h->misc + h->pure;
+		if (above(h, t))
+			rta_push(s, all, h, 0);
+		if (above_elsewhere(h, t))
+			recurring(s, all, h);
+		if (updates && h != t && h->priority >= t->priority)
+			rta_push(s, 2 * s->epsilon, h, rta_jitter(h, all));
+	}
+	return constant + (updates ? 2 * s->epsilon : 0);
+}
+
+static int64_t ioctl_printed(struct rta *s, const struct rta_task *t, bool busy)
+{
+	const struct rta_task *h;
+
+	for (h = s->tasks; h < s->tasks + s->real_time; h++) {
+		bool local = above(h, t), higher = above_elsewhere(h, t) || (local && t->eta && h->eta);
+
+		if (local && busy)
+			rta_push(s, h->cpu_time + h->misc + h->pure, h, 0);
+		else if (local)
+			recurring(s, h->cpu_time + h->misc, h);
+		if (higher && !(local && busy))
+			recurring(s, h->pure, h);
+		if (higher)
+			rta_push(s, 2 * s->epsilon, h, rta_jitter(h, h->cpu_time + h->misc + h->pure));
+	}
+	return t->cpu_time + t->misc + t->pure + 2 * s->epsilon * t->eta;
+}
+
+int64_t rta_ioctl_suspend_printed(struct rta *s, const struct rta_task *t)
+{
+	return ioctl_printed(s, t, false);
+}
+
+int64_t rta_ioctl_busy_printed(struct rta *s, const struct rta_task *t)
+{
+	return ioctl_printed(s, t, true);
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""FMLP+ on a GPU that is one global lock (Brandenburg, ECRTS 2014): first come, first served, with boosting.
+
+With partitioned CPUs and one lock the protocol's segment boosting comes to this: who holds the GPU executes above
+every normal priority of its CPU.  A request waits for at most one of each other task.  Waiters sleep; overheads are
+those of mpcp.py.  Proof, and what the published tests leave out: docs/readings.md, "FMLP+".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.model import Task
+from analysis.rta.mpcp import bounded, carried, held, last_segment, own, preemption, request, spinning, spun
+from analysis.rta.result import Kind
+from analysis.rta.system import Demand, Shared, System
+
+QUEUE = "readings: FMLP+, the queue"
+BOOST = "readings: FMLP+, boosting"
+CPU = "readings: FMLP+, CPU"
+
+
+def suspend(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where holders sleep while their pure GPU segments execute."""
+    demands: list[Demand | Shared] = [*own(task, system), *_remote(task, system)]
+    demands.append(system.shared(("boosted", task.cpu, task.priority, task.eta), lambda: _local(task, system)))
+    for h in system.hpp(task):
+        demands.append(preemption(h, h.cpu_time + h.misc_time, CPU, system))
+        if task.uses_gpu and h.uses_gpu:
+            longest = max(s.pure.worst for s in h.gpu_segments) + system.taskset.platform.theta
+            amount = h.pure_time + held(h, system)
+            demands.append(bounded(Kind.GPU_PREEMPTION, h, amount, task.eta * longest, QUEUE, system))
+    return demands + carried(task, last_segment(task).misc.worst, system)
+
+
+def busy(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where holders spin, above every normal priority, while their pure GPU segments execute."""
+    demands: list[Demand | Shared] = [*own(task, system), *_remote(task, system)]
+    demands.append(spinning(task, system, BOOST))
+    for h in system.hpp(task):
+        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), CPU, system))
+    return demands + spun(task, system)
+
+
+def _local(task: Task, system: System) -> Iterable[Demand]:
+    """Lower tasks of its CPU: a whole request for each of its own, and the boosted G^m of one after the last."""
+    for j in system.lower_on_cpu(task):
+        longest = max(s.misc.worst for s in j.gpu_segments)
+        amount = j.gpu_time + held(j, system) if task.uses_gpu else j.misc_time
+        yield bounded(Kind.BLOCKING, j, amount, task.eta * request(j, system) + longest, BOOST, system)
+
+
+def _remote(task: Task, system: System) -> list[Shared]:
+    """At most one request of each task of another CPU for each of the task's own, best effort included."""
+    if not task.uses_gpu:
+        return []
+
+    def make() -> Iterable[Demand]:
+        for t in system.taskset:
+            if t.uses_gpu and t.cpu != task.cpu:
+                cap = task.eta * request(t, system)
+                yield bounded(Kind.BLOCKING, t, t.gpu_time + held(t, system), cap, QUEUE, system)
+
+    return [system.shared(("first come", task.cpu, task.priority, task.eta), make)]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policies lock-priority and lock-fifo: a lock around whole GPU segments, without boosting, as they ship.
+
+A holder keeps its own CPU priority, so that tasks above it on its CPU prolong its request.  The GPU costs two
+runlist updates and a context switch a request.  Proof: docs/readings.md, "Locks without boosting".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.fixed_point import Diverged, least_fixed_point
+from analysis.model import Task
+from analysis.rta.gcaps import ownership
+from analysis.rta.mpcp import recurring
+from analysis.rta.result import Kind
+from analysis.rta.system import Demand, System, Unbounded
+
+QUEUE = "readings: locks without boosting, the queue"
+CPU = "readings: locks without boosting, CPU"
+
+
+def priority_suspend(task: Task, system: System) -> list[Demand]:
+    """Policy lock-priority, self-suspension during pure GPU segments."""
+    return [*_own(task, system), *_cpu(task, system), *_local(task, system), *_by_priority(task, system)]
+
+
+def priority_busy(task: Task, system: System) -> list[Demand]:
+    """Policy lock-priority, busy waiting during pure GPU segments; who waits for the lock sleeps."""
+    return [*_own(task, system), *_spinning(task, system), *_by_priority(task, system)]
+
+
+def fifo_suspend(task: Task, system: System) -> list[Demand]:
+    """Policy lock-fifo, self-suspension during pure GPU segments."""
+    return [*_own(task, system), *_cpu(task, system), *_local(task, system), *_first_come(task, system)]
+
+
+def fifo_busy(task: Task, system: System) -> list[Demand]:
+    """Policy lock-fifo, busy waiting during pure GPU segments; who waits for the lock sleeps."""
+    return [*_own(task, system), *_spinning(task, system), *_first_come(task, system)]
+
+
+def _own(task: Task, system: System) -> list[Demand]:
+    eps = system.epsilon
+    return [
+        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "readings: locks without boosting, own"),
+        Demand(Kind.UPDATES, 2 * eps * task.eta, "readings: locks without boosting, own"),
+        Demand(Kind.BLOCKING, system.taskset.platform.alpha, "readings: locks without boosting, update in flight"),
+    ]
+
+
+def _cpu(task: Task, system: System) -> list[Demand]:
+    """What preempts the task on its CPU if holders sleep during G^e."""
+    demands = []
+    for h in system.hpp(task):
+        amount = h.cpu_time + h.misc_time
+        jitter = system.jitter(h, amount) if h.uses_gpu else 0
+        updates = 2 * system.epsilon * h.eta
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount + updates, CPU, h.name, h.period, jitter))
+    return demands
+
+
+def _spinning(task: Task, system: System) -> list[Demand]:
+    """The same if holders spin: a job's own G^e takes the CPU too; jitter, for it sleeps until it is granted."""
+    demands = []
+    for h in system.hpp(task):
+        amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
+        jitter = system.jitter(h, amount) if h.uses_gpu else 0
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter))
+    return demands
+
+
+def _local(task: Task, system: System) -> list[Demand]:
+    """Pure GPU segments of tasks above it on its CPU that the task waits for."""
+    higher = system.hpp(task) if task.uses_gpu else []
+    return [recurring(Kind.GPU_PREEMPTION, h, h.pure_time, QUEUE, system) for h in higher if h.uses_gpu]
+
+
+def _by_priority(task: Task, system: System) -> list[Demand]:
+    """Holders of at least the task's priority, and for each request one of a lower one."""
+    if not task.uses_gpu:
+        return []
+    demands = ownership(system.remote_hpg(task), system, Kind.GPU_PREEMPTION)
+    holds = _holds(system.outranked(task), task, system)
+    longest = max(holds, key=lambda hold: hold.length, default=None)
+    for hold in holds:
+        demands += hold.demands(task.eta if hold is longest else 0)
+    return demands
+
+
+def _first_come(task: Task, system: System) -> list[Demand]:
+    """For each request one of each less urgent task; a more urgent one may pass it at the update lock, and again."""
+    if not task.uses_gpu:
+        return []
+    urgent = system.remote_hpg(task)
+    demands = ownership(urgent, system, Kind.GPU_PREEMPTION)
+    local = system.hpp(task)
+    excepted = {t.name for t in (task, *local, *urgent)}
+    others = [t for t in system.taskset if t.uses_gpu and t.name not in excepted]
+    for hold in _holds(others, task, system):
+        demands += hold.demands(task.eta)
+    return demands
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """One request of ``holder`` from grant to end: its own length, and what tasks above it on its CPU add."""
+
+    holder: Task
+    own: int
+    preempters: tuple[tuple[Task, int], ...]
+
+    @property
+    def length(self) -> int:
+        return self.own + sum(amount for _, amount in self.preempters)
+
+    def demands(self, times: int) -> list[Demand]:
+        """What so many of them come to; the bound rests on the preempters even where that is nothing."""
+        single = [Demand(Kind.BLOCKING, times * self.own, QUEUE, self.holder.name)]
+        return single + [
+            Demand(Kind.BLOCKING, times * amount, QUEUE, p.name, relied=True) for p, amount in self.preempters
+        ]
+
+
+def _holds(holders: list[Task], waiter: Task, system: System) -> list[_Hold]:
+    """Each holder's longest request.  Raises Unbounded for best effort: anything may keep it from its CPU."""
+    for holder in holders:
+        if holder.best_effort:
+            raise Unbounded(holder.name)
+    return [_hold(holder, waiter, system) for holder in holders]
+
+
+def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
+    own = max(s.misc.worst + s.pure.worst for s in holder.gpu_segments) + 2 * system.epsilon
+    tasks = [t for t in _delaying(holder, system) if t is not waiter and t.cpu_time]
+
+    def jobs(window: int, task: Task) -> int:
+        return -(-(window + system.jitter(task, task.cpu_time)) // task.period)
+
+    def total(window: int) -> int:
+        return own + sum(jobs(window, t) * t.cpu_time for t in tasks)
+
+    try:
+        length = least_fixed_point(total, own, waiter.deadline)
+    except Diverged as diverged:
+        if diverged.reached <= waiter.deadline:  # the search was given up
+            raise Unbounded(holder.name) from None
+        length = diverged.reached
+    return _Hold(holder, own, tuple((t, jobs(length, t) * t.cpu_time) for t in tasks))
+
+
+def _delaying(holder: Task, system: System) -> list[Task]:
+    """Tasks whose CPU segments can prolong the holder's request.
+
+    Those above it on its CPU; and its end may wait for the update lock behind a more urgent task that has been given
+    it but does not get its CPU, so those above such a task count too.
+    """
+    delaying = list(system.hpp(holder))
+    for owner in system.gpu_tasks:
+        if owner.cpu != holder.cpu and owner.segment_priority >= holder.segment_priority:
+            delaying += [t for t in system.hpp(owner) if t not in delaying]
+    return delaying

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""MPCP on a GPU that is one global lock (Patel, Baek, Kim, Rajkumar, RTAS 2018): priority-ordered, with boosting.
+
+A GPU segment is one request.  Its holder executes above every normal priority of its CPU, so that it holds the GPU
+for its own length, and the context switch to it (theta; 0 as published).  Waiters sleep.  The protocol leaves the
+runlist alone: alpha plays no part.  Proof and the published charge: docs/readings.md, "MPCP".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task
+from analysis.rta.result import Kind
+from analysis.rta.system import Demand, Shared, System
+
+QUEUE = "readings: MPCP, the queue"
+BOOST = "readings: MPCP, boosting"
+CPU = "readings: MPCP, CPU"
+
+
+def suspend(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where holders sleep while their pure GPU segments execute."""
+    demands: list[Demand | Shared] = [*own(task, system), *_queue(task, system)]
+    demands.append(system.shared(("boosted", task.cpu, task.priority, task.eta), lambda: _boosted(task, system)))
+    for h in system.hpp(task):
+        waits = h.pure_time + held(h, system) if task.uses_gpu else 0
+        demands.append(preemption(h, h.cpu_time + h.misc_time + waits, CPU, system))
+    return demands + carried(task, last_segment(task).misc.worst, system)
+
+
+def busy(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where holders spin, above every normal priority, while their pure GPU segments execute."""
+    demands: list[Demand | Shared] = [*own(task, system), *_queue(task, system)]
+    demands.append(spinning(task, system, BOOST))
+    for h in system.hpp(task):
+        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), CPU, system))
+    return demands + spun(task, system)
+
+
+def own(task: Task, system: System) -> list[Demand]:
+    """The task's own demand: C + G, and a context switch a segment."""
+    return [
+        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "readings: MPCP, own"),
+        Demand(Kind.UPDATES, held(task, system), "readings: MPCP, context switch"),
+    ]
+
+
+def held(task: Task, system: System) -> int:
+    """What context switches add to the time for which a job holds the GPU."""
+    return task.eta * system.taskset.platform.theta
+
+
+def request(task: Task, system: System) -> int:
+    """For how long the task's longest request holds the GPU."""
+    longest = max(s.misc.worst + s.pure.worst for s in task.gpu_segments)
+    return longest + system.taskset.platform.theta
+
+
+def recurring(kind: Kind, task: Task, amount: int, lemma: str, system: System) -> Demand:
+    """``amount`` for each job of the task that can have any of it in the window (readings: L3)."""
+    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
+
+
+def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
+    """The same for a task above on the CPU; one that never sleeps needs no jitter."""
+    jitter = system.jitter(h, amount) if h.uses_gpu else 0
+    return Demand(Kind.CPU_PREEMPTION, amount, lemma, h.name, h.period, jitter)
+
+
+def last_segment(task: Task) -> GpuSegment:
+    """The GPU segment that a job ends with; an empty one if it ends otherwise."""
+    last = next((s for s in reversed(task.segments) if length(s)), None)
+    return last if isinstance(last, GpuSegment) else GpuSegment(Span.exactly(0), Span.exactly(0))
+
+
+def length(segment: Segment) -> int:
+    """Its worst case, ns."""
+    return segment.time.worst if isinstance(segment, CpuSegment) else segment.misc.worst + segment.pure.worst
+
+
+def carried(task: Task, amount: int, system: System) -> list[Demand]:
+    """The end of the task's job before, boosted among CPU-only tasks above it that were there before its release."""
+    if all(h.uses_gpu for h in system.hpp(task)):
+        return []
+    return [Demand(Kind.BLOCKING, amount, "readings: MPCP, the job before")]
+
+
+def spun(task: Task, system: System) -> list[Demand]:
+    """The same where it spins at its end."""
+    last = length(last_segment(task))
+    return carried(task, last + system.taskset.platform.theta if last else 0, system)
+
+
+def bounded(kind: Kind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
+    """The same, at most ``cap`` together; a best-effort task has no response time to count jobs by."""
+    if task.best_effort or not cap:
+        return Demand(kind, cap, lemma, task.name)
+    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount), cap)
+
+
+def spinning(task: Task, system: System, lemma: str) -> Shared:
+    """Requests of lower tasks of its CPU, which spin above it: one before each of its own and one at the end."""
+
+    def make() -> Iterable[Demand]:
+        for j in system.lower_on_cpu(task):
+            cap = (task.eta + 1) * request(j, system)
+            yield bounded(Kind.BLOCKING, j, j.gpu_time + held(j, system), cap, lemma, system)
+
+    return system.shared(("spinning", task.cpu, task.priority, task.eta), make)
+
+
+def _boosted(task: Task, system: System) -> Iterable[Demand]:
+    """The same where they sleep: what takes the CPU is G^m."""
+    for j in system.lower_on_cpu(task):
+        longest = max(s.misc.worst for s in j.gpu_segments)
+        yield bounded(Kind.BLOCKING, j, j.misc_time, (task.eta + 1) * longest, BOOST, system)
+
+
+def _queue(task: Task, system: System) -> list[Shared]:
+    """What the task waits for in the queue, from other CPUs if of at least its priority."""
+    if not task.uses_gpu:
+        return []
+    level = task.segment_priority
+    return [
+        system.shared(("blocking", level, task.eta), lambda: _blocking(task, system)),
+        system.shared(("ahead", task.cpu, level, task.priority), lambda: _ahead(task, system)),
+    ]
+
+
+def _blocking(task: Task, system: System) -> Iterable[Demand]:
+    """Each request may find one of lower priority holding the GPU: the longest."""
+    longest = max(system.outranked(task), key=lambda t: request(t, system), default=None)
+    if longest:
+        yield Demand(Kind.BLOCKING, task.eta * request(longest, system), QUEUE, longest.name)
+
+
+def _ahead(task: Task, system: System) -> Iterable[Demand]:
+    """Requests of at least the task's priority from other CPUs, for every job in the window."""
+    for h in system.remote_hpg(task):
+        yield recurring(Kind.GPU_PREEMPTION, h, h.gpu_time + held(h, system), QUEUE, system)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Non-preemptive regions: the longest thread block or copy chunk, which a preemption of the GPU must wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.model import Taskset
+
+
+def with_region(taskset: Taskset, longest: int) -> Taskset:
+    """The taskset for analysis where the GPU finishes up to ``longest`` ns of work before it leaves a context.
+
+    A context switch then takes theta + ``longest`` instead of theta, everywhere (readings, "Non-preemptive
+    regions").  Raises ValueError if that is negative.
+    """
+    if longest < 0:
+        raise ValueError(f"a region of {longest} ns cannot be")
+    platform = taskset.platform
+    return replace(taskset, platform=replace(platform, theta=platform.theta + longest))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How much may grow before a taskset misses: C or G of a task, epsilon, or everything (the clock).
+
+By binary search on the exact test.  A factor found is one at which the test passes; that nothing passes above it
+holds for tests whose bounds grow with demand, which those of the registry do (tests/analysis/test_gcaps.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+
+from analysis.model import CpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.rta import Test
+
+#: Factors are searched in steps of one millionth, up to a thousand.
+STEPS = 1_000_000
+UNLIMITED = Fraction(1000)
+
+
+class What(str, Enum):
+    """What grows."""
+
+    CPU = "C"
+    GPU = "G"
+    EPSILON = "epsilon"
+    CLOCK = "clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The largest ``factor`` at which the taskset passes: above 1 there is room, below 1 it must shrink.
+
+    ``task`` is None for epsilon and the clock.  ``now``: the time that the factor is of, ns (0 for the clock).
+    ``factor`` is UNLIMITED where even that passes, and None where the test fails even at 0.
+    """
+
+    what: What
+    task: str | None
+    now: int
+    factor: Fraction | None
+
+    @property
+    def most(self) -> int | None:
+        """The largest time that passes, ns; None for the clock, and if there is none, or no limit."""
+        if self.factor is None or self.factor == UNLIMITED or self.what is What.CLOCK:
+            return None
+        return _scaled(self.now, self.factor)
+
+
+def margins(test: Test, taskset: Taskset) -> list[Margin]:
+    """Of every task's C and G where it has any, of epsilon, and of the clock."""
+    found = [
+        Margin(what, t.name, now, task_margin(test, taskset, t.name, what))
+        for t in taskset
+        for what, now in ((What.CPU, t.cpu_time), (What.GPU, t.gpu_time))
+        if now
+    ]
+    if taskset.platform.epsilon:
+        factor = largest(lambda f: with_epsilon(taskset, f), test)
+        found.append(Margin(What.EPSILON, None, taskset.platform.epsilon, factor))
+    return [*found, Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test))]
+
+
+def task_margin(test: Test, taskset: Taskset, name: str, what: What) -> Fraction | None:
+    """The largest factor for C or G of one task.  Raises ValueError for another quantity or an unknown task."""
+    if what not in (What.CPU, What.GPU):
+        raise ValueError(f"{what.value} is not a task's")
+    if name not in {t.name for t in taskset}:
+        raise ValueError(f"there is no task {name!r}")
+
+    def changed(factor: Fraction) -> Taskset:
+        tasks = (_task(t, factor, cpu=what is What.CPU, gpu=what is What.GPU) if t.name == name else t for t in taskset)
+        return replace(taskset, tasks=tuple(tasks))
+
+    return largest(changed, test)
+
+
+def epsilon_budget(test: Test, taskset: Taskset) -> int | None:
+    """The largest epsilon with which the taskset passes, ns; None if it fails without any.
+
+    Theta keeps its part of epsilon; without an epsilon to part, all is alpha.  Searched up to the longest deadline.
+    """
+    platform = taskset.platform
+    share = Fraction(platform.theta, platform.epsilon) if platform.epsilon else Fraction(0)
+
+    def passes(epsilon: int) -> bool:
+        theta = int(share * epsilon)
+        changed = replace(platform, alpha=epsilon - theta, theta=theta)
+        return test.run(replace(taskset, platform=changed)).schedulable
+
+    longest = max((t.deadline for t in taskset.real_time), default=0)
+    return _search(passes, longest)
+
+
+def epsilon_budgets(test: Test, taskset: Taskset, clocks: Mapping[str, Fraction]) -> dict[str, int | None]:
+    """The epsilon that each choice of hardware may have, by name of the choice.
+
+    ``clocks``: for each how many times as long everything but epsilon takes there.
+    """
+    return {name: epsilon_budget(test, _slower_tasks(taskset, factor)) for name, factor in clocks.items()}
+
+
+def largest(changed: Callable[[Fraction], Taskset], test: Test) -> Fraction | None:
+    """The largest factor at which the test passes; None if not even at 0, UNLIMITED if even there."""
+
+    def passes(steps: int) -> bool:
+        return test.run(changed(Fraction(steps, STEPS))).schedulable
+
+    found = _search(passes, int(UNLIMITED * STEPS))
+    return None if found is None else Fraction(found, STEPS)
+
+
+def _search(passes: Callable[[int], bool], limit: int) -> int | None:
+    """A value up to ``limit`` that passes while the next one does not; the limit if that passes, None if 0 does not."""
+    if not passes(0):
+        return None
+    if passes(limit):
+        return limit
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
+    """The taskset with alpha and theta scaled."""
+    return replace(taskset, platform=_platform(taskset.platform, factor))
+
+
+def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
+    """The taskset on a machine where all execution, updates and switches included, takes ``factor`` times as long."""
+    return with_epsilon(_slower_tasks(taskset, factor), factor)
+
+
+def _slower_tasks(taskset: Taskset, factor: Fraction) -> Taskset:
+    return replace(taskset, tasks=tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset))
+
+
+def _platform(platform: Platform, factor: Fraction) -> Platform:
+    return replace(platform, alpha=_scaled(platform.alpha, factor), theta=_scaled(platform.theta, factor))
+
+
+def _task(task: Task, factor: Fraction, *, cpu: bool, gpu: bool) -> Task:
+    return replace(task, segments=tuple(_segments(task.segments, factor, cpu, gpu)))
+
+
+def _segments(segments: Sequence[Segment], factor: Fraction, cpu: bool, gpu: bool) -> list[Segment]:
+    changed: list[Segment] = []
+    for s in segments:
+        if isinstance(s, CpuSegment):
+            changed.append(replace(s, time=_span(s.time, factor)) if cpu else s)
+        else:
+            changed.append(replace(s, misc=_span(s.misc, factor), pure=_span(s.pure, factor)) if gpu else s)
+    return changed
+
+
+def _span(span: Span, factor: Fraction) -> Span:
+    """Best cases stay, for a longer worst case does not make them longer."""
+    worst = _scaled(span.worst, factor)
+    return Span(worst, min(span.best, worst))
+
+
+def _scaled(time: int, factor: Fraction) -> int:
+    """Rounded up: the longer time is the one to be safe for."""
+    return -(-time * factor.numerator // factor.denominator)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: experiment."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pycontrol import render
+from pycontrol.errors import UsageError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt experiment --list
+  gpurt experiment gcaps-fig8b --tasksets 100
+  gpurt experiment gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
+\b
+What was interrupted goes on where it stopped when the same command is given again.
+\b
+Exit codes: 0 done; 2 wrong usage; 130 interrupted."""
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="Say which experiments there are.")
+@click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7), help="At each point.")
+@click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
+@click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
+              help="How utilizations are drawn; drs needs the package of that name.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
+              show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
+@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
+@click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def experiment(
+    names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, output: Path, form: str,
+    fresh: bool, address: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Repeat published schedulability experiments on random tasksets."""
+    from analysis.experiments import EXPERIMENTS
+    from analysis.experiments.runner import Settings
+
+    if listing or not names:
+        rows = [(e.name, e.source, e.title, str(e.size)) for e in EXPERIMENTS.values()]
+        data = [{"name": e.name, "source": e.source, "title": e.title, "points": e.size} for e in EXPERIMENTS.values()]
+        render.emit(data, as_json, render.table(("name", "figure", "what", "points"), rows))
+        return 0
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    settings = Settings(tasksets, seed, method)
+    reports = []
+    with _executor(address) as executor:
+        for name in names:
+            reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
+            if not as_json:
+                click.echo(_text(reports[-1]))
+    if as_json:
+        render.emit(reports, True, "")
+    return 0
+
+
+def _run(
+    chosen: Any, settings: Any, jobs: int, output: Path, form: str, fresh: bool, executor: Any
+) -> dict[str, Any]:  # fmt: skip
+    from analysis.experiments.report import draw, write_csv
+    from analysis.experiments.runner import CheckpointError, run
+
+    checkpoint = output / f"{chosen.name}.checkpoint"
+    start = time.monotonic()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            checkpoint.unlink(missing_ok=True)
+        with render.progress(chosen.size * settings.tasksets, chosen.name) as bar:
+            table = run(chosen, settings, checkpoint, jobs, lambda done, _: bar.update(done - bar.pos), executor)
+        files = [output / f"{chosen.name}.csv", output / f"{chosen.name}.{form}"]
+        write_csv(table, files[0])
+        draw(table, files[1])
+        if any(curve.dashed for curve in chosen.available):
+            files.append(output / f"{chosen.name}-printed.{form}")
+            draw(table, files[2], dashed=True)
+        checkpoint.unlink()
+    except CheckpointError as error:
+        raise UsageError(f"{error}; --fresh forgets it") from None
+    except ImportError as error:
+        raise UsageError(f"--method {settings.method}: {error}; pip install 'gpurt[drs]'") from None
+    except OSError as error:
+        raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+    return {
+        "experiment": chosen.name, "seconds": round(time.monotonic() - start, 2), "files": [str(f) for f in files],
+        "left_out": [curve.label for curve in chosen.curves if curve.missing], "rows": list(table.rows()),
+    }  # fmt: skip
+
+
+def _text(report: dict[str, Any]) -> str:
+    lines = [f"{report['experiment']}: {report['seconds']:.1f} s; {', '.join(report['files'])}"]
+    lines += [f"note: curve {label} is left out, for there is no such test" for label in report["left_out"]]
+    return "\n".join(lines)
+
+
+class _Local:
+    """No Dask: the runner chooses for itself."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _executor(address: str | None) -> Any:
+    """A context manager that yields an executor on a Dask cluster; None where no address is given."""
+    if address is None:
+        return _Local()
+    try:
+        from analysis.experiments.cluster import connect
+    except ImportError:
+        raise UsageError("--dask needs the package distributed: pip install 'gpurt[dask]'") from None
+    try:
+        return connect(address)
+    except OSError as error:
+        raise UsageError(f"--dask: no scheduler answers at {address}: {error}") from None

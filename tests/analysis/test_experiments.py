@@ -1,0 +1,152 @@
+"""Experiments: counts, interruption and resumption, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis import rta
+from analysis.experiments import EXPERIMENTS, Curve, runner
+from analysis.experiments.report import draw, write_csv
+from analysis.experiments.runner import CheckpointError, Settings, Table, run
+from analysis.generate import PLATFORM, generate
+from pycontrol.commands.experiment import experiment as command
+from pycontrol.errors import UsageError
+
+SMALL = Settings(tasksets=6, seed=3)
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several pieces of work at each point, even where there are few tasksets."""
+    monkeypatch.setattr(runner, "PIECE", 4)
+
+
+def test_all_figures_are_there() -> None:
+    figures = [f"gcaps-fig8{letter}" for letter in "abcdef"] + ["gcaps-fig9"]
+    assert list(EXPERIMENTS) == figures + [f"thesis-fig4.{number}" for number in range(6, 14)]
+    assert sum(EXPERIMENTS[f"gcaps-fig8{letter}"].size for letter in "abcdef") == 59
+
+
+def test_every_curve_is_of_a_registered_test() -> None:
+    assert [c.test for e in EXPERIMENTS.values() for c in e.curves if c.test not in rta.TESTS] == []
+
+
+def test_labels_are_distinct() -> None:
+    for experiment in EXPERIMENTS.values():
+        assert len({curve.label for curve in experiment.curves}) == len(experiment.curves)
+
+
+def test_counts_are_those_of_the_readable_tests() -> None:
+    experiment = EXPERIMENTS["gcaps-fig8b"]
+    experiment = replace(experiment, panels=(replace(experiment.panels[0], points=experiment.panels[0].points[:2]),))
+    table = run(experiment, SMALL)
+    for (_, parameters), counts in zip(experiment.panels[0].points, table.counts[0], strict=True):
+        batch = generate(parameters, runner.point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
+        for curve in experiment.curves:
+            placed = batch.on(curve.platform.alpha, curve.platform.theta)
+            found = [rta.find(curve.test).run(placed.taskset(i)).schedulable for i in range(len(batch))]
+            assert counts[curve.label] == sum(found), curve
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path, pieces: None) -> None:
+    experiment, checkpoint = EXPERIMENTS["gcaps-fig8a"], tmp_path / "checkpoint"
+    whole = run(experiment, SMALL)
+    seen: list[int] = []
+
+    def stop(done: int, _: int) -> None:
+        seen.append(done)
+        if len(seen) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, SMALL, checkpoint, progress=stop)
+    with checkpoint.open("a", encoding="utf-8") as file:
+        file.write('{"key": [0, 9')  # as a crash leaves it
+    resumed: list[int] = []
+    again = run(experiment, SMALL, checkpoint, progress=lambda done, total: resumed.append(done))
+    assert again == whole
+    assert resumed[0] > seen[-2]
+    assert resumed[-1] == 60
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    run(EXPERIMENTS["gcaps-fig8a"], SMALL, checkpoint)
+    for experiment, settings in (("gcaps-fig8b", SMALL), ("gcaps-fig8a", replace(SMALL, seed=4))):
+        with pytest.raises(CheckpointError, match="another experiment"):
+            run(EXPERIMENTS[experiment], settings, checkpoint)
+
+
+@pytest.mark.parametrize("name", ["gcaps-fig8f", "thesis-fig4.13"])
+def test_jobs_and_executors_change_nothing(name: str, pieces: None) -> None:
+    experiment, settings = EXPERIMENTS[name], replace(SMALL, tasksets=5)
+    alone = run(experiment, settings)
+    assert run(experiment, settings, jobs=2) == alone
+    with ThreadPoolExecutor(2) as pool:
+        assert run(experiment, settings, executor=pool) == alone
+
+
+def test_a_curve_without_a_test_is_left_out() -> None:
+    experiment = EXPERIMENTS["gcaps-fig9"]
+    experiment = replace(experiment, curves=(*experiment.curves, Curve("tomorrow", "not-yet")))
+    assert "tomorrow" not in run(experiment, Settings(tasksets=1)).counts[0][0]
+
+
+def test_results_are_written_and_drawn(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["gcaps-fig8a"]
+    labels = {curve.label: index for index, curve in enumerate(experiment.curves)}
+    counts = tuple(tuple(dict(labels) for _ in panel.points) for panel in experiment.panels)
+    table = Table(experiment, Settings(tasksets=20), counts)
+    write_csv(table, tmp_path / "a.csv")
+    rows = list(csv.DictReader((tmp_path / "a.csv").open(encoding="utf-8")))
+    assert len(rows) == experiment.size * len(labels)
+    assert all(float(row["share"]) == labels[row["curve"]] / 20 for row in rows)
+    for name in ("one.svg", "two.svg"):
+        draw(table, tmp_path / name, dashed=name == "two.svg")
+    one, two = ((tmp_path / name).read_text(encoding="utf-8") for name in ("one.svg", "two.svg"))
+    assert one.startswith("<?xml")
+    assert len(two) > len(one)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    arguments = ["gcaps-fig8a", "--tasksets", "2", "--jobs", "1", "-o", str(tmp_path), "--json"]
+    first = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
+    (report,) = json.loads(first.stdout)
+    assert {Path(file).name for file in report["files"]} == {
+        "gcaps-fig8a.csv", "gcaps-fig8a.png", "gcaps-fig8a-printed.png",
+    }  # fmt: skip
+    assert all(Path(file).stat().st_size for file in report["files"])
+    assert not (tmp_path / "gcaps-fig8a.checkpoint").exists()
+    again = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
+    assert json.loads(again.stdout)[0]["rows"] == report["rows"]
+
+
+def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(command, ["--list"], standalone_mode=False)
+    assert all(name in listed.stdout for name in EXPERIMENTS)
+    with pytest.raises(UsageError, match="gcaps-fig8a"):
+        CliRunner().invoke(command, ["gcaps"], standalone_mode=False, catch_exceptions=False)
+    (tmp_path / "gcaps-fig8a.checkpoint").write_text('{"experiment": "other"}\n', encoding="utf-8")
+    arguments = ["gcaps-fig8a", "-o", str(tmp_path)]
+    with pytest.raises(UsageError, match="--fresh"):
+        CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
+
+
+def test_a_local_dask_cluster_gives_the_same() -> None:
+    distributed = pytest.importorskip("distributed", reason="the optional package distributed is not installed")
+    from analysis.experiments.cluster import connect
+
+    settings = replace(SMALL, tasksets=2)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        connect(cluster.scheduler_address) as executor,
+    ):
+        table = run(EXPERIMENTS["gcaps-fig8a"], settings, executor=executor)
+    assert table == run(EXPERIMENTS["gcaps-fig8a"], settings)

@@ -1,0 +1,150 @@
+"""Generated tasksets are what the tables say, whole nanoseconds, and always the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.batch import Batch, from_tasksets
+from analysis.generate import PAPER, THESIS, Parameters, generate
+from analysis.model import CpuSegment, GpuSegment, Taskset
+
+
+def tasksets(parameters: Parameters, count: int = 60, **options: object) -> list[Taskset]:
+    batch = generate(parameters, 11, count, **options)  # type: ignore[arg-type]
+    return [batch.taskset(index) for index in range(count)]
+
+
+@pytest.mark.parametrize("parameters", [PAPER, THESIS], ids=["table 3", "table 4.2"])
+def test_every_parameter_lies_in_its_range(parameters: Parameters) -> None:
+    for taskset in tasksets(parameters):
+        assert 12 <= len(taskset) <= 24
+        users = [t for t in taskset if t.uses_gpu]
+        assert 0.4 - 0.5 / len(taskset) <= len(users) / len(taskset) <= 0.6 + 0.5 / len(taskset)
+        total = sum((t.cpu_time + t.gpu_time) / t.period for t in taskset)
+        assert 4 * 0.4 - 1e-6 <= total <= 4 * 0.6 + 1e-6
+        for task in taskset:
+            assert parameters.period[0] <= task.period <= parameters.period[1]
+            assert task.deadline == task.period
+        for task in users:
+            assert 1 <= task.eta <= 3
+            low, high = parameters.ratio
+            assert low * task.cpu_time - 3 <= task.gpu_time <= high * task.cpu_time + 3
+            assert 0.1 * task.gpu_time - 3 <= task.misc_time <= 0.3 * task.gpu_time + 3
+
+
+def test_loads_of_the_thesis_stay_on_their_cpus() -> None:
+    for taskset in tasksets(THESIS):
+        for cpu in range(4):
+            own = [t for t in taskset if t.cpu == cpu]
+            assert 3 <= len(own) <= 6
+            load = sum((t.cpu_time + t.gpu_time) / t.period for t in own)
+            assert 0.4 - 1e-6 <= load <= 0.6 + 1e-6
+
+
+def test_priorities_are_rate_monotonic_and_distinct() -> None:
+    for taskset in tasksets(PAPER):
+        order = sorted(taskset, key=lambda t: -t.priority)
+        assert [t.period for t in order] == sorted(t.period for t in taskset)
+        assert sorted(t.priority for t in taskset) == list(range(1, len(taskset) + 1))
+        assert all(t.segment_priority == t.priority for t in taskset)
+
+
+def test_reallocation_is_worst_fit_decreasing() -> None:
+    for taskset in tasksets(PAPER):
+        loads = [0.0] * 4
+        for task in sorted(taskset, key=lambda t: -(t.cpu_time + t.gpu_time) / t.period):
+            assert loads[task.cpu] <= min(loads) + 1e-6
+            loads[task.cpu] += (task.cpu_time + task.gpu_time) / task.period
+
+
+def test_segments_alternate_and_begin_and_end_on_the_cpu() -> None:
+    for taskset in tasksets(PAPER, 20):
+        for task in taskset:
+            kinds = [type(segment) for segment in task.segments]
+            assert kinds == [CpuSegment] + [GpuSegment, CpuSegment] * task.eta
+
+
+def test_uunifast_is_uniform_over_the_simplex() -> None:
+    """Each of n shares has the distribution P(share > x) = (1 - x)^(n-1): the same for all of them."""
+    parameters = replace(PAPER, cpus=1, tasks=4, load=(1, 1), reallocate=False)
+    batch = generate(parameters, 1, 4000)
+    load = (batch.times["cpu_time"] + batch.times["misc"] + batch.times["pure"]) / batch.times["period"]
+    shares = load[: batch.first[-1]]
+    for x in (0.1, 0.25, 0.5):
+        expected = (1 - x) ** 3
+        tolerance = 5 * math.sqrt(expected * (1 - expected) / len(shares))
+        assert abs(np.mean(shares > x) - expected) < tolerance
+
+
+def test_a_number_of_tasks_is_dealt_to_the_cpus_in_turn() -> None:
+    for taskset in tasksets(replace(PAPER, tasks=6, reallocate=False)):
+        assert [sum(t.cpu == cpu for t in taskset) for cpu in range(4)] == [2, 2, 1, 1]
+
+
+def test_best_effort_tasks_are_so_many_and_have_no_priority() -> None:
+    for taskset in tasksets(replace(PAPER, tasks=20, best_effort=0.3)):
+        assert sum(t.best_effort for t in taskset) == 6
+        assert all(t.segment_priority == 0 for t in taskset if t.best_effort)
+
+
+def test_figure_4_13_adds_three_tasks() -> None:
+    plain = replace(THESIS, cpus=2, tasks_per_cpu=(2, 2), users=(0, 0))
+    for taskset in tasksets(replace(plain, overlap=True)):
+        assert len(taskset) == 7
+        assert sum(t.period <= 10_000_000 for t in taskset) == 2
+        assert sum(t.uses_gpu for t in taskset) == 1
+
+
+def test_a_ratio_of_zero_leaves_empty_segments() -> None:
+    for taskset in tasksets(replace(PAPER, ratio=(0, 0)), 10):
+        assert any(t.uses_gpu for t in taskset)
+        assert all(t.gpu_time == 0 for t in taskset)
+
+
+def columns(batch: Batch, tasks: int) -> dict[str, list[int]]:
+    return {name: array[:tasks].tolist() for name, array in (batch.numbers | batch.times).items()}
+
+
+@pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, best_effort=0.4, ratio=(0, 1))])
+def test_sums_of_the_arrays_are_those_of_the_tasks(parameters: Parameters) -> None:
+    batch = generate(parameters, 3, 50)
+    again = from_tasksets([batch.taskset(index) for index in range(50)])
+    assert columns(again, int(batch.first[-1])) == columns(batch, int(batch.first[-1]))
+
+
+@pytest.mark.parametrize("method", ["uunifast", "drs"])
+def test_a_taskset_depends_on_seed_and_index_alone(method: str) -> None:
+    if method == "drs":
+        pytest.importorskip("drs", reason="the optional package drs is not installed")
+    whole, part = tasksets(PAPER, 9, method=method), tasksets(PAPER, 2, start=7, method=method)
+    assert whole[7:] == part
+    assert generate(PAPER, 12, 1, method=method).taskset(0) != whole[0]
+
+
+def test_dirichlet_rescale_keeps_the_loads() -> None:
+    pytest.importorskip("drs", reason="the optional package drs is not installed")
+    batch = generate(replace(THESIS, load=(0.5, 0.5)), 1, 5, method="drs")
+    for index in range(5):
+        total = sum((t.cpu_time + t.gpu_time) / t.period for t in batch.taskset(index))
+        assert abs(total - 2) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"load": (0.5, 0.4)}, {"cpus": 0}, {"users": (0, 1.1)}, {"period": (0, 5)}, {"segments": (0, 1)},
+        {"best_effort": -0.1}, {"ratio": (0, math.inf)}, {"tasks": 10**9}, {"tasks": -1},
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"range|share|period|load"):
+        replace(PAPER, **wrong)  # type: ignore[arg-type]
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(ValueError, match="'magic'"):
+        generate(PAPER, 1, 1, method="magic")

@@ -1,0 +1,134 @@
+"""How much may grow, budgets for epsilon, and the choice of policy: by hand and against the test itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from builders import cpu, gpu, ms, task, taskset, tasksets
+from hypothesis import given, settings
+
+from analysis import rta
+from analysis.choose import SHIPPED, choices, choose
+from analysis.model import Platform, Taskset, Waiting
+from analysis.rta.regions import with_region
+from analysis.sensitivity import (
+    STEPS,
+    UNLIMITED,
+    Margin,
+    What,
+    epsilon_budget,
+    epsilon_budgets,
+    margins,
+    slowed,
+    task_margin,
+    with_epsilon,
+)
+
+BUSY = rta.find("gcaps-busy")
+TWO = taskset(task("h", 0, 9, 10, cpu(2)), task("l", 0, 1, 20, cpu(4), gpu(1, 3)), epsilon=0.5)
+
+
+def by_what(found: list[Margin]) -> dict[tuple[What, str | None], Margin]:
+    return {(m.what, m.task): m for m in found}
+
+
+def test_margins_by_hand() -> None:
+    """l: 4 + 4 + 2 updates 1 + blocking 1, and h's jobs: in 20 ms two, so that 20 - 10 = 10 is left for them."""
+    found = by_what(margins(BUSY, TWO))
+    assert found[What.CPU, "h"].most == ms(5)
+    assert found[What.CPU, "l"].most == ms(20 - 4 - 2 - 4)
+    assert found[What.GPU, "l"].most == ms(20 - 4 - 2 - 4)
+    # l pays it four times, h once (blocking by an update in flight): 4 eps <= 20 - 8 - 4
+    assert found[What.EPSILON, None].most == ms(2)
+    # all of 10 + 2 * 2 = 14 in 20
+    assert found[What.CLOCK, None].factor == Fraction(20 * STEPS // 14, STEPS)
+    assert found[What.CLOCK, None].most is None
+
+
+def test_what_does_not_matter_is_unlimited_and_what_cannot_help_has_no_factor() -> None:
+    system = taskset(task("a", 0, 5, 10, cpu(4)), task("be", 0, 0, 10, cpu(1), gpu(1, 1)))
+    assert task_margin(BUSY, system, "be", What.GPU) == UNLIMITED
+    late = taskset(task("a", 0, 5, 10, cpu(12)), task("b", 0, 4, 10, cpu(1)))
+    assert task_margin(BUSY, late, "b", What.CPU) is None  # a misses, whatever b does
+    shrunk = task_margin(BUSY, late, "a", What.CPU)
+    assert shrunk == Fraction(9, 12)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="no task 'x'"):
+        task_margin(BUSY, TWO, "x", What.CPU)
+    with pytest.raises(ValueError, match="epsilon is not a task's"):
+        task_margin(BUSY, TWO, "h", What.EPSILON)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tasksets(max_tasks=4, best_effort=False))
+def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
+    for test in (rta.find("gcaps-suspend"), rta.find("fmlp-busy")):
+        for margin in margins(test, system):
+            if margin.factor is None or margin.factor == UNLIMITED or margin.what in (What.CPU, What.GPU):
+                continue
+            changed = with_epsilon if margin.what is What.EPSILON else slowed
+            assert test.run(changed(system, margin.factor)).schedulable
+            assert not test.run(changed(system, margin.factor + Fraction(1, STEPS))).schedulable
+
+
+def test_epsilon_budget_is_the_largest_that_passes() -> None:
+    assert epsilon_budget(BUSY, TWO) == ms(2)
+    late = taskset(task("a", 0, 5, 10, cpu(12)))
+    assert epsilon_budget(BUSY, late) is None
+    free = replace(TWO, platform=Platform(1))
+    assert epsilon_budget(BUSY, free) == ms(2)
+
+
+def test_faster_hardware_leaves_a_larger_budget() -> None:
+    clocks = {"as it is": Fraction(1), "twice as fast": Fraction(1, 2), "slow": Fraction(3)}
+    budgets = epsilon_budgets(BUSY, TWO, clocks)
+    # at half the times l's 4 and h's jobs 1 each leave 14 in 20
+    assert budgets == {"as it is": ms(2), "twice as fast": ms(3.5), "slow": None}
+
+
+def test_choice_takes_the_most_slack() -> None:
+    """Others must not share the GPU with h, and l may use the CPU while h's long GPU segment executes."""
+    h, low = task("h", 0, 9, 100, cpu(1), gpu(1, 40)), task("l", 0, 1, 60, cpu(30))
+    system = taskset(h, low, task("be", 1, 0, 100, gpu(1, 40)), epsilon=0.1)
+    best = choose(system)
+    assert best is not None
+    assert (best.test, best.policy, best.waiting) == ("gcaps-suspend", "segment", Waiting.SUSPEND)
+    ranked = [c.slack for c in choices(system) if c.slack is not None]
+    assert ranked == sorted(ranked, reverse=True)
+    # l: 30, h's 2 and updates 0.2, one update in flight 0.1
+    assert best.slack == ranked[0] == Fraction(600 - 323, 600)
+    assert {c.policy for c in choices(system)} <= set(SHIPPED)
+    assert not any(rta.find(c.test).periodic or not rta.find(c.test).sound for c in choices(system))
+
+
+def test_choice_assigns_gpu_priorities_only_where_they_are_needed() -> None:
+    fine = taskset(task("a", 0, 2, 100, gpu(0, 5)), task("b", 1, 1, 100, gpu(0, 5)))
+    assert not any(c.priorities for c in choices(fine))
+    tight = taskset(task("a", 0, 2, 100, gpu(0, 50)), task("b", 1, 1, 120, gpu(0, 5), deadline=20))
+    best = choose(tight)
+    assert best is not None
+    assert best.test.endswith("+gpu-priority")
+    assert best.priorities["b"] > best.priorities["a"]
+    assert best.result.schedulable
+
+
+def test_no_choice_for_what_cannot_be() -> None:
+    assert choose(taskset(task("a", 0, 5, 10, cpu(12)))) is None
+    only_best_effort = choose(taskset(task("be", 0, 0, 10, gpu(1, 1))))
+    assert only_best_effort is not None
+    assert only_best_effort.slack == 1
+
+
+def test_a_region_is_a_longer_switch() -> None:
+    """l's thread block of 2 ms is finished before h's segment starts: each of h's switches may wait for one."""
+    system = taskset(task("h", 0, 9, 100, gpu(0, 5)), task("l", 1, 1, 100, gpu(0, 20)), epsilon=0.5)
+    plain, longer = BUSY.run(system).wcrt("h"), BUSY.run(with_region(system, ms(2))).wcrt("h")
+    assert plain == ms(5 + 2 * 0.5 + 2 * 0.5)
+    assert longer == ms(5 + 2 * 2.5 + 2 * 2.5)
+    assert with_region(system, 0) == system
+    with pytest.raises(ValueError, match="-1 ns"):
+        with_region(system, -1)
