@@ -6,65 +6,35 @@
  * The file says, a line each (times in ns; empty lines and those that begin with # are skipped):
  *
  *	calls none|segment|wait		what programs call: nothing, begin and end, or begin and wait and end
- *	hook COMMAND			is run by a shell HOOK_AHEAD before the first instant; must take no time
+ *	job poll|notify PERIOD		policy `job` is set POLICY_AHEAD before the first instant
  *	task NAME PRIORITY GPU_PRIORITY OFFSET PERIOD JOBS busy|suspend
+ *	budget TIME report|demote	of the task; what happens when a segment takes longer
  *	cpu TIME			the task's next segment, of the CPU
  *	gpu MISC PURE			of the GPU
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <gpurt.h>
-
+#include "../debug/genl.h"
 #include "burn/burn.h"
+#include "description.h"
 
-#define TASKS 16
-#define SEGMENTS 16
-#define JOBS 256
 #define START_AHEAD 100000000ULL
-#define HOOK_AHEAD 50000000ULL
+#define POLICY_AHEAD 50000000ULL
 #define INSTANT_GRID 10000000ULL
-
-#define MUST(x) do { \
-	if (!(x)) { \
-		fprintf(stderr, "runner: %s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); \
-		exit(1); \
-	} \
-} while (0)
-
-struct segment {
-	int gpu;
-	uint64_t cpu, pure;
-};
-
-struct task {
-	char name[32];
-	unsigned int priority, gpu_priority, jobs, segments;
-	uint64_t offset, period;
-	int busy;
-	struct segment segment[SEGMENTS];
-};
 
 /* What the processes share. */
 struct shared {
-	volatile uint64_t base;
+	uint64_t base;
 	uint64_t completion[TASKS][JOBS];
 };
 
-static struct task tasks[TASKS];
-static unsigned int count;
-static char calls[16] = "segment", hook[512];
 static struct shared *shared;
 
 static uint64_t now(void)
@@ -80,52 +50,6 @@ static void sleep_until(uint64_t when)
 	struct timespec ts = { .tv_sec = (time_t)(when / 1000000000), .tv_nsec = (long)(when % 1000000000) };
 
 	MUST(!clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL));
-}
-
-/* Reading the description. */
-
-static void parse_task(const char *line)
-{
-	struct task *t = &tasks[count++];
-	char waiting[16];
-
-	MUST(count <= TASKS);
-	MUST(sscanf(line, "task %31s %u %u %lu %lu %u %15s", t->name, &t->priority, &t->gpu_priority, &t->offset,
-		    &t->period, &t->jobs, waiting) == 7);
-	MUST(t->jobs <= JOBS);
-	t->busy = !strcmp(waiting, "busy");
-}
-
-static void parse_segment(const char *line)
-{
-	struct task *t = &tasks[count - 1];
-	struct segment *s;
-
-	MUST(count && t->segments < SEGMENTS);
-	s = &t->segment[t->segments++];
-	s->gpu = *line == 'g';
-	if (s->gpu)
-		MUST(sscanf(line, "gpu %lu %lu", &s->cpu, &s->pure) == 2);
-	else
-		MUST(sscanf(line, "cpu %lu", &s->cpu) == 1);
-}
-
-static void parse(FILE *file)
-{
-	char line[600];
-
-	while (fgets(line, sizeof(line), file)) {
-		if (*line == '#' || *line == '\n')
-			continue;
-		if (!strncmp(line, "task ", 5))
-			parse_task(line);
-		else if (!strncmp(line, "calls ", 6))
-			MUST(sscanf(line, "calls %15s", calls) == 1);
-		else if (!strncmp(line, "hook ", 5))
-			strcpy(hook, line + 5);
-		else
-			parse_segment(line);
-	}
 }
 
 /* A task. */
@@ -212,6 +136,7 @@ static void prepare(struct job_state *s)
 		MUST(!sched_setscheduler(0, SCHED_FIFO, &param));
 }
 
+/* Tells of its readiness and of its end, and stays: with a process its client would go, which no model knows. */
 static void be_task(unsigned int index, int ready, int go)
 {
 	struct job_state s = { .task = &tasks[index] };
@@ -228,45 +153,82 @@ static void be_task(unsigned int index, int ready, int go)
 		run_job(&s);
 		shared->completion[index][job] = now() - shared->base;
 	}
-	exit(0);
+	MUST(write(ready, "", 1) == 1);
+	pause();
 }
 
 /* All of them. */
 
-/* In order, for the TSGs' order is the rotation's. */
-static void start_tasks(int go[2])
+/* Until one of the tasks says so; one that fails ends them all. */
+static void await(int ready)
 {
-	int ready[2];
-	unsigned int i;
 	char byte;
 
-	MUST(!pipe(ready) && !pipe(go));
-	for (i = 0; i < count; i++) {
-		pid_t pid = fork();
+	MUST(read(ready, &byte, 1) == 1);
+}
 
-		MUST(pid >= 0);
-		if (!pid) {
+static void on_failure(int signal)
+{
+	(void)signal;
+	_exit(1);
+}
+
+/* In order, for the TSGs' order is the rotation's. */
+static void start_tasks(int ready[2], int go[2])
+{
+	unsigned int i;
+	for (i = 0; i < count; i++) {
+		tasks[i].pid = fork();
+		MUST(tasks[i].pid >= 0);
+		if (!tasks[i].pid) {
 			close(go[1]);
 			be_task(i, ready[1], go[0]);
 		}
-		MUST(read(ready[0], &byte, 1) == 1);
+		await(ready[0]);
 	}
 }
 
-static void run_hook(void)
-{
-	uint64_t when = shared->base - HOOK_AHEAD;
-	struct sched_param param = { .sched_priority = 98 };
+/* The control plane. */
 
-	if (!*hook)
-		return;
-	MUST(!sched_setscheduler(0, SCHED_FIFO, &param));
+static void set_budget(int control, uint16_t family, const struct task *t)
+{
+	struct genl m;
+
+	genl_start(&m, family, GPURT_CMD_SET_BUDGET, 0);
+	genl_add_u32(&m, GPURT_A_PID, (uint32_t)t->pid);
+	genl_add_u64(&m, GPURT_A_BUDGET_NS, t->budget);
+	genl_add_u32(&m, GPURT_A_OVERRUN, t->demote ? GPURT_OVERRUN_DEMOTE : GPURT_OVERRUN_REPORT);
+	MUST(!genl_call(control, &m));
+}
+
+static void set_policy_job(int control, uint16_t family)
+{
+	struct genl m;
+
+	genl_start(&m, family, GPURT_CMD_SET_POLICY, 0);
+	genl_add_u32(&m, GPURT_A_POLICY, GPURT_POLICY_JOB);
+	genl_add_u32(&m, GPURT_A_NOTICE, !strcmp(notice, "poll") ? GPURT_NOTICE_POLL : GPURT_NOTICE_NOTIFY);
+	genl_add_u64(&m, GPURT_A_POLL_NS, poll_ns);
+	MUST(!genl_call(control, &m));
+}
+
+/* The policy is set at the instant from which the polling periods count. */
+static void administrate(void)
+{
+	int control = genl_open(), family = genl_family(control);
+	struct sched_param param = { .sched_priority = 98 };
+	uint64_t when = shared->base - POLICY_AHEAD;
+	unsigned int i;
+
+	MUST(family > 0 && !sched_setscheduler(0, SCHED_FIFO, &param));
 	sleep_until(when);
-	MUST(!system(hook));
-	if (now() != when) {
-		fprintf(stderr, "runner: the hook took %lu ns\n", now() - when);
-		exit(1);
-	}
+	for (i = 0; i < count; i++)
+		if (tasks[i].budget)
+			set_budget(control, (uint16_t)family, &tasks[i]);
+	if (!*notice)
+		return;
+	set_policy_job(control, (uint16_t)family);
+	MUST(now() == when);
 }
 
 static void print_jobs(void)
@@ -282,19 +244,26 @@ static void print_jobs(void)
 int main(int argc, char **argv)
 {
 	FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
-	int go[2], status;
+	int ready[2], go[2];
 	unsigned int i;
 
 	MUST(file);
 	parse(file);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MUST(shared != MAP_FAILED);
-	start_tasks(go);
+	MUST(!pipe(ready) && !pipe(go));
+	signal(SIGCHLD, on_failure);
+	start_tasks(ready, go);
 	shared->base = (now() + START_AHEAD) / INSTANT_GRID * INSTANT_GRID;
 	close(go[1]);
-	run_hook();
+	administrate();
 	for (i = 0; i < count; i++)
-		MUST(wait(&status) > 0 && !status);
+		await(ready[0]);
+	signal(SIGCHLD, SIG_DFL);
+	for (i = 0; i < count; i++)
+		kill(tasks[i].pid, SIGKILL);
+	while (wait(NULL) > 0)
+		;
 	printf("base %lu\n", shared->base);
 	print_jobs();
 	return 0;
