@@ -62,6 +62,18 @@ static void trace(const struct gpurt_record *r)
 	}
 }
 
+static void put(const struct gpurt_record *r)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ring_lock, flags);
+	if (head - tail < RING)
+		ring[head++ % RING] = *r;
+	else
+		lost++;
+	raw_spin_unlock_irqrestore(&ring_lock, flags);
+}
+
 static bool take(struct gpurt_record *r)
 {
 	unsigned long flags;
@@ -94,19 +106,6 @@ static void drain(struct work_struct *work)
 
 static DECLARE_WORK(drain_work, drain);
 
-static void keep(const struct gpurt_record *r)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&ring_lock, flags);
-	if (head - tail < RING)
-		ring[head++ % RING] = *r;
-	else
-		lost++;
-	raw_spin_unlock_irqrestore(&ring_lock, flags);
-	queue_work(system_unbound_wq, &drain_work);
-}
-
 /* Whether anyone wants to know of events. */
 bool gpurt_events_wanted(void)
 {
@@ -130,8 +129,10 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 
 		memcpy(r.comm, slot->comm, sizeof(r.comm));
 	}
 	trace(&r);
-	if (gpurt_netlink_heard())
-		keep(&r);
+	if (gpurt_netlink_heard()) {
+		put(&r);
+		queue_work(system_unbound_wq, &drain_work);
+	}
 }
 
 int gpurt_events_start(void)
@@ -145,3 +146,7 @@ void gpurt_events_stop(void)
 	cancel_work_sync(&drain_work);
 	kvfree(ring);
 }
+
+#ifdef GPURT_KUNIT
+#include "kunit_ring.c"
+#endif

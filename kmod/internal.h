@@ -209,6 +209,15 @@ int gpurt_selftest(void);
 static inline int gpurt_selftest(void) { return 0; }
 #endif
 
+#ifdef GPURT_KUNIT
+extern struct kunit_suite gpurt_ring_suite;
+void gpurt_kunit_start(void);
+void gpurt_kunit_stop(void);
+#else
+static inline void gpurt_kunit_start(void) { }
+static inline void gpurt_kunit_stop(void) { }
+#endif
+
 static inline struct gpurt_slot *gpurt_slot_of(struct gpurt_client *c)
 {
 	return container_of(c, struct gpurt_slot, core);

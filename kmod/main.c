@@ -26,6 +26,7 @@ static int __init gpurt_init(void)
 	err = gpurt_chardev_start();
 	if (err)
 		goto stop_vgpu;
+	gpurt_kunit_start();
 	pr_info("gpurt: loaded, interface version %d\n", GPURT_VERSION);
 	return 0;
 
@@ -40,6 +41,7 @@ stop_events:
 
 static void __exit gpurt_exit(void)
 {
+	gpurt_kunit_stop();
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
 	gpurt_netlink_stop();

@@ -258,7 +258,8 @@ static unsigned int fail_each(const struct thing *t)
 		err = t->what();
 		failed = disarm();
 		if (err && (!failed || (err != -ENOMEM && err != -ENOBUFS))) {
-			printf("failslab: %s: allocation %u%s: error %d\n", t->name, nth, failed ? "" : " (none failed)", err);
+			printf("failslab: %s: allocation %u%s: error %d\n", t->name, nth,
+			       failed ? "" : " (none failed)", err);
 			exit(1);
 		}
 		t->after();

@@ -56,7 +56,7 @@ static inline int genl_send(int fd, const struct genl *m)
 	return send(fd, m, m->head.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
-/* Reads until the acknowledgement or the end of a dump; 0 or -errno, of the socket or as the kernel answered. */
+/* Reads up to the end of the answer; 0 or -errno, of the socket or as the kernel answered. */
 static inline int genl_finish(int fd)
 {
 	char buffer[32768];

@@ -17,100 +17,22 @@
 #include <time.h>
 
 #include "genl.h"
+#include "nonsense.h"
 
 #define PROCESSES 4
 #define DESCRIPTORS 6
 #define CHILDREN 4
 
-enum thing { DATA, CONTROL, OPEN, CLOSE, DUP, FORK, EXEC, KILL, PRIORITY, POLL, THINGS };
-
-static const char *const names[THINGS] = { "ioctl", "netlink", "open", "close", "dup", "fork", "exec", "kill",
-					   "priority", "poll" };
-/* How often each is done, of 1000. */
-static const unsigned int weights[THINGS] = { 700, 100, 40, 40, 20, 20, 10, 20, 30, 20 };
+#define THINGS 10
 
 struct counters {
 	unsigned long done[THINGS], good[THINGS];
 };
 
 static struct counters *counters;
+static char *program;
 static int fds[DESCRIPTORS], control = -1, family;
 static pid_t children[CHILDREN];
-static uint64_t state;
-
-static uint64_t draw(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * 0x2545f4914f6cdd1dULL >> 11;
-}
-
-static unsigned int below(unsigned int n)
-{
-	return (unsigned int)(draw() % n);
-}
-
-/* Numbers at which things break, or any. */
-static uint64_t odd(void)
-{
-	static const uint64_t values[] = { 0, 1, 2, 3, 99, 100, 255, 4095, 4096, 65535, 65536, 0x7fffffff, 0x80000000,
-					   0xffffffff, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
-
-	return below(4) ? values[below(sizeof(values) / sizeof(*values))] : draw();
-}
-
-/* Usually @usual below so many, sometimes odd. */
-static uint64_t about(unsigned int usual)
-{
-	return below(20) ? below(usual) : odd();
-}
-
-union argument {
-	struct gpurt_query query;
-	struct gpurt_begin begin;
-	struct gpurt_end end;
-	struct gpurt_wait wait;
-	struct gpurt_tsg tsg;
-	struct gpurt_submit submit;
-	uint32_t size;
-	unsigned char bytes[8192];
-};
-
-/* A structure that is nearly right; which call. */
-static unsigned long fill(union argument *a)
-{
-	memset(a, 0, sizeof(*a));
-	switch (below(7)) {
-	case 0:
-		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = (uint32_t)about(2) };
-		return GPURT_IOC_QUERY;
-	case 1:
-		a->begin = (struct gpurt_begin){ .size = sizeof(a->begin), .gpu = (uint32_t)about(2),
-						 .flags = (uint32_t)about(2), .priority = (uint32_t)about(100) };
-		return GPURT_IOC_BEGIN;
-	case 2:
-		a->end = (struct gpurt_end){ .size = sizeof(a->end), .gpu = (uint32_t)about(2),
-					     .flags = (uint32_t)about(2) };
-		return GPURT_IOC_END;
-	case 3:
-		a->wait = (struct gpurt_wait){ .size = sizeof(a->wait), .gpu = (uint32_t)about(2),
-					       .what = (uint32_t)about(3), .tsg = (uint32_t)about(16),
-					       .work = about(10), .timeout_ns = about(1000000) };
-		return GPURT_IOC_WAIT;
-	case 4:
-		a->tsg = (struct gpurt_tsg){ .size = sizeof(a->tsg), .gpu = (uint32_t)about(2) };
-		return GPURT_IOC_TSG_OPEN;
-	case 5:
-		a->tsg = (struct gpurt_tsg){ .size = sizeof(a->tsg), .gpu = (uint32_t)about(2),
-					     .tsg = (uint32_t)about(16) };
-		return GPURT_IOC_TSG_CLOSE;
-	}
-	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = (uint32_t)about(2),
-					   .tsg = (uint32_t)about(16), .engine = (uint32_t)about(2),
-					   .flags = (uint32_t)about(2), .duration_ns = about(1000000) };
-	return GPURT_IOC_SUBMIT;
-}
 
 static int data(void)
 {
@@ -161,35 +83,42 @@ static pid_t somebody(void)
 	return pid > 0 && below(2) ? pid : getpid();
 }
 
+/* What the command is meant to come with. */
+static void add_usual(struct genl *m, uint8_t command)
+{
+	switch (command) {
+	case GPURT_CMD_SET_PRIORITY:
+		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
+		genl_add_u32(m, GPURT_A_PRIORITY, (uint32_t)about(100));
+		break;
+	case GPURT_CMD_SET_POLICY:
+		genl_add_u32(m, GPURT_A_POLICY, (uint32_t)about(GPURT_POLICY_COUNT));
+		genl_add_u32(m, GPURT_A_NOTICE, (uint32_t)about(2));
+		break;
+	case GPURT_CMD_SET_BUDGET:
+		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
+		genl_add_u64(m, GPURT_A_BUDGET_NS, about(3000000));
+		genl_add_u32(m, GPURT_A_OVERRUN, (uint32_t)about(2));
+		break;
+	case GPURT_CMD_SET_EXEMPT:
+		genl_add_u32(m, GPURT_A_EXEMPT, (uint32_t)about(2));
+		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
+		break;
+	}
+}
+
 static int control_plane(void)
 {
 	uint8_t command = (uint8_t)(below(20) ? below(GPURT_CMD_COUNT) : odd());
 	struct genl m;
-	unsigned int i;
 
-	/* To change the policy waits for RCU, for seconds in this kernel. */
+	/* To change the policy waits for RCU, for long in this kernel. */
 	if (command == GPURT_CMD_SET_POLICY && below(10))
 		command = GPURT_CMD_SET_BUDGET;
 	genl_start(&m, (uint16_t)family, command, below(3) ? 0 : NLM_F_DUMP);
-	if (below(4))
-		genl_add_u32(&m, GPURT_A_PID, (uint32_t)somebody());
-	switch (below(5)) {
-	case 0:
-		genl_add_u32(&m, GPURT_A_PRIORITY, (uint32_t)about(100));
-		break;
-	case 1:
-		genl_add_u64(&m, GPURT_A_BUDGET_NS, about(3000000));
-		genl_add_u32(&m, GPURT_A_OVERRUN, (uint32_t)about(2));
-		break;
-	case 2:
-		genl_add_u32(&m, GPURT_A_EXEMPT, (uint32_t)about(2));
-		break;
-	case 3:
-		genl_add_u32(&m, GPURT_A_POLICY, (uint32_t)about(GPURT_POLICY_COUNT));
-		genl_add_u32(&m, GPURT_A_NOTICE, (uint32_t)about(2));
-		break;
-	}
-	for (i = below(3); i; i--)
+	if (below(8))
+		add_usual(&m, command);
+	while (!below(4))
 		add_attribute(&m);
 	return genl_call(control, &m);
 }
@@ -230,7 +159,7 @@ static int reap_and_kill(void)
 }
 
 /* A child that has its parent's descriptors and one of its own. */
-static int beget(int executes, char *program)
+static int make_child(int executes)
 {
 	pid_t *pid = &children[below(CHILDREN)];
 	int i;
@@ -254,6 +183,16 @@ static int beget(int executes, char *program)
 	_exit(0);
 }
 
+static int beget(void)
+{
+	return make_child(0);
+}
+
+static int beget_other(void)
+{
+	return make_child(1);
+}
+
 static int change_priority(void)
 {
 	struct sched_param param = { .sched_priority = (int)below(50) };
@@ -268,27 +207,32 @@ static int look(void)
 	return poll(&p, 1, (int)below(2));
 }
 
-static void once(struct counters *c, char *program)
-{
-	unsigned int number = below(1000), thing = 0;
-	int ret = -1;
+/* Of 1000. */
+static const struct {
+	const char *name;
+	unsigned int weight;
+	int (*act)(void);
+} things[THINGS] = {
+	{ "ioctl", 700, data },
+	{ "netlink", 100, control_plane },
+	{ "open", 60, reopen },
+	{ "close", 20, drop },
+	{ "dup", 20, duplicate },
+	{ "fork", 20, beget },
+	{ "exec", 10, beget_other },
+	{ "kill", 20, reap_and_kill },
+	{ "priority", 30, change_priority },
+	{ "poll", 20, look },
+};
 
-	while (number >= weights[thing])
-		number -= weights[thing++];
-	switch (thing) {
-	case DATA: ret = data(); break;
-	case CONTROL: ret = control_plane(); break;
-	case OPEN: ret = reopen(); break;
-	case CLOSE: ret = drop(); break;
-	case DUP: ret = duplicate(); break;
-	case FORK: ret = beget(0, program); break;
-	case EXEC: ret = beget(1, program); break;
-	case KILL: ret = reap_and_kill(); break;
-	case PRIORITY: ret = change_priority(); break;
-	case POLL: ret = look(); break;
-	}
-	c->done[thing]++;
-	c->good[thing] += ret >= 0;
+static void once(struct counters *c)
+{
+	unsigned int number = below(1000), i = 0;
+
+	while (number >= things[i].weight)
+		number -= things[i++].weight;
+	c->done[i]++;
+	c->good[i] += things[i].act() >= 0;
 }
 
 static void on_alarm(int signal)
@@ -306,7 +250,7 @@ static void never_block(void)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
-static void be_process(unsigned int index, unsigned long count, char *program)
+static void be_process(unsigned int index, unsigned long count)
 {
 	struct counters *c = &counters[index];
 	int i;
@@ -320,7 +264,7 @@ static void be_process(unsigned int index, unsigned long count, char *program)
 		fds[i] = -1;
 	reopen();
 	while (count--)
-		once(c, program);
+		once(c);
 	for (i = 0; i < CHILDREN; i++)
 		if (children[i] > 0)
 			kill(children[i], SIGKILL);
@@ -334,22 +278,24 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 0;	/* what it executes itself as: a program that ends */
+	program = argv[0];
 	count = strtoul(argv[1], NULL, 0);
 	counters = mmap(NULL, PROCESSES * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (i = 0; i < PROCESSES; i++) {
 		state = strtoull(argv[2], NULL, 0) * 1000003 + (uint64_t)i * 7919 + 1;
 		if (!fork())
-			be_process((unsigned int)i, count / PROCESSES, argv[0]);
+			be_process((unsigned int)i, count / PROCESSES);
 	}
 	for (i = 0; i < PROCESSES; i++)
 		bad |= wait(&status) < 0 || status;
 	for (i = 0; i < THINGS; i++) {
-		good = done = 0;
+		done = 0;
+		good = 0;
 		for (j = 0; j < PROCESSES; j++) {
 			done += counters[j].done[i];
 			good += counters[j].good[i];
 		}
-		printf("%s %lu %lu\n", names[i], done, good);
+		printf("%s %lu %lu\n", things[i].name, done, good);
 	}
 	return bad;
 }

@@ -59,7 +59,7 @@ static void lock_inversion(struct thing *thing)
 static void sleep_in_atomic(struct thing *thing)
 {
 	spin_lock(&spinning);
-	msleep(1);
+	msleep(20);
 	spin_unlock(&spinning);
 	kfree(thing);
 }

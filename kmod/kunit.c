@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suites, in modules built with GPURT_KUNIT=y for kernels with CONFIG_KUNIT, where they run at load time:
+ * what exists in the kernel only, with a driver that fails and blocks to order.
+ */
+#include <kunit/test.h>
+#include <linux/delay.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "internal.h"
+
+#define CLIENTS 4
+#define PATIENCE 10000		/* ms */
+
+/* A GPU whose driver remembers whom each commit was for. */
+struct bench {
+	struct gpurt_gpu *gpu;
+	struct gpurt_file file;
+	struct gpurt_slot *slots[CLIENTS];
+	struct completion entered, go;
+	bool block;
+	int failures;		/* so many commits to come fail */
+	int commits, closed;
+	void *given[16];
+};
+
+static int bench_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx)
+{
+	*ctx = slot;
+	return 0;
+}
+
+static void bench_close(void *driver, void *ctx)
+{
+	struct bench *b = driver;
+
+	b->closed++;
+}
+
+static int bench_commit(void *driver, void *only, u64 now)
+{
+	struct bench *b = driver;
+
+	if (b->commits < ARRAY_SIZE(b->given))
+		b->given[b->commits] = only;
+	b->commits++;
+	if (b->block) {
+		b->block = false;
+		complete(&b->entered);
+		wait_for_completion(&b->go);
+	}
+	if (b->failures) {
+		b->failures--;
+		return -EIO;
+	}
+	return 0;
+}
+
+static const struct gpurt_driver_ops atomic_driver = {
+	.name = "kunit", .client_open = bench_open, .client_close = bench_close, .commit = bench_commit,
+};
+
+static const struct gpurt_driver_ops sleeping_driver = {
+	.name = "kunit", .client_open = bench_open, .client_close = bench_close, .commit = bench_commit,
+	.commit_sleeps = true,
+};
+
+static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_ops *ops)
+{
+	struct bench *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	init_completion(&b->entered);
+	init_completion(&b->go);
+	mutex_init(&b->file.lock);
+	init_waitqueue_head(&b->file.poll);
+	b->file.tgid = task_tgid(current);
+	strscpy(b->file.comm, "kunit", sizeof(b->file.comm));
+	b->gpu = gpurt_gpu_register(ops, b);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(b->gpu));
+	for (i = 0; i < CLIENTS; i++) {
+		gpurt_gpu_get(b->gpu->index);	/* the client's */
+		b->slots[i] = gpurt_slot_open(b->gpu, &b->file);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(b->slots[i]));
+	}
+	return b;
+}
+
+/* Clients leave after their GPU has gone, which they may. */
+static void bench_free(struct bench *b)
+{
+	int i;
+
+	for (i = 0; i < CLIENTS; i++) {
+		gpurt_slot_gone(b->slots[i]);
+		gpurt_slot_free(b->slots[i]);
+	}
+	gpurt_slots_stop();	/* their last reference to the file */
+}
+
+static u32 begin(struct gpurt_slot *slot, u32 priority)
+{
+	u32 state = GPURT_STATE_IDLE;
+
+	return gpurt_slot_begin(slot, priority, 0, &state) ? GPURT_STATE_IDLE : state;
+}
+
+/* A thread that begins a segment, and may have to wait at the gate. */
+struct beginner {
+	struct gpurt_slot *slot;
+	u32 priority;
+	int err;
+	struct completion done;
+};
+
+static int be_beginner(void *data)
+{
+	struct beginner *one = data;
+	u32 state;
+
+	one->err = gpurt_slot_begin(one->slot, one->priority, 0, &state);
+	complete(&one->done);
+	return 0;
+}
+
+static void start(struct kunit *test, struct beginner *one, struct gpurt_slot *slot, u32 priority)
+{
+	one->slot = slot;
+	one->priority = priority;
+	init_completion(&one->done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_beginner, one, "gpurt-kunit")));
+}
+
+static bool finished(struct beginner *one)
+{
+	return wait_for_completion_timeout(&one->done, msecs_to_jiffies(PATIENCE));
+}
+
+static int waiting(struct gpurt_gate *gate, u32 level)
+{
+	struct list_head *first;
+	int found;
+
+	raw_spin_lock(&gate->lock);
+	first = gpurt_queue_first(&gate->waiters);
+	found = first && list_entry(first, struct gpurt_update, node)->level == level;
+	raw_spin_unlock(&gate->lock);
+	return found;
+}
+
+static bool comes_true(bool (*holds)(struct bench *b), struct bench *b)
+{
+	int tries;
+
+	for (tries = 0; tries < PATIENCE && !holds(b); tries++)
+		usleep_range(900, 1100);
+	return holds(b);
+}
+
+static void the_most_urgent_gets_the_gpu_and_hands_it_on(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+
+	KUNIT_EXPECT_EQ(test, begin(b->slots[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, begin(b->slots[1], 10), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, begin(b->slots[2], 30), (u32)GPURT_STATE_RUNNING);
+	gpurt_slot_gone(b->slots[2]);
+	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[0]));
+	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[0]), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[1]));
+	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[1]), 0);
+	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[1]), -ENOENT);
+	KUNIT_ASSERT_EQ(test, b->commits, 5);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[0], (void *)b->slots[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->slots[2]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[2], (void *)b->slots[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->slots[1]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[4], NULL);
+	gpurt_gpu_unregister(b->gpu);
+	KUNIT_EXPECT_EQ(test, b->closed, CLIENTS);
+	bench_free(b);
+}
+
+static bool most_urgent_waits(struct bench *b)
+{
+	return waiting(&b->gpu->gate, 99);
+}
+
+/* In order of arrival there would be an update for each of them. */
+static void who_waits_for_a_driver_that_sleeps_is_served_by_priority(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &sleeping_driver);
+	struct beginner *one = kunit_kcalloc(test, CLIENTS, sizeof(*one), GFP_KERNEL);
+	static const u32 priority[CLIENTS] = { 10, 20, 50, 99 };
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b->block = true;
+	start(test, &one[0], b->slots[0], priority[0]);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	for (i = 1; i < CLIENTS; i++)
+		start(test, &one[i], b->slots[i], priority[i]);
+	KUNIT_EXPECT_TRUE(test, comes_true(most_urgent_waits, b));
+	/* the others had time to come as well, and may still do so: their begins change nothing then */
+	complete(&b->go);
+	for (i = 0; i < CLIENTS; i++)
+		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
+	KUNIT_EXPECT_EQ(test, b->commits, 2);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->slots[3]);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static bool first_is_granted(struct bench *b)
+{
+	return gpurt_slot_granted(b->slots[0]);
+}
+
+static void an_update_that_failed_is_tried_again(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	ktime_t start = ktime_get();
+
+	b->failures = 3;
+	KUNIT_EXPECT_EQ(test, begin(b->slots[0], 20), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_TRUE(test, comes_true(first_is_granted, b));
+	/* after 1, 2 and 4 ms */
+	KUNIT_EXPECT_GE(test, ktime_ms_delta(ktime_get(), start), 7LL);
+	KUNIT_EXPECT_EQ(test, b->commits, 4);
+	KUNIT_EXPECT_EQ(test, b->gpu->faults, 3ULL);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->slots[0]);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+struct remover {
+	struct bench *b;
+	struct completion done;
+};
+
+static int be_remover(void *data)
+{
+	struct remover *r = data;
+
+	gpurt_gpu_unregister(r->b->gpu);
+	complete(&r->done);
+	return 0;
+}
+
+static bool is_dying(struct bench *b)
+{
+	return READ_ONCE(b->gpu->dying);
+}
+
+static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &sleeping_driver);
+	struct remover *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct beginner *one = kunit_kcalloc(test, CLIENTS, sizeof(*one), GFP_KERNEL);
+	u32 state;
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	gpurt_gpu_get(b->gpu->index);	/* to look at it afterwards */
+	b->block = true;
+	for (i = 0; i < CLIENTS; i++)
+		start(test, &one[i], b->slots[i], 10 + i);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	r->b = b;
+	init_completion(&r->done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_remover, r, "gpurt-kunit")));
+	KUNIT_EXPECT_TRUE(test, comes_true(is_dying, b));
+	KUNIT_EXPECT_FALSE(test, completion_done(&r->done));	/* an update is under way */
+	complete(&b->go);
+	for (i = 0; i < CLIENTS; i++) {
+		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
+		KUNIT_EXPECT_TRUE(test, !one[i].err || one[i].err == -ENODEV);
+	}
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&r->done, msecs_to_jiffies(PATIENCE)));
+	KUNIT_EXPECT_EQ(test, b->closed, CLIENTS);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[b->commits - 1], NULL);
+	KUNIT_EXPECT_EQ(test, gpurt_slot_begin(b->slots[0], 1, 0, &state), -ENODEV);
+	gpurt_gpu_put(b->gpu);
+	bench_free(b);
+}
+
+static struct kunit_case gpu_cases[] = {
+	KUNIT_CASE(the_most_urgent_gets_the_gpu_and_hands_it_on),
+	KUNIT_CASE(who_waits_for_a_driver_that_sleeps_is_served_by_priority),
+	KUNIT_CASE(an_update_that_failed_is_tried_again),
+	KUNIT_CASE(a_gpu_that_goes_away_keeps_nobody),
+	{}
+};
+
+static struct kunit_suite gpu_suite = {
+	.name = "gpurt-gpu",
+	.test_cases = gpu_cases,
+};
+
+/* Exemptions.  The rules are the module's own, and empty when it has just been loaded. */
+
+static int rule(u32 attr, const char *text, struct pid *pid, bool add)
+{
+	const char *why = NULL;
+
+	return gpurt_exempt_change(attr, text, pid, add, &why);
+}
+
+static void rules_match_process_name_and_cgroup(struct kunit *test)
+{
+	struct gpurt_slot *slot = kunit_kzalloc(test, sizeof(*slot), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, slot);
+	slot->tgid = task_tgid(current);
+	strscpy(slot->comm, "kunit", sizeof(slot->comm));
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "kuni", NULL, true), 0);
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "kunit", NULL, true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	gpurt_exempt_clear();
+
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, true), 0);
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	/* added twice it is there once */
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, false), 0);
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, false), 0);
+
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_CGROUP, "/no-such-group", NULL, true), 0);
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_CGROUP, "/", NULL, true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	gpurt_exempt_clear();
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+}
+
+static void rules_are_limited(struct kunit *test)
+{
+	char name[GPURT_COMM_LEN];
+	int i, err = 0;
+
+	for (i = 0; i < 100000 && !err; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		err = rule(GPURT_A_COMM, name, NULL, true);
+	}
+	KUNIT_EXPECT_EQ(test, err, -ENOBUFS);
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "0", NULL, false), 0);
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "another", NULL, true), 0);
+	gpurt_exempt_clear();
+}
+
+static struct kunit_case exempt_cases[] = {
+	KUNIT_CASE(rules_match_process_name_and_cgroup),
+	KUNIT_CASE(rules_are_limited),
+	{}
+};
+
+static struct kunit_suite exempt_suite = {
+	.name = "gpurt-exempt",
+	.test_cases = exempt_cases,
+};
+
+static struct kunit_suite *suites[] = { &gpu_suite, &exempt_suite, &gpurt_ring_suite };
+
+/* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */
+void gpurt_kunit_start(void)
+{
+	__kunit_test_suites_init(suites, ARRAY_SIZE(suites));
+}
+
+void gpurt_kunit_stop(void)
+{
+	__kunit_test_suites_exit(suites, ARRAY_SIZE(suites));
+}

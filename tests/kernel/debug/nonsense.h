@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Numbers and arguments for hammer.c: mostly sensible, sometimes not. */
+#ifndef NONSENSE_H
+#define NONSENSE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include <gpurt.h>
+
+static uint64_t state;
+
+static uint64_t draw(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state * 0x2545f4914f6cdd1dULL >> 11;
+}
+
+static unsigned int below(unsigned int n)
+{
+	return (unsigned int)(draw() % n);
+}
+
+/* Numbers at which things break, or any. */
+static uint64_t odd(void)
+{
+	static const uint64_t values[] = { 0, 1, 2, 3, 99, 100, 255, 4095, 4096, 65535, 65536, 0x7fffffff, 0x80000000,
+					   0xffffffff, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff };
+
+	return below(4) ? values[below(sizeof(values) / sizeof(*values))] : draw();
+}
+
+/* Usually @usual below so many, sometimes odd. */
+static uint64_t about(unsigned int usual)
+{
+	return below(20) ? below(usual) : odd();
+}
+
+/* Usually the first GPU, for there may be no other. */
+static uint32_t some_gpu(void)
+{
+	return below(4) ? 0 : (uint32_t)about(2);
+}
+
+union argument {
+	struct gpurt_query query;
+	struct gpurt_begin begin;
+	struct gpurt_end end;
+	struct gpurt_wait wait;
+	struct gpurt_tsg tsg;
+	struct gpurt_submit submit;
+	uint32_t size;
+	unsigned char bytes[8192];
+};
+
+/* A structure that is nearly right; which call. */
+static unsigned long fill(union argument *a)
+{
+	memset(a, 0, sizeof(*a));
+	switch (below(7)) {
+	case 0:
+		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
+		return GPURT_IOC_QUERY;
+	case 1:
+		a->begin = (struct gpurt_begin){ .size = sizeof(a->begin), .gpu = some_gpu(),
+						 .flags = (uint32_t)about(2), .priority = (uint32_t)about(100) };
+		return GPURT_IOC_BEGIN;
+	case 2:
+		a->end = (struct gpurt_end){ .size = sizeof(a->end), .gpu = some_gpu(),
+					     .flags = (uint32_t)about(2) };
+		return GPURT_IOC_END;
+	case 3:
+		a->wait = (struct gpurt_wait){ .size = sizeof(a->wait), .gpu = some_gpu(),
+					       .what = (uint32_t)about(3), .tsg = (uint32_t)about(6),
+					       .work = about(10), .timeout_ns = about(1000000) };
+		return GPURT_IOC_WAIT;
+	case 4:
+		a->tsg = (struct gpurt_tsg){ .size = sizeof(a->tsg), .gpu = some_gpu() };
+		return GPURT_IOC_TSG_OPEN;
+	case 5:
+		a->tsg = (struct gpurt_tsg){ .size = sizeof(a->tsg), .gpu = some_gpu(),
+					     .tsg = (uint32_t)about(6) };
+		return GPURT_IOC_TSG_CLOSE;
+	}
+	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
+					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),
+					   .flags = (uint32_t)about(2), .duration_ns = about(1000000) };
+	return GPURT_IOC_SUBMIT;
+}
+
+#endif
