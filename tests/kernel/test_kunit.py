@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The KUnit suites of kmod/kunit*.c, in user-mode Linux's virtual time and in the kernel that reports whatever it can."""
+"""The KUnit suites of kmod/kunit*.c, in user-mode Linux and in the kernel that reports whatever it can."""
 
 from __future__ import annotations
 
