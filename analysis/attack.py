@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
-from analysis.attack_sets import random_taskset
+from analysis.attack_sets import random_taskset, with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulate import Options, simulate, worst_over_offsets
@@ -114,7 +114,10 @@ def _batch(batch: Batch) -> Outcome:
     test, rng = rta.find(name), random.Random(f"{seed} {name} {start}")
     outcome = Outcome(name)
     for _ in range(count):
-        outcome = outcome.joined(attack_one(test, random_taskset(rng), rng, effort))
+        taskset = random_taskset(rng)
+        if test.waiting is None:
+            taskset = with_random_modes(taskset, rng)
+        outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 
 PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
 
@@ -35,6 +35,11 @@ def random_taskset(rng: random.Random) -> Taskset:
         cpus, _ns(epsilon - theta), _ns(theta), _ns(rng.choice([0.2, 0.5, 1.024]))
     )
     return Taskset(platform, tasks)
+
+
+def with_random_modes(taskset: Taskset, rng: random.Random) -> Taskset:
+    """Each task in a waiting mode of its own."""
+    return replace(taskset, tasks=tuple(replace(t, waiting=rng.choice(list(Waiting))) for t in taskset))
 
 
 def _random_task(rng: random.Random, index: int, cpus: int, priority: int, load: float) -> Task:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The choice of policy and waiting mode for a taskset: what makes it schedulable with the most slack."""
+"""The choice of policy and of each task's waiting mode: what makes a taskset schedulable with the most slack."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 from analysis import rta
 from analysis.model import Taskset, Waiting
@@ -13,19 +14,23 @@ from analysis.rta import Bound, Result, Test
 
 #: What the module and the hosts implement; MPCP and FMLP+ need boosting, which they do not.
 SHIPPED = ("segment", "job", "lock-priority", "lock-fifo", "timesliced")
+MIXED = "gcaps-mixed"
+#: With more tasks that use the GPU not every combination of modes is tried.
+MOST_COMBINED = 8
 
 
 @dataclass(frozen=True)
 class Choice:
     """One way to run the taskset, and what its test says.
 
-    ``slack``: the least (D - R) / D of all real-time tasks, None if a task has no bound.  ``priorities``: the GPU
-    priorities that it needs, empty if those of the file will do.
+    ``modes``: the waiting mode of each real-time task that uses the GPU.  ``slack``: the least (D - R) / D of all
+    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities that it needs, empty if those
+    of the file will do.
     """
 
     test: str
     policy: str
-    waiting: Waiting
+    modes: Mapping[str, Waiting]
     result: Result
     slack: Fraction | None
     priorities: Mapping[str, int]
@@ -35,15 +40,21 @@ class Choice:
         """Whether every real-time task has a bound within its deadline."""
         return self.slack is not None
 
+    @property
+    def merit(self) -> tuple[bool, Fraction]:
+        """What makes one choice better than another: slack, or else how few tasks are without a bound."""
+        return self.schedulable, Fraction(-len(self.result.failures)) if self.slack is None else self.slack
+
 
 def choices(taskset: Taskset) -> list[Choice]:
     """Every way that ships, the one with the most slack first; of equals the one that is earlier in the registry.
 
-    A way whose test assigns GPU priorities is listed only where the file's own fail and others pass.
+    A way whose test assigns GPU priorities is listed only where the file's own fail and others pass; the best
+    combination of waiting modes only where tasks differ in them.
     """
-    found = [_choice(test, taskset) for test in rta.TESTS.values() if _eligible(test)]
-    kept = [c for c in found if c is not None]
-    return sorted(kept, key=lambda c: -1 if c.slack is None else c.slack, reverse=True)
+    found = [choice for test in rta.TESTS.values() if _eligible(test) for choice in _choices(test, taskset)]
+    found += _combined(taskset)
+    return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 
 def choose(taskset: Taskset) -> Choice | None:
@@ -52,24 +63,82 @@ def choose(taskset: Taskset) -> Choice | None:
     return best if best is not None and best.schedulable else None
 
 
+def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
+    """The taskset with these tasks' waiting modes changed."""
+    return replace(taskset, tasks=tuple(replace(t, waiting=modes.get(t.name, t.waiting)) for t in taskset))
+
+
 def _eligible(test: Test) -> bool:
-    """Sound for sporadic releases, and of a policy that ships."""
-    return test.sound and not test.periodic and test.policy in SHIPPED
+    """Sound for sporadic releases, of a policy that ships, and for one waiting mode."""
+    return test.sound and not test.periodic and test.policy in SHIPPED and test.waiting is not None
 
 
-def _choice(test: Test, taskset: Taskset) -> Choice | None:
-    priorities: Mapping[str, int] = {}
-    if test.assigns:
-        if rta.find(test.name.removesuffix(rta.SUFFIX)).run(taskset).schedulable:
-            return None
-        try:
-            priorities = test.assign(taskset).priorities or {}
-        except ValueError:
-            return None
-        if not priorities:
-            return None
+def _users(taskset: Taskset) -> list[str]:
+    return [t.name for t in taskset.real_time if t.uses_gpu]
+
+
+def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
+    """The choice that a test stands for, if it is one."""
+    modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
+    if not test.assigns:
+        result = test.run(taskset)
+        yield Choice(test.name, test.policy, modes, result, slack(result), {})
+        return
+    if rta.find(test.name.removesuffix(rta.SUFFIX)).run(taskset).schedulable:
+        return
+    assigned = _assigned(test, taskset, modes)
+    if assigned:
+        yield assigned
+
+
+def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice | None:
+    """With GPU priorities by a test that assigns them; None if there are none that pass."""
+    try:
+        priorities = test.assign(taskset).priorities
+    except ValueError:
+        return None
+    if not priorities:
+        return None
     result = test.run(taskset)
-    return Choice(test.name, test.policy, test.waiting, result, slack(result), priorities)
+    return Choice(test.name, test.policy, modes, result, slack(result), priorities)
+
+
+def _combined(taskset: Taskset) -> list[Choice]:
+    """The best choice of a waiting mode for each task under `segment`; none where it is one for all."""
+    users = _users(taskset)
+    if len(users) < 2:
+        return []
+    if len(users) <= MOST_COMBINED:
+        every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
+        best = max((_mixed(taskset, modes) for modes in every), key=lambda choice: choice.merit)
+    else:
+        starts = (dict.fromkeys(users, mode) for mode in Waiting)
+        best = max((_climb(taskset, _mixed(taskset, modes)) for modes in starts), key=lambda choice: choice.merit)
+    return [best] if len(set(best.modes.values())) > 1 else []
+
+
+def _mixed(taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice:
+    """The choice of these modes, with GPU priorities assigned if the file's own fail."""
+    changed, test = with_modes(taskset, modes), rta.find(MIXED)
+    result = test.run(changed)
+    choice = Choice(test.name, test.policy, modes, result, slack(result), {})
+    if choice.schedulable:
+        return choice
+    return _assigned(rta.find(MIXED + rta.SUFFIX), changed, modes) or choice
+
+
+def _climb(taskset: Taskset, choice: Choice) -> Choice:
+    """Changes one task's mode after the other while that makes the choice better."""
+    better = True
+    while better:
+        better = False
+        for name, mode in choice.modes.items():
+            other = Waiting.BUSY if mode is Waiting.SUSPEND else Waiting.SUSPEND
+            trial = _mixed(taskset, {**choice.modes, name: other})
+            if trial.merit > choice.merit:
+                choice, better = trial, True
+                break
+    return choice
 
 
 def slack(result: Result) -> Fraction | None:

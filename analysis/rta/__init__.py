@@ -34,7 +34,8 @@ SUFFIX = "+gpu-priority"
 class Test:
     """A named schedulability test.  ``sound`` is what proof and attack say today; ``note`` says why not.
 
-    ``policy`` and ``poll`` (of policy `job`, ns) are what the bound speaks of and the simulator runs.
+    ``policy``, ``waiting`` (None: each task in its own mode) and ``poll`` (of policy `job`, ns) are what the bound
+    speaks of and the simulator runs.
     ``periodic``: it holds for strictly periodic releases only, not for sporadic ones.
     """
 
@@ -42,7 +43,7 @@ class Test:
     title: str
     source: str
     policy: str
-    waiting: Waiting
+    waiting: Waiting | None
     demands: Demands
     sound: bool = True
     note: str = ""
@@ -67,8 +68,8 @@ class Test:
     def _ordered(self, taskset: Taskset) -> Result | None:
         """Failures all over where GPU priorities contradict CPU priorities: tasks can then deadlock."""
         disorder = gpu_disorder(taskset) if self.policy != "timesliced" else None
-        if self.policy == "job" or (self.policy == "segment" and self.waiting is Waiting.BUSY):
-            disorder = disorder or gpu_equals(taskset, wherever=self.policy == "job")
+        if self.policy == "job" or (self.policy == "segment" and self._spins(taskset)):
+            disorder = disorder or gpu_equals(taskset, wherever=self.policy == "job" or self.waiting is None)
         if disorder is None:
             return None
         return Result(
@@ -80,6 +81,10 @@ class Test:
                 for t in taskset
             },
         )
+
+    def _spins(self, taskset: Taskset) -> bool:
+        """Whether any task waits busily."""
+        return any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
 
     def assign(self, taskset: Taskset) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test."""
@@ -122,9 +127,14 @@ def _gcaps() -> list[Test]:
         "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12",
         "segment", Waiting.BUSY, gcaps.busy,
     )  # fmt: skip
+    mixed = Test(
+        "gcaps-mixed", "GCAPS, each task in its own waiting mode", "readings: GCAPS, each task in its own mode",
+        "segment", None, gcaps.mixed,
+    )  # fmt: skip
     return [
         *_with_priorities(suspend), _literal(suspend, printed.gcaps_suspend, _OWNED),
         *_with_priorities(busy), _literal(busy, printed.gcaps_busy, _INDIRECT),
+        *_with_priorities(mixed),
     ]  # fmt: skip
 
 

@@ -37,8 +37,10 @@ class Assignment:
         return f"no task can take GPU priority level {self.level} of the lowest: {causes}"
 
 
-def assign(demands: Demands, waiting: Waiting, taskset: Taskset) -> Assignment:
+def assign(demands: Demands, waiting: Waiting | None, taskset: Taskset) -> Assignment:
     """GPU priorities under which every real-time task passes, if there are any.
+
+    ``waiting`` None: each task waits in its own mode.
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
@@ -79,15 +81,19 @@ def _lowest_of_each_cpu(unassigned: list[Task]) -> list[Task]:
     return sorted(lowest.values(), key=lambda t: t.priority)
 
 
-def _rider(task: Task, taskset: Taskset, waiting: Waiting) -> str | None:
+def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
-    Under busy waiting that is the lowest GPU-using task above it on its CPU, whose waiting contains that of the
+    That is the lowest GPU-using task above it on its CPU that waits busily, whose waiting contains that of the
     others above it.
     """
-    if task.uses_gpu or waiting is not Waiting.BUSY:
+    if task.uses_gpu:
         return None
-    above = [h for h in taskset.real_time if h.cpu == task.cpu and h.uses_gpu and h.priority >= task.priority]
+    above = [
+        h for h in taskset.real_time
+        if h.cpu == task.cpu and h.uses_gpu and h.priority >= task.priority
+        and (waiting or h.waiting) is Waiting.BUSY
+    ]  # fmt: skip
     return above[-1].name if above else None
 
 

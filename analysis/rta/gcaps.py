@@ -10,33 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.model import Task
+from analysis.model import Task, Waiting
 from analysis.rta.result import Kind
 from analysis.rta.system import Demand, Shared, System
 
+MIXED = "readings: GCAPS, each task in its own mode"
 OWNED = "ECRTS'24 lemmas 10, 11 and 13, for ownership from begin to end (readings: GCAPS)"
 
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under self-suspension: ECRTS'24 equation 1 with lemmas 8, 9, 13 to 15."""
-    eps = system.epsilon
     demands: list[Demand | Shared] = [*own(task, system)]
-    for h in system.hpp(task):
+    demands += _preempting(system.hpp(task), system, owning=task.uses_gpu)
+    if task.uses_gpu:
+        demands.append(_remote(task, task.segment_priority, system, Kind.GPU_PREEMPTION))
+    return demands
+
+
+def _preempting(tasks: Iterable[Task], system: System, *, owning: bool) -> list[Demand]:
+    """What tasks above on the same CPU add, none of which spins; with ``owning`` also while they own the GPU."""
+    demands = []
+    for h in tasks:
         if not h.uses_gpu:
             demands.append(
                 Demand(Kind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period)
             )
             continue
         jitter = system.jitter(h, h.cpu_time + h.misc_time)
-        amount = h.cpu_time + h.misc_time + 2 * eps * h.eta
+        amount = h.cpu_time + h.misc_time + 2 * system.epsilon * h.eta
         demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 15", h.name, h.period, jitter))
-        if task.uses_gpu:
+        if owning:
             jitter = system.jitter(h, h.pure_time)
             demands.append(
                 Demand(Kind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
             )
-    if task.uses_gpu:
-        demands.append(_remote(task, task.segment_priority, system, Kind.GPU_PREEMPTION))
     return demands
 
 
@@ -64,6 +71,29 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
         kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
         demands.append(_remote(task, min(waiting), system, kind))
     return demands
+
+
+def mixed(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where each task waits in its own mode (readings, "GCAPS, each task in its own mode").
+
+    Where all GPU-using tasks above it wait in one mode these are the demands of that mode, whatever the task's own.
+    """
+    higher = system.hpp(task)
+    spinning = [h for h in higher if h.uses_gpu and h.waiting is Waiting.BUSY]
+    if not spinning:
+        return suspend(task, system)
+    if len(spinning) == sum(h.uses_gpu for h in higher):
+        return busy(task, system)
+    # A task that spins waits for the GPU-using tasks above it, so that their pure GPU execution counts.
+    sleeping = [h for h in higher if h not in spinning]
+    demands: list[Demand | Shared] = [*own(task, system), *_preempting(sleeping, system, owning=True)]
+    for h in spinning:
+        amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
+        jitter = system.jitter(h, amount)
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, MIXED, h.name, h.period, jitter))
+    level = min(t.segment_priority for t in (task, *spinning) if t.uses_gpu)
+    kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
+    return [*demands, _remote(task, level, system, kind)]
 
 
 def _remote(task: Task, level: int, system: System, kind: Kind) -> Shared:

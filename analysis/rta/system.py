@@ -176,8 +176,9 @@ def gpu_disorder(taskset: Taskset) -> str | None:
 def gpu_equals(taskset: Taskset, wherever: bool) -> str | None:
     """Why no bound holds where a task that waits for the GPU keeps its CPU from an equal; None if one can.
 
-    Under policy `job` one of the two can be given the GPU while the other spins for it.  Under `segment` that takes
-    an owner that sleeps at the update lock when its segment ends, hence users on other CPUs, unless ``wherever``.
+    Under policy `job` one of the two can be given the GPU while the other spins for it, and so it is where one
+    sleeps as it owns the GPU and the other spins: ``wherever``.  Where all spin under `segment`, that takes an owner
+    that sleeps at the update lock when its segment ends, hence users on other CPUs.
     """
     seen: dict[tuple[int, int], str] = {}
     cpus = {t.cpu for t in taskset if t.uses_gpu}

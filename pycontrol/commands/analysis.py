@@ -218,14 +218,14 @@ def simulate(
 
 
 def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
-    """Bounds that hold for what was simulated; none where tasks wait in different ways."""
+    """Bounds that hold for what was simulated; none where no test knows the policy in these waiting modes."""
     from analysis import rta
 
     modes = {waiting} if waiting else {t.waiting.value for t in loaded if t.uses_gpu} or {"suspend"}
-    if len(modes) != 1:
-        return {}
+    wanted = modes.pop() if len(modes) == 1 else None
     for test in rta.TESTS.values():
-        if test.sound and not test.assigns and test.policy == policy and test.waiting.value in modes:
+        mode = test.waiting.value if test.waiting else None
+        if test.sound and not test.assigns and test.policy == policy and mode == wanted:
             result = test.run(loaded)
             return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
     return {}

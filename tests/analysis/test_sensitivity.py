@@ -1,4 +1,4 @@
-"""How much may grow, budgets for epsilon, and the choice of policy: by hand and against the test itself."""
+"""How much may grow, budgets for epsilon: by hand and against the test itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
 from analysis import rta
-from analysis.choose import SHIPPED, choices, choose
-from analysis.model import Platform, Taskset, Waiting
+from analysis.model import Platform, Taskset
 from analysis.rta.regions import with_region
 from analysis.sensitivity import (
     STEPS,
@@ -88,39 +87,6 @@ def test_faster_hardware_leaves_a_larger_budget() -> None:
     budgets = epsilon_budgets(BUSY, TWO, clocks)
     # at half the times l's 4 and h's jobs 1 each leave 14 in 20
     assert budgets == {"as it is": ms(2), "twice as fast": ms(3.5), "slow": None}
-
-
-def test_choice_takes_the_most_slack() -> None:
-    """Others must not share the GPU with h, and l may use the CPU while h's long GPU segment executes."""
-    h, low = task("h", 0, 9, 100, cpu(1), gpu(1, 40)), task("l", 0, 1, 60, cpu(30))
-    system = taskset(h, low, task("be", 1, 0, 100, gpu(1, 40)), epsilon=0.1)
-    best = choose(system)
-    assert best is not None
-    assert (best.test, best.policy, best.waiting) == ("gcaps-suspend", "segment", Waiting.SUSPEND)
-    ranked = [c.slack for c in choices(system) if c.slack is not None]
-    assert ranked == sorted(ranked, reverse=True)
-    # l: 30, h's 2 and updates 0.2, one update in flight 0.1
-    assert best.slack == ranked[0] == Fraction(600 - 323, 600)
-    assert {c.policy for c in choices(system)} <= set(SHIPPED)
-    assert not any(rta.find(c.test).periodic or not rta.find(c.test).sound for c in choices(system))
-
-
-def test_choice_assigns_gpu_priorities_only_where_they_are_needed() -> None:
-    fine = taskset(task("a", 0, 2, 100, gpu(0, 5)), task("b", 1, 1, 100, gpu(0, 5)))
-    assert not any(c.priorities for c in choices(fine))
-    tight = taskset(task("a", 0, 2, 100, gpu(0, 50)), task("b", 1, 1, 120, gpu(0, 5), deadline=20))
-    best = choose(tight)
-    assert best is not None
-    assert best.test.endswith("+gpu-priority")
-    assert best.priorities["b"] > best.priorities["a"]
-    assert best.result.schedulable
-
-
-def test_no_choice_for_what_cannot_be() -> None:
-    assert choose(taskset(task("a", 0, 5, 10, cpu(12)))) is None
-    only_best_effort = choose(taskset(task("be", 0, 0, 10, gpu(1, 1))))
-    assert only_best_effort is not None
-    assert only_best_effort.slack == 1
 
 
 def test_a_region_is_a_longer_switch() -> None:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from analysis import rta
+from analysis.attack_sets import with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.simulate import Options, worst_over_offsets
 
@@ -51,6 +52,8 @@ def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
     checked = broken = 0
     for _ in range(tasksets):
         system = random_taskset(rng)
+        if test.waiting is None:
+            system = with_random_modes(system, rng)
         bounds = test.run(system)
         if not bounds.schedulable:
             continue

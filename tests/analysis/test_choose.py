@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The choice of policy and waiting modes, and the test for tasks that wait in different ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from builders import cpu, gpu, ms, task, taskset
+
+from analysis import rta
+from analysis.attack_sets import random_taskset, with_random_modes
+from analysis.choose import SHIPPED, choices, choose, slack, with_modes
+from analysis.model import Task, Taskset, Waiting
+from analysis.simulate import Options, simulate
+
+BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
+
+
+def spins(changed: Task) -> Task:
+    return replace(changed, waiting=BUSY)
+
+
+def in_mode(system: Taskset, mode: Waiting) -> Taskset:
+    return with_modes(system, {t.name: mode for t in system})
+
+
+def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
+    rng, bounded = random.Random(1), 0
+    for _ in range(300):
+        system = random_taskset(rng)
+        for mode, name in ((SUSPEND, "gcaps-suspend"), (BUSY, "gcaps-busy")):
+            plain, mixed = rta.find(name).run(system), rta.find("gcaps-mixed").run(in_mode(system, mode))
+            if any(f.reason is rta.Reason.GPU_ORDER for f in mixed.failures):
+                continue
+            assert [mixed.wcrt(t.name) for t in system] == [plain.wcrt(t.name) for t in system]
+            bounded += plain.schedulable
+    assert bounded > 100
+
+
+def test_a_mixed_bound_by_hand() -> None:
+    """Without update costs: low waits for all of high, of mid, which spins, and for whom mid waits elsewhere."""
+    system = taskset(
+        task("high", 0, 4, 100, cpu(1), gpu(0, 2)),
+        spins(task("mid", 0, 3, 100, cpu(1), gpu(0, 3))),
+        task("low", 0, 1, 100, cpu(1)),
+        task("far", 1, 5, 100, gpu(0, 7)),
+    )
+    result = rta.find("gcaps-mixed").run(system)
+    assert result.wcrt("low") == ms(1 + (1 + 2) + (1 + 3) + 7)
+    # if mid sleeps, low has the CPU while it does
+    sleeping = rta.find("gcaps-mixed").run(in_mode(system, SUSPEND))
+    assert sleeping.wcrt("low") == ms(1 + 1 + 1)
+
+
+def test_equals_that_spin_for_one_that_sleeps_have_no_bound() -> None:
+    """They wait for each other for ever."""
+    equals = taskset(task("sleeps", 0, 1, 20, gpu(0, 1)), spins(task("spins", 0, 1, 20, gpu(0, 2))))
+    seen = simulate(equals, Options(horizon=ms(60)), (0, ms(0.5)))
+    assert seen.tasks["sleeps"].worst > ms(40)
+    (failure, _) = rta.find("gcaps-mixed").run(equals).failures
+    assert failure.reason is rta.Reason.GPU_ORDER
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
+    rng, chosen = random.Random(seed), 0
+    for _ in range(40):
+        system = random_taskset(rng)
+        best = choose(system)
+        ways = [t for t in rta.TESTS.values() if t.sound and not t.periodic and t.policy in SHIPPED]
+        slacks = [slack(t.run(system)) for t in ways if t.waiting is not None]
+        mixed = (with_random_modes(system, rng) for _ in range(5))
+        slacks += [slack(rta.find("gcaps-mixed").run(other)) for other in mixed]
+        assert (best is None) == (max((s for s in slacks if s is not None), default=None) is None)
+        if best is not None:
+            assert best.slack == max(s for s in (*slacks, best.slack) if s is not None)
+            chosen += 1
+    assert chosen > 10
+
+
+def test_the_choice_can_be_run_again_from_what_it_says() -> None:
+    rng, again = random.Random(9), 0
+    for _ in range(60):
+        system = random_taskset(rng)
+        for choice in choices(system):
+            if choice.priorities or not choice.schedulable:
+                continue
+            same = rta.find(choice.test).run(with_modes(system, choice.modes))
+            assert slack(same) == choice.slack
+            again += 1
+    assert again > 50
+
+
+def spinners(count: int, waiting: Waiting) -> Taskset:
+    """Short GPU users on one CPU."""
+    users = (task(f"t{i}", 0, count - i, 100 + i, cpu(1), gpu(0, 2)) for i in range(count))
+    return in_mode(taskset(*users), waiting)
+
+
+def test_one_mode_for_some_and_another_for_others() -> None:
+    """`beside` has no time left for one that spins above it; `late` has none for the jitter of one that sleeps."""
+    system = taskset(
+        task("first", 1, 4, 20, cpu(4), gpu(0, 0.5)),
+        task("beside", 1, 3, 10, cpu(6)),
+        task("often", 0, 2, 10, cpu(2), gpu(0, 6)),
+        task("late", 0, 1, 30, cpu(0.5), gpu(0, 0.5)),
+    )
+    mixed = rta.find("gcaps-mixed")
+    assert [mixed.run(in_mode(system, mode)).schedulable for mode in Waiting] == [False, False]
+    best = choose(system)
+    assert best is not None
+    assert best.test == "gcaps-mixed"
+    assert best.modes["first"] is SUSPEND
+    assert best.modes["often"] is BUSY
+
+
+def test_many_tasks_are_not_tried_in_every_combination() -> None:
+    system = spinners(12, SUSPEND)
+    best = choose(system)
+    assert best is not None
+    uniform = [slack(rta.find("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
+    assert best.slack == max(s for s in (*uniform, best.slack) if s is not None)
+    assert set(best.modes) == {t.name for t in system}
+
+
+def test_choice_takes_the_most_slack() -> None:
+    """Others must not share the GPU with h, and l may use the CPU while h's long GPU segment executes."""
+    h, low = task("h", 0, 9, 100, cpu(1), gpu(1, 40)), task("l", 0, 1, 60, cpu(30))
+    system = taskset(h, low, task("be", 1, 0, 100, gpu(1, 40)), epsilon=0.1)
+    best = choose(system)
+    assert best is not None
+    assert (best.test, best.policy, best.modes) == ("gcaps-suspend", "segment", {"h": Waiting.SUSPEND})
+    ranked = [c.slack for c in choices(system) if c.slack is not None]
+    assert ranked == sorted(ranked, reverse=True)
+    # l: 30, h's 2 and updates 0.2, one update in flight 0.1
+    assert best.slack == ranked[0] == Fraction(600 - 323, 600)
+    assert {c.policy for c in choices(system)} <= set(SHIPPED)
+    assert not any(rta.find(c.test).periodic or not rta.find(c.test).sound for c in choices(system))
+
+
+def test_choice_assigns_gpu_priorities_only_where_they_are_needed() -> None:
+    fine = taskset(task("a", 0, 2, 100, gpu(0, 5)), task("b", 1, 1, 100, gpu(0, 5)))
+    assert not any(c.priorities for c in choices(fine))
+    tight = taskset(task("a", 0, 2, 100, gpu(0, 50)), task("b", 1, 1, 120, gpu(0, 5), deadline=20))
+    best = choose(tight)
+    assert best is not None
+    assert best.test.endswith("+gpu-priority")
+    assert best.priorities["b"] > best.priorities["a"]
+    assert best.result.schedulable
+
+
+def test_no_choice_for_what_cannot_be() -> None:
+    assert choose(taskset(task("a", 0, 5, 10, cpu(12)))) is None
+    only_best_effort = choose(taskset(task("be", 0, 0, 10, gpu(1, 1))))
+    assert only_best_effort is not None
+    assert only_best_effort.slack == 1
