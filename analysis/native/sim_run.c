@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who has the CPUs, when jobs are released, and the passing of time. */
+#include "sim.h"
+
+void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
+{
+	bool updating = t && t->step == UPDATING;
+
+	if (cpu->running == t && cpu->updating == updating)
+		return;
+	if (cpu->running && s->now > cpu->since)
+		sim_record(s, cpu->updating ? GPURT_SIM_UPDATE : GPURT_SIM_CPU, cpu->running, (int)(cpu - s->cpus), cpu->since,
+		       s->now - cpu->since);
+	cpu->running = t;
+	cpu->updating = updating;
+	cpu->since = s->now;
+}
+
+/* The priority that counts on the CPU. */
+static u32 urgency(const struct sim *s, const struct job_task *t)
+{
+	bool boosted = s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client);
+
+	return t->task->priority + (boosted ? GPURT_LEVELS : 0);
+}
+
+/* The task that a CPU executes now: an update before all, then by priority; an equal does not preempt. */
+static struct job_task *choose(struct sim *s, const struct cpu *cpu)
+{
+	struct job_task *best = cpu->running, *t;
+	u32 i;
+
+	if (s->now < cpu->thread_until)
+		return NULL;
+	if (best && best->step == UPDATING)
+		return best;
+	if (best && best->step < EXECUTING)
+		best = NULL;
+	for (i = 0; i < cpu->count; i++) {
+		t = cpu->own[i];
+		if (t->step < EXECUTING || t == best)
+			continue;
+		if (t->step == UPDATING)
+			return t;
+		if (!best || urgency(s, t) > urgency(s, best) ||
+		    (urgency(s, t) == urgency(s, best) && best != cpu->running &&
+		     t->ready_since < best->ready_since))
+			best = t;
+	}
+	return best;
+}
+
+/* Gives the CPU to whom it belongs.  The choice stays the same until a task of the CPU changes. */
+static void reschedule(struct sim *s, struct cpu *cpu)
+{
+	if (!cpu->stale)
+		return;
+	cpu->stale = false;
+	sim_switch_to(s, cpu, choose(s, cpu));
+}
+
+/* Carries out everything that happens at this instant. */
+static void settle(struct sim *s)
+{
+	struct cpu *cpu, *end = s->cpus + s->config->cpus;
+	bool again = true;
+
+	if (s->config->policy == GPURT_POLICY_JOB)
+		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
+	while (again) {
+		again = sim_wake(s);
+		for (cpu = s->cpus; cpu < end; cpu++) {
+			reschedule(s, cpu);
+			if (cpu->running && sim_act(s, cpu->running))
+				again = true;
+		}
+	}
+	for (cpu = s->cpus; cpu < end; cpu++)
+		reschedule(s, cpu);
+}
+
+static void release(struct sim *s, struct job_task *t)
+{
+	const struct gpurt_sim_task *task = t->task;
+	u64 delay = s->config->sporadic ? sim_draw(s) % (task->period / 10 + 1) : 0;
+
+	sim_record(s, GPURT_SIM_RELEASE, t, -1, s->now, 0);
+	t->stats->jobs++;
+	if (t->queued == BACKLOG) {
+		t->stats->misses++;	/* hopelessly late: the job is skipped */
+	} else {
+		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
+		if (t->queued == 1)
+			sim_start_job(s, t);
+	}
+	t->next_release = s->now + task->period + delay;
+	if (t->next_release >= s->config->horizon)
+		t->next_release = U64_MAX;
+}
+
+/* Releases the jobs that are due; whether there were any. */
+static bool release_all(struct sim *s)
+{
+	struct job_task *t;
+	bool any = false;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++) {
+		if (t->next_release == s->now) {
+			release(s, t);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Policy `job`: tells the core what changed since it was last told; starts before ends, for fewer updates. */
+static void poll_jobs(struct sim *s)
+{
+	struct cpu *cpu = &s->cpus[s->config->job_cpu];
+	struct job_task *t;
+	int start;
+
+	s->committed = false;
+	for (start = 1; start >= 0; start--) {
+		for (t = s->tasks; t < s->tasks + s->count; t++) {
+			if (!t->task->priority || !t->client.tsgs || t->wanted == (t->queued > 0) || t->wanted == start)
+				continue;
+			t->wanted = start;
+			gpurt_job(&s->sched, &t->client, t->task->gpu_priority, start, s->now);
+			sim_decided(s);
+		}
+	}
+	if (s->committed)
+		cpu->thread_until = s->now + s->config->alpha;
+}
+
+static u64 next_time(const struct sim *s)
+{
+	u64 next = gpurt_vgpu_next(&s->vgpu);
+	const struct job_task *t;
+	u32 i;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->next_release < next)
+			next = t->next_release;
+	for (i = 0; i < s->config->cpus; i++) {
+		t = s->cpus[i].running;
+		if (t && t->step == EXECUTING && s->now + t->left < next)
+			next = s->now + t->left;
+		if (t && t->step == UPDATING && t->until < next)
+			next = t->until;
+		if (s->cpus[i].thread_until > s->now && s->cpus[i].thread_until < next)
+			next = s->cpus[i].thread_until;
+	}
+	return s->next_poll < next ? s->next_poll : next;
+}
+
+static void pass(struct sim *s, u64 next)
+{
+	struct job_task *t;
+	u32 i;
+
+	for (i = 0; i < s->config->cpus; i++) {
+		t = s->cpus[i].running;
+		if (t && t->step == EXECUTING)
+			t->left -= next - s->now;
+	}
+	s->now = next;
+}
+
+static bool over(const struct sim *s)
+{
+	const struct job_task *t;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->queued || t->next_release != U64_MAX)
+			return false;
+	return true;
+}
+
+int sim_run(struct sim *s)
+{
+	bool jobs = s->config->policy == GPURT_POLICY_JOB;
+	u64 steps = s->config->max_events, next;
+
+	while (!over(s)) {
+		if (!steps--)
+			return -GPURT_SIM_ETIME;
+		next = next_time(s);
+		if (next == U64_MAX)
+			break;
+		pass(s, next);
+		gpurt_vgpu_advance(&s->vgpu, next);
+		settle(s);	/* who is done at this instant is not preempted by who is released at it */
+		if (release_all(s))
+			settle(s);
+		if (jobs && (!s->config->poll || next == s->next_poll)) {
+			if (s->config->poll)
+				s->next_poll += s->config->poll;
+			poll_jobs(s);
+			settle(s);
+		}
+	}
+	return 0;
+}

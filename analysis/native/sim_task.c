@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a task does: the way of a job through its segments. */
+#include "sim.h"
+
+static u64 demand(struct sim *s, u64 worst, u64 best)
+{
+	switch (s->config->execution) {
+	case GPURT_SIM_WORST:
+		return worst;
+	case GPURT_SIM_BEST:
+		return best;
+	}
+	return best + sim_draw(s) % (worst - best + 1);
+}
+
+static bool locking(const struct sim *s)
+{
+	return s->config->policy == GPURT_POLICY_LOCK_PRIORITY || s->config->policy == GPURT_POLICY_LOCK_FIFO;
+}
+
+/* Whether programs call begin and end at all. */
+static bool calling(const struct sim *s)
+{
+	return s->config->policy == GPURT_POLICY_SEGMENT || locking(s);
+}
+
+static void set_step(struct sim *s, struct job_task *t, enum step step)
+{
+	t->step = step;
+	s->cpus[t->task->cpu].stale = true;
+}
+
+static void ready(struct sim *s, struct job_task *t, enum step step)
+{
+	if (t->step < EXECUTING)
+		t->ready_since = ++s->order;
+	set_step(s, t, step);
+}
+
+void sim_decided(struct sim *s)
+{
+	u32 i;
+
+	s->gpu_news = true;
+	for (i = 0; s->config->boost && i < s->config->cpus; i++)
+		s->cpus[i].stale = true;
+}
+
+/* The job goes on with segment t->at, or is over. */
+static void enter_segment(struct sim *s, struct job_task *t);
+
+void sim_start_job(struct sim *s, struct job_task *t)
+{
+	t->at = 0;
+	t->in_segment = false;
+	t->job++;
+	enter_segment(s, t);
+}
+
+static void finish_job(struct sim *s, struct job_task *t)
+{
+	u64 release = t->backlog[t->head], response = s->now - release;
+
+	sim_record(s, GPURT_SIM_COMPLETE, t, -1, s->now, response);
+	t->stats->finished++;
+	t->stats->sum += response;
+	if (response > t->task->deadline)
+		t->stats->misses++;
+	if (response >= t->stats->worst) {
+		t->stats->worst = response;
+		t->stats->worst_release = release;
+	}
+	t->head = (t->head + 1) % BACKLOG;
+	t->queued--;
+	set_step(s, t, IDLE);
+	if (t->queued)
+		sim_start_job(s, t);
+}
+
+static void enter_segment(struct sim *s, struct job_task *t)
+{
+	const struct gpurt_sim_segment *segment;
+
+	if (t->at == t->task->count) {
+		finish_job(s, t);
+		return;
+	}
+	segment = &t->segments[t->at];
+	if (segment->gpu && calling(s)) {
+		ready(s, t, REQUESTING);
+		return;
+	}
+	t->left = demand(s, segment->cpu_worst, segment->cpu_best);
+	ready(s, t, EXECUTING);
+}
+
+/* The pure GPU part is over, or there was none. */
+static void leave_gpu(struct sim *s, struct job_task *t)
+{
+	if (calling(s)) {
+		ready(s, t, REQUESTING);
+	} else {
+		t->at++;
+		enter_segment(s, t);
+	}
+}
+
+static void submit(struct sim *s, struct job_task *t)
+{
+	const struct gpurt_sim_segment *segment = &t->segments[t->at];
+	u64 duration = demand(s, segment->gpu_worst, segment->gpu_best);
+
+	if (!duration) {
+		leave_gpu(s, t);
+		return;
+	}
+	t->gpu_done = false;
+	gpurt_vgpu_submit(&s->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
+	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
+}
+
+/* The begin or end has been carried out. */
+static void updated(struct sim *s, struct job_task *t)
+{
+	if (t->in_segment) {
+		t->in_segment = false;
+		t->at++;
+		enter_segment(s, t);
+		return;
+	}
+	t->in_segment = true;
+	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
+	/* Even a busy task sleeps here: spinning above the holder on its CPU would be a deadlock. */
+	if (locking(s) && !gpurt_on_runlist(&s->sched, &t->client))
+		set_step(s, t, ASLEEP_GRANT);
+	else
+		ready(s, t, EXECUTING);
+}
+
+/* Hands the lock to the waiter of highest GPU priority, first come among equals. */
+static void release_lock(struct sim *s)
+{
+	struct job_task *best = NULL, *t;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->step == ASLEEP_LOCK &&
+		    (!best || t->task->gpu_priority > best->task->gpu_priority ||
+		     (t->task->gpu_priority == best->task->gpu_priority && t->lock_since < best->lock_since)))
+			best = t;
+	s->lock = best;
+	if (best)
+		ready(s, best, HANDED);
+}
+
+/* The task has the lock and its CPU: the decision, and the update if the runlist changes. */
+static void update(struct sim *s, struct job_task *t)
+{
+	s->lock = t;
+	s->committed = false;
+	if (t->in_segment)
+		gpurt_end(&s->sched, &t->client, s->now);
+	else
+		gpurt_begin(&s->sched, &t->client, t->task->gpu_priority, 0, s->now);
+	sim_decided(s);
+	set_step(s, t, UPDATING);
+	t->until = s->now + (s->committed ? s->config->alpha : 0);
+}
+
+static void request_lock(struct sim *s, struct job_task *t)
+{
+	struct job_task *holder = s->lock;
+
+	if (holder && holder->step == HANDED && t->task->gpu_priority > holder->task->gpu_priority) {
+		set_step(s, holder, ASLEEP_LOCK);	/* it has not begun: the more urgent one goes first */
+		holder = NULL;
+	}
+	/* The published protocols leave the runlist alone: there is nothing to take turns for. */
+	if (!holder || s->config->boost) {
+		update(s, t);
+		return;
+	}
+	set_step(s, t, ASLEEP_LOCK);
+	t->lock_since = ++s->order;
+}
+
+bool sim_act(struct sim *s, struct job_task *t)
+{
+	switch (t->step) {
+	case EXECUTING:
+		if (t->left)
+			return false;
+		if (t->segments[t->at].gpu) {
+			submit(s, t);
+		} else {
+			t->at++;
+			enter_segment(s, t);
+		}
+		return true;
+	case REQUESTING:
+		request_lock(s, t);
+		return true;
+	case HANDED:
+		update(s, t);
+		return true;
+	case UPDATING:
+		if (s->now < t->until)
+			return false;
+		release_lock(s);
+		updated(s, t);
+		return true;
+	case SPINNING:
+		if (!t->gpu_done)
+			return false;
+		t->gpu_done = false;
+		leave_gpu(s, t);
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool sim_wake(struct sim *s)
+{
+	struct job_task *t;
+	bool woken = false;
+
+	if (!s->gpu_news)
+		return false;
+	s->gpu_news = false;
+	for (t = s->tasks; t < s->tasks + s->count; t++) {
+		if (t->step == ASLEEP_GPU && t->gpu_done) {
+			t->gpu_done = false;
+			ready(s, t, EXECUTING);	/* to become ready; it has nothing left to execute */
+			t->left = 0;
+			leave_gpu(s, t);
+			woken = true;
+		} else if (t->step == ASLEEP_GRANT && gpurt_on_runlist(&s->sched, &t->client)) {
+			ready(s, t, EXECUTING);
+			woken = true;
+		}
+	}
+	return woken;
+}
