@@ -35,7 +35,7 @@ def to_event(record: EventRecord, task: str) -> Event | None:
     if kind is Kind.COMMIT:
         cause = record.cause.word if record.cause is not None else None
         return Event(record.time_ns, kind, task, None, record.latency_ns, gpu=record.gpu, detail=cause)
-    detail = f"{record.lost} events lost" if kind is Kind.LOST else None
+    detail = f"{record.lost or 'an unknown number of'} events lost" if kind is Kind.LOST else None
     return Event(record.time_ns, kind, task, gpu=record.gpu, detail=detail)
 
 

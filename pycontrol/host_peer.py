@@ -28,7 +28,6 @@ class Peer:
     pid: int
     uid: int
     comm: str
-    cgroup: str
     start: int  # clock ticks after boot; with the pid it names the process for good
 
     @classmethod
@@ -37,7 +36,7 @@ class Peer:
         raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         pid, uid, _ = CREDENTIALS.unpack(raw)
         stat = procs.stat(pid)
-        return cls(pid, uid, stat.comm if stat else "", procs.cgroup(pid), stat.start if stat else 0)
+        return cls(pid, uid, stat.comm if stat else "", stat.start if stat else 0)
 
     @property
     def administrator(self) -> bool:
@@ -93,12 +92,13 @@ class Rules:
         self.names: dict[str, set[str]] = {"COMM": set(), "CGROUP": set()}
 
     def exempts(self, peer: Peer) -> bool:
-        """Whether any rule matches."""
-        return (
-            self.pids.get(peer.pid) == peer.start
-            or peer.comm in self.names["COMM"]
-            or any(procs.in_cgroup(peer.cgroup, prefix) for prefix in self.names["CGROUP"])
-        )
+        """Whether any rule matches now: a process may have been moved to another cgroup."""
+        if self.pids.get(peer.pid) == peer.start or peer.comm in self.names["COMM"]:
+            return True
+        if not self.names["CGROUP"]:
+            return False
+        cgroup = procs.cgroup(peer.pid)
+        return any(procs.in_cgroup(cgroup, prefix) for prefix in self.names["CGROUP"])
 
     def change(self, kind: str, what: int | str, add: bool) -> None:
         """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.

@@ -64,7 +64,8 @@ def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
 
 
 def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
-    assert json.loads(gpurt("policy", "lock-fifo", "--json")[1]) == [{"gpu": 0, "policy": "lock-fifo"}]
+    (shown,) = json.loads(gpurt("policy", "lock-fifo", "--json")[1])
+    assert shown == {"gpu": 0, "policy": "lock-fifo", "notice": "poll", "poll_ns": 1_000_000}
     assert gpurt("policy", "fair")[0] == 2
     code, _, err = gpurt("policy", "job", "--notice", "notify")
     assert code == 5

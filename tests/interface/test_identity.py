@@ -177,7 +177,9 @@ def adopt(client: Client, fd: int) -> Client:
     if isinstance(client, DeviceClient):
         client.fd = fd
     elif isinstance(client, SocketClient):
+        patience = client.sock.gettimeout()  # which makes the descriptor, and hence its copy, non-blocking
         client.sock = socket.socket(fileno=fd)
+        client.sock.settimeout(patience)
     return client
 
 
