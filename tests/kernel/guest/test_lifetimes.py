@@ -38,7 +38,8 @@ time.sleep(100)
 def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(compiled: Path, options: list[str]) -> None:
     load(*options)
     rounds = 10_000 if LONG else 1_000 if THOROUGH and not options else 50
-    run = subprocess.run([compiled / "killed", str(rounds)], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    command = [compiled / "killed", str(rounds)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, run.stdout
     with connect("/dev/gpurt") as control:
         (status,) = control.status()
