@@ -6,6 +6,7 @@
 #define GPURT_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/irq_work.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
@@ -30,6 +31,19 @@ static inline void compat_hrtimer_setup(struct hrtimer *timer, enum hrtimer_rest
 #else
 	hrtimer_init(timer, clock, mode);
 	timer->function = function;
+#endif
+}
+
+/*
+ * Irq work that is carried out in the interrupt itself, under PREEMPT_RT too.  5.11 made the macro; before, only
+ * the real-time patches set the flag, and only they read it.
+ */
+static inline void compat_irq_work_init_hard(struct irq_work *work, void (*function)(struct irq_work *))
+{
+#ifdef IRQ_WORK_INIT_HARD
+	*work = IRQ_WORK_INIT_HARD(function);
+#else
+	init_irq_work(work, function);
 #endif
 }
 

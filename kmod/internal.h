@@ -93,6 +93,7 @@ struct gpurt_gpu {
 	bool job_active;
 	bool job_probed;		/* the tracepoints' probes are in */
 	struct hrtimer job_timer;
+	struct irq_work job_irq;
 	struct kthread_work job_work;
 	atomic_t watched[1 << GPURT_WATCH_BITS];
 };

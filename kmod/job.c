@@ -2,8 +2,8 @@
 /*
  * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for its whole job.  The GPU's
  * thread looks at the states of the clients' tasks, either every so often (`poll`) or when the scheduler's
- * tracepoints say that one of them changed (`notify`).  Both set off the same timer, which wakes the thread:
- * a probe runs under the scheduler's own locks, where a timer may be started but nobody woken.
+ * tracepoints say that one of them changed (`notify`).  A probe runs under the scheduler's own locks, where
+ * nobody may be woken; an interrupt is raised instead, or where a machine cannot do that to itself, a timer set.
  */
 #include <linux/hash.h>
 #include <linux/rcupdate.h>
@@ -56,11 +56,19 @@ bool gpurt_job_can_notify(void)
 	return tp_switch && tp_wakeup && tp_wakeup_new;
 }
 
-/* In the scheduler, with its locks held. */
+/* Also in the scheduler, with its locks held. */
+static void look_soon(struct gpurt_gpu *gpu)
+{
+	if (arch_irq_work_has_interrupt())
+		irq_work_queue(&gpu->job_irq);
+	else
+		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
 static void changed(struct gpurt_gpu *gpu, struct task_struct *task)
 {
 	if (has_watched(gpu, task_tgid(task)))
-		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+		look_soon(gpu);
 }
 
 static void on_switch(COMPAT_SCHED_SWITCH_ARGS(gpu, prev, next, state))
@@ -107,6 +115,7 @@ static void probes_remove(struct gpurt_gpu *gpu)
 #else
 static int probes_add(struct gpurt_gpu *gpu) { return -EOPNOTSUPP; }
 static void probes_remove(struct gpurt_gpu *gpu) { }
+static void look_soon(struct gpurt_gpu *gpu) { }
 bool gpurt_job_can_notify(void) { return false; }
 void gpurt_job_start(void) { }
 #endif
@@ -196,6 +205,13 @@ static enum hrtimer_restart job_timer(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
+static void job_irq(struct irq_work *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_irq);
+
+	kthread_queue_work(gpu->worker, &gpu->job_work);
+}
+
 /* Which way to notice. */
 
 static void stop(struct gpurt_gpu *gpu)
@@ -203,6 +219,7 @@ static void stop(struct gpurt_gpu *gpu)
 	if (gpu->job_probed)
 		probes_remove(gpu);
 	gpu->job_probed = false;
+	irq_work_sync(&gpu->job_irq);
 	hrtimer_cancel(&gpu->job_timer);
 	kthread_flush_work(&gpu->job_work);
 	gpu->job_active = false;
@@ -257,7 +274,7 @@ int gpurt_job_set_policy(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll
 void gpurt_job_tsg_opened(struct gpurt_gpu *gpu)
 {
 	if (READ_ONCE(gpu->job_probed))
-		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_HARD);
+		look_soon(gpu);
 }
 
 void gpurt_job_init_gpu(struct gpurt_gpu *gpu)
@@ -266,6 +283,7 @@ void gpurt_job_init_gpu(struct gpurt_gpu *gpu)
 
 	mutex_init(&gpu->job_lock);
 	compat_hrtimer_setup(&gpu->job_timer, job_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	compat_irq_work_init_hard(&gpu->job_irq, job_irq);
 	kthread_init_work(&gpu->job_work, look);
 	gpu->notice = GPURT_NOTICE_POLL;
 	gpu->poll_ns = GPURT_POLL_DEFAULT_NS;

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import bisect
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from pycontrol.client import Control, EventRecord, connect
-from pycontrol.enums import Cause, EventKind, Notice, Policy
+from pycontrol.client import Control, connect
+from pycontrol.enums import Notice, Policy
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -22,6 +22,8 @@ DEVICE = "/dev/gpurt"
 CYCLES = 400
 #: An update later than this after a change was made for another one, ns.
 LATE = 20_000_000
+SLEPT = re.compile(r" (\d+)\.(\d{6}): sched_switch:")
+UPDATED = re.compile(r": gpurt_commit: gpu=0 time_ns=(\d+) client=0 .*cause=job latency_ns=(\d+)")
 
 
 def compiled(folder: Path) -> Path:
@@ -41,33 +43,39 @@ def calls(program: Path) -> Iterator[tuple[str, float, str]]:
     yield "kernel.begin_end_over_noop", found["begin_end"] / (2 * found["noop"]), "ratio"
 
 
-def updates(records: list[EventRecord]) -> list[int]:
-    """When the runlist was everyone's again because a task had stopped, ns."""
-    return sorted(
-        one.time_ns + one.latency_ns
-        for one in records
-        if one.kind is EventKind.COMMIT and one.cause is Cause.JOB and not one.client
-    )
+@contextmanager
+def tracing() -> Iterator[Path]:
+    """A trace of our own: the measuring program's going to sleep, and runlist updates, by CLOCK_MONOTONIC."""
+    folder = Path("/sys/kernel/tracing/instances/gpurt-bench")
+    folder.mkdir()
+    try:
+        (folder / "trace_clock").write_text("mono")
+        (folder / "buffer_size_kb").write_text("4096")
+        asleep = folder / "events/sched/sched_switch"
+        (asleep / "filter").write_text('prev_comm == "kernel_calls" && prev_state != 0')
+        (asleep / "enable").write_text("1")
+        (folder / "events/gpurt/gpurt_commit/enable").write_text("1")
+        yield folder
+        (folder / "events/enable").write_text("0")
+    finally:
+        folder.rmdir()
 
 
 def reactions(program: Path, control: Control, notice: Notice) -> list[float]:
-    """Times from a task's going to sleep to the end of the runlist update, us."""
+    """Times from a task's going to sleep, as the scheduler sees it, to the end of the runlist update, us."""
     control.set_policy(Policy.JOB, notice=notice)
-    records: list[EventRecord] = []
-    with connect(DEVICE) as listener:
-        stream = listener.events(2.0)
-        reader = threading.Thread(target=lambda: records.extend(stream))
-        reader.start()
-        run = subprocess.run([program, "jobs", str(CYCLES)], capture_output=True, text=True, check=True)
-        reader.join()
+    with tracing() as folder:
+        subprocess.run([program, "jobs", str(CYCLES)], check=True)
+        lines = (folder / "trace").read_text().splitlines()
     control.set_policy(Policy.SEGMENT)
-    done = updates(records)
+    # the runlist is everyone's again because a task has stopped
+    done = sorted(int(m[1]) + int(m[2]) for m in map(UPDATED.search, lines) if m)
+    slept = [int(m[1]) * 10**9 + int(m[2]) * 1000 for m in map(SLEPT.search, lines) if m]
     found = []
-    for line in run.stdout.splitlines():
-        slept = int(line)
-        at = bisect.bisect_left(done, slept)
-        if at < len(done) and done[at] - slept < LATE:
-            found.append((done[at] - slept) / 1000)
+    for time in slept:
+        at = bisect.bisect_left(done, time)
+        if at < len(done) and done[at] - time < LATE:
+            found.append((done[at] - time) / 1000)
     if len(found) < CYCLES // 2:
         sys.exit(f"only {len(found)} of {CYCLES} changes were noticed")
     return found
@@ -84,7 +92,6 @@ def main() -> None:
             cuts = statistics.quantiles(found, n=100)
             print(f"kernel.{notice.word}_reaction_us.p50", cuts[49], "us", flush=True)
             print(f"kernel.{notice.word}_reaction_us.p99", cuts[98], "us", flush=True)
-            time.sleep(0.1)
 
 
 if __name__ == "__main__":
