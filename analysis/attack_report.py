@@ -1,27 +1,76 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the attack on the bounds found, as text: the table of docs/soundness.md and tasksets as files."""
+"""What the attack on the bounds found: a table, tasksets as files, and what a run has done so far."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from analysis import rta
-from analysis.attack import Outcome, attack
-from analysis.model import CpuSegment, Segment, Span, Taskset
+from analysis.attack import Effort, Outcome
+from analysis.model import CpuSegment, Segment, Span, Taskset, Waiting
 from pycontrol.units import format_time
 
+Row = Mapping[str, Any]
+COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
 
-def table(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a Markdown table."""
+
+def row(outcome: Outcome) -> dict[str, Any]:
+    """One line of the table, and the simplest counterexample: its task, times (ns) and taskset file."""
+    found = outcome.smallest
+    return {
+        "test": outcome.test, "sound": rta.find(outcome.test).sound, "tasksets": outcome.tasksets,
+        "bounded": outcome.schedulable, "jobs": outcome.jobs,
+        "ratio": round(float(outcome.worst.ratio), 4) if outcome.worst else 0.0, "broken": outcome.violations,
+        "counterexample": found and {
+            "task": found.task, "observed_ns": found.observed, "bound_ns": found.bound, "file": toml(found.taskset),
+        },
+    }  # fmt: skip
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
     head = "| test | shown as | tasksets | bounded | jobs | highest observed / bound | broken |"
     rule = "|---|---|--:|--:|--:|--:|--:|"
-    rows = [
-        f"| `{o.test}` | {'sound' if rta.find(o.test).sound else 'unsound'} | {o.tasksets:,} | {o.schedulable:,} "
-        f"| {o.jobs:,} | {float(o.worst.ratio) if o.worst else 0:.4f} | {o.violations:,} |"
-        for o in outcomes
+    lines = [
+        f"| `{r['test']}` | {'sound' if r['sound'] else 'unsound'} | {r['tasksets']:,} | {r['bounded']:,} "
+        f"| {r['jobs']:,} | {r['ratio']:.4f} | {r['broken']:,} |"
+        for r in rows
     ]
-    return "\n".join([head, rule, *rows])
+    return "\n".join([head, rule, *lines])
+
+
+class Store:
+    """A file of JSON lines: what the run is, then a finished test a line.  A last line cut short is dropped."""
+
+    def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
+        """Reads what is there.  Raises ValueError where that is of another run, OSError."""
+        self.path = path
+        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
+        self.rows: dict[str, dict[str, Any]] = {}
+        for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                break
+            if index:
+                self.rows[entry["test"]] = entry
+            elif entry != self.header:
+                raise ValueError(f"{path} is of an attack with other settings")
+        self._write()
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Keeps a finished test."""
+        self.rows[entry["test"]] = entry
+        self._write()
+
+    def _write(self) -> None:
+        lines = [json.dumps(entry) + "\n" for entry in (self.header, *self.rows.values())]
+        partial = self.path.with_suffix(".partial")
+        partial.write_text("".join(lines), encoding="utf-8")
+        partial.replace(self.path)
 
 
 def toml(taskset: Taskset) -> str:
@@ -35,6 +84,8 @@ def toml(taskset: Taskset) -> str:
         lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]
         if task.gpu_priority is not None:
             lines.append(f"gpu_priority = {task.gpu_priority}")
+        if task.waiting is Waiting.BUSY:
+            lines.append('waiting = "busy"')
         lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
         lines.append(f"segments = [{', '.join(_inline(s) for s in task.segments)}]")
     return "\n".join(lines) + "\n"
@@ -47,25 +98,3 @@ def _inline(segment: Segment) -> str:
     if isinstance(segment, CpuSegment):
         return f"{{ cpu = {span(segment.time)} }}"
     return f"{{ misc = {span(segment.misc)}, gpu = {span(segment.pure)} }}"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """`python -m analysis.attack_report`: the table of docs/soundness.md."""
-    parser = argparse.ArgumentParser(description="Search for schedules that break the bounds.")
-    parser.add_argument("tests", nargs="*", default=list(rta.TESTS), help="names; all unless given")
-    parser.add_argument("--tasksets", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1)
-    options = parser.parse_args(arguments)
-    outcomes = []
-    for name in options.tests:
-        outcomes.append(attack(name, options.tasksets, options.seed, options.jobs))
-        print(table(outcomes[-1:]).splitlines()[-1], flush=True)
-        found = outcomes[-1].smallest
-        if found:
-            print(f"{found.task}: {found.observed} ns observed, bound {found.bound} ns", flush=True)
-            print(toml(found.taskset), flush=True)
-
-
-if __name__ == "__main__":
-    main()

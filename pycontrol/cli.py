@@ -17,6 +17,8 @@ from pycontrol.errors import GpurtError
 COMMANDS = {
     "analyze": ("analysis", "analyze"),
     "assign": ("analysis", "assign"),
+    "choose": ("design", "choose"),
+    "sensitivity": ("design", "sensitivity"),
     "simulate": ("analysis", "simulate"),
     "check": ("analysis", "check"),
     "plot": ("analysis", "plot"),

@@ -11,7 +11,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +119,7 @@ def json_schema() -> dict[str, Any]:
 def load(path: Path | str) -> TasksetFile:
     """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""
     path = Path(path)
-    text = _read(path)
+    text = read(path)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -136,7 +135,8 @@ def load(path: Path | str) -> TasksetFile:
     return TasksetFile(path, taskset, launch, _notes(taskset))
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """A file's text.  Raises FileError that says why it cannot be had."""
     try:
         raw = _bytes(path)
     except OSError as error:
@@ -276,54 +276,3 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     if not taskset.tasks:
         notes.append("there are no tasks")
     return tuple(notes)
-
-
-def write_gpu_priorities(path: Path | str, priorities: dict[str, int]) -> None:
-    """Sets ``gpu_priority`` of the named tasks in the file, comments and layout kept.
-
-    The file is replaced at once or not at all.  Raises FileError if it cannot be read or written, or would not be
-    a taskset file any more; TasksetError if it is none.
-    """
-    path = Path(path)
-    known = {task.name for task in load(path).taskset}
-    if unknown := sorted(set(priorities) - known):
-        raise FileError(f"{path}: has no task {unknown[0]!r}")
-    text = _with_priorities(_read(path), priorities)
-    target = path.resolve()
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
-            temporary = Path(file.name)
-            file.write(text)
-        written = {task.name: task.gpu_priority for task in load(temporary).taskset}
-        if any(written[name] != priority for name, priority in priorities.items()):
-            raise FileError(f"{path}: its form is not understood well enough to be written; set gpu_priority by hand")
-        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _with_priorities(text: str, priorities: dict[str, int]) -> str:
-    """The text with ``gpu_priority`` replaced where a task has it, else below its ``priority``."""
-    lines = text.splitlines(keepends=True)
-    where = lines_of(text)
-    inserts: list[tuple[int, str]] = []
-    for index, entry in enumerate(tomllib.loads(text).get("task", [])):
-        if entry["name"] not in priorities:
-            continue
-        number = priorities[entry["name"]]
-        if "gpu_priority" in entry:
-            at = where["task", index, "gpu_priority"] - 1
-            lines[at] = re.sub(r"(gpu_priority[\"']?\s*=\s*)\d+", rf"\g<1>{number}", lines[at], count=1)
-        else:
-            at = where["task", index, "priority"]
-            ending = "\r\n" if lines[at - 1].endswith("\r\n") else "\n"
-            indent = lines[at - 1][: len(lines[at - 1]) - len(lines[at - 1].lstrip())]
-            inserts.append((at, f"{indent}gpu_priority = {number}{ending}"))
-    for at, line in reversed(inserts):
-        lines.insert(at, line)
-    return "".join(lines)

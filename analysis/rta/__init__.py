@@ -228,5 +228,6 @@ def find(name: str) -> Test:
     try:
         return TESTS[name]
     except KeyError:
-        near = difflib.get_close_matches(name, TESTS, n=3) or sorted(TESTS)
-        raise ValueError(f"no test is called {name!r}; did you mean {', '.join(near)}?") from None
+        near = difflib.get_close_matches(name, TESTS, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(TESTS))}"
+        raise ValueError(f"no test is called {name!r}; {hint}") from None

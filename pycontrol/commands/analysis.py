@@ -31,14 +31,17 @@ def _tests(names: tuple[str, ...]) -> list[Any]:
 Examples:
   gpurt analyze examples/case-study.toml
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
+  gpurt analyze examples/case-study.toml --region 400us
 \b
 Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
 @click.option("--test", "names", multiple=True, metavar="NAME", help="A test; may be repeated. All sound ones if none.")
 @click.option("--explain", metavar="TASK", help="Show what a task's bound is made of, and the lemma of each part.")
+@click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
+              "GPU may have to wait for; none unless given.")  # fmt: skip
 @JSON
-def analyze(file: Path, names: tuple[str, ...], explain: str | None, as_json: bool) -> int:
+def analyze(file: Path, names: tuple[str, ...], explain: str | None, region: str | None, as_json: bool) -> int:
     """Bound every task's worst-case response time, and say whether every deadline holds."""
     from pycontrol import taskset
 
@@ -46,7 +49,8 @@ def analyze(file: Path, names: tuple[str, ...], explain: str | None, as_json: bo
     tests = _tests(names)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {file} has no task {explain!r}")
-    results = [test.run(loaded.taskset) for test in tests]
+    system = _with_region(loaded.taskset, region)
+    results = [test.run(system) for test in tests]
     if as_json:
         data = [_result(test, result) for test, result in zip(tests, results, strict=True)]
         click.echo(json.dumps({"file": str(file), "notes": loaded.notes, "tests": data}, indent=2))
@@ -57,6 +61,16 @@ def analyze(file: Path, names: tuple[str, ...], explain: str | None, as_json: bo
             click.echo(_explained(test, result, explain) if explain else _tabulated(test, result))
             click.echo()
     return 0 if any(result.schedulable for result in results) else 1
+
+
+def _with_region(loaded: Any, region: str | None) -> Any:
+    from analysis.rta.regions import with_region
+    from pycontrol.units import parse_time
+
+    try:
+        return with_region(loaded, parse_time(region)) if region else loaded
+    except ValueError as error:
+        raise UsageError(f"--region: {error}") from None
 
 
 def _tabulated(test: Any, result: Any) -> str:
@@ -130,6 +144,7 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 def assign(file: Path, name: str, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
     from pycontrol import taskset
+    from pycontrol.taskset_write import write_values
 
     loaded = taskset.load(file)
     (test,) = _tests((name.removesuffix("+gpu-priority"),))
@@ -148,7 +163,7 @@ def assign(file: Path, name: str, write: bool, as_json: bool) -> int:
         render.emit({"schedulable": False, "why": str(assignment)}, as_json, f"not schedulable: {assignment}")
         return 1
     if write:
-        taskset.write_gpu_priorities(file, assignment.priorities)
+        write_values(file, {"gpu_priority": assignment.priorities})
     rows = [(task.name, str(task.priority), str(assignment.priorities[task.name]))
             for task in loaded.taskset if task.name in assignment.priorities]  # fmt: skip
     text = render.table(("task", "priority", "GPU priority"), rows) + (f"\nwritten to {file}" if write else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: experiment."""
+"""Command: experiment.  Its part `attack` is in attack.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 import click
 
 from pycontrol import render
+from pycontrol.commands.attack import attack
 from pycontrol.errors import UsageError
+
+ATTACK = "attack"
 
 
 @click.command(
@@ -20,18 +23,25 @@ Examples:
   gpurt experiment --list
   gpurt experiment gcaps-fig8b --tasksets 100
   gpurt experiment gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
+  gpurt experiment attack                        search for schedules that break a bound, of every test
+  gpurt experiment attack gcaps-busy --tasksets 100000
 \b
 What was interrupted goes on where it stopped when the same command is given again.
 \b
-Exit codes: 0 done; 2 wrong usage; 130 interrupted."""
+Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 130 interrupted."""
 )
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="Say which experiments there are.")
-@click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7), help="At each point.")
+@click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
+              help="At each point; attack: for each test.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
 @click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
               help="How utilizations are drawn; drs needs the package of that name.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1, 10**6),
+              help="attack: from so many random first releases.  [default: 20]")  # fmt: skip
+@click.option("--steps", type=click.IntRange(0, 10**6),
+              help="attack: then so many steps of local search.  [default: 40]")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
               show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
@@ -39,21 +49,26 @@ Exit codes: 0 done; 2 wrong usage; 130 interrupted."""
 @click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def experiment(
-    names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, output: Path, form: str,
-    fresh: bool, address: str | None, as_json: bool,
+    names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, runs: int | None,
+    steps: int | None, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Repeat published schedulability experiments on random tasksets."""
+    """Repeat published schedulability experiments on random tasksets, or attack the bounds."""
     from analysis.experiments import EXPERIMENTS
     from analysis.experiments.runner import Settings
 
     if listing or not names:
-        rows = [(e.name, e.source, e.title, str(e.size)) for e in EXPERIMENTS.values()]
-        data = [{"name": e.name, "source": e.source, "title": e.title, "points": e.size} for e in EXPERIMENTS.values()]
-        render.emit(data, as_json, render.table(("name", "figure", "what", "points"), rows))
+        _list(as_json)
         return 0
+    if names[0] == ATTACK:
+        if address or method != "uunifast":
+            raise UsageError("--dask and --method go with the experiments, not with attack")
+        return attack(names[1:], tasksets, seed, jobs, 20 if runs is None else runs, 40 if steps is None else steps,
+                      output, fresh, as_json)  # fmt: skip
+    if runs is not None or steps is not None:
+        raise UsageError("--runs and --steps go with attack: gpurt experiment attack --runs 20 --steps 40")
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*EXPERIMENTS, ATTACK])}")
     settings = Settings(tasksets, seed, method)
     reports = []
     with _executor(address) as executor:
@@ -64,6 +79,17 @@ def experiment(
     if as_json:
         render.emit(reports, True, "")
     return 0
+
+
+def _list(as_json: bool) -> None:
+    from analysis import rta
+    from analysis.experiments import EXPERIMENTS
+
+    listed = [(e.name, e.source, e.title, e.size) for e in EXPERIMENTS.values()]
+    listed.append((ATTACK, "docs/soundness.md", "Search for schedules that break a bound", len(rta.TESTS)))
+    data = [{"name": name, "source": source, "title": title, "points": size} for name, source, title, size in listed]
+    rows = [(name, source, title, str(size)) for name, source, title, size in listed]
+    render.emit(data, as_json, render.table(("name", "figure", "what", "points"), rows))
 
 
 def _run(

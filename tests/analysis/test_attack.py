@@ -10,7 +10,7 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.attack import Effort, Outcome, attack, attack_one, climb, is_delayed, minimised, size, ways
-from analysis.attack_report import main, table, toml
+from analysis.attack_report import row, table, toml
 from analysis.attack_sets import random_taskset
 from analysis.simulate import simulate, worst_over_offsets
 from pycontrol.taskset import load
@@ -96,12 +96,11 @@ def test_failures_promise_nothing() -> None:
     assert attack_one(rta.find("gcaps-busy"), late, random.Random(0)) == Outcome("gcaps-busy", 1)
 
 
-def test_table_and_command(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["gcaps-busy", PRINTED, "--tasksets", "40", "--seed", "3"])
-    out = capsys.readouterr().out
-    assert "| `gcaps-busy` | sound | 40 |" in out
-    assert f"| `{PRINTED}` | unsound | 40 |" in out
-    assert "[[task]]" in out
-    assert len(table([Outcome(PRINTED)]).splitlines()) == 3
+def test_rows_and_files() -> None:
+    outcome = attack(PRINTED, 40, seed=3)
+    entry = row(outcome)
+    assert f"| `{PRINTED}` | unsound | 40 |" in table([entry])
+    assert "[[task]]" in entry["counterexample"]["file"]
+    assert len(table([row(Outcome(PRINTED))]).splitlines()) == 3
     with pytest.raises(ValueError, match="did you mean"):
         attack("gcaps-suspent", 1)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from analysis.model import MS, US, GpuSegment, Span, Waiting
 from pycontrol.errors import FileError, TasksetError
-from pycontrol.taskset import json_schema, load, tomllib, write_gpu_priorities
+from pycontrol.taskset import json_schema, load, tomllib
+from pycontrol.taskset_write import write_values
 from pycontrol.toml_lines import lines_of
 from pycontrol.units import LONGEST, format_time, parse_time
 
@@ -245,19 +246,19 @@ def test_writing_priorities_keeps_everything_else(tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text(GOOD)
     path.chmod(0o640)
-    write_gpu_priorities(path, {"mapping": 61})
+    write_values(path, {"gpu_priority": {"mapping": 61}})
     assert [t.gpu_priority for t in load(path).taskset] == [None, 61]
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     old, new = GOOD.splitlines(), path.read_text().splitlines()
     assert [line for line in new if line not in old] == ["gpu_priority = 61"]
     assert [line for line in old if line not in new] == []
     assert new.index("gpu_priority = 61") == new.index("priority = 40") + 1
-    write_gpu_priorities(path, {"mapping": 7})
+    write_values(path, {"gpu_priority": {"mapping": 7}})
     assert [t.gpu_priority for t in load(path).taskset] == [None, 7]
     assert len(path.read_text().splitlines()) == len(new)
     for bad in ({"nobody": 5}, {"mapping": 700}):
         with pytest.raises(FileError):
-            write_gpu_priorities(path, bad)
+            write_values(path, {"gpu_priority": bad})
     assert [t.gpu_priority for t in load(path).taskset] == [None, 7]
     assert [entry.name for entry in tmp_path.iterdir()] == ["set.toml"]
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: experiment attack."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pycontrol import render
+from pycontrol.errors import UsageError
+
+
+def attack(
+    names: Sequence[str], tasksets: int, seed: int, jobs: int, runs: int, steps: int, output: Path, fresh: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Attacks tests, all unless named; returns 1 if one that is shown as sound was broken."""
+    from analysis import rta
+    from analysis.attack import Effort
+    from analysis.attack_report import table
+
+    try:
+        tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    effort = Effort(runs, steps)
+    store = _store(output, tasksets, seed, effort, fresh)
+    for test in tests:
+        if test.name not in store.rows:
+            store.add(_attack(test.name, tasksets, seed, jobs, effort))
+        if not as_json:
+            click.echo(_text(store.rows[test.name]))
+    rows = [store.rows[test.name] for test in tests]
+    files = _write(output, rows)
+    if as_json:
+        render.emit({**store.header, "files": [str(path) for path in files], "tests": rows}, True, "")
+    else:
+        click.echo(f"{table(rows)}\n\n{', '.join(map(str, files))}")
+    store.path.unlink()
+    return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
+
+
+def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
+    from analysis.attack_report import Store
+
+    path = output / "attack.checkpoint"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            path.unlink(missing_ok=True)
+        return Store(path, tasksets, seed, effort)
+    except ValueError as error:
+        raise UsageError(f"{error}; --fresh forgets it") from None
+    except OSError as error:
+        raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+
+
+def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
+    from analysis.attack import attack
+    from analysis.attack_report import row
+
+    with render.progress(tasksets, name) as bar:
+        return row(attack(name, tasksets, seed, jobs, effort, lambda done: bar.update(done - bar.pos)))
+
+
+def _text(row: dict[str, Any]) -> str:
+    shown = "sound" if row["sound"] else "unsound"
+    text = f"{row['test']}, shown as {shown}: {row['bounded']} of {row['tasksets']} tasksets bounded, "
+    if not row["broken"]:
+        return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
+    found = row["counterexample"]
+    return text + (
+        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['observed_ns'])} ms, "
+        f"bound {render.ms(found['bound_ns'])} ms"
+    )
+
+
+def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
+    """The table as Markdown and CSV, and each counterexample as a taskset file."""
+    from analysis.attack_report import COLUMNS, table
+
+    files = [output / "attack.md", output / "attack.csv"]
+    files[0].write_text(table(rows) + "\n", encoding="utf-8")
+    with files[1].open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    for row in rows:
+        if row["counterexample"]:
+            files.append(output / f"{row['test']}.toml")
+            files[-1].write_text(row["counterexample"]["file"], encoding="utf-8")
+    return files

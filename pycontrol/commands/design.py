@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands about what could be otherwise: choose, sensitivity."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pycontrol import render
+from pycontrol.commands.analysis import FILE, JSON
+from pycontrol.errors import UsageError
+from pycontrol.render import ms
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt choose set.toml
+  gpurt choose set.toml --write
+\b
+Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
+)
+@FILE
+@click.option("--write", is_flag=True, help="Write the waiting modes and GPU priorities of the best into the file.")
+@JSON
+def choose(file: Path, write: bool, as_json: bool) -> int:
+    """Find the policy and each task's waiting mode that leave the most slack.
+
+    Slack is (D - WCRT) / D of the task that has the least of it.
+    """
+    from analysis.choose import choices
+    from pycontrol import taskset
+    from pycontrol.taskset_write import write_values
+
+    found = choices(taskset.load(file).taskset)
+    best = found[0]
+    if write and best.schedulable:
+        modes = {name: mode.value for name, mode in best.modes.items()}
+        write_values(file, {"waiting": modes, "gpu_priority": dict(best.priorities)})
+    rows = [(one.policy, one.test, _percent(one.slack), _modes(one)) for one in found]
+    text = render.table(("policy", "test", "slack", "waiting"), rows)
+    if not best.schedulable:
+        text += "\nno way is known to run this taskset in time; gpurt analyze says which task fails and why"
+    elif write:
+        text += f"\nwritten to {file}; set the policy with: gpurt policy {best.policy}"
+    render.emit([_data(one) for one in found], as_json, text)
+    return 0 if best.schedulable else 1
+
+
+def _percent(slack: Fraction | None) -> str:
+    return "-" if slack is None else f"{float(100 * slack):.1f} %"
+
+
+def _modes(choice: Any) -> str:
+    modes = set(choice.modes.values())
+    if len(modes) == 1:
+        return f"all {modes.pop().value}"
+    text = ", ".join(f"{name} {mode.value}" for name, mode in choice.modes.items())
+    busy = sum(mode.value == "busy" for mode in choice.modes.values())
+    return text if len(text) <= 60 else f"{busy} of {len(choice.modes)} busy"
+
+
+def _data(choice: Any) -> dict[str, Any]:
+    return {
+        "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable,
+        "slack": None if choice.slack is None else float(choice.slack),
+        "waiting": {name: mode.value for name, mode in choice.modes.items()}, "gpu_priorities": dict(choice.priorities),
+    }  # fmt: skip
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt sensitivity set.toml
+  gpurt sensitivity set.toml --test gcaps-busy --clock orin=0.6 --clock xavier=1.4
+\b
+Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
+)
+@FILE
+@click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
+@click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
+              help="Hardware where all but epsilon takes so many times as long; may be repeated.")  # fmt: skip
+@JSON
+def sensitivity(file: Path, name: str, clocks: tuple[str, ...], as_json: bool) -> int:
+    """Say how much each time may grow before a deadline is missed, or must shrink until none is."""
+    from analysis import rta
+    from analysis.sensitivity import epsilon_budgets, margins
+    from pycontrol import taskset
+
+    loaded = taskset.load(file).taskset
+    try:
+        test = rta.find(name)
+    except ValueError as error:
+        raise UsageError(f"--test: {error}") from None
+    hardware = {"this one": Fraction(1), **dict(map(_clock, clocks))}
+    found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
+    rows = [
+        (one.what.value, one.task or "", ms(one.now) if one.now else "-", ms(one.most), _factor(one)) for one in found
+    ]
+    text = f"{test.name}\n" + render.table(("what", "task", "now ms", "at most ms", "factor"), rows)
+    if not test.sound:
+        text = f"UNSOUND, do not rely on it: {test.note}\n{text}"
+    most = [(where, ms(budget)) for where, budget in budgets.items()]
+    text += "\n\n" + render.table(("hardware", "epsilon at most ms"), most)
+    data = {
+        "test": test.name, "sound": test.sound, "epsilon_budget_ns": budgets,
+        "margins": [{"what": one.what.value, "task": one.task, "now_ns": one.now or None, "at_most_ns": one.most,
+                     "factor": None if one.factor is None else float(one.factor)} for one in found],
+    }  # fmt: skip
+    render.emit(data, as_json, text)
+    return 0 if test.run(loaded).schedulable else 1
+
+
+def _factor(margin: Any) -> str:
+    from analysis.sensitivity import UNLIMITED
+
+    if margin.factor is None:
+        return "fails at 0"
+    return "any" if margin.factor == UNLIMITED else f"{float(margin.factor):.4f}"
+
+
+def _clock(text: str) -> tuple[str, Fraction]:
+    """A name and a factor such as "orin=0.6"."""
+    name, _, factor = text.partition("=")
+    try:
+        value = Fraction(factor)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not name or not 0 < value <= 1000:
+        raise UsageError(f"--clock: expected a name and a factor up to 1000, such as orin=0.6, got {text[:40]!r}")
+    return name, value

@@ -1,0 +1,190 @@
+"""Commands choose, sensitivity and experiment attack, analyze --region, and tasksets at the edge of what can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pycontrol import cli
+from pycontrol.taskset import load
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE_STUDY = str(ROOT / "examples/case-study.toml")
+Gpurt = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs the command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = cli.run([*map(str, arguments)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def taskset(path: Path, *tasks: str, platform: str = "cpus = 2") -> Path:
+    path.write_text("\n".join([f"[platform]\n{platform}", *(f"[[task]]\n{task}" for task in tasks)]) + "\n")
+    return path
+
+
+def cpu(time: str) -> str:
+    return f'{{ cpu = "{time}" }}'
+
+
+def gpu(time: str) -> str:
+    return f'{{ misc = "0ms", gpu = "{time}" }}'
+
+
+def task(name: str, segments: list[str], period: str = "10ms", priority: int = 5, cpu: int = 0, more: str = "") -> str:
+    listed = ", ".join(segments)
+    return f'name = "{name}"\ncpu = {cpu}\npriority = {priority}\nperiod = "{period}"\nsegments = [{listed}]\n{more}'
+
+
+def test_a_region_is_waited_for_at_every_switch(gpurt: Gpurt) -> None:
+    def wcrt(*more: str) -> int:
+        code, out, _ = gpurt("analyze", CASE_STUDY, "--test", "gcaps-busy", "--json", *more)
+        assert code == 0
+        return int(json.loads(out)["tests"][0]["tasks"]["histogram"]["wcrt_ns"])
+
+    # one segment: its two updates, and the two that may be in flight at its begin and end
+    assert wcrt("--region", "400us") - wcrt() == 4 * 400_000
+    assert gpurt("analyze", CASE_STUDY, "--region", "-1us")[0] == 2
+
+
+MIXED = [
+    task("first", [cpu("4ms"), gpu("0.5ms")], "20ms", 4, 1),
+    task("beside", [cpu("6ms")], "10ms", 3, 1),
+    task("often", [cpu("2ms"), gpu("6ms")], "10ms", 2, 0, "waiting = 'suspend'   # to be changed"),
+    task("late", [cpu("0.5ms"), gpu("0.5ms")], "30ms", 1),
+]
+
+
+def test_what_is_chosen_can_be_written_and_then_passes(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = taskset(tmp_path / "set.toml", *MIXED)
+    assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 1
+    code, out, _ = gpurt("choose", path, "--json")
+    assert code == 0
+    best = json.loads(out)[0]
+    assert (best["policy"], best["test"]) == ("segment", "gcaps-mixed")
+    assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 1
+    code, out, _ = gpurt("choose", path, "--write")
+    assert code == 0
+    assert "gpurt policy segment" in out
+    assert {t.name: t.waiting.value for t in load(path).taskset if t.uses_gpu} == best["waiting"]
+    assert "# to be changed" in path.read_text()
+    assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 0
+
+
+def test_no_way_is_said_and_nothing_written(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = taskset(tmp_path / "set.toml", task("a", [cpu("11ms")]))
+    before = path.read_text()
+    code, out, _ = gpurt("choose", path, "--write")
+    assert code == 1
+    assert "no way is known" in out
+    assert path.read_text() == before
+
+
+def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = taskset(tmp_path / "set.toml", task("a", [cpu("2ms")]), task("b", [cpu("3ms")], "20ms", 4))
+    command = ["sensitivity", path, "--json", "--clock", "half=0.5", "--clock", "slow=4"]
+    code, out, _ = gpurt(*command)
+    assert code == 0
+    data = json.loads(out)
+    found = {(one["what"], one["task"]): one["factor"] for one in data["margins"]}
+    # b: 3 f + 2 jobs of a within 20; a: 2 f <= 10 and 3 + 2 * 2 f <= 20 (2 f <= 7 in the first 10 ms)
+    assert found["C", "b"] == pytest.approx(16 / 3, abs=2e-6)
+    assert found["C", "a"] == pytest.approx(8.5 / 2, abs=2e-6)
+    assert data["epsilon_budget_ns"]["slow"] is None
+    assert gpurt("sensitivity", taskset(path, task("a", [cpu("11ms")])))[0] == 1
+    for bad in ("x", "=2", "x=0", "x=1/0", "x=nan"):
+        assert gpurt("sensitivity", path, "--clock", bad)[0] == 2
+    assert "UNSOUND" in gpurt("sensitivity", path, "--test", "gcaps-busy-printed")[1]
+
+
+def test_attack_says_what_it_broke(gpurt: Gpurt, tmp_path: Path) -> None:
+    tests = ["gcaps-busy", "gcaps-busy-printed"]
+    command = ["experiment", "attack", *tests, "--tasksets", "60", "--seed", "3", "--runs", "5", "--steps", "10"]
+    code, out, _ = gpurt(*command, "--jobs", "1", "--output", tmp_path, "--json")
+    assert code == 0
+    sound, printed = json.loads(out)["tests"]
+    assert (sound["broken"], sound["counterexample"]) == (0, None)
+    assert printed["broken"] > 0
+    example = tmp_path / "gcaps-busy-printed.toml"
+    found = printed["counterexample"]
+    bound = json.loads(gpurt("analyze", example, "--test", "gcaps-busy-printed", "--json")[1])
+    assert bound["tests"][0]["tasks"][found["task"]]["wcrt_ns"] == found["bound_ns"] < found["observed_ns"]
+    table = (tmp_path / "attack.md").read_text()
+    assert "| `gcaps-busy` | sound | 60 |" in table
+    assert len((tmp_path / "attack.csv").read_text().splitlines()) == 3
+    assert not (tmp_path / "attack.checkpoint").exists()
+    assert gpurt("experiment", "attack", "gcaps-buzy")[0] == 2
+    assert gpurt("experiment", "gcaps-fig8a", "--runs", "5")[0] == 2
+
+
+def test_an_attack_goes_on_where_it_stopped(gpurt: Gpurt, tmp_path: Path) -> None:
+    command = ["experiment", "attack", "lock-fifo-busy", "--tasksets", "20", "--jobs", "1", "--output", tmp_path]
+    done = {"test": "lock-fifo-busy", "sound": True, "tasksets": 20, "bounded": 7, "jobs": 4321, "ratio": 0.5,
+            "broken": 0, "counterexample": None}  # fmt: skip
+    header = {"tasksets": 20, "seed": 1, "runs": 20, "steps": 40}
+    checkpoint = tmp_path / "attack.checkpoint"
+    checkpoint.write_text(f"{json.dumps(header)}\n{json.dumps(done)}\n{{'cut sh")
+    code, out, _ = gpurt(*command)
+    assert code == 0
+    assert "4,321" in out
+    checkpoint.write_text(json.dumps({**header, "seed": 2}) + "\n")
+    code, _, err = gpurt(*command)
+    assert code == 2
+    assert "--fresh" in err
+    assert gpurt(*command, "--fresh")[0] == 0
+
+
+EDGES = {
+    "huge": [task("a", [cpu("1s")], "1000000000s"), task("b", [gpu("1s")], "999999999s", 4)],
+    "hyperperiod": [task(f"t{i}", [cpu("1ns"), gpu("1ns")], f"{p}ns", 9 - i)
+                    for i, p in enumerate([999999937, 999999929, 999999893, 999999883])],
+    "tiny": [task("a", [cpu("1ns"), gpu("1ns")], "100ns")],
+    "full": [task("a", [cpu("10ms")])],
+    "full together": [task("a", [cpu("5ms")]), task("b", [cpu("5ms")], priority=4)],
+    "empty segments": [task("a", [cpu("0ms"), gpu("0ms")]), task("b", [cpu("1ms")], priority=4)],
+    "no gpu": [task("a", [cpu("1ms")]), task("b", [cpu("1ms")], priority=4, cpu=1)],
+    "best effort": [task("a", [cpu("1ms"), gpu("1ms")], priority=0)],
+    "overload": [task("a", [cpu("6ms"), gpu("6ms")])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_have_defined_results(gpurt: Gpurt, tmp_path: Path, name: str) -> None:
+    path = taskset(tmp_path / "edge.toml", *EDGES[name])
+    expected = 1 if name == "overload" else 0
+    code, out, _ = gpurt("analyze", path, "--json")
+    assert code == expected
+    tests = {one["test"]: one["tasks"] for one in json.loads(out)["tests"]}
+    wcrt = {task: verdict.get("wcrt_ns") for task, verdict in tests["gcaps-suspend"].items()}
+    assert wcrt == {
+        "huge": {"a": 10**9, "b": 2 * 10**9},
+        "hyperperiod": {"t0": 2, "t1": 4, "t2": 6, "t3": 8},
+        "tiny": {"a": 2},
+        "full": {"a": 10**7},
+        "full together": {"a": 5 * 10**6, "b": 10**7},
+        "empty segments": {"a": 0, "b": 10**6},
+        "no gpu": {"a": 10**6, "b": 10**6},
+        "best effort": {"a": None},
+        "overload": {"a": None},
+    }[name]
+    assert gpurt("choose", path)[0] == expected
+    assert gpurt("sensitivity", path)[0] == expected
+    assert gpurt("assign", path)[0] == expected
+
+
+def test_a_failure_says_which_task_which_part_and_by_how_much(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = taskset(tmp_path / "set.toml", task("a", [cpu("6ms")]), task("b", [cpu("5ms")], "12ms", 4))
+    code, out, _ = gpurt("analyze", path, "--test", "gcaps-suspend")
+    assert code == 1
+    assert "b: exceeds its deadline of 12000 us by at least" in out
+    assert "CPU preemption from a" in out
