@@ -70,10 +70,8 @@ def case_study() -> Path:
     raise FileError(f"{CASE_STUDY} is not installed; run `gpurt demo` from a checkout of gpurt")
 
 
-def _bound(test: str | None, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
+def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
     """The WCRT of each task in ns, and in a word why there is none."""
-    if test is None:
-        return {}, {}
     result = rta.find(test).run(tasks)
     why = {name: "no bound" for name, verdict in result.verdicts.items() if isinstance(verdict, Failure)}
     return {task.name: result.wcrt(task.name) for task in tasks}, why

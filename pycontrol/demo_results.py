@@ -13,7 +13,7 @@ from pycontrol.errors import FileError
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One way to schedule the GPU.  ``test``: the analysis that bounds it, None where there is none yet.
+    """One way to schedule the GPU.  ``test``: the analysis that bounds it.
 
     ``managed``: whether tasks begin and end their GPU segments.
     """
@@ -21,7 +21,7 @@ class Setup:
     name: str
     policy: str
     waiting: Waiting
-    test: str | None
+    test: str
     managed: bool
 
     @property
@@ -32,10 +32,10 @@ class Setup:
 
 SETUPS = (
     Setup("timesliced", "timesliced", Waiting.SUSPEND, "tsg-rr-suspend", False),
-    Setup("lock-fifo", "lock-fifo", Waiting.SUSPEND, None, True),
+    Setup("lock-fifo", "lock-fifo", Waiting.SUSPEND, "lock-fifo-suspend", True),
     Setup("segment-suspend", "segment", Waiting.SUSPEND, "gcaps-suspend", True),
     Setup("segment-busy", "segment", Waiting.BUSY, "gcaps-busy", True),
-    Setup("job", "job", Waiting.BUSY, None, False),
+    Setup("job", "job", Waiting.BUSY, "thesis-kthread-busy", False),
 )
 
 
