@@ -58,7 +58,10 @@ class Test:
         """
         result = self._ordered(taskset) or analyse(self.name, self.demands, taskset)
         if self.assigns and not result.schedulable:
-            assignment = self.assign(taskset)
+            try:
+                assignment = self.assign(taskset)
+            except ValueError:  # more users of the GPU than priorities: nothing can be assigned
+                return result
             if assignment.priorities is not None:
                 changed = taskset.with_gpu_priorities(assignment.priorities)
                 ordered = self._ordered(changed)

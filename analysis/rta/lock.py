@@ -14,7 +14,7 @@ from analysis.model import Task
 from analysis.rta.gcaps import ownership
 from analysis.rta.mpcp import recurring
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System, Unbounded
+from analysis.rta.system import Demand, System, Unbounded, below_solution
 
 QUEUE = "readings: locks without boosting, the queue"
 CPU = "readings: locks without boosting, CPU"
@@ -134,19 +134,22 @@ def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
     own = max(s.misc.worst + s.pure.worst for s in holder.gpu_segments) + 2 * system.epsilon
     tasks = [t for t in _delaying(holder, system) if t is not waiter and t.cpu_time]
 
-    def jobs(window: int, task: Task) -> int:
-        return -(-(window + system.jitter(task, task.cpu_time)) // task.period)
+    jitters = {t.name: system.jitter(t, t.cpu_time) for t in tasks}
+    delays = [Demand(Kind.BLOCKING, t.cpu_time, QUEUE, t.name, t.period, jitters[t.name]) for t in tasks]
 
     def total(window: int) -> int:
-        return own + sum(jobs(window, t) * t.cpu_time for t in tasks)
+        return own + sum(delay.at(window) for delay in delays)
 
-    try:
-        length = least_fixed_point(total, own, waiter.deadline)
-    except Diverged as diverged:
-        if diverged.reached <= waiter.deadline:  # the search was given up
-            raise Unbounded(holder.name) from None
-        length = diverged.reached
-    return _Hold(holder, own, tuple((t, jobs(length, t) * t.cpu_time) for t in tasks))
+    start = below_solution(own, delays)
+    length = waiter.deadline + 1  # too long in any case
+    if start is not None and start <= waiter.deadline:
+        try:
+            length = least_fixed_point(total, max(start, own), waiter.deadline)
+        except Diverged as diverged:
+            if diverged.reached <= waiter.deadline:  # the search was given up
+                raise Unbounded(holder.name) from None
+            length = diverged.reached
+    return _Hold(holder, own, tuple((t, delay.at(length)) for t, delay in zip(tasks, delays, strict=True)))
 
 
 def _delaying(holder: Task, system: System) -> list[Task]:
@@ -155,8 +158,12 @@ def _delaying(holder: Task, system: System) -> list[Task]:
     Those above it on its CPU; and its end may wait for the update lock behind a more urgent task that has been given
     it but does not get its CPU, so those above such a task count too.
     """
-    delaying = list(system.hpp(holder))
-    for owner in system.gpu_tasks:
-        if owner.cpu != holder.cpu and owner.segment_priority >= holder.segment_priority:
-            delaying += [t for t in system.hpp(owner) if t not in delaying]
-    return delaying
+    delaying = {t.name: t for t in system.hpp(holder)}
+    owners = [o for o in system.gpu_tasks if o.cpu != holder.cpu and o.segment_priority >= holder.segment_priority]
+    lowest: dict[int, int] = {}
+    for owner in owners:
+        lowest[owner.cpu] = min(owner.priority, lowest.get(owner.cpu, owner.priority))
+    for owner in owners:
+        if owner.priority == lowest[owner.cpu]:  # who is above the others of its CPU is above these
+            delaying |= {t.name: t for t in system.hpp(owner)}
+    return list(delaying.values())

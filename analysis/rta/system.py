@@ -207,7 +207,7 @@ def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     def total(window: int) -> int:
         return sum(demand.at(window + closed) for demand in demands)
 
-    start = _below_solution(constant, demands)
+    start = below_solution(constant, demands)
     try:
         wcrt = least_fixed_point(total, max(constant, limit if start is None else min(start, limit)), limit)
     except Diverged as diverged:
@@ -228,7 +228,7 @@ def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overlo
     return Failure(task.name, reason, task.deadline, reached, largest)
 
 
-def _below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:
+def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:
     """A lower bound of the solution, from ceil(y) >= y; None where the demand outgrows every window.
 
     With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  Without this a

@@ -8,7 +8,7 @@ import pytest
 from builders import cpu, gpu, task, taskset, tasksets
 from hypothesis import given, settings
 
-from analysis import rta
+from analysis import fast, rta
 from analysis.model import Task, Taskset
 from analysis.rta.system import analyse
 
@@ -70,3 +70,11 @@ def test_more_tasks_than_priorities_is_an_error() -> None:
     system = taskset(*(task(f"t{i}", i, 1 + i % 99, 1000, cpu(0), gpu(0, 0.001)) for i in range(100)))
     with pytest.raises(ValueError, match="99 priorities"):
         rta.find("gcaps-busy").assign(system)
+
+
+def test_more_users_than_priorities_have_a_result() -> None:
+    """There are 99; where the file's own fail, nothing can be assigned."""
+    system = taskset(*(task(f"t{i}", i % 4, 50 + i % 2, 100, gpu(0, 5)) for i in range(100)))
+    test = rta.find("gcaps-suspend+gpu-priority")
+    assert not test.run(system).schedulable
+    assert not fast.run(test, system).schedulable
