@@ -18,11 +18,11 @@ LEGEND = (
 
 
 def milliseconds(time: int | None) -> str:
-    """A time for a table cell: three or four digits that matter."""
+    """A time for a table cell: four digits, for a mark and five columns must fit into 80 characters."""
     if time is None:
         return "-"
     value = time / 1e6
-    return f"{value:.2f}" if value < 100 else f"{value:.1f}"
+    return f"{value:.{2 if value < 99.995 else 1 if value < 999.95 else 0}f}"
 
 
 def _observed(result: TaskResult, task: TaskInfo) -> Text:

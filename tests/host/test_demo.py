@@ -14,6 +14,7 @@ from rich.console import Console
 from analysis.trace import Kind, load
 from pycontrol import client, demo, demo_plot, demo_table, taskset
 from pycontrol.demo_results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
+from pycontrol.demo_table import milliseconds
 from pycontrol.emulator import Emulator
 from pycontrol.enums import Policy
 from pycontrol.errors import DeviceError, FileError, RuntimeFailure, UsageError
@@ -87,6 +88,13 @@ def test_circumstances_are_said_and_the_table_fits(shown: tuple[Path, Results, s
     assert "Bounds are claims" in text
     assert "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines() if "wrote" not in line)
+
+
+@pytest.mark.parametrize("time", [0, 7, 99_994_999, 99_996_000, 999_949_999, 999_960_000, 9_999_000_000])
+def test_times_of_the_table_are_short(time: int) -> None:
+    text = milliseconds(time)
+    assert len(text) <= 5
+    assert float(text) == pytest.approx(time / 1e6, rel=1e-3, abs=5e-3)
 
 
 def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
