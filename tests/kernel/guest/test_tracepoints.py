@@ -35,7 +35,8 @@ def exercise() -> None:
 
 def tracing() -> bool:
     """Whether somebody records by now."""
-    return any((one / "events/gpurt/enable").read_text()[0] == "1" for one in INSTANCES.glob("gpurt-*"))
+    switches = INSTANCES.glob("gpurt-*/events/gpurt/enable")  # which come some time after the instance itself
+    return any(switch.read_text()[0] == "1" for switch in switches)
 
 
 def test_both_ways_tell_the_same(module: Control) -> None:
@@ -49,15 +50,17 @@ def test_both_ways_tell_the_same(module: Control) -> None:
             if done.is_set() and not some:
                 break
 
-    tracer = threading.Thread(target=follow)
+    tracer = threading.Thread(target=follow, daemon=True)
     tracer.start()
-    eventually(tracing)
-    with connect(str(DEVICE)) as listener:
-        stream = listener.events(2.0)
-        exercise()
-        told.extend(stream)
-    done.set()
-    tracer.join()
+    try:
+        eventually(tracing)
+        with connect(str(DEVICE)) as listener:
+            stream = listener.events(2.0)
+            exercise()
+            told.extend(stream)
+    finally:
+        done.set()
+        tracer.join(20)
     assert len(told) > 12
     # tracers find name and priority in the events before a commit
     told = [replace(one, comm="", priority=0) if one.kind is EventKind.COMMIT else one for one in told]
