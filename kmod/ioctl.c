@@ -231,6 +231,41 @@ static long do_submit(struct gpurt_file *file, struct gpurt_submit *s)
 	return err;
 }
 
+static bool is_name(const char *name, size_t size)
+{
+	size_t i, length = strnlen(name, size);
+
+	for (i = 0; i < length; i++)
+		if (name[i] < ' ' || name[i] > '~')
+			return false;
+	return length && length < size;
+}
+
+static long do_agent(struct gpurt_file *file, struct gpurt_agent *a)
+{
+	struct gpurt_slot *slot;
+
+	if (a->flags || a->tier >= GPURT_TIER_COUNT || a->tsgs > GPURT_MAX_TSGS ||
+	    !is_name(a->driver, sizeof(a->driver)))
+		return -EINVAL;
+	slot = gpurt_file_slot(file, a->gpu);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+	return -EOPNOTSUPP;
+}
+
+static long do_order(struct gpurt_file *file, struct gpurt_order *o)
+{
+	struct gpurt_slot *slot;
+
+	if (o->flags || o->pad || o->result > 0)
+		return -EINVAL;
+	slot = gpurt_file_slot(file, o->gpu);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+	return -EOPNOTSUPP;
+}
+
 static long dispatch(struct gpurt_file *file, unsigned int nr, void *argument)
 {
 	switch (nr) {
@@ -248,6 +283,10 @@ static long dispatch(struct gpurt_file *file, unsigned int nr, void *argument)
 		return do_tsg(file, argument, false);
 	case _IOC_NR(GPURT_IOC_SUBMIT):
 		return do_submit(file, argument);
+	case _IOC_NR(GPURT_IOC_AGENT):
+		return do_agent(file, argument);
+	case _IOC_NR(GPURT_IOC_ORDER):
+		return do_order(file, argument);
 	}
 	return -ENOTTY;
 }
@@ -269,6 +308,10 @@ static size_t argument_size(unsigned int nr)
 		return sizeof(struct gpurt_tsg);
 	case _IOC_NR(GPURT_IOC_SUBMIT):
 		return sizeof(struct gpurt_submit);
+	case _IOC_NR(GPURT_IOC_AGENT):
+		return sizeof(struct gpurt_agent);
+	case _IOC_NR(GPURT_IOC_ORDER):
+		return sizeof(struct gpurt_order);
 	}
 	return 0;
 }
@@ -288,6 +331,8 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 		struct gpurt_wait wait;
 		struct gpurt_tsg tsg;
 		struct gpurt_submit submit;
+		struct gpurt_agent agent;
+		struct gpurt_order order;
 	} argument;
 	size_t known = argument_size(_IOC_NR(cmd));
 	u32 size;

@@ -128,6 +128,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    put_runner(skb, gpu) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->faults), GPURT_A_PAD) ||
+	    nla_put_u32(skb, GPURT_A_LATE, 0) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;

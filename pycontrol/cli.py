@@ -28,6 +28,7 @@ COMMANDS = {
     "run": ("run", "run"),
     "profile": ("run", "profile"),
     "emulate": ("run", "emulate"),
+    "serve": ("run", "serve"),
     "apply": ("live", "apply"),
     "priority": ("live", "priority"),
     "policy": ("live", "policy"),

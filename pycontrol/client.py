@@ -22,7 +22,10 @@ NOBODY = 0
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """One GPU.  Times in ns; ``runner_pid`` is 0 while everyone shares it."""
+    """One GPU.  Times in ns; ``runner_pid`` is 0 while everyone shares it.
+
+    ``late``: processes whose agent has not carried out an order in time; while there are any, isolation is lost.
+    """
 
     gpu: int
     policy: Policy
@@ -40,6 +43,7 @@ class GpuStatus:
     alpha_ns: int
     theta_ns: int
     slice_ns: int
+    late: int
 
     @property
     def emulated(self) -> bool:
@@ -269,7 +273,7 @@ def _status(message: Message) -> GpuStatus:
         number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
-        number("SLICE_NS"),
+        number("SLICE_NS"), number("LATE"),
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ class Emulator:
         platform = self._platform
         wrapper = [str(task_program.find()), f"--parent={os.getpid()}", "--exec"]
         command = [
-            sys.executable, "-m", "pycontrol.host", f"--socket={self.socket}", "--gpus=1",
+            sys.executable, "-m", "pycontrol.host", "emulate", f"--socket={self.socket}", "--gpus=1",
             f"--policy={self._policy}", f"--alpha={platform.alpha}ns", f"--theta={platform.theta}ns",
             f"--slice={platform.time_slice}ns", f"--ready-fd={ready}", "--quiet",
         ]  # fmt: skip

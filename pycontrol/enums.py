@@ -109,6 +109,7 @@ class EventKind(Words):
     COMMIT = lib.GPURT_EVENT_COMMIT
     WORK = lib.GPURT_EVENT_WORK
     LOST = lib.GPURT_EVENT_LOST
+    LATE = lib.GPURT_EVENT_LATE
 
 
 class Engine(Words):

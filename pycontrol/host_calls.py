@@ -7,10 +7,12 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from pycontrol._gpurt import lib
-from pycontrol.enums import Cap
+from pycontrol._gpurt import ffi, lib
+from pycontrol.enums import Tier
+from pycontrol.host_agents import AgentGpu
 from pycontrol.host_gpu import FOREVER, Gpu, Member, Waiter
 from pycontrol.host_peer import Peer
+from pycontrol.host_virtual import VirtualGpu
 from pycontrol.host_wire import Malformed, Refusal, structure
 
 KINDS = {
@@ -21,6 +23,8 @@ KINDS = {
     lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
     lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
+    lib.GPURT_IOC_AGENT: "struct gpurt_agent",
+    lib.GPURT_IOC_ORDER: "struct gpurt_order",
 }
 NR_BITS = 0xFF  # of an ioctl number: which call of its kind (asm-generic/ioctl.h)
 BY_NR = {(code >> 8 & NR_BITS, code & NR_BITS): (code, kind) for code, kind in KINDS.items()}
@@ -59,6 +63,7 @@ class Calls:
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
+            lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
         }[exact]  # fmt: skip
         handler(caller, made, lambda result: answer(result, made))
 
@@ -74,8 +79,8 @@ class Calls:
         require(not made.pad)
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
-        made.caps = int(Cap.VGPU | Cap.EMULATED)
-        made.policy, made.tier = gpu.sched.policy, lib.GPURT_TIER_VIRTUAL
+        facts = gpu.facts()
+        made.caps, made.policy, made.tier = facts.caps, gpu.sched.policy, facts.tier
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
 
@@ -93,12 +98,12 @@ class Calls:
             made.state = lib.gpurt_client_state(gpu.sched, member.core)
             gpu.settle()
             if result or not made.flags & lib.GPURT_BEGIN_WAIT or made.state == lib.GPURT_STATE_RUNNING:
-                self.when_updated(gpu, lambda: answer(result))
+                gpu.after_update(lambda: answer(result))
                 return
 
             def granted(outcome: int, _when: int) -> None:
                 made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
-                self.when_updated(gpu, lambda: answer(outcome))
+                gpu.after_update(lambda: answer(outcome))
 
             gpu.wait_grant(member, Waiter(granted))
 
@@ -118,22 +123,15 @@ class Calls:
             result = lib.gpurt_end(gpu.sched, member.core, self.clock())
             gpu.segment_over(member)
             gpu.settle()
-            self.when_updated(gpu, lambda: answer(result))
+            gpu.after_update(lambda: answer(result))
 
         def drained(_result: int, _when: int) -> None:
             gpu.update(member.core.level, decide)
 
         if made.flags & lib.GPURT_END_DRAIN:
-            gpu.wait_idle(member, Waiter(drained))
+            virtual(gpu).wait_idle(member, Waiter(drained))
         else:
             drained(0, 0)
-
-    def when_updated(self, gpu: Gpu, then: Callable[[], None]) -> None:
-        """Runs `then` once the runlist update in flight is over: a caller pays for the update it causes."""
-        if gpu.busy_until > self.clock():
-            self.at(gpu.busy_until, then)
-        else:
-            then()
 
     def wait(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_WAIT."""
@@ -148,9 +146,9 @@ class Calls:
 
         waiter = Waiter(happened)
         if made.what == lib.GPURT_WAIT_WORK:
-            gpu.wait_work(member, made.tsg, made.work, waiter)
+            virtual(gpu).wait_work(member, made.tsg, made.work, waiter)
         elif made.what == lib.GPURT_WAIT_IDLE:
-            gpu.wait_idle(member, waiter)
+            virtual(gpu).wait_idle(member, waiter)
         elif not member.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
         else:
@@ -161,14 +159,14 @@ class Calls:
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""
         require(not made.flags and not made.tsg)
-        gpu = self.gpu(made)
+        gpu = virtual(self.gpu(made))
         made.tsg = gpu.open_tsg(caller.member(gpu))
         answer(0)
 
     def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_CLOSE."""
         require(not made.flags)
-        gpu = self.gpu(made)
+        gpu = virtual(self.gpu(made))
         gpu.close_tsg(caller.member(gpu), made.tsg)
         answer(0)
 
@@ -176,10 +174,50 @@ class Calls:
         """GPURT_IOC_SUBMIT."""
         require(not made.flags & ~lib.GPURT_SUBMIT_FLAGS and not made.pad and made.engine < lib.GPURT_ENGINE_COUNT)
         require(0 < made.duration_ns <= lib.GPURT_MAX_WORK_NS)
-        gpu = self.gpu(made)
+        gpu = virtual(self.gpu(made))
         fence = bool(made.flags & lib.GPURT_SUBMIT_FENCE)
         made.work = gpu.submit(caller.member(gpu), made.tsg, made.engine, fence, made.duration_ns)
         answer(0)
+
+
+    def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_AGENT."""
+        driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
+        require(not made.flags and made.tier < lib.GPURT_TIER_COUNT and made.tsgs <= lib.GPURT_MAX_TSGS)
+        require(0 < len(driver) < lib.GPURT_NAME_LEN and driver.isascii() and driver.decode("ascii").isprintable())
+        gpu = by_agents(self.gpu(made))
+        agent = gpu.register(caller.member(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs)
+        made.on, made.sequence = agent.on, agent.sequence
+        answer(0)
+
+    def order(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_ORDER."""
+        require(not made.flags and not made.pad and made.result <= 0)
+        gpu = by_agents(self.gpu(made))
+        agent = gpu.answer(caller.member(gpu), made.answered, made.result)
+
+        def happened(result: int, _when: int) -> None:
+            made.on, made.sequence = agent.on, agent.sequence
+            answer(result)
+
+        waiter = Waiter(happened)
+        gpu.next_order(agent, made.answered, waiter)
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+
+
+def virtual(gpu: Gpu) -> VirtualGpu:
+    """The virtual GPU that a call needs.  Raises Refusal EOPNOTSUPP where it is a real one."""
+    if not isinstance(gpu, VirtualGpu):
+        raise Refusal(errno.EOPNOTSUPP, "the host does not see the work of this GPU")
+    return gpu
+
+
+def by_agents(gpu: Gpu) -> AgentGpu:
+    """The GPU that agents serve.  Raises Refusal EOPNOTSUPP where there are none."""
+    if not isinstance(gpu, AgentGpu):
+        raise Refusal(errno.EOPNOTSUPP, "this GPU needs no agents")
+    return gpu
 
 
 def require(holds: bool) -> None:

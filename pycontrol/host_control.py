@@ -57,15 +57,15 @@ class Control:
     def status(self, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_STATUS."""
         for gpu in self.chosen(request):
-            runner = next((m for m in gpu.members.values() if m.core == gpu.sched.runner), None)
+            runner, facts = gpu.runner(), gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
-                ("TIER", lib.GPURT_TIER_VIRTUAL), ("DRIVER", "vgpu"), ("CLIENTS", len(gpu.members)),
-                ("TSGS", sum(len(m.tsgs) for m in gpu.members.values())),
+                ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("CLIENTS", len(gpu.members)),
+                ("TSGS", sum(m.core.tsgs for m in gpu.members.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid)] if runner else []),
-                ("COMMITS", gpu.commits), ("FAULTS", 0), ("MALFORMED", self.malformed()), ("ALPHA_NS", gpu.shape.alpha),
-                ("THETA_NS", gpu.shape.theta), ("SLICE_NS", gpu.shape.slice),
+                ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
+                ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", gpu.late()),
             ]  # fmt: skip
 
     def clients(self, request: Request) -> Iterator[Record]:
@@ -79,7 +79,7 @@ class Control:
                     ("GPU", gpu.index), ("CLIENT", member.id), ("PID", member.peer.pid), ("COMM", member.peer.comm),
                     ("STATE", lib.gpurt_client_state(gpu.sched, core)), ("PRIORITY", core.level),
                     ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
-                    ("TSGS", len(member.tsgs)), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
+                    ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                     ("BUDGET_NS", core.budget.limit), ("OVERRUNS", core.overruns),
                 ]  # fmt: skip

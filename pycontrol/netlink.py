@@ -59,7 +59,7 @@ TYPES: dict[str, str] = {
     "SEGMENTS": "u64", "PREEMPTIONS": "u64", "HELD_NS": "u64", "BUDGET_NS": "u64", "OVERRUN": "u32",
     "OVERRUNS": "u64", "CAUSE": "u32", "COUNT": "u64", "MIN_NS": "u64", "SUM_NS": "u64", "MAX_NS": "u64",
     "HISTOGRAM": "binary", "EVENT": "u32", "TIME_NS": "u64", "LATENCY_NS": "u64", "LOST": "u64",
-    "FAULTS": "u64",
+    "FAULTS": "u64", "LATE": "u32",
 }  # fmt: skip
 #: What pyroute2 calls these types.
 PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}

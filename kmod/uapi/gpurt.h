@@ -57,6 +57,23 @@
  *	the item starts only when everything submitted before it to this TSG has completed.
  *	EINVAL: zero or more than GPURT_MAX_WORK_NS.  ENOBUFS: the TSG's queue is full.
  *
+ * GPURT_IOC_AGENT	struct gpurt_agent				(GPURT_CAP_AGENTS only)
+ *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  Says how many
+ *	there are now (before the first one can be used, and whenever the number changes; 0 when none is left:
+ *	an open segment ends), through which backend (`driver`) and at which tier.  One agent a process and GPU:
+ *	EBUSY.  `on` and `sequence` are the order that holds, as GPURT_IOC_ORDER would deliver it.
+ *
+ * GPURT_IOC_ORDER	struct gpurt_order				(GPURT_CAP_AGENTS only)
+ *	Says that order `answered` (0: none yet) has been carried out, or failed with `result` (-errno), and
+ *	blocks until there is a newer one: `on` is 1 if the process's TSGs may run, 0 if they must be off the GPU
+ *	before the agent answers.  An order that a later one overtook is never delivered.  A GPU is given to a
+ *	client only when the agents of all others have answered that their TSGs are off; one that does not within
+ *	the host's bound is reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
+ *	EINVAL: no such order.  ETIMEDOUT, EINTR.
+ *
+ * Where agents carry out commits the host does not see the work: GPURT_END_DRAIN, GPURT_WAIT_WORK and
+ * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
+ *
  * poll(2) on the descriptor: POLLOUT while the client holds the GPU, POLLIN when work completed since the
  * last GPURT_IOC_WAIT.
  *
@@ -67,7 +84,8 @@
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
  *			  DRIVER, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that the driver could
- *			  not carry out, and that are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS
+ *			  not carry out, and that are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE
+ *			  (processes with an order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS
@@ -191,6 +209,7 @@ enum gpurt_event {
 	GPURT_EVENT_COMMIT,
 	GPURT_EVENT_WORK,		/* a work item completed (virtual GPU) */
 	GPURT_EVENT_LOST,		/* this reader was too slow; LOST says how many it missed */
+	GPURT_EVENT_LATE,		/* its agent has not carried out an order in time */
 	GPURT_EVENT_COUNT,
 };
 
@@ -278,6 +297,29 @@ struct gpurt_submit {
 	__u64 work;			/* out */
 };
 
+struct gpurt_agent {
+	__u32 size;
+	__u32 gpu;
+	__u32 flags;			/* none yet */
+	__u32 tier;			/* enum gpurt_tier */
+	__u32 tsgs;
+	__u32 on;			/* out */
+	__u64 sequence;			/* out */
+	char driver[GPURT_NAME_LEN];	/* NUL-terminated */
+};
+
+struct gpurt_order {
+	__u32 size;
+	__u32 gpu;
+	__u32 flags;			/* none yet */
+	__s32 result;
+	__u64 answered;
+	__u64 timeout_ns;
+	__u64 sequence;			/* out */
+	__u32 on;			/* out */
+	__u32 pad;
+};
+
 #define GPURT_IOC_MAGIC		0xB7
 #define GPURT_IOC_QUERY		_IOWR(GPURT_IOC_MAGIC, 0x00, struct gpurt_query)
 #define GPURT_IOC_BEGIN		_IOWR(GPURT_IOC_MAGIC, 0x01, struct gpurt_begin)
@@ -286,6 +328,8 @@ struct gpurt_submit {
 #define GPURT_IOC_TSG_OPEN	_IOWR(GPURT_IOC_MAGIC, 0x10, struct gpurt_tsg)
 #define GPURT_IOC_TSG_CLOSE	_IOWR(GPURT_IOC_MAGIC, 0x11, struct gpurt_tsg)
 #define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
+#define GPURT_IOC_AGENT		_IOWR(GPURT_IOC_MAGIC, 0x20, struct gpurt_agent)
+#define GPURT_IOC_ORDER		_IOWR(GPURT_IOC_MAGIC, 0x21, struct gpurt_order)
 
 /* Control plane. */
 enum gpurt_cmd {
@@ -348,6 +392,7 @@ enum gpurt_attr {
 	GPURT_A_LATENCY_NS,		/* u64 */
 	GPURT_A_LOST,			/* u64 */
 	GPURT_A_FAULTS,			/* u64 */
+	GPURT_A_LATE,			/* u32 */
 	GPURT_A_END,
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that start something: demo, run, profile, emulate."""
+"""Commands that start something: demo, run, profile, emulate, serve."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import click
 
 from pycontrol import render
 from pycontrol.commands.analysis import FILE, JSON
-from pycontrol.host import emulate
+from pycontrol.host import emulate, serve
 from pycontrol.render import ms
 
-__all__ = ["demo", "emulate", "profile", "run"]
+__all__ = ["demo", "emulate", "profile", "run", "serve"]
 
 
 @click.command(

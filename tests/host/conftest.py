@@ -36,7 +36,8 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
         path = tmp_path / f"host{len(running)}.sock"
         log = tmp_path / f"host{len(running)}.log"
         reader, writer = os.pipe()
-        command = [sys.executable, "-m", "pycontrol.host", f"--socket={path}", f"--ready-fd={writer}", *options]
+        serve = [sys.executable, "-m", "pycontrol.host", "emulate"]
+        command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)

@@ -65,9 +65,8 @@ def test_a_second_host_on_the_same_socket_is_refused_and_a_stale_socket_is_not_i
     start_host: StartHost, tmp_path: Path
 ) -> None:
     path = start_host()
-    run = subprocess.run(
-        [sys.executable, "-m", "pycontrol.host", f"--socket={path}"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pycontrol.host", "emulate", f"--socket={path}"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 4
     assert "serves there already" in run.stderr
     stale = tmp_path / "host1.sock"

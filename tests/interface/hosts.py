@@ -52,7 +52,7 @@ class Emulators:
         log = path.with_suffix(".log")
         reader, writer = os.pipe()
         command = [
-            sys.executable, "-m", "pycontrol.host", f"--socket={path}", f"--ready-fd={writer}",
+            sys.executable, "-m", "pycontrol.host", "emulate", f"--socket={path}", f"--ready-fd={writer}",
             f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--gpus={shape.gpus}", f"--slice={shape.slice}ns",
         ]  # fmt: skip
         with log.open("wb") as out:
