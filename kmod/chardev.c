@@ -17,7 +17,7 @@
 #include "chardev.h"
 
 /* All slots end; for the descriptor's release and for its owner's end, whichever comes first. */
-static void file_gone(struct gpurt_file *file)
+static void file_gone(struct gpurt_file *file, bool process)
 {
 	int i;
 
@@ -25,7 +25,7 @@ static void file_gone(struct gpurt_file *file)
 	WRITE_ONCE(file->gone, true);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->slots[i])
-			gpurt_slot_gone(file->slots[i]);
+			gpurt_slot_gone(file->slots[i], process);
 	mutex_unlock(&file->lock);
 }
 
@@ -43,7 +43,7 @@ static void file_free(struct gpurt_file *file)
 
 static void owner_ended(struct mmu_notifier *mn, struct mm_struct *mm)
 {
-	file_gone(container_of(mn, struct gpurt_file, owner));
+	file_gone(container_of(mn, struct gpurt_file, owner), true);
 }
 
 static const struct mmu_notifier_ops owner_ops = {
@@ -81,7 +81,7 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 {
 	struct gpurt_file *file = filp->private_data;
 
-	file_gone(file);
+	file_gone(file, false);
 	/* Returns when owner_ended() is not running and will not. */
 	mmu_notifier_unregister(&file->owner, file->owner.mm);
 	file_free(file);

@@ -25,6 +25,7 @@ static struct gpurt_slot *slot_create(struct gpurt_gpu *gpu, struct gpurt_file *
 	slot->id = atomic64_inc_return(&last_id);
 	INIT_LIST_HEAD(&slot->node);
 	init_swait_queue_head(&slot->waiters);
+	init_swait_queue_head(&slot->orders);
 	return slot;
 }
 
@@ -111,10 +112,10 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * The client's process ended, or closed its descriptor.  No call on the slot is under way.  Its memory stays
+ * The client's process ended (@process), or closed its descriptor.  No call on the slot is under way.  Its memory stays
  * until gpurt_slot_free().
  */
-void gpurt_slot_gone(struct gpurt_slot *slot)
+void gpurt_slot_gone(struct gpurt_slot *slot, bool process)
 {
 	struct gpurt_gpu *gpu = slot->gpu;
 	struct gpurt_update u = { .decide = decide_gone, .slot = slot, .level = GPURT_MAX_PRIORITY };
@@ -123,6 +124,8 @@ void gpurt_slot_gone(struct gpurt_slot *slot)
 	if (slot->gone)
 		return;
 	if (gpurt_gpu_hold(gpu, &token)) {
+		if (gpu->ops->client_ends)
+			gpu->ops->client_ends(gpu->driver, slot->ctx, process);
 		gpurt_gate_update(gpu, &u);
 		/* Not before it is off the runlist. */
 		if (slot->gone)
@@ -133,6 +136,7 @@ void gpurt_slot_gone(struct gpurt_slot *slot)
 	if (!slot->gone)
 		wait_for_completion(&gpu->drained);
 	gpurt_slot_wake(slot);
+	gpurt_slot_ordered(slot);
 }
 
 /* The driver goes away, and no decision is under way: the runlist is everyone's again, without us. */
@@ -149,6 +153,7 @@ void gpurt_slot_drain(struct gpurt_gpu *gpu)
 			return;
 		slot_leave(slot);
 		gpurt_slot_wake(slot);
+		gpurt_slot_ordered(slot);
 	}
 }
 
@@ -204,6 +209,24 @@ void gpurt_slot_work_done(struct gpurt_slot *slot, u64 when, u64 since)
 	gpurt_slot_wake(slot);
 }
 EXPORT_SYMBOL_GPL(gpurt_slot_work_done);
+
+/* The driver: there may be an order for the client, an agent.  Any context. */
+void gpurt_slot_ordered(struct gpurt_slot *slot)
+{
+	/* Pairs with the barrier in setting the state of who is about to wait. */
+	smp_mb();
+	if (swait_active(&slot->orders))
+		swake_up_one(&slot->orders);
+}
+EXPORT_SYMBOL_GPL(gpurt_slot_ordered);
+
+/* The driver: the client, an agent, has not carried out the order of @since in time.  Any context. */
+void gpurt_slot_late(struct gpurt_slot *slot, u64 now, u64 since)
+{
+	if (gpurt_events_wanted())
+		gpurt_event(slot->gpu, slot, GPURT_EVENT_LATE, now, 0, now - since);
+}
+EXPORT_SYMBOL_GPL(gpurt_slot_late);
 
 struct value_update {
 	struct gpurt_update u;
@@ -287,6 +310,37 @@ void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened)
 
 	gpurt_gate_update(slot->gpu, &u);
 	if (opened)
+		gpurt_job_tsg_opened(slot->gpu);
+}
+
+/* Only the first TSG and the last one make a difference: however many there are, this is short. */
+static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	u32 count = container_of(u, struct value_update, u)->value;
+	struct gpurt_client *c = &u->slot->core;
+
+	if (count > c->tsgs) {
+		gpurt_tsg_opened(&gpu->sched, c, now);
+		c->tsgs = count;
+	} else if (count < c->tsgs) {
+		c->tsgs = count + 1;
+		gpurt_tsg_closed(&gpu->sched, c, now);
+	}
+	return 0;
+}
+
+/* The client has @count TSGs now.  The GPU is held alive. */
+void gpurt_slot_tsgs(struct gpurt_slot *slot, u32 count)
+{
+	struct value_update v = {
+		.u = { .decide = decide_tsgs, .slot = slot, .level = READ_ONCE(slot->core.level) },
+		.value = count,
+	};
+
+	if (count == READ_ONCE(slot->core.tsgs))
+		return;
+	gpurt_gate_update(slot->gpu, &v.u);
+	if (count)
 		gpurt_job_tsg_opened(slot->gpu);
 }
 

@@ -26,7 +26,8 @@ static bool traced(void)
 {
 	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
 	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
-	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled();
+	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
+	       trace_gpurt_late_enabled();
 }
 
 static void trace(const struct gpurt_record *r)
@@ -58,6 +59,9 @@ static void trace(const struct gpurt_record *r)
 		break;
 	case GPURT_EVENT_WORK:
 		trace_gpurt_work(r);
+		break;
+	case GPURT_EVENT_LATE:
+		trace_gpurt_late(r);
 		break;
 	}
 }

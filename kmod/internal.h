@@ -72,6 +72,7 @@ struct gpurt_gpu {
 	u32 retry_cause;
 	u64 retry_at;			/* U64_MAX: the last update went well */
 	u64 retry_delay;
+	bool retry_now;			/* the driver thinks that it would go well; set without the gate */
 	u64 armed;			/* what the timer is set to */
 	bool wanted;			/* somebody wants to know of events */
 
@@ -111,6 +112,8 @@ struct gpurt_slot {
 	struct pid *tgid;
 	char comm[GPURT_COMM_LEN];
 	struct swait_queue_head waiters;	/* for grants and completions */
+	struct swait_queue_head orders;		/* the call that waits for the agent's next order */
+	atomic_t ordering;			/* there is one */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has told of */
 	bool polled;			/* under file->lock */
@@ -150,7 +153,7 @@ int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
 
 /* client.c */
 struct gpurt_slot *gpurt_slot_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
-void gpurt_slot_gone(struct gpurt_slot *slot);
+void gpurt_slot_gone(struct gpurt_slot *slot, bool process);
 void gpurt_slot_drain(struct gpurt_gpu *gpu);
 void gpurt_slot_free(struct gpurt_slot *slot);
 bool gpurt_slot_granted(const struct gpurt_slot *slot);
@@ -159,6 +162,7 @@ void gpurt_slot_polled(struct gpurt_slot *slot);
 int gpurt_slot_begin(struct gpurt_slot *slot, u32 own, u32 hint, u32 *state);
 int gpurt_slot_end(struct gpurt_slot *slot);
 void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened);
+void gpurt_slot_tsgs(struct gpurt_slot *slot, u32 count);
 int gpurt_slot_priority(struct gpurt_slot *slot, u32 priority);
 int gpurt_slot_budget(struct gpurt_slot *slot, u64 limit, u32 action);
 void gpurt_slot_exempt(struct gpurt_slot *slot);
@@ -199,6 +203,10 @@ void gpurt_netlink_send(const struct gpurt_record *record);
 /* chardev.c */
 int gpurt_chardev_start(void);
 void gpurt_chardev_stop(void);
+
+/* drv/agent.c */
+int gpurt_agents_start(void);
+void gpurt_agents_stop(void);
 
 /* drv/vgpu.c */
 int gpurt_vgpu_start(void);

@@ -87,8 +87,8 @@ static int doze(ktime_t *until)
 	return schedule_hrtimeout(until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
 }
 
-/* Waits until @fn says so, for w->timeout_ns at most. */
-static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
+/* Waits on @queue until @fn says so, for w->timeout_ns at most. */
+static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
 {
 	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
 	int ret, err = 0;
@@ -98,19 +98,28 @@ static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
 		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
 		limit = &until;
 	}
-	atomic_inc(&slot->gpu->waiting);
 	for (;;) {
-		prepare_to_swait_exclusive(&slot->waiters, &wait, TASK_INTERRUPTIBLE);
+		prepare_to_swait_exclusive(queue, &wait, TASK_INTERRUPTIBLE);
 		ret = check(slot, w, fn);
 		if (ret || err)
 			break;
 		err = doze(limit);
 	}
-	finish_swait(&slot->waiters, &wait);
-	atomic_dec(&slot->gpu->waiting);
+	finish_swait(queue, &wait);
 	/* A wake-up wakes one; others may have waited for the same. */
-	swake_up_one(&slot->waiters);
+	swake_up_one(queue);
 	return ret < 0 ? ret : ret ? 0 : err;
+}
+
+/* For a grant, or a completion. */
+static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
+{
+	int err;
+
+	atomic_inc(&slot->gpu->waiting);
+	err = wait_on(&slot->waiters, slot, w, fn);
+	atomic_dec(&slot->gpu->waiting);
+	return err;
 }
 
 static long do_begin(struct gpurt_file *file, struct gpurt_begin *b)
@@ -148,7 +157,9 @@ static long do_end(struct gpurt_file *file, struct gpurt_end *e)
 		return PTR_ERR(slot);
 	if (!READ_ONCE(slot->core.depth))
 		return -ENOENT;
-	if (e->flags & GPURT_END_DRAIN && slot->gpu->ops->idle)
+	if (e->flags & GPURT_END_DRAIN && !slot->gpu->ops->idle)
+		return -EOPNOTSUPP;
+	if (e->flags & GPURT_END_DRAIN)
 		err = wait_for(slot, &drained, check_idle);
 	return err ? err : gpurt_slot_end(slot);
 }
@@ -241,9 +252,25 @@ static bool is_name(const char *name, size_t size)
 	return length && length < size;
 }
 
+/* Tells the driver of an agent, and the core of its TSGs. */
+static int agent_call(struct gpurt_slot *slot, struct gpurt_agent *a)
+{
+	struct gpurt_gpu *gpu = slot->gpu;
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpu->ops->agent(gpu->driver, slot->ctx, a);
+	if (!err)
+		gpurt_slot_tsgs(slot, a->tsgs);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
 static long do_agent(struct gpurt_file *file, struct gpurt_agent *a)
 {
 	struct gpurt_slot *slot;
+	int err;
 
 	if (a->flags || a->tier >= GPURT_TIER_COUNT || a->tsgs > GPURT_MAX_TSGS ||
 	    !is_name(a->driver, sizeof(a->driver)))
@@ -251,19 +278,55 @@ static long do_agent(struct gpurt_file *file, struct gpurt_agent *a)
 	slot = gpurt_file_slot(file, a->gpu);
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
-	return -EOPNOTSUPP;
+	if (!slot->gpu->ops->agent)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	err = agent_call(slot, a);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+struct order_wait {
+	struct gpurt_wait w;
+	struct gpurt_order *order;
+};
+
+static int check_order(struct gpurt_slot *slot, struct gpurt_wait *w)
+{
+	return slot->gpu->ops->order(slot->gpu->driver, slot->ctx, container_of(w, struct order_wait, w)->order);
+}
+
+static int answer_call(struct gpurt_slot *slot, const struct gpurt_order *o)
+{
+	int err, token;
+
+	if (!gpurt_gpu_hold(slot->gpu, &token))
+		return -ENODEV;
+	err = slot->gpu->ops->answer(slot->gpu->driver, slot->ctx, o->answered, o->result);
+	gpurt_gpu_release(slot->gpu, token);
+	return err;
 }
 
 static long do_order(struct gpurt_file *file, struct gpurt_order *o)
 {
+	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };
 	struct gpurt_slot *slot;
+	int err;
 
 	if (o->flags || o->pad || o->result > 0)
 		return -EINVAL;
 	slot = gpurt_file_slot(file, o->gpu);
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
-	return -EOPNOTSUPP;
+	if (!slot->gpu->ops->order)
+		return -EOPNOTSUPP;
+	if (atomic_xchg(&slot->ordering, 1))
+		return -EBUSY;
+	err = answer_call(slot, o);
+	if (!err)
+		err = wait_on(&slot->orders, slot, &wait.w, check_order);
+	atomic_set(&slot->ordering, 0);
+	return err;
 }
 
 static long dispatch(struct gpurt_file *file, unsigned int nr, void *argument)

@@ -20,9 +20,12 @@ static int __init gpurt_init(void)
 	err = gpurt_netlink_start();
 	if (err)
 		goto stop_events;
-	err = gpurt_vgpu_start();
+	err = gpurt_agents_start();
 	if (err)
 		goto stop_netlink;
+	err = gpurt_vgpu_start();
+	if (err)
+		goto stop_agents;
 	err = gpurt_chardev_start();
 	if (err)
 		goto stop_vgpu;
@@ -32,6 +35,8 @@ static int __init gpurt_init(void)
 
 stop_vgpu:
 	gpurt_vgpu_stop();
+stop_agents:
+	gpurt_agents_stop();
 stop_netlink:
 	gpurt_netlink_stop();
 stop_events:
@@ -44,6 +49,7 @@ static void __exit gpurt_exit(void)
 	gpurt_kunit_stop();
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
+	gpurt_agents_stop();
 	gpurt_netlink_stop();
 	gpurt_events_stop();
 	gpurt_exempt_clear();

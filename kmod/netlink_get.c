@@ -86,13 +86,18 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
 	struct gpurt_driver_costs costs = { };
+	u32 late = 0;
 	int token;
 
-	if (gpu->ops->costs && gpurt_gpu_hold(gpu, &token)) {
-		gpu->ops->costs(gpu->driver, &costs);
+	if (gpurt_gpu_hold(gpu, &token)) {
+		if (gpu->ops->costs)
+			gpu->ops->costs(gpu->driver, &costs);
+		if (gpu->ops->late)
+			late = gpu->ops->late(gpu->driver);
 		gpurt_gpu_release(gpu, token);
 	}
-	return nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
+	return nla_put_u32(skb, GPURT_A_LATE, late) ||
+	       nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_THETA_NS, costs.theta_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD);
 }
@@ -128,7 +133,6 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    put_runner(skb, gpu) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->faults), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_LATE, 0) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;

@@ -105,12 +105,21 @@ void gpurt_sched_after(struct gpurt_gpu *gpu, u64 now)
 		hrtimer_start(&gpu->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
 }
 
+static bool retry_wanted(struct gpurt_gpu *gpu)
+{
+	bool now = READ_ONCE(gpu->retry_now);
+
+	if (now)
+		WRITE_ONCE(gpu->retry_now, false);
+	return now && gpu->fault;
+}
+
 static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct gpurt_client *c;
 
 	gpu->armed = U64_MAX;
-	if (gpu->retry_at <= now) {
+	if (gpu->retry_at <= now || retry_wanted(gpu)) {
 		apply(gpu, gpu->sched.runner, gpu->retry_cause, now);
 		c = gpu->sched.runner;
 		if (!gpu->fault && c)
@@ -142,6 +151,18 @@ static void tick(struct kthread_work *work)
 	if (READ_ONCE(gpu->fault))
 		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
 }
+
+/* The driver: the commit() that failed may go well now.  The GPU is held alive. */
+void gpurt_slot_retry(struct gpurt_slot *slot)
+{
+	struct gpurt_gpu *gpu = slot->gpu;
+
+	if (!READ_ONCE(gpu->fault))
+		return;
+	WRITE_ONCE(gpu->retry_now, true);
+	kthread_queue_work(gpu->worker, &gpu->tick_work);
+}
+EXPORT_SYMBOL_GPL(gpurt_slot_retry);
 
 /* The runlist is everyone's: whoever waits for that may go on. */
 static void resume(struct work_struct *work)

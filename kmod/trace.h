@@ -48,7 +48,7 @@ DEFINE_EVENT(gpurt_client, gpurt_end, TP_PROTO(const struct gpurt_record *r), TP
 DEFINE_EVENT(gpurt_client, gpurt_overrun, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_client, gpurt_gone, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
-TRACE_EVENT(gpurt_work,
+DECLARE_EVENT_CLASS(gpurt_latency,
 	TP_PROTO(const struct gpurt_record *r),
 	TP_ARGS(r),
 	TP_STRUCT__entry(
@@ -73,6 +73,9 @@ TRACE_EVENT(gpurt_work,
 		  __entry->time, __entry->client, __entry->pid, __entry->priority, __entry->comm,
 		  __entry->latency)
 );
+
+DEFINE_EVENT(gpurt_latency, gpurt_work, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_latency, gpurt_late, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
 TRACE_EVENT(gpurt_commit,
 	TP_PROTO(const struct gpurt_record *r),

@@ -14,8 +14,9 @@
  *
  * @now is the time at which the update was decided on, ktime_get_ns().
  *
- * The other operations are called in process context and may sleep, but for work_done() and idle(), which may
- * not; those for one client are called one at a time, but for submit(), work_done() and idle().
+ * The other operations are called in process context and may sleep, but for work_done(), idle() and order(), which
+ * may not; those for one client are called one at a time, but for submit(), work_done(), idle(), answer() and
+ * order().
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -41,6 +42,12 @@ struct gpurt_driver_ops {
 
 	/* A process became a client of the GPU; *ctx is the driver's own.  @slot is for gpurt_slot_work_done(). */
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx);
+	/*
+	 * It is about to be gone, with @process because its process ended or executed another program and hence all
+	 * that process's clients are: a commit() that is under way need not wait for it.  Nothing is called for it any
+	 * more but client_close(), after a commit() without it.  Not called where the GPU goes away.  May be NULL.
+	 */
+	void (*client_ends)(void *driver, void *ctx, bool process);
 	/* It is gone: so are its TSGs and its work. */
 	void (*client_close)(void *driver, void *ctx);
 	/* Put @only's TSGs (everyone's if NULL) and the exempt ones on the runlist, take all others off. */
@@ -57,11 +64,29 @@ struct gpurt_driver_ops {
 	/* 1: done, at *when; 0: not yet; -ENOENT: never submitted, or no such TSG. */
 	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
 	int (*idle)(void *driver, void *ctx, u64 *when);
+
+	/* GPURT_CAP_AGENTS only; errors as GPURT_IOC_AGENT and GPURT_IOC_ORDER have them. */
+	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent);
+	/* The order @answered was carried out, or was not (@result).  Called once before order(). */
+	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
+	/*
+	 * 1: there is a newer order than order->answered, which *order tells now; 0: not yet, it is asked again
+	 * after gpurt_slot_ordered().  Waiting, its time limit, signals, and the end of the GPU are the module's.
+	 */
+	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
+	/* How many processes have an order that is not carried out although its time is over. */
+	u32 (*late)(void *driver);
 };
 
 struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
 /* Work of the client completed at @when, having been submitted at @since.  Any context. */
 void gpurt_slot_work_done(struct gpurt_slot *slot, u64 when, u64 since);
+/* A commit() that failed may go well now: it is tried at once.  From operations of the client, but client_close(). */
+void gpurt_slot_retry(struct gpurt_slot *slot);
+/* There may be an order for the client, an agent.  Any context. */
+void gpurt_slot_ordered(struct gpurt_slot *slot);
+/* The client, an agent, has not carried out the order given at @since in time.  Any context. */
+void gpurt_slot_late(struct gpurt_slot *slot, u64 now, u64 since);
 
 #endif

@@ -11,6 +11,7 @@
 #include <linux/timekeeping.h>
 
 #include "../compat.h"
+#include "devices.h"
 #include "vgpu.h"
 
 /* How long commit() may busy-wait with preemption off, ns; longer updates sleep. */
@@ -181,7 +182,7 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 static const struct gpurt_driver_ops busy_ops = VGPU_OPS(false);
 static const struct gpurt_driver_ops sleeping_ops = VGPU_OPS(true);
 
-static struct vgpu *vgpu_create(void)
+static void *vgpu_create(void)
 {
 	struct vgpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	struct gpurt_gpu *gpu;
@@ -204,8 +205,10 @@ static struct vgpu *vgpu_create(void)
 	return dev;
 }
 
-static void vgpu_destroy(struct vgpu *dev)
+static void vgpu_destroy(void *device)
 {
+	struct vgpu *dev = device;
+
 	gpurt_gpu_unregister(dev->gpu);
 	hrtimer_cancel(&dev->timer);
 	vgpu_reap(dev, UINT_MAX);
@@ -213,74 +216,16 @@ static void vgpu_destroy(struct vgpu *dev)
 	kfree(dev);
 }
 
-/* How many there are to be; may be changed while the module is loaded. */
-
-static DEFINE_MUTEX(devices_lock);
-static struct vgpu *devices[GPURT_MAX_GPUS];
-static unsigned int vgpus = 1;
-static bool started;
-
-/* Under devices_lock. */
-static int bring_to(unsigned int count)
-{
-	struct vgpu *dev;
-	int i;
-
-	for (i = GPURT_MAX_GPUS - 1; i >= (int)count; i--) {
-		if (devices[i])
-			vgpu_destroy(devices[i]);
-		devices[i] = NULL;
-	}
-	for (i = 0; i < (int)count; i++) {
-		if (devices[i])
-			continue;
-		dev = vgpu_create();
-		if (IS_ERR(dev))
-			return PTR_ERR(dev);
-		devices[i] = dev;
-	}
-	return 0;
-}
-
-static int vgpus_set(const char *text, const struct kernel_param *param)
-{
-	unsigned int count;
-	int err = kstrtouint(text, 0, &count);
-
-	if (err || count > GPURT_MAX_GPUS)
-		return -EINVAL;
-	mutex_lock(&devices_lock);
-	if (started)
-		err = bring_to(count);
-	vgpus = count;
-	mutex_unlock(&devices_lock);
-	return err;
-}
-
-static const struct kernel_param_ops vgpus_ops = {
-	.set = vgpus_set,
-	.get = param_get_uint,
-};
-module_param_cb(vgpus, &vgpus_ops, &vgpus, 0600);
+static struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy, .wanted = 1 };
+module_param_cb(vgpus, &gpurt_devices_ops, &vgpus, 0600);
 MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 1); may be changed at any time");
 
 int gpurt_vgpu_start(void)
 {
-	int err;
-
-	mutex_lock(&devices_lock);
-	err = bring_to(vgpus);
-	started = !err;
-	if (err)
-		bring_to(0);
-	mutex_unlock(&devices_lock);
-	return err;
+	return gpurt_devices_start(&vgpus);
 }
 
 void gpurt_vgpu_stop(void)
 {
-	mutex_lock(&devices_lock);
-	started = false;
-	bring_to(0);
-	mutex_unlock(&devices_lock);
+	gpurt_devices_stop(&vgpus);
 }
