@@ -114,9 +114,17 @@ void gpurt_gate_delegated(struct kthread_work *work)
 	raw_spin_unlock(&gate->lock);
 }
 
+/* The caller is killed, and cannot end before its decision is taken: which need not wait for its process. */
+static void tell_end(struct gpurt_gpu *gpu, struct gpurt_slot *slot)
+{
+	if (slot && slot->tgid == task_tgid(current) && gpu->ops->client_ends)
+		gpu->ops->client_ends(gpu->driver, slot->ctx, true);
+}
+
 static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	struct gpurt_gate *gate = &gpu->gate;
+	bool told = false;
 
 	u->task = current;
 	u->done = false;
@@ -125,11 +133,17 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	raw_spin_unlock(&gate->lock);
 	kthread_queue_work(gpu->worker, &gpu->delegated_work);
 	for (;;) {
-		set_current_state(TASK_UNINTERRUPTIBLE);
+		set_current_state(told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
 		/* Pairs with gpurt_gate_delegated(): who sees that it is done sees the result. */
 		if (smp_load_acquire(&u->done))
 			break;
-		schedule();
+		if (told || !fatal_signal_pending(current)) {
+			schedule();
+			continue;
+		}
+		__set_current_state(TASK_RUNNING);
+		tell_end(gpu, u->slot);
+		told = true;
 	}
 	__set_current_state(TASK_RUNNING);
 }

@@ -44,8 +44,8 @@ struct gpurt_driver_ops {
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx);
 	/*
 	 * It is about to be gone, with @process because its process ended or executed another program and hence all
-	 * that process's clients are: a commit() that is under way need not wait for it.  Nothing is called for it any
-	 * more but client_close(), after a commit() without it.  Not called where the GPU goes away.  May be NULL.
+	 * that process's clients are: a commit() that is under way need not wait for it.  May come several times, and
+	 * while other operations for the client are under way; not where the GPU goes away.  May be NULL.
 	 */
 	void (*client_ends)(void *driver, void *ctx, bool process);
 	/* It is gone: so are its TSGs and its work. */

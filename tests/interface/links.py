@@ -61,7 +61,7 @@ def ioctl(fd: int, code: int, address: int | None) -> int:
     return int(-ctypes.get_errno() if _ioctl(fd, code, address) < 0 else 0)
 
 
-def structure(code: int, **fields: int) -> bytes:
+def structure(code: int, **fields: int | bytes) -> bytes:
     """The structure of an ioctl, of the right size unless told otherwise."""
     made = ffi.new(KINDS[code] + " *", {"size": ffi.sizeof(KINDS[code]), **fields})
     return bytes(ffi.buffer(made))
@@ -123,11 +123,11 @@ class Client(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, code: int, **fields: int) -> Call:
+    def start(self, code: int, **fields: int | bytes) -> Call:
         """Starts a call that may block."""
         return Call(code, self.send(code, structure(code, **fields)))
 
-    def call(self, code: int, **fields: int) -> tuple[int, Any]:
+    def call(self, code: int, **fields: int | bytes) -> tuple[int, Any]:
         """Carries out a call: its result and the structure that came back."""
         result, payload = self.exchange(code, structure(code, **fields))
         made = ffi.new(KINDS[code] + " *")
