@@ -98,11 +98,42 @@ static int idle(void)
 	return call(GPURT_IOC_WAIT, &w);
 }
 
+/* One GPU of agents beside the virtual one, or none. */
+static int agent_gpus(const char *number)
+{
+	int file = open("/sys/module/gpurt/parameters/agent_gpus", O_WRONLY);
+	int ret = code((int)write(file, number, strlen(number)));
+
+	close(file);
+	return ret;
+}
+
+static int make_agent_gpu(void) { return agent_gpus("1"); }
+
+static int agent(void)
+{
+	struct gpurt_agent a = { .size = sizeof(a), .gpu = 1, .tsgs = 1, .driver = "failslab" };
+
+	return call(GPURT_IOC_AGENT, &a);
+}
+
 /* Before and after the things below. */
 
 static void must_open(void)
 {
 	MUST(!do_open());
+}
+
+static void must_make_agent_gpu(void)
+{
+	MUST(!make_agent_gpu());
+	must_open();
+}
+
+static void drop_agent_gpu(void)
+{
+	do_close();
+	MUST(!agent_gpus("0"));
 }
 
 static void must_open_tsg(void)
@@ -225,6 +256,8 @@ static const struct thing {
 	{ "budget", must_connect, set_budget, do_disconnect, 1 },
 	{ "exempt", must_connect, set_exempt, unset_exempt, 2 },
 	{ "policy", must_connect, set_policy, unset_policy, 2 },
+	{ "agent GPU", NULL, make_agent_gpu, drop_agent_gpu, 2 },
+	{ "first agent", must_make_agent_gpu, agent, drop_agent_gpu, 3 },
 };
 
 static void arm(unsigned int nth)

@@ -51,6 +51,8 @@ union argument {
 	struct gpurt_wait wait;
 	struct gpurt_tsg tsg;
 	struct gpurt_submit submit;
+	struct gpurt_agent agent;
+	struct gpurt_order order;
 	uint32_t size;
 	unsigned char bytes[8192];
 };
@@ -59,7 +61,7 @@ union argument {
 static unsigned long fill(union argument *a)
 {
 	memset(a, 0, sizeof(*a));
-	switch (below(7)) {
+	switch (below(9)) {
 	case 0:
 		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
 		return GPURT_IOC_QUERY;
@@ -83,6 +85,16 @@ static unsigned long fill(union argument *a)
 		a->tsg = (struct gpurt_tsg){ .size = sizeof(a->tsg), .gpu = some_gpu(),
 					     .tsg = (uint32_t)about(6) };
 		return GPURT_IOC_TSG_CLOSE;
+	case 6:
+		a->agent = (struct gpurt_agent){ .size = sizeof(a->agent), .gpu = some_gpu(),
+						 .tier = (uint32_t)about(GPURT_TIER_COUNT),
+						 .tsgs = (uint32_t)about(3), .driver = "hammer" };
+		return GPURT_IOC_AGENT;
+	case 7:
+		a->order = (struct gpurt_order){ .size = sizeof(a->order), .gpu = some_gpu(),
+						 .answered = about(200), .result = below(4) ? 0 : -(int)about(5),
+						 .timeout_ns = about(1000000) };
+		return GPURT_IOC_ORDER;
 	}
 	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
 					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),
