@@ -181,8 +181,10 @@ void gpurt_slot_wake(struct gpurt_slot *slot)
 {
 	/* Pairs with the barriers in setting the state of those who are about to wait. */
 	smp_mb();
-	if (swait_active(&slot->waiters))
+	if (swait_active(&slot->waiters)) {
+		atomic_inc(&slot->wakes);
 		swake_up_one(&slot->waiters);
+	}
 	/* The barrier above is waitqueue_active()'s as well. */
 	if (waitqueue_active(&slot->file->poll))
 		irq_work_queue(&slot->file->poll_wake);

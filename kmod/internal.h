@@ -112,6 +112,7 @@ struct gpurt_slot {
 	struct pid *tgid;
 	char comm[GPURT_COMM_LEN];
 	struct swait_queue_head waiters;	/* for grants and completions */
+	atomic_t wakes;				/* how often they were woken */
 	struct swait_queue_head orders;		/* the call that waits for the agent's next order */
 	atomic_t ordering;			/* there is one */
 	atomic_t completions;

@@ -87,11 +87,14 @@ static int doze(ktime_t *until)
 	return schedule_hrtimeout(until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
 }
 
-/* Waits on @queue until @fn says so, for w->timeout_ns at most. */
+/*
+ * Waits on @queue until @fn says so, for w->timeout_ns at most.  A wake-up wakes one, who may wait for something else
+ * than has come true, or for the same as others: it passes the wake-up on, once.
+ */
 static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
 {
 	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
-	int ret, err = 0;
+	int ret, err = 0, woken, seen = atomic_read(&slot->wakes);
 	DECLARE_SWAITQUEUE(wait);
 
 	if (w->timeout_ns < KTIME_MAX) {
@@ -103,10 +106,13 @@ static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, stru
 		ret = check(slot, w, fn);
 		if (ret || err)
 			break;
+		woken = atomic_read(&slot->wakes);
+		if (woken != seen)
+			swake_up_one(queue);
+		seen = woken;
 		err = doze(limit);
 	}
 	finish_swait(queue, &wait);
-	/* A wake-up wakes one; others may have waited for the same. */
 	swake_up_one(queue);
 	return ret < 0 ? ret : ret ? 0 : err;
 }

@@ -127,6 +127,21 @@ def test_several_may_wait_for_the_same(connect: Connect) -> None:
     assert outcomes == [(0, client.finished(tsg, work))] * 5
 
 
+def test_several_may_wait_for_different_things(connect: Connect) -> None:
+    """Whoever comes first is not told of what another one waits for, but that one is."""
+    client = connect()
+    tsg, other = client.tsg(), client.tsg()
+    waits = [
+        client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=one, work=work, timeout_ns=lib.GPURT_FOREVER)
+        for one, work in [(other, client.submit(other, HOUR)) for _ in range(3)]
+        + [(tsg, client.submit(tsg, 50 * MS)) for _ in range(2)]
+    ]
+    assert [wait.result()[0] for wait in waits[3:]] == [0, 0]
+    assert not any(wait.done() for wait in waits[:3])
+    client.close_tsg(other)
+    assert [wait.result()[0] for wait in waits[:3]] == [-errno.ENOENT] * 3
+
+
 def test_idle_means_all_tsgs(connect: Connect) -> None:
     client = connect()
     tsgs = [client.tsg(), client.tsg()]
