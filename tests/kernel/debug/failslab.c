@@ -102,9 +102,10 @@ static int idle(void)
 static int agent_gpus(const char *number)
 {
 	int file = open("/sys/module/gpurt/parameters/agent_gpus", O_WRONLY);
-	int ret = code((int)write(file, number, strlen(number)));
+	int ret = file < 0 ? -errno : code((int)write(file, number, strlen(number)));
 
-	close(file);
+	if (file >= 0)
+		close(file);
 	return ret;
 }
 
