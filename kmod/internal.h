@@ -93,6 +93,7 @@ struct gpurt_gpu {
 	u64 poll_ns;
 	bool job_active;
 	bool job_probed;		/* the tracepoints' probes are in */
+	u64 job_rest;			/* the thread does not look again before */
 	struct hrtimer job_timer;
 	struct irq_work job_irq;
 	struct kthread_work job_work;

@@ -182,6 +182,7 @@ static void scan(struct gpurt_gpu *gpu, bool runnable)
 static void look(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
+	u64 began = ktime_get_ns(), now;
 	int token, slots;
 
 	if (!gpurt_gpu_hold(gpu, &token))
@@ -192,24 +193,45 @@ static void look(struct kthread_work *work)
 	scan(gpu, false);
 	gpurt_slots_done(slots);
 	gpurt_gpu_release(gpu, token);
+	/*
+	 * Nothing on this CPU outranks this thread.  However short the period, and however often those who are
+	 * watched change state, it leaves half of the time to everyone else.
+	 */
+	now = ktime_get_ns();
+	WRITE_ONCE(gpu->job_rest, now + (now - began));
+}
+
+/* How long until the thread may look again, ns. */
+static u64 rest(struct gpurt_gpu *gpu)
+{
+	u64 until = READ_ONCE(gpu->job_rest), now = ktime_get_ns();
+
+	return until > now ? until - now : 0;
 }
 
 static enum hrtimer_restart job_timer(struct hrtimer *timer)
 {
 	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job_timer);
+	bool poll = READ_ONCE(gpu->notice) != GPURT_NOTICE_NOTIFY;
+	u64 wait = rest(gpu);
 
-	kthread_queue_work(gpu->worker, &gpu->job_work);
-	if (READ_ONCE(gpu->notice) == GPURT_NOTICE_NOTIFY)
+	if (!wait)
+		kthread_queue_work(gpu->worker, &gpu->job_work);
+	if (!wait && !poll)
 		return HRTIMER_NORESTART;
-	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->poll_ns)));
+	hrtimer_forward_now(timer, ns_to_ktime(poll ? READ_ONCE(gpu->poll_ns) : wait));
 	return HRTIMER_RESTART;
 }
 
 static void job_irq(struct irq_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_irq);
+	u64 wait = rest(gpu);
 
-	kthread_queue_work(gpu->worker, &gpu->job_work);
+	if (wait)
+		hrtimer_start(&gpu->job_timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
+	else
+		kthread_queue_work(gpu->worker, &gpu->job_work);
 }
 
 /* Which way to notice. */

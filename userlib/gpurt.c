@@ -10,6 +10,7 @@
 
 #include <gpurt.h>
 
+#include "handle.h"
 #include "transport.h"
 
 struct gpurt_handle {
@@ -155,6 +156,13 @@ static int resolve(struct gpurt_handle **handle)
 	if (!*handle)
 		return own(handle);
 	return (*handle)->owner == getpid() ? 0 : -ESTALE;
+}
+
+int gpurt_call(struct gpurt_handle *h, uint32_t code, void *argument, bool interruptible)
+{
+	int err = resolve(&h);
+
+	return err ? err : call(h, code, argument, interruptible);
 }
 
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from pycontrol import render
-from pycontrol.commands.analysis import FILE, JSON
+from pycontrol.commands.analysis import JSON
+from pycontrol.errors import UsageError
 from pycontrol.host import emulate, serve
 from pycontrol.render import ms
 
@@ -44,10 +45,14 @@ def demo(seconds: float, policies: tuple[str, ...], out: Path, own_device: str |
 Examples:
   gpurt run set.toml --seconds 30 --trace run.json
   gpurt check run.json set.toml --test gcaps-suspend
+  gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 \b
-Exit codes: 0 no real-time task missed a deadline; 1 one did; 3 the file is wrong; 4 no host; 6 a task failed."""
+Exit codes: 0 no real-time task missed a deadline; 1 one did; 3 the file is wrong; 4 no host; 6 a task failed.
+With --auto: the program's own; 126, 127 as shells say that it cannot be executed or found."""
 )
-@FILE
+@click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
+@click.option("--auto", is_flag=True, help="Run a program as it is: its GPU work becomes real-time segments.")
+@click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
 @click.option("--seconds", default=10.0, show_default=True, help="How long.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Every task's waiting mode, not the file's.")
 @click.option("--policy", metavar="NAME", help="Set the host's policy first.")
@@ -55,14 +60,22 @@ Exit codes: 0 no real-time task missed a deadline; 1 one did; 3 the file is wron
 @JSON
 @click.pass_obj
 def run(
-    device: str | None, file: Path, seconds: float, waiting: str | None, policy: str | None,
+    device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, seconds: float,
+    waiting: str | None, policy: str | None,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Start a taskset's tasks as real processes, pinned and prioritised, and report what was seen."""
-    from analysis.model import Waiting
-    from pycontrol import client, launch, taskset
+    """Start a taskset's tasks as real processes, pinned and prioritised, and report what was seen.
 
-    loaded = taskset.load(file)
+    With --auto, execute any program with the preload library: docs/unpatched.md.
+    """
+    from analysis.model import Waiting
+    from pycontrol import client, launch, preload, taskset
+
+    if auto:
+        preload.execute(what, device, priority)
+    if len(what) != 1 or priority:
+        raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
+    loaded = taskset.load(Path(what[0]))
     with client.connect(device) as control:
         if policy:
             control.set_policy(policy)

@@ -18,7 +18,8 @@ typedef void *cu_object;
 
 #define CU_NOT_READY 600
 #define CU_STREAM_NON_BLOCKING 1u
-#define CU_HOST_MAPPED 2u
+/* Mapped, and for every context. */
+#define CU_HOST_MAPPED 3u
 #define CU_RESOURCE_SM 1
 #define CU_GREEN_DEFAULT_STREAM 1u
 #define CU_ATTRIBUTE_SM_COUNT 16

@@ -146,7 +146,7 @@ static const char work_ptx[] = HEAD
 	"	st.global.u32 [word+256], t;\n"
 	BEAT_END;
 
-const char *const kernel_texts[] = { clock_ptx, work_ptx };
+const char *const kernel_texts[KERNEL_TEXTS] = { clock_ptx, work_ptx };
 
 static cu_object load(const char *text, const char *name)
 {

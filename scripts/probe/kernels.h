@@ -35,6 +35,10 @@ struct kernels {
 	unsigned int clock_blocks, work_blocks;
 };
 
+/* Their PTX, as it goes to the driver. */
+#define KERNEL_TEXTS 2
+extern const char *const kernel_texts[KERNEL_TEXTS];
+
 void kernels_load(struct kernels *kernels);
 struct mapped_beat beat_new(void);
 /* Forgets what the last launch wrote. */

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPU's thread under policy `job` outranks everything on its CPU, and must not take all of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from links import client_of
+from loading import DEVICE
+
+from pycontrol.client import Control
+from pycontrol.enums import Notice, Policy
+
+CLIENTS = 400
+SECONDS = 3.0
+#: Sleeps and wakes as fast as it can, and uses the GPU.
+RESTLESS = (
+    "import sys, time; sys.path.insert(0, {path!r})\nfrom pathlib import Path\nfrom links import client_of\n"
+    "c = client_of(Path('/dev/gpurt'))\nc.tsg()\nprint('ready', flush=True)\nwhile True: time.sleep(0)\n"
+)
+
+
+def thread_time() -> float:
+    """CPU time of the GPUs' threads, seconds."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, fields = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        if name == "gpurt":
+            ticks += sum(int(field) for field in fields.split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def crowd(module: Control) -> Iterator[Control]:
+    """Very many clients with TSGs, so that looking at them takes long, and one that changes state all the time."""
+    path = str(Path(sys.modules["links"].__file__ or "").parent)
+    with ExitStack() as stack:
+        for _ in range(CLIENTS):
+            stack.enter_context(client_of(DEVICE)).tsg()
+        command = [sys.executable, "-c", RESTLESS.format(path=path)]
+        restless = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+        stack.callback(restless.kill)
+        assert restless.stdout
+        restless.stdout.readline()
+        yield module
+        module.set_policy(Policy.SEGMENT)
+
+
+@pytest.mark.parametrize("notice", [Notice.POLL, Notice.NOTIFY])
+def test_it_leaves_half_of_the_cpu_to_others(crowd: Control, notice: Notice) -> None:
+    crowd.set_policy(Policy.JOB, notice=notice, poll_ns=100_000)
+    before, began = thread_time(), time.monotonic()
+    time.sleep(SECONDS)
+    share = (thread_time() - before) / (time.monotonic() - began)
+    assert share < 0.7  # half, and what the clock's ticks make of it

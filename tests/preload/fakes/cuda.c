@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
+ * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+#include "wire.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define NOT_FOUND 500
+#define FAILED 999
+#define NOT_READY 600
+
+struct context { int device, fd, tsg_fd; uint32_t client, tsg; uint64_t last; };
+struct stream { struct context *context; uint64_t last; int captured; uint64_t graph_us; };
+struct event { struct stream *stream; uint64_t work; };
+struct graph { uint64_t us; };
+
+static __thread struct context *current;
+static struct stream defaults[64];	/* of contexts, by their order */
+static struct context *contexts[64];
+static int count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct rm_alloc { uint32_t root, parent, object, class; uint64_t params, rights; uint32_t size, flags, status, pad; };
+struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
+struct rm_free { uint32_t root, parent, object, status; };
+
+static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class, uint32_t *param)
+{
+	struct rm_alloc a = { root, parent, object, class, (uintptr_t)param, 0, param ? 4 : 0, 0, 0, 0 };
+
+	return ioctl(fd, _IOWR('F', 0x2b, struct rm_alloc), &a) < 0 || a.status ? -1 : (int)a.object;
+}
+
+static int make_nvidia(struct context *c, int device)
+{
+	uint32_t instance = (uint32_t)device;
+	uint8_t enable[3] = { 1, 0, 0 };
+	struct rm_control schedule = { .object = 0x5c000003, .command = 0xa06c0101, .params = (uintptr_t)enable, .size = 3 };
+	int root;
+
+	c->fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+	if (c->fd < 0)
+		return -1;
+	root = rm_alloc(c->fd, 0, 0, 0, 0x41, NULL);
+	if (root < 0)
+		return -1;
+	c->client = schedule.client = (uint32_t)root;
+	c->tsg = 0x5c000003;
+	if (rm_alloc(c->fd, c->client, c->client, 0x5c000001, 0x80, &instance) < 0 ||
+	    rm_alloc(c->fd, c->client, 0x5c000001, 0x5c000002, 0x2080, NULL) < 0 ||
+	    rm_alloc(c->fd, c->client, 0x5c000001, c->tsg, 0xa06c, NULL) < 0 ||
+	    rm_alloc(c->fd, c->client, c->tsg, 0x5c000004, 0xc86f, NULL) < 0)
+		return -1;
+	return ioctl(c->fd, _IOWR('F', 0x2a, struct rm_control), &schedule) < 0 || schedule.status ? -1 : 0;
+}
+
+static int make_nvgpu(struct context *c)
+{
+	int32_t args[4] = { -1 }, channel;
+
+	c->fd = open("/dev/nvhost-ctrl-gpu", O_RDWR | O_CLOEXEC);
+	if (c->fd < 0 || ioctl(c->fd, _IOWR('G', 9, args), args) < 0)
+		return -1;
+	c->tsg_fd = args[0];
+	channel = open("/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
+	return channel < 0 ? -1 : ioctl(c->tsg_fd, _IOW('T', 1, int32_t), &channel);
+}
+
+EXPORT int cuInit(unsigned int flags) { return (int)flags; }
+EXPORT int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
+EXPORT int cuDeviceGetCount(int *n) { *n = 2; return 0; }
+
+EXPORT int cuCtxCreate_v2(struct context **made, unsigned int flags, int device)
+{
+	const char *family = getenv("FAKE_FAMILY");
+	struct context *c = calloc(1, sizeof(*c));
+
+	(void)flags;
+	c->device = device;
+	c->tsg_fd = -1;
+	if (family && !strcmp(family, "nvgpu") ? make_nvgpu(c) : make_nvidia(c, device))
+		return FAILED;
+	defaults[count].context = c;
+	contexts[count++] = c;
+	*made = current = c;
+	return 0;
+}
+
+EXPORT int cuCtxGetCurrent(struct context **c) { *c = current; return 0; }
+EXPORT int cuCtxSetCurrent(struct context *c) { current = c; return 0; }
+EXPORT int cuCtxGetDevice(int *device) { *device = current ? current->device : 0; return current ? 0 : 201; }
+
+static struct fake_request about(const struct context *c, uint32_t type, uint64_t value)
+{
+	int fd = c->tsg_fd >= 0 ? c->tsg_fd : c->fd;
+
+	return (struct fake_request){ .type = type, .cookie = fake_cookie(fd), .client = c->client, .handle = c->tsg,
+				      .value = value };
+}
+
+static int wait_for(const struct context *c, uint64_t work)
+{
+	struct fake_request q = about(c, FAKE_WAIT, work);
+	struct fake_answer a;
+
+	return work && (fake_ask(&q, &a) || a.result < 0) ? FAILED : 0;
+}
+
+static int ready(const struct context *c, uint64_t work)
+{
+	struct fake_request q = about(c, FAKE_DONE, work);
+	struct fake_answer a;
+
+	return !work ? 0 : fake_ask(&q, &a) ? FAILED : a.value ? 0 : NOT_READY;
+}
+
+static struct stream *stream_of(struct stream *s)
+{
+	int i;
+
+	if ((uintptr_t)s > 2)
+		return s;
+	for (i = 0; i < count && contexts[i] != current; i++)
+		;
+	return &defaults[i];
+}
+
+static int submit(struct stream *s, uint64_t us)
+{
+	struct fake_request q;
+	struct fake_answer a;
+
+	s = stream_of(s);
+	if (s->captured) {
+		s->graph_us += us;
+		return 0;
+	}
+	q = about(s->context, FAKE_SUBMIT, us * 1000);
+	pthread_mutex_lock(&lock);
+	if (fake_ask(&q, &a) || a.result < 0)
+		a.value = 0;
+	s->last = s->context->last = a.value;
+	pthread_mutex_unlock(&lock);
+	return a.value ? 0 : FAILED;
+}
+
+EXPORT int cuCtxDestroy_v2(struct context *c)
+{
+	struct rm_free f = { c->client, 0, c->client, 0 };
+
+	wait_for(c, c->last);
+	if (c->tsg_fd >= 0)
+		close(c->tsg_fd);
+	else
+		ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f);
+	close(c->fd);
+	return 0;
+}
+
+EXPORT int cuCtxSynchronize(void) { return wait_for(current, current->last); }
+
+EXPORT int cuStreamCreate(struct stream **made, unsigned int flags)
+{
+	(void)flags;
+	*made = calloc(1, sizeof(**made));
+	(*made)->context = current;
+	return 0;
+}
+
+EXPORT int cuStreamSynchronize(struct stream *s) { s = stream_of(s); return wait_for(s->context, s->last); }
+EXPORT int cuStreamQuery(struct stream *s) { s = stream_of(s); return ready(s->context, s->last); }
+EXPORT int cuEventCreate(struct event **made, unsigned int flags) { (void)flags; *made = calloc(1, sizeof(**made)); return 0; }
+EXPORT int cuEventDestroy_v2(struct event *e) { free(e); return 0; }
+EXPORT int cuEventRecord(struct event *e, struct stream *s) { e->stream = stream_of(s); e->work = e->stream->last; return 0; }
+EXPORT int cuEventSynchronize(struct event *e) { return e->stream ? wait_for(e->stream->context, e->work) : 0; }
+EXPORT int cuEventQuery(struct event *e) { return e->stream ? ready(e->stream->context, e->work) : 0; }
+EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned int flags)
+{
+	(void)flags;
+	s = stream_of(s);
+	s->last = s->last > e->work ? s->last : e->work;
+	return 0;
+}
+
+EXPORT int cuLaunchKernel(void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+			  unsigned int bz, unsigned int shared, struct stream *s, void **params, void **extra)
+{
+	(void)f, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)params, (void)extra;
+	return submit(s, gx);
+}
+
+EXPORT int cuLaunchKernel_ptsz(void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+			       unsigned int bz, unsigned int shared, struct stream *s, void **params, void **extra)
+{
+	return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, s, params, extra);
+}
+
+EXPORT int cuStreamSynchronize_ptsz(struct stream *s) { return cuStreamSynchronize(s); }
+
+EXPORT int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t size, struct stream *s)
+{
+	(void)to, (void)from;
+	return submit(s, size);
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size)
+{
+	(void)to, (void)from;
+	return submit(NULL, size) ? FAILED : cuStreamSynchronize(NULL);
+}
+
+/* Not stood in front of. */
+EXPORT int cuMemcpyAtoDAsync(unsigned long long to, void *from, size_t at, size_t size, struct stream *s)
+{
+	(void)to, (void)from, (void)at;
+	return submit(s, size);
+}
+
+EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode) { s->captured = 1; s->graph_us = 0; return mode & 0; }
+EXPORT int cuStreamIsCapturing(struct stream *s, int *status) { *status = (uintptr_t)s > 2 && s->captured; return 0; }
+EXPORT int cuStreamEndCapture(struct stream *s, struct graph **made)
+{
+	*made = calloc(1, sizeof(**made));
+	(*made)->us = s->graph_us;
+	s->captured = 0;
+	return 0;
+}
+EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return submit(s, g->us); }
+
+EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
+{
+	static const struct { const char *name; void *plain, *per_thread; } all[] = {
+		{ "cuInit", cuInit, cuInit }, { "cuDeviceGet", cuDeviceGet, cuDeviceGet },
+		{ "cuCtxCreate", cuCtxCreate_v2, cuCtxCreate_v2 }, { "cuCtxDestroy", cuCtxDestroy_v2, cuCtxDestroy_v2 },
+		{ "cuCtxSetCurrent", cuCtxSetCurrent, cuCtxSetCurrent },
+		{ "cuCtxSynchronize", cuCtxSynchronize, cuCtxSynchronize },
+		{ "cuStreamCreate", cuStreamCreate, cuStreamCreate },
+		{ "cuStreamSynchronize", cuStreamSynchronize, cuStreamSynchronize_ptsz },
+		{ "cuStreamQuery", cuStreamQuery, cuStreamQuery }, { "cuEventCreate", cuEventCreate, cuEventCreate },
+		{ "cuEventRecord", cuEventRecord, cuEventRecord }, { "cuEventQuery", cuEventQuery, cuEventQuery },
+		{ "cuEventSynchronize", cuEventSynchronize, cuEventSynchronize },
+		{ "cuStreamWaitEvent", cuStreamWaitEvent, cuStreamWaitEvent },
+		{ "cuLaunchKernel", cuLaunchKernel, cuLaunchKernel_ptsz },
+		{ "cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2 },
+		{ "cuMemcpyDtoH", cuMemcpyDtoH_v2, cuMemcpyDtoH_v2 },
+		{ "cuMemcpyAtoDAsync", cuMemcpyAtoDAsync, cuMemcpyAtoDAsync },
+		{ "cuStreamBeginCapture", cuStreamBeginCapture_v2, cuStreamBeginCapture_v2 },
+		{ "cuStreamEndCapture", cuStreamEndCapture, cuStreamEndCapture },
+		{ "cuGraphLaunch", cuGraphLaunch, cuGraphLaunch },
+		{ "cuGetProcAddress", cuGetProcAddress_v2, cuGetProcAddress_v2 },
+	};
+	size_t i;
+
+	(void)version, (void)status;
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!strcmp(all[i].name, name)) {
+			*found = flags & 2 ? all[i].per_thread : all[i].plain;
+			return 0;
+		}
+	*found = NULL;
+	return NOT_FOUND;
+}

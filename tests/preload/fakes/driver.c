@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A library under the preload library that plays the kernel: driver nodes are connections to the fake GPU, and ioctls
+ * on them are requests.  Everything else goes to libc.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+#include "wire.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int is_node(const char *path)
+{
+	return !strncmp(path, "/dev/nvidia", 11) || !strncmp(path, "/dev/nvhost-", 12) || !strncmp(path, "/dev/nvgpu/", 11) ||
+	       !strcmp(path, "/dev/kfd");
+}
+
+static int open_node(const char *path)
+{
+	struct fake_request q = { .type = FAKE_OPEN, .size = (uint32_t)strlen(path) };
+	struct fake_answer a;
+	int fd = fake_connect();
+
+	if (fd < 0)
+		return -1;
+	q.cookie = fake_cookie(fd);
+	memcpy(q.bytes, path, q.size);
+	if (fake_exchange(fd, &q, &a) || a.result < 0) {
+		close(fd);
+		errno = a.error;
+		return -1;
+	}
+	return fd;
+}
+
+static int is_fake(int fd)
+{
+	struct sockaddr_un peer;
+	socklen_t size = sizeof(peer);
+	const char *path = getenv("FAKE_GPU");
+
+	return path && !getpeername(fd, (struct sockaddr *)&peer, &size) && peer.sun_family == AF_UNIX &&
+	       size > sizeof(sa_family_t) && !strcmp(peer.sun_path, path);
+}
+
+/* The parameters of RM_CONTROL and RM_ALLOC are behind a pointer at a fixed place. */
+static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
+{
+	uint64_t address;
+
+	*size = 0;
+	if (_IOC_TYPE(request) != 'F' || (_IOC_NR(request) != 0x2a && _IOC_NR(request) != 0x2b))
+		return NULL;
+	memcpy(&address, argument + 16, sizeof(address));
+	memcpy(size, argument + (_IOC_SIZE(request) == 48 ? 32 : 24), sizeof(*size));
+	if (!address || *size > 1500)
+		*size = 0;
+	return (void *)(uintptr_t)address;
+}
+
+static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
+{
+	struct fake_request q = { .type = FAKE_IOCTL, .code = (uint32_t)request, .cookie = fake_cookie(fd) };
+	struct fake_answer a;
+	void *nested = NULL;
+
+	q.size = argument ? _IOC_SIZE(request) : 0;
+	if (argument) {
+		nested = nested_of(request, argument, &q.nested);
+		memcpy(q.bytes, argument, q.size);
+		memcpy(q.bytes + q.size, nested, q.nested);
+	}
+	if (fake_ask(&q, &a)) {
+		errno = ENODEV;
+		return -1;
+	}
+	memcpy(argument, a.bytes, q.size);
+	memcpy(nested, a.bytes + q.size, q.nested);
+	if (a.result < 0) {
+		errno = a.error;
+		return -1;
+	}
+	if (_IOC_TYPE(request) == 'G' && _IOC_NR(request) == 9) {	/* OPEN_TSG: the answer is a descriptor */
+		int made = open_node("/dev/nvhost-tsg-gpu");
+
+		memcpy(argument, &made, sizeof(made));
+	}
+	return a.result;
+}
+
+EXPORT int open(const char *path, int flags, ...)
+{
+	static int (*real)(const char *, int, ...);
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = va_arg(arguments, mode_t);
+	va_end(arguments);
+	if (!real)
+		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+	return is_node(path) ? open_node(path) : real(path, flags, mode);
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	static int (*real)(int, unsigned long, ...);
+	va_list arguments;
+	void *argument;
+
+	va_start(arguments, request);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	if (!real)
+		real = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
+	return is_fake(fd) ? fake_ioctl(fd, request, argument) : real(fd, request, argument);
+}
+
+/* The driver's release, as sysfs says it. */
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+	static FILE *(*real)(const char *, const char *);
+	const char *version = getenv("FAKE_NVIDIA_VERSION");
+
+	if (!real)
+		real = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+	return real(version && !strcmp(path, "/sys/module/nvidia/version") ? version : path, mode);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A program that does with a GPU what it is told to on stdin, a line each, and answers "ok", "busy" or an error a line.
+ * Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpurt.h>
+
+#define CALLS(X)									\
+	X(cuInit, cuInit, (unsigned int))						\
+	X(cuCtxCreate, cuCtxCreate_v2, (void **, unsigned int, int))			\
+	X(cuCtxDestroy, cuCtxDestroy_v2, (void *))					\
+	X(cuCtxSetCurrent, cuCtxSetCurrent, (void *))					\
+	X(cuCtxSynchronize, cuCtxSynchronize, (void))					\
+	X(cuStreamCreate, cuStreamCreate, (void **, unsigned int))			\
+	X(cuStreamSynchronize, cuStreamSynchronize, (void *))				\
+	X(cuStreamQuery, cuStreamQuery, (void *))					\
+	X(cuStreamWaitEvent, cuStreamWaitEvent, (void *, void *, unsigned int))		\
+	X(cuStreamBeginCapture, cuStreamBeginCapture_v2, (void *, int))			\
+	X(cuStreamEndCapture, cuStreamEndCapture, (void *, void **))			\
+	X(cuGraphLaunch, cuGraphLaunch, (void *, void *))				\
+	X(cuEventCreate, cuEventCreate, (void **, unsigned int))			\
+	X(cuEventRecord, cuEventRecord, (void *, void *))				\
+	X(cuEventSynchronize, cuEventSynchronize, (void *))				\
+	X(cuEventQuery, cuEventQuery, (void *))						\
+	X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (unsigned long long, const void *, size_t, void *)) \
+	X(cuMemcpyDtoH, cuMemcpyDtoH_v2, (void *, unsigned long long, size_t))		\
+	X(cuMemcpyAtoDAsync, cuMemcpyAtoDAsync, (unsigned long long, void *, size_t, size_t, void *)) \
+	X(cuLaunchKernel, cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+					   void *, void **, void **))
+
+#define DECLARE(base, symbol, params) extern int symbol params __attribute__((weak));
+CALLS(DECLARE)
+#define MEMBER(base, symbol, params) int (*base) params;
+static struct { CALLS(MEMBER) } api;
+
+struct dim { unsigned int x, y, z; };
+static int (*hip_init)(unsigned int), (*hip_wait)(void);
+static int (*hip_launch)(const void *, struct dim, struct dim, void **, size_t, void *);
+
+static void *streams[8], *events[8], *graphs[8], *contexts[8];
+
+static void resolve(const char *how)
+{
+	int (*get)(const char *, void **, int, uint64_t, int *) = NULL;
+	void *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
+
+	if (hip) {
+		hip_init = dlsym(hip, "hipInit");
+		hip_launch = dlsym(hip, "hipLaunchKernel");
+		hip_wait = dlsym(hip, "hipDeviceSynchronize");
+		return;
+	}
+	if (strcmp(how, "link"))
+		library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!strcmp(how, "proc") || !strcmp(how, "ptsz"))
+		get = dlsym(library, "cuGetProcAddress_v2");
+#define FIND(base, symbol, params)							\
+	if (get)									\
+		get(#base, (void **)&api.base, 12000, !strcmp(how, "ptsz") ? 2 : 1, NULL);	\
+	else										\
+		api.base = library ? dlsym(library, #symbol) : (void *)symbol;
+	CALLS(FIND)
+}
+
+static void *sleeper(void *fd)
+{
+	(void)fd;
+	pause();
+	return NULL;
+}
+
+static int in_child(int (*work)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(work());
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* What children do that share descriptors: close them all; or make a context of their own. */
+static int close_all(void)
+{
+	int fd;
+
+	for (fd = 3; fd < 256; fd++)
+		close(fd);
+	return 0;
+}
+
+static int own_context(void)
+{
+	void *context;
+
+	return api.cuCtxCreate(&context, 0, 0) || api.cuLaunchKernel(NULL, 500, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) ||
+	       api.cuCtxSynchronize();
+}
+
+static int shuffle(void)
+{
+	int fd, copy;
+
+	/* Every descriptor is duplicated, closed, and put back where it was. */
+	for (fd = 3; fd < 32; fd++) {
+		copy = dup(fd);
+		if (copy < 0)
+			continue;
+		close(fd);
+		if (dup2(copy, fd) != fd)
+			return 1;
+		close(copy);
+	}
+	return 0;
+}
+
+static int carry_out(const char *what, int a, int b)
+{
+	void *unused = NULL;
+	pthread_t thread;
+
+	if (!strcmp(what, "context"))
+		return api.cuCtxCreate(&contexts[a], 0, b);
+	if (!strcmp(what, "use"))
+		return api.cuCtxSetCurrent(contexts[a]);
+	if (!strcmp(what, "destroy"))
+		return api.cuCtxDestroy(contexts[a]);
+	if (!strcmp(what, "stream"))
+		return api.cuStreamCreate(&streams[a], (unsigned int)b);
+	if (!strcmp(what, "launch"))
+		return hip_launch ? hip_launch(NULL, (struct dim){ (unsigned int)b, 1, 1 }, (struct dim){ 1, 1, 1 }, NULL, 0, NULL) :
+		       api.cuLaunchKernel(NULL, (unsigned int)b, 1, 1, 1, 1, 1, 0, streams[a], NULL, NULL);
+	if (!strcmp(what, "sync"))
+		return api.cuStreamSynchronize(streams[a]);
+	if (!strcmp(what, "query"))
+		return api.cuStreamQuery(streams[a]);
+	if (!strcmp(what, "all"))
+		return hip_wait ? hip_wait() : api.cuCtxSynchronize();
+	if (!strcmp(what, "event"))
+		return api.cuEventCreate(&events[a], 0);
+	if (!strcmp(what, "record"))
+		return api.cuEventRecord(events[a], streams[b]);
+	if (!strcmp(what, "await"))
+		return api.cuEventSynchronize(events[a]);
+	if (!strcmp(what, "after"))
+		return api.cuStreamWaitEvent(streams[a], events[b], 0);
+	if (!strcmp(what, "capture"))
+		return api.cuStreamBeginCapture(streams[a], 0);
+	if (!strcmp(what, "captured"))
+		return api.cuStreamEndCapture(streams[a], &graphs[b]);
+	if (!strcmp(what, "graph"))
+		return api.cuGraphLaunch(graphs[a], streams[b]);
+	if (!strcmp(what, "upload"))
+		return api.cuMemcpyHtoDAsync(0, NULL, (size_t)b, streams[a]);
+	if (!strcmp(what, "download"))
+		return api.cuMemcpyDtoH(NULL, 0, (size_t)b);
+	if (!strcmp(what, "strange"))
+		return api.cuMemcpyAtoDAsync(0, NULL, 0, (size_t)b, streams[a]);
+	if (!strcmp(what, "begin"))
+		return gpurt_segment_begin(NULL, 0, (unsigned int)a);
+	if (!strcmp(what, "end"))
+		return gpurt_segment_end(NULL, 0);
+	if (!strcmp(what, "shuffle"))
+		return shuffle();
+	if (!strcmp(what, "child"))
+		return in_child(a ? own_context : close_all);
+	if (!strcmp(what, "thread"))
+		return pthread_create(&thread, NULL, sleeper, unused);
+	if (!strcmp(what, "next"))	/* RTLD_NEXT must be seen from here */
+		return dlsym(RTLD_NEXT, "main") != NULL || !dlsym(RTLD_NEXT, "getpid");
+	return 64;
+}
+
+int main(int argc, char **argv)
+{
+	char line[128], what[32];
+	int a, b, result;
+
+	resolve(argc > 1 ? argv[1] : "link");
+	if (hip_init ? hip_init(0) : api.cuInit(0))
+		return 3;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdin, NULL, _IONBF, 0);	/* what is not read yet is for whoever is executed */
+	while (fgets(line, sizeof(line), stdin)) {
+		a = b = 0;
+		if (sscanf(line, "%31s %d %d", what, &a, &b) < 1)
+			continue;
+		if (!strcmp(what, "exec"))
+			execv("/proc/self/exe", argv);
+		if (!strcmp(what, "quit"))
+			break;
+		result = carry_out(what, a, b);
+		if (result)
+			printf("%s %d\n", result == 600 ? "busy" : "error", result);
+		else
+			puts("ok");
+	}
+	return 0;
+}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The fake GPU's process: serves driver.c, cuda.c and hip.c (see wire.h), and the test that looks in with JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import heapq
+import json
+import os
+import selectors
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from drivers import Caller, Faults, File, Kfd, Refused, file_of
+from engine import Engine
+
+REQUEST = struct.Struct("=IIIIQIIQ")
+ANSWER = struct.Struct("=iiQ")
+OPEN, IOCTL, SUBMIT, WAIT, DONE = 1, 2, 3, 4, 5
+
+
+class Server:
+    """One epoll loop; answers may be late on purpose."""
+
+    def __init__(self, path: str, gpus: int) -> None:
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(path)
+        os.chmod(path, 0o666)
+        self.listener.listen(4096)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.engines = [Engine(time.monotonic_ns()) for _ in range(gpus)]
+        self.faults = Faults()
+        self.files: dict[int, File] = {}  # by cookie
+        self.held: dict[socket.socket, int] = {}  # connections that are open nodes
+        self.later: list[tuple[int, int, Callable[[], None]]] = []
+        self.count = 0
+
+    def serve(self) -> None:
+        while True:
+            times = [at for engine in self.engines if (at := engine.next()) is not None]
+            times += [self.later[0][0]] if self.later else []
+            wait = max(0, min(times) - time.monotonic_ns()) / 1e9 if times else None
+            for key, _ in self.selector.select(wait):
+                self.advance()
+                sock = key.fileobj
+                assert isinstance(sock, socket.socket)
+                if sock is self.listener:
+                    made, _ = sock.accept()
+                    self.selector.register(made, selectors.EVENT_READ)
+                else:
+                    self.receive(sock)
+            self.advance()
+            while self.later and self.later[0][0] <= time.monotonic_ns():
+                heapq.heappop(self.later)[2]()
+
+    def advance(self) -> None:
+        for engine in self.engines:
+            engine.advance(time.monotonic_ns())
+
+    def at(self, delay: int, then: Callable[[], None]) -> None:
+        self.count += 1
+        heapq.heappush(self.later, (time.monotonic_ns() + delay, self.count, then))
+
+    def receive(self, sock: socket.socket) -> None:
+        try:
+            data = sock.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self.selector.unregister(sock)
+            cookie = self.held.pop(sock, None)
+            sock.close()
+            if cookie is not None:
+                self.files.pop(cookie).close()
+        elif data[:1] == b"{":
+            sock.send(json.dumps(self.look(json.loads(data))).encode())
+        else:
+            self.request(sock, data)
+
+    def request(self, sock: socket.socket, data: bytes) -> None:
+        kind, size, nested, code, cookie, client, handle, value = REQUEST.unpack_from(data)
+        argument = bytearray(data[REQUEST.size : REQUEST.size + size])
+        behind = bytearray(data[REQUEST.size + size : REQUEST.size + size + nested])
+        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid, uid, _ = struct.unpack("=iII", raw)
+
+        def answer(result: int = 0, error: int = 0, number: int = 0) -> None:
+            with contextlib.suppress(OSError):  # it died meanwhile
+                sock.send(ANSWER.pack(result, error, number) + argument + behind)
+
+        try:
+            if kind == OPEN:
+                self.files[cookie] = file_of(argument.decode(), Caller(pid, uid), self.engines, self.faults)
+                self.held[sock] = cookie
+                answer()
+                return
+            file = self.files.get(cookie)
+            if file is None:
+                raise Refused(errno.EBADF)
+            if kind == IOCTL:
+                before = len(file.calls)
+                result = file.ioctl(Caller(pid, uid), code, argument, behind)
+                delay = max((self.faults.delay.get(name, 0) for name in file.calls[before:]), default=0)
+                if delay:
+                    self.at(delay, lambda: answer(result))
+                else:
+                    answer(result)
+                return
+            self.work(file, kind, 0 if isinstance(file, Kfd) else client, handle, value, answer)
+        except Refused as refused:
+            answer(-1, refused.error)
+
+    def work(self, file: File, kind: int, client: int, handle: int, value: int, answer: Callable[..., None]) -> None:
+        group = file.groups.get((client, handle)) or file.group(0, 0)
+        if kind == SUBMIT:
+            answer(number=file.engine_of(group).submit(group, value))
+        elif kind == DONE:
+            answer(number=group.completed >= value)
+        elif group.completed >= value:
+            answer()
+        else:
+            group.waiters.setdefault(value, []).append(answer)
+
+    def look(self, what: dict[str, object]) -> object:
+        """What a test asks or sets."""
+        if what["op"] == "refuse":
+            self.faults.refuse[str(what["name"])] = [int(str(what["times"])), int(str(what["status"]))]
+        elif what["op"] == "delay":
+            self.faults.delay[str(what["name"])] = int(str(what["ns"]))
+        groups = [
+            {"pid": group.pid, "gpu": gpu, "enabled": group.enabled, "turns": group.turns, "queued": len(group.works),
+             "completed": group.completed, "log": group.log[-64:]}
+            for gpu, engine in enumerate(self.engines) for group in engine.groups
+        ]  # fmt: skip
+        return {
+            "groups": groups, "order": [engine.order[-256:] for engine in self.engines],
+            "calls": {str(file.owner.pid): file.calls[-64:] for file in self.files.values() if file.calls},
+        }  # fmt: skip
+
+
+if __name__ == "__main__":
+    server = Server(sys.argv[1], int(sys.argv[2]))
+    print("ready", flush=True)
+    server.serve()

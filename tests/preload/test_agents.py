@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Agents carry out what the host decides, on every driver family, whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import FakeGpu, Program, Served, Start, eventually
+
+from pycontrol.client import Control
+from pycontrol.client import connect as control
+from pycontrol.enums import Cause, State, Tier
+
+FAMILIES = ["nvidia", "nvgpu", "hip"]
+DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
+LONG = "launch 0 400000"  # 0.4 s
+SHORT = "launch 0 20000"
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
+    """Gives a program a priority.  One with a queue of its own is known only once its agent has said so."""
+    eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
+    plane.set_priority(program.pid, priority)
+    return program
+
+
+def stop(program: Program) -> None:
+    """Stops all its threads: the signal is for whichever takes it first, which then stops the others."""
+    os.kill(program.pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{program.pid}/task")
+
+    def states() -> set[str]:
+        return {(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads.iterdir()}
+
+    eventually(lambda: states() == {"T"})
+
+
+def test_real_time_work_comes_first(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(family=family), real_time(plane, start(family=family))
+    background.do(LONG, LONG)
+    urgent.do(SHORT, "all", SHORT, "all")
+    assert background.pid not in gpu.order()
+    background.do("all")
+    assert gpu.order() == [urgent.pid] * 2 + [background.pid] * 2
+    assert gpu.groups(background.pid)[0]["turns"] >= 1
+    status = plane.status()[0]
+    assert (status.driver, status.tier, status.late, status.faults) == (DRIVERS[family], Tier.UNPATCHED, 0, 0)
+
+
+def test_nothing_of_the_others_runs_while_the_owner_does(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    others = [start() for _ in range(3)]
+    urgent = real_time(plane, start())
+    for one in others:
+        one.do(LONG)
+    for _ in range(5):
+        urgent.do("launch 0 10000", "all")
+    owned = gpu.groups(urgent.pid)[0]["log"]
+    for one in others:
+        for begin, end in gpu.groups(one.pid)[0]["log"]:
+            assert all(end <= first or begin >= last for first, last in owned)
+
+
+def test_what_is_made_while_another_owns_it_is_off(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    urgent = real_time(plane, start(family=family))
+    urgent.do(LONG)
+    late_comer = start(family=family)
+    late_comer.do(SHORT)
+    urgent.do("all")
+    late_comer.do("all")
+    assert gpu.order() == [urgent.pid, late_comer.pid]
+
+
+def test_an_equal_never_preempts_and_a_higher_one_does(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    first, equal, higher = (real_time(plane, start(), priority) for priority in (20, 20, 30))
+    first.do(LONG)
+    equal.do(SHORT)
+    higher.do(SHORT, "all")
+    first.do("all")
+    equal.do("all")
+    assert gpu.order() == [higher.pid, first.pid, equal.pid]
+
+
+def test_a_preempted_process_that_dies_gives_its_place_up(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    low, urgent, background = real_time(plane, start(), 10), real_time(plane, start(), 20), start()
+    low.do(LONG)
+    background.do(SHORT)
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(low.pid))
+    low.kill()
+    urgent.do("all")
+    background.do("all")
+    assert gpu.order() == [urgent.pid, background.pid]
+    eventually(lambda: {one.pid for one in plane.clients()} == {urgent.pid, background.pid})
+
+
+def test_an_owner_that_dies_hands_the_gpu_on(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    urgent, background = real_time(plane, start(family=family)), start(family=family)
+    urgent.do("launch 0 60000000")
+    background.do(SHORT)
+    urgent.kill()
+    background.do("all")
+    assert gpu.order() == [background.pid]
+
+
+def test_refusals_are_tried_again(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(family=family), real_time(plane, start(family=family))
+    background.do(LONG)
+    operation, status = {"nvidia": ("schedule", 0x65), "nvgpu": ("disable", 110), "hip": ("update", 110)}[family]
+    gpu.refuse(operation, 3, status)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    assert (plane.status()[0].faults, plane.status()[0].late) == (3, 0)
+
+
+@pytest.mark.parametrize("when", ["go-on", "wait"])
+def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
+    host = serve("--answer-bound=50ms", f"--when-late={when}").path
+    with control(str(host)) as plane:
+        background, urgent = start(at=host), real_time(plane, start(at=host))
+        background.do("launch 0 3000000")
+        stop(background)  # it cannot answer, but its work goes on
+        urgent.send(SHORT)
+        eventually(lambda: plane.status()[0].late == 1)
+        assert plane.status()[0].faults == 1
+        if when == "go-on":
+            assert urgent.answer() == "ok"
+            urgent.do("all")
+        else:
+            time.sleep(0.2)
+            assert gpu.groups(urgent.pid)[0]["completed"] == 0
+        os.kill(background.pid, signal.SIGCONT)
+        if when == "wait":
+            assert urgent.answer() == "ok"
+            urgent.do("all")
+        eventually(lambda: plane.status()[0].late == 0)
+        assert gpu.order() == [urgent.pid]
+
+
+def test_a_late_process_that_dies_is_not_waited_for(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
+    host = serve("--answer-bound=50ms", "--when-late=wait").path
+    with control(str(host)) as plane:
+        background, urgent = start(at=host), real_time(plane, start(at=host))
+        background.do("launch 0 60000000")
+        stop(background)
+        urgent.send(SHORT, "all")
+        eventually(lambda: plane.status()[0].late == 1)
+        background.kill()
+        assert [urgent.answer(), urgent.answer()] == ["ok", "ok"]
+        assert plane.status()[0].late == 0
+
+
+def test_late_answers_of_the_driver(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
+    host = serve("--answer-bound=100ms", "--when-late=go-on").path
+    with control(str(host)) as plane:
+        background, urgent = start(at=host), real_time(plane, start(at=host))
+        background.do("launch 0 3000000")
+        gpu.ask("delay", name="preempt", ns=400_000_000)
+        urgent.do(SHORT)
+        assert plane.status()[0].faults == 1
+        eventually(lambda: plane.status()[0].late == 0)
+        urgent.do("all")
+
+
+def test_without_its_host_a_program_goes_on(
+    family: str, start: Start, served: Served, plane: Control, gpu: FakeGpu
+) -> None:
+    background, urgent = start(family=family), real_time(plane, start(family=family))
+    urgent.do("launch 0 60000000")
+    background.do(SHORT)
+    eventually(lambda: not gpu.enabled(background.pid))
+    served.process.kill()
+    served.process.wait()
+    background.do("all", SHORT, "all")
+    assert "runs unmanaged" in background.said()
+    assert gpu.order()[0] == background.pid
+
+
+def test_descriptors_that_are_duplicated_and_closed(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(family=family), real_time(plane, start(family=family))
+    background.do("shuffle", LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    assert gpu.groups(background.pid)[0]["turns"] == 1
+
+
+def test_a_child_leaves_its_parents_groups_alone(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(), real_time(plane, start())
+    background.do(LONG, "child 0", "child 1")  # one closes all it inherited, one uses the GPU itself
+    urgent.do(SHORT, "all")
+    assert gpu.groups(background.pid)[0]["turns"] >= 1
+    background.do("all")
+    eventually(lambda: {one.pid for one in plane.clients()} == {urgent.pid, background.pid})
+
+
+def test_exec_in_the_middle(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    program, urgent = start(), real_time(plane, start())
+    program.do(LONG)
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(program.pid))
+    program.send("exec")
+    program.do("context 0 0", SHORT)
+    urgent.do("all")
+    program.do("all")
+    assert gpu.order()[-1] == program.pid
+    assert len(gpu.groups(program.pid)) == 1
+    assert len([one for one in plane.clients() if one.pid == program.pid]) == 1
+
+
+def test_sixty_four_processes(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    programs = [start() for _ in range(64)]
+    for index, program in enumerate(programs[:32]):
+        plane.set_priority(program.pid, 1 + index)
+    for program in programs:
+        program.send(*["launch 0 1000", "all"] * 4)
+    for program in programs:
+        assert [program.answer() for _ in range(8)] == ["ok"] * 8, program.said()
+    assert len(gpu.order()) == 256
+    eventually(lambda: all(one.state is State.IDLE for one in plane.clients()))
+    assert plane.status()[0].late == 0
+    for program in programs:
+        program.process.kill()
+    eventually(lambda: plane.clients() == [])
+    begun = next(one for one in plane.latency() if one.cause is Cause.BEGIN)
+    assert begun.count > 0
+
+
+def test_an_unknown_release_is_refused_unless_forced(start: Start, plane: Control) -> None:
+    stranger = start(version="390.157")
+    stranger.do(SHORT, "all")
+    assert "driver release 390.157 is not one whose calls are known" in stranger.said()
+    assert plane.clients() == []
+    forced = start(version="390.157", GPURT_FORCE="1")
+    assert [one.pid for one in plane.clients()] == [forced.pid]
+
+
+@pytest.mark.parametrize("method", ["disable", "timeslice"])
+def test_other_ways_to_switch(method: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background = start(GPURT_NVIDIA_METHOD=method)
+    urgent = real_time(plane, start(GPURT_NVIDIA_METHOD=method))
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    assert method in gpu.ask()["calls"][str(background.pid)]
+    assert plane.status()[0].faults == 0
+    if method == "disable":
+        assert gpu.order() == [urgent.pid]
+
+
+def test_a_host_that_is_not_there(start: Start, tmp_path: Path) -> None:
+    alone = start(at=tmp_path / "none")
+    alone.do(SHORT, "all")
+    assert "GPU work runs unmanaged" in alone.said()
+    quiet = start(at=tmp_path / "none", GPURT_QUIET="1")
+    quiet.do(SHORT, "all")
+
+
+def test_a_host_that_has_no_agents(start: Start) -> None:
+    from analysis.model import Platform
+    from pycontrol.emulator import Emulator
+
+    with Emulator(Platform(1)) as emulator:
+        program = start(at=emulator.socket)
+        program.do(SHORT, "all")
+        assert "has no agents" in program.said()
+
+
+def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    one, other = start(), real_time(plane, start())
+    one.do("context 1 1", LONG)
+    other.do("launch 0 60000000")
+    eventually(lambda: gpu.order(1) == [one.pid])  # on GPU 1 nobody is in its way
+    assert gpu.order(0) == []
+    assert {client.gpu for client in plane.clients() if client.pid == one.pid} == {0, 1}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Automatic segments: from the first work after idle until the program has waited for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from conftest import Program, Start, eventually
+
+from pycontrol.client import Control
+
+Depth = Callable[..., int]
+
+
+@pytest.mark.parametrize("how", ["link", "dlsym", "proc", "ptsz"])
+def test_however_the_driver_api_is_found(how: str, start: Start, depth: Depth) -> None:
+    program = start(how)
+    assert depth(program) == 0
+    program.do("launch 0 200000")
+    assert depth(program) == 1
+    program.do("launch 0 1000", "sync 0")
+    assert depth(program) == 0
+    program.do("next")  # other users of dlsym see what they saw
+
+
+def test_hip(start: Start, depth: Depth) -> None:
+    program = start(family="hip")
+    program.do("launch 0 100000")
+    assert depth(program) == 1
+    program.do("all")
+    assert depth(program) == 0
+
+
+@pytest.mark.parametrize(
+    "wait", [["sync 1"], ["all"], ["event 1", "record 1 1", "await 1"], ["destroy 0"]], ids=lambda wait: wait[-1]
+)
+def test_what_ends_a_segment(wait: list[str], start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "launch 1 30000")
+    assert depth(program) == 1
+    program.do(*wait)
+    assert depth(program) == 0
+
+
+def test_asking_whether_it_is_done(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "launch 1 100000")
+    program.send("query 1")
+    assert program.answer() == "busy 600"
+    assert depth(program) == 1
+
+    def done() -> bool:
+        program.send("query 1")
+        return program.answer() == "ok"
+
+    eventually(done)
+    assert depth(program) == 0
+
+
+def test_a_download_waits_and_an_upload_does_not(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("upload 0 30000")
+    assert depth(program) == 1
+    program.do("download 0 10")
+    assert depth(program) == 0
+
+
+def test_everything_must_have_been_waited_for(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "stream 2 1", "launch 1 1000", "launch 2 1000", "sync 1")
+    assert depth(program) == 1
+    program.do("sync 2")
+    assert depth(program) == 0
+
+
+@pytest.mark.parametrize(("flags", "left"), [(0, 0), (1, 1)])
+def test_the_default_stream_comes_after_blocking_streams(flags: int, left: int, start: Start, depth: Depth) -> None:
+    program = start()
+    program.do(f"stream 1 {flags}", "launch 1 1000", "launch 0 1000", "sync 0")
+    assert depth(program) == left
+    program.do("launch 0 1000", f"stream 2 {flags}", "launch 2 1000", "sync 2", "sync 1")
+    assert depth(program) == left
+
+
+def test_an_event_proves_what_its_stream_waited_for(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "stream 2 1", "event 1", "event 2")
+    program.do("launch 1 1000", "record 1 1", "after 2 1", "launch 2 1000", "record 2 2", "await 2")
+    assert depth(program) == 0
+
+
+def test_an_event_proves_nothing_of_what_came_after_it(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "event 1", "launch 1 1000", "record 1 1", "launch 1 1000", "await 1")
+    assert depth(program) == 1
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
+def test_a_graph_runs_when_it_is_launched(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "capture 1", "launch 1 1000", "captured 1 1")
+    assert depth(program) == 0
+    program.do("graph 1 1")
+    assert depth(program) == 1
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
+def test_each_gpu_has_its_own(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("launch 0 1000", "context 1 1", "launch 0 1000")
+    assert (depth(program, 0), depth(program, 1)) == (1, 1)
+    program.do("sync 0")
+    assert (depth(program, 0), depth(program, 1)) == (1, 0)
+    program.do("use 0", "all")
+    assert (depth(program, 0), depth(program, 1)) == (0, 0)
+
+
+def summary(program: Program) -> str:
+    return program.quit().splitlines()[-1]
+
+
+def test_explicit_segments_win(start: Start, depth: Depth, plane: Control) -> None:
+    program = start()
+    program.do("launch 0 200000", "begin 7")
+    assert depth(program) == 1  # the automatic one is over
+    assert {one.priority for one in plane.clients()} == {7}
+    program.do("launch 0 1000", "end 0")
+    assert depth(program) == 0
+    program.do("all", "launch 0 1000")
+    assert depth(program) == 0
+    program.do("all")
+    assert "3 launches in 1 automatic segments" in summary(program)
+
+
+def test_they_can_be_switched_off(start: Start, depth: Depth) -> None:
+    program = start(GPURT_AUTO="0")
+    program.do("launch 0 50000")
+    assert depth(program) == 0
+    program.do("all")
+    assert "1 launches in 0 automatic segments" in summary(program)
+
+
+def test_what_is_not_stood_in_front_of_is_counted(start: Start) -> None:
+    program = start("proc")
+    program.do("strange 0 10", "all")
+    assert "1 entry points not stood in front of" in summary(program)

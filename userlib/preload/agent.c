@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The process's agent: knows its TSGs on each GPU, and switches them when the host says so.
+ *
+ * One thread a GPU waits for orders.  The thread that makes a TSG tells the host before the program can use it; the
+ * order that comes back holds for the new TSG at once.  Orders carry sequence numbers, so that the two threads agree on
+ * which is the last whoever hears of it first.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../handle.h"
+#include "preload.h"
+
+struct board {
+	struct tsg *tsgs;
+	unsigned int number;
+	const struct family *family;
+	bool running;			/* its thread */
+	bool unmanaged;			/* there is no host, or not for this GPU, or the driver's release is not known */
+	bool on;
+	int result;			/* of the last order */
+	uint64_t sequence;		/* of the last order that has been carried out */
+};
+
+static struct board boards[GPURT_MAX_GPUS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void preload_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void preload_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static int turn(struct tsg *tsg, bool on)
+{
+	int err;
+
+	if (tsg->idle)
+		return 0;
+	err = tsg->file->family->turn(tsg, files_descriptor(tsg->file), on);
+	if (!err)
+		tsg->off = !on;
+	return err;
+}
+
+/* Brings all TSGs to @on.  The first refusal is the result, but all are tried. */
+static int turn_all(struct board *b, bool on)
+{
+	struct tsg *tsg;
+	int err = 0, one;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
+		if (tsg->off == !on)
+			continue;
+		one = turn(tsg, on);
+		err = err ? err : one;
+	}
+	return err;
+}
+
+/* With the lock held: carries out order @sequence unless a later one has been. */
+static void obey(struct board *b, bool on, uint64_t sequence)
+{
+	if (sequence <= b->sequence)
+		return;
+	b->result = turn_all(b, on);
+	b->on = on;
+	b->sequence = sequence;
+	preload_count(COUNT_ORDERS);
+	if (b->result)
+		preload_count(COUNT_REFUSED);
+}
+
+static void abandon(struct board *b, int err)
+{
+	b->unmanaged = true;
+	b->on = true;
+	turn_all(b, true);
+	preload_say("GPU %u: the host is gone (%s): this process runs unmanaged from here on", (unsigned int)(b - boards),
+		    strerror(-err));
+}
+
+static void *serve(void *argument)
+{
+	struct board *b = argument;
+	struct gpurt_order o;
+	int err;
+
+	for (;;) {
+		preload_lock();
+		o = (struct gpurt_order){
+			.size = sizeof(o), .gpu = (unsigned int)(b - boards), .answered = b->sequence,
+			.result = b->result, .timeout_ns = GPURT_FOREVER,
+		};
+		preload_unlock();
+		err = gpurt_call(NULL, GPURT_IOC_ORDER, &o, false);
+		preload_lock();
+		if (err) {
+			abandon(b, err);
+			b->running = false;
+			preload_unlock();
+			return NULL;
+		}
+		obey(b, o.on, o.sequence);
+		preload_unlock();
+	}
+}
+
+/* Above the program's own priority where that is permitted; signals are the program's. */
+static int start_thread(struct board *b)
+{
+	struct sched_param above = { .sched_priority = 1 }, own;
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, serve, b);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return -err;
+	if (!sched_getparam(0, &own))
+		above.sched_priority = own.sched_priority < 98 ? own.sched_priority + 1 : 99;
+	err = pthread_setschedparam(thread, SCHED_FIFO, &above);
+	if (err && preload_flag("GPURT_VERBOSE"))
+		preload_say("the agent runs without SCHED_FIFO (%s): its answers may be late", strerror(err));
+	pthread_detach(thread);
+	b->running = true;
+	return 0;
+}
+
+/* Tells the host how many TSGs there are, and obeys the order that holds. */
+static int declare(struct board *b, unsigned int gpu)
+{
+	struct gpurt_agent a = {
+		.size = sizeof(a), .gpu = gpu, .tier = GPURT_TIER_UNPATCHED, .tsgs = b->number,
+	};
+	int err;
+
+	memcpy(a.driver, b->family->name, strlen(b->family->name));
+	err = gpurt_call(NULL, GPURT_IOC_AGENT, &a, false);
+	if (err)
+		return err;
+	obey(b, a.on, a.sequence);
+	return b->running ? 0 : start_thread(b);
+}
+
+static void introduce(struct board *b, unsigned int gpu)
+{
+	char why[160];
+	int err;
+
+	if (!b->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
+		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, b->family->name, why);
+		b->unmanaged = true;
+		return;
+	}
+	err = declare(b, gpu);
+	if (err) {
+		b->unmanaged = true;
+		if (err == -EOPNOTSUPP || err == -ENOTTY)
+			preload_say("GPU %u: the host has no agents for it ('gpurt serve' has); this process runs unmanaged", gpu);
+		else if (err != -ENODEV)
+			preload_say("GPU %u: the host refuses the agent (%s); this process runs unmanaged", gpu, strerror(-err));
+		else
+			preload_say("GPU %u: no host serves it; this process runs unmanaged", gpu);
+		return;
+	}
+	preload_say("GPU %u, %s: %s", gpu, b->family->name, b->family->tier);
+}
+
+/* A TSG like @like has been made; NULL if it cannot be managed. */
+struct tsg *agent_add(const struct tsg *like)
+{
+	unsigned int gpu = like->gpu;
+	struct tsg *tsg;
+	struct board *b;
+	bool first;
+
+	if (gpu >= GPURT_MAX_GPUS) {
+		preload_say("GPU %u is one too many (%u): its work is not managed", gpu, GPURT_MAX_GPUS);
+		return NULL;
+	}
+	tsg = calloc(1, sizeof(*tsg));
+	if (!tsg)
+		return NULL;
+	b = &boards[gpu];
+	first = !b->family;
+	*tsg = *like;
+	tsg->next = b->tsgs;
+	b->tsgs = tsg;
+	b->number++;
+	b->family = like->file->family;
+	if (first) {
+		b->on = true;
+		introduce(b, gpu);
+	} else if (!b->unmanaged) {
+		declare(b, gpu);
+	}
+	return tsg;
+}
+
+struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle)
+{
+	struct tsg *tsg;
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
+			if (tsg->file == file && tsg->client == client && tsg->handle == handle)
+				return tsg;
+	return NULL;
+}
+
+void agent_remove(struct tsg *tsg)
+{
+	struct board *b = &boards[tsg->gpu];
+	struct tsg **link = &b->tsgs;
+
+	while (*link != tsg)
+		link = &(*link)->next;
+	*link = tsg->next;
+	free(tsg);
+	b->number--;
+	if (!b->unmanaged)
+		declare(b, (unsigned int)(b - boards));
+}
+
+void agent_remove_file(const struct gpu_file *file)
+{
+	struct tsg *tsg, *next;
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		for (tsg = boards[i].tsgs; tsg; tsg = next) {
+			next = tsg->next;
+			if (tsg->file == file)
+				agent_remove(tsg);
+		}
+}
+
+void agent_refresh(struct tsg *tsg)
+{
+	struct board *b = &boards[tsg->gpu];
+
+	tsg->idle = tsg->off = false;
+	if (!b->on && turn(tsg, false))
+		preload_count(COUNT_REFUSED);
+}
+
+/* The parent's TSGs are the parent's, and so is its agent. */
+void agent_forked(void)
+{
+	struct tsg *tsg, *next;
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		for (tsg = boards[i].tsgs; tsg; tsg = next) {
+			next = tsg->next;
+			free(tsg);
+		}
+		boards[i] = (struct board){ 0 };
+	}
+	pthread_mutex_init(&lock, NULL);
+}
+
+/* The GPUs on which this process has TSGs that a host manages; how many. */
+unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < GPURT_MAX_GPUS && n < size; i++)
+		if (boards[i].tsgs && !boards[i].unmanaged)
+			gpus[n++] = i;
+	return n;
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The CUDA driver API.  Programs reach it by linking to it, by dlsym(), or by cuGetProcAddress(), as the CUDA runtime
+ * does, which is mostly linked into the program.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload.h"
+#include "launches.h"
+
+#define FAILURE 500			/* CUDA_ERROR_NOT_FOUND */
+#define STREAM_LEGACY ((const void *)1)
+#define STREAM_PER_THREAD ((const void *)2)
+#define WANTS_PER_THREAD 2		/* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+
+typedef unsigned long long pointer;
+
+static atomic_uint captures;		/* streams that are being captured */
+
+static void *library_symbol(const char *name)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
+
+	if (library) {
+		found = real_dlsym(library, name);
+		dlclose(library);
+	}
+	return found ? found : real_dlsym(RTLD_NEXT, name);
+}
+
+#define ASK(name, params)							\
+	static int (*name) params;						\
+	if (!name)								\
+		name = (__typeof__(name))library_symbol(#name)
+
+static const void *current_context(void)
+{
+	const void *context = NULL;
+
+	ASK(cuCtxGetCurrent, (const void **));
+	if (cuCtxGetCurrent)
+		cuCtxGetCurrent(&context);
+	return context;
+}
+
+/* GPUs are numbered as the driver numbers them: in the order of their PCI addresses. */
+static unsigned int gpu_of_device(int device)
+{
+	unsigned int gpus[GPURT_MAX_GPUS], n;
+
+	preload_lock();
+	n = agent_gpus(gpus, GPURT_MAX_GPUS);
+	preload_unlock();
+	return n == 1 ? gpus[0] : device < 0 ? 0 : (unsigned int)device;
+}
+
+static unsigned int current_gpu(void)
+{
+	int device = 0;
+
+	ASK(cuCtxGetDevice, (int *));
+	if (cuCtxGetDevice)
+		cuCtxGetDevice(&device);
+	return gpu_of_device(device);
+}
+
+static bool is_captured(const void *stream)
+{
+	int status = 0;
+
+	ASK(cuStreamIsCapturing, (const void *, int *));
+	if (!atomic_load(&captures) || !cuStreamIsCapturing)
+		return false;
+	return !cuStreamIsCapturing(stream, &status) && status;
+}
+
+static struct place here(const void *stream, bool per_thread)
+{
+	struct place place = { .context = current_context(), .stream = stream, .captured = is_captured(stream) };
+
+	place.gpu = current_gpu();
+	if (stream == STREAM_PER_THREAD || (!stream && per_thread)) {
+		place.stream = DEFAULT_STREAM;
+		place.thread = syscall(SYS_gettid);
+	} else if (stream == STREAM_LEGACY) {
+		place.stream = DEFAULT_STREAM;
+	}
+	return place;
+}
+
+#define BOTH_LAUNCH(name, params, args)						\
+	LAUNCH(name, false, stream, params, args)				\
+	LAUNCH(name##_ptsz, true, stream, params, args)
+#define BOTH_COPY(name, params, args)						\
+	COPY(name, false, params, args)						\
+	COPY(name##_ptds, true, params, args)
+
+BOTH_LAUNCH(cuLaunchKernel,
+	    (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+	     unsigned int bz, unsigned int shared, void *stream, void **params, void **extra),
+	    (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+BOTH_LAUNCH(cuLaunchCooperativeKernel,
+	    (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+	     unsigned int bz, unsigned int shared, void *stream, void **params),
+	    (f, gx, gy, gz, bx, by, bz, shared, stream, params))
+BOTH_LAUNCH(cuGraphLaunch, (void *graph, void *stream), (graph, stream))
+BOTH_LAUNCH(cuMemcpyAsync, (pointer to, pointer from, size_t size, void *stream), (to, from, size, stream))
+BOTH_LAUNCH(cuMemcpyHtoDAsync_v2, (pointer to, const void *from, size_t size, void *stream), (to, from, size, stream))
+BOTH_LAUNCH(cuMemcpyDtoHAsync_v2, (void *to, pointer from, size_t size, void *stream), (to, from, size, stream))
+BOTH_LAUNCH(cuMemcpyDtoDAsync_v2, (pointer to, pointer from, size_t size, void *stream), (to, from, size, stream))
+BOTH_LAUNCH(cuMemcpy2DAsync_v2, (const void *copy, void *stream), (copy, stream))
+BOTH_LAUNCH(cuMemcpy3DAsync_v2, (const void *copy, void *stream), (copy, stream))
+BOTH_LAUNCH(cuMemcpyPeerAsync, (pointer to, void *toc, pointer from, void *fromc, size_t size, void *stream),
+	    (to, toc, from, fromc, size, stream))
+BOTH_LAUNCH(cuMemsetD8Async, (pointer to, unsigned char value, size_t size, void *stream), (to, value, size, stream))
+BOTH_LAUNCH(cuMemsetD16Async, (pointer to, unsigned short value, size_t size, void *stream), (to, value, size, stream))
+BOTH_LAUNCH(cuMemsetD32Async, (pointer to, unsigned int value, size_t size, void *stream), (to, value, size, stream))
+
+BOTH_COPY(cuMemcpyDtoH_v2, (void *to, pointer from, size_t size), (to, from, size))
+
+/* These may return before the device has the data: they are work that has yet to be waited for. */
+#define BOTH_START(name, params, args)						\
+	LAUNCH(name, false, NULL, params, args)					\
+	LAUNCH(name##_ptds, true, NULL, params, args)
+BOTH_START(cuMemcpy, (pointer to, pointer from, size_t size), (to, from, size))
+BOTH_START(cuMemcpyHtoD_v2, (pointer to, const void *from, size_t size), (to, from, size))
+BOTH_START(cuMemcpyDtoD_v2, (pointer to, pointer from, size_t size), (to, from, size))
+BOTH_START(cuMemcpy2D_v2, (const void *copy), (copy))
+BOTH_START(cuMemcpy3D_v2, (const void *copy), (copy))
+BOTH_START(cuMemsetD8_v2, (pointer to, unsigned char value, size_t size), (to, value, size))
+BOTH_START(cuMemsetD16_v2, (pointer to, unsigned short value, size_t size), (to, value, size))
+BOTH_START(cuMemsetD32_v2, (pointer to, unsigned int value, size_t size), (to, value, size))
+
+/* The stream is in the first structure. */
+struct launch_config { unsigned int grid[3], block[3], shared; void *stream; };
+LAUNCH(cuLaunchKernelEx, false, ((const struct launch_config *)config)->stream,
+       (const void *config, void *f, void **params, void **extra), (config, f, params, extra))
+LAUNCH(cuLaunchKernelEx_ptsz, true, ((const struct launch_config *)config)->stream,
+       (const void *config, void *f, void **params, void **extra), (config, f, params, extra))
+
+WAIT_STREAM(cuStreamSynchronize, false)
+WAIT_STREAM(cuStreamSynchronize_ptsz, true)
+WAIT_STREAM(cuStreamQuery, false)
+WAIT_STREAM(cuStreamQuery_ptsz, true)
+WAIT_EVENT(cuEventSynchronize)
+WAIT_EVENT(cuEventQuery)
+RECORD(cuEventRecord, false, (void *event, void *stream), (event, stream))
+RECORD(cuEventRecord_ptsz, true, (void *event, void *stream), (event, stream))
+RECORD(cuEventRecordWithFlags, false, (void *event, void *stream, unsigned int flags), (event, stream, flags))
+RECORD(cuEventRecordWithFlags_ptsz, true, (void *event, void *stream, unsigned int flags), (event, stream, flags))
+STREAM_WAITS(cuStreamWaitEvent, false)
+STREAM_WAITS(cuStreamWaitEvent_ptsz, true)
+FORGET_EVENT(cuEventDestroy_v2)
+MAKE_STREAM(cuStreamCreate, (void **stream, unsigned int flags), (stream, flags))
+MAKE_STREAM(cuStreamCreateWithPriority, (void **stream, unsigned int flags, int priority), (stream, flags, priority))
+
+REAL(cuCtxSynchronize, (void))
+{
+	struct snapshot *snapshot;
+	int result;
+
+	FIND_REAL(cuCtxSynchronize);
+	snapshot = segments_snapshot_context(current_context(), false);
+	result = real_cuCtxSynchronize();
+	segments_synchronised(snapshot, !result);
+	return result;
+}
+
+REAL(cuCtxDestroy_v2, (void *context))
+{
+	struct snapshot *snapshot;
+	int result;
+
+	FIND_REAL(cuCtxDestroy_v2);
+	snapshot = segments_snapshot_context(context, false);
+	result = real_cuCtxDestroy_v2(context);
+	segments_synchronised(snapshot, !result);
+	return result;
+}
+
+#define CAPTURE(begin, end)							\
+REAL(begin, (void *stream, int mode))						\
+{										\
+	int result;								\
+										\
+	FIND_REAL(begin);							\
+	result = real_##begin(stream, mode);					\
+	if (!result)								\
+		atomic_fetch_add(&captures, 1);					\
+	return result;								\
+}										\
+REAL(end, (void *stream, void **graph))						\
+{										\
+	int result;								\
+										\
+	FIND_REAL(end);								\
+	result = real_##end(stream, graph);					\
+	if (!result && atomic_load(&captures))					\
+		atomic_fetch_sub(&captures, 1);					\
+	return result;								\
+}
+
+CAPTURE(cuStreamBeginCapture_v2, cuStreamEndCapture)
+CAPTURE(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)
+
+static void *proc_address(const char *name, void *real, int version, bool per_thread);
+
+REAL(cuGetProcAddress, (const char *name, void **found, int version, uint64_t flags))
+{
+	int result;
+
+	FIND_REAL(cuGetProcAddress);
+	result = real_cuGetProcAddress(name, found, version, flags);
+	if (!result && found && *found)
+		*found = proc_address(name, *found, version, flags & WANTS_PER_THREAD);
+	return result;
+}
+
+REAL(cuGetProcAddress_v2, (const char *name, void **found, int version, uint64_t flags, int *status))
+{
+	int result;
+
+	FIND_REAL(cuGetProcAddress_v2);
+	result = real_cuGetProcAddress_v2(name, found, version, flags, status);
+	if (!result && found && *found)
+		*found = proc_address(name, *found, version, flags & WANTS_PER_THREAD);
+	return result;
+}
+
+#define BOTH(name) ENTRY_OF(name, #name, false), ENTRY_OF(name##_ptsz, #name, true)
+#define BOTH_OF(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name##_ptsz, base, true)
+#define BOTH_DS(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name##_ptds, base, true)
+#define ALWAYS(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name, base, true)
+
+static const struct entry_point entries[] = {
+	BOTH(cuLaunchKernel), BOTH(cuLaunchKernelEx), BOTH(cuLaunchCooperativeKernel), BOTH(cuGraphLaunch),
+	BOTH(cuMemcpyAsync), BOTH_OF(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync"),
+	BOTH_OF(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync"), BOTH_OF(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync"),
+	BOTH_OF(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync"), BOTH_OF(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync"),
+	BOTH(cuMemcpyPeerAsync), BOTH(cuMemsetD8Async), BOTH(cuMemsetD16Async), BOTH(cuMemsetD32Async),
+	BOTH_DS(cuMemcpy, "cuMemcpy"), BOTH_DS(cuMemcpyDtoH_v2, "cuMemcpyDtoH"),
+	BOTH_DS(cuMemcpyHtoD_v2, "cuMemcpyHtoD"), BOTH_DS(cuMemcpyDtoD_v2, "cuMemcpyDtoD"),
+	BOTH_DS(cuMemcpy2D_v2, "cuMemcpy2D"), BOTH_DS(cuMemcpy3D_v2, "cuMemcpy3D"),
+	BOTH_DS(cuMemsetD8_v2, "cuMemsetD8"), BOTH_DS(cuMemsetD16_v2, "cuMemsetD16"),
+	BOTH_DS(cuMemsetD32_v2, "cuMemsetD32"),
+	BOTH(cuStreamSynchronize), BOTH(cuStreamQuery), BOTH(cuEventRecord), BOTH(cuEventRecordWithFlags),
+	BOTH(cuStreamWaitEvent), BOTH_OF(cuStreamBeginCapture_v2, "cuStreamBeginCapture"), BOTH(cuStreamEndCapture),
+	ALWAYS(cuEventSynchronize, "cuEventSynchronize"), ALWAYS(cuEventQuery, "cuEventQuery"),
+	ALWAYS(cuEventDestroy_v2, "cuEventDestroy"), ALWAYS(cuStreamCreate, "cuStreamCreate"),
+	ALWAYS(cuStreamCreateWithPriority, "cuStreamCreateWithPriority"), ALWAYS(cuCtxSynchronize, "cuCtxSynchronize"),
+	ALWAYS(cuCtxDestroy_v2, "cuCtxDestroy"),
+	ENTRY(cuGetProcAddress), ENTRY(cuGetProcAddress_v2),
+};
+
+/* Whether a function that nobody stands in front of gives the GPU work. */
+static void note_unhooked(const char *name)
+{
+	static const char *const working[] = { "cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch" };
+	size_t i;
+
+	for (i = 0; i < sizeof(working) / sizeof(working[0]); i++)
+		if (!strncmp(name, working[i], strlen(working[i])))
+			preload_count(COUNT_UNHOOKED);
+}
+
+void *cuda_wrapper(const char *name, void *real)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
+			continue;
+		*entries[i].real = real;
+		return entries[i].wrapper;
+	}
+	note_unhooked(name);
+	return NULL;
+}
+
+/* The same for cuGetProcAddress(), which is asked for a name and says which variant it found by its flags. */
+static void *proc_address(const char *name, void *real, int version, bool per_thread)
+{
+	size_t i;
+
+	if (!strcmp(name, "cuGetProcAddress"))
+		return version < 12000 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread)
+			continue;
+		if (entries[i].wrapper != real)		/* a library may find ours itself */
+			*entries[i].real = real;
+		return entries[i].wrapper;
+	}
+	note_unhooked(name);
+	return real;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Which descriptors of this process are a GPU driver's. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "preload.h"
+
+/* Descriptors above are not watched; a process has that many only if somebody raised the limit. */
+#define DESCRIPTORS 65536
+
+enum { UNSEEN, OTHER, TRACKED };
+
+static const struct family *const families[] = { &family_nvidia_rm, &family_nvgpu_tsg, &family_kfd_queue };
+static _Atomic(unsigned char) state[DESCRIPTORS];
+static struct gpu_file *owner[DESCRIPTORS];
+static struct gpu_file *files;
+static uint64_t ids;
+
+static bool watched(int fd)
+{
+	return fd >= 0 && fd < DESCRIPTORS;
+}
+
+bool files_tracked(int fd)
+{
+	return watched(fd) && atomic_load(&state[fd]) == TRACKED;
+}
+
+/* A descriptor that came to be without one of the calls we see: closed behind our back, or received from elsewhere. */
+static void assign(int fd, struct gpu_file *file)
+{
+	files_closed(fd);
+	if (file) {
+		file->descriptors++;
+		file->descriptor = fd;
+		owner[fd] = file;
+	}
+	atomic_store(&state[fd], file ? TRACKED : OTHER);
+}
+
+void files_opened(int fd, const char *path)
+{
+	struct gpu_file *file = NULL;
+	size_t i;
+	int kind = 0;
+
+	if (!watched(fd))
+		return;
+	for (i = 0; path && i < sizeof(families) / sizeof(families[0]) && !kind; i++)
+		kind = families[i]->node(path);
+	if (kind)
+		file = calloc(1, sizeof(*file));
+	if (file) {
+		file->family = families[i - 1];
+		file->kind = kind;
+		file->id = ++ids;
+		file->next = files;
+		files = file;
+	}
+	assign(fd, file);
+}
+
+/* A descriptor that nobody told us of, on which a call is made that may be a driver's. */
+void files_seen(int fd)
+{
+	char link[32], path[256];
+	struct stat info;
+	ssize_t length;
+
+	if (!watched(fd) || atomic_load(&state[fd]) != UNSEEN)
+		return;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = fstat(fd, &info) || !S_ISCHR(info.st_mode) ? 0 : readlink(link, path, sizeof(path) - 1);
+	path[length < 0 ? 0 : length] = '\0';
+	files_opened(fd, path);
+}
+
+void files_duplicated(int fd, int copy)
+{
+	if (watched(copy))
+		assign(copy, files_tracked(fd) ? owner[fd] : NULL);
+}
+
+static void release(struct gpu_file *file)
+{
+	struct gpu_file **link = &files;
+
+	agent_remove_file(file);
+	if (file->family->closed)
+		file->family->closed(file);
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
+	free(file);
+}
+
+void files_closed(int fd)
+{
+	struct gpu_file *file;
+
+	if (!watched(fd))
+		return;
+	file = owner[fd];
+	owner[fd] = NULL;
+	atomic_store(&state[fd], UNSEEN);
+	if (file && !--file->descriptors)
+		release(file);
+}
+
+struct gpu_file *files_get(int fd)
+{
+	return files_tracked(fd) ? owner[fd] : NULL;
+}
+
+/* Any descriptor of the file. */
+int files_descriptor(struct gpu_file *file)
+{
+	int fd;
+
+	for (fd = 0; owner[file->descriptor] != file && fd < DESCRIPTORS; fd++)
+		if (owner[fd] == file)
+			file->descriptor = fd;
+	return file->descriptor;
+}
+
+/* The child has the descriptors, but the objects behind them are the parent's. */
+void files_forked(void)
+{
+	struct gpu_file *file;
+
+	for (file = files; file; file = file->next)
+		if (file->family->closed)
+			file->family->closed(file);
+}

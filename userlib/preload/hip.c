@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The HIP runtime.  It is a shared library whose symbols programs link to or look up by name. */
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload.h"
+#include "launches.h"
+
+#define FAILURE 500			/* hipErrorNotFound */
+#define DEVICE_TO_HOST 2
+#define STREAM_PER_THREAD ((const void *)2)
+
+struct dim { unsigned int x, y, z; };
+
+static void *library_symbol(const char *name)
+{
+	static const char *const names[] = { "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.7" };
+	void *library = NULL, *found = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !library; i++)
+		library = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+	if (library) {
+		found = real_dlsym(library, name);
+		dlclose(library);
+	}
+	return found ? found : real_dlsym(RTLD_NEXT, name);
+}
+
+/* A process has one context a device, so the device stands for it. */
+static int current_device(void)
+{
+	static int (*hipGetDevice)(int *);
+	int device = 0;
+
+	if (!hipGetDevice)
+		hipGetDevice = (__typeof__(hipGetDevice))library_symbol("hipGetDevice");
+	if (hipGetDevice)
+		hipGetDevice(&device);
+	return device;
+}
+
+static bool is_captured(const void *stream)
+{
+	static int (*hipStreamIsCapturing)(const void *, int *);
+	int status = 0;
+
+	if (!hipStreamIsCapturing)
+		hipStreamIsCapturing = (__typeof__(hipStreamIsCapturing))library_symbol("hipStreamIsCapturing");
+	return stream && hipStreamIsCapturing && !hipStreamIsCapturing(stream, &status) && status;
+}
+
+static struct place here(const void *stream, bool per_thread)
+{
+	int device = current_device();
+	struct place place = {
+		.context = (const void *)(uintptr_t)(device + 1), .stream = stream, .gpu = (unsigned int)device,
+		.captured = is_captured(stream),
+	};
+
+	if (stream == STREAM_PER_THREAD || (!stream && per_thread)) {
+		place.stream = DEFAULT_STREAM;
+		place.thread = syscall(SYS_gettid);
+	}
+	return place;
+}
+
+LAUNCH(hipLaunchKernel, false, stream,
+       (const void *f, struct dim grid, struct dim block, void **params, size_t shared, void *stream),
+       (f, grid, block, params, shared, stream))
+LAUNCH(hipModuleLaunchKernel, false, stream,
+       (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
+	unsigned int shared, void *stream, void **params, void **extra),
+       (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
+LAUNCH(hipGraphLaunch, false, stream, (void *graph, void *stream), (graph, stream))
+LAUNCH(hipMemcpyAsync, false, stream, (void *to, const void *from, size_t size, int kind, void *stream),
+       (to, from, size, kind, stream))
+LAUNCH(hipMemcpyHtoDAsync, false, stream, (void *to, void *from, size_t size, void *stream), (to, from, size, stream))
+LAUNCH(hipMemcpyDtoHAsync, false, stream, (void *to, void *from, size_t size, void *stream), (to, from, size, stream))
+LAUNCH(hipMemsetAsync, false, stream, (void *to, int value, size_t size, void *stream), (to, value, size, stream))
+LAUNCH(hipMemset, false, NULL, (void *to, int value, size_t size), (to, value, size))
+LAUNCH(hipMemcpyHtoD, false, NULL, (void *to, void *from, size_t size), (to, from, size))
+COPY(hipMemcpyDtoH, false, (void *to, void *from, size_t size), (to, from, size))
+WAIT_STREAM(hipStreamSynchronize, false)
+WAIT_STREAM(hipStreamQuery, false)
+WAIT_EVENT(hipEventSynchronize)
+WAIT_EVENT(hipEventQuery)
+RECORD(hipEventRecord, false, (void *event, void *stream), (event, stream))
+STREAM_WAITS(hipStreamWaitEvent, false)
+FORGET_EVENT(hipEventDestroy)
+MAKE_STREAM(hipStreamCreateWithFlags, (void **stream, unsigned int flags), (stream, flags))
+MAKE_STREAM(hipStreamCreateWithPriority, (void **stream, unsigned int flags, int priority), (stream, flags, priority))
+
+REAL(hipMemcpy, (void *to, const void *from, size_t size, int kind))
+{
+	struct snapshot *snapshot;
+	struct place place;
+	int result;
+
+	FIND_REAL(hipMemcpy);
+	place = here(NULL, false);
+	segments_launch(&place);
+	snapshot = segments_snapshot(&place);
+	result = real_hipMemcpy(to, from, size, kind);
+	segments_synchronised(snapshot, !result && kind == DEVICE_TO_HOST);	/* others may return early */
+	return result;
+}
+
+REAL(hipDeviceSynchronize, (void))
+{
+	struct snapshot *snapshot;
+	int result;
+
+	FIND_REAL(hipDeviceSynchronize);
+	snapshot = segments_snapshot_context((const void *)(uintptr_t)(current_device() + 1), false);
+	result = real_hipDeviceSynchronize();
+	segments_synchronised(snapshot, !result);
+	return result;
+}
+
+static const struct entry_point entries[] = {
+	ENTRY(hipLaunchKernel), ENTRY(hipModuleLaunchKernel), ENTRY(hipGraphLaunch), ENTRY(hipMemcpyAsync),
+	ENTRY(hipMemcpyHtoDAsync), ENTRY(hipMemcpyDtoHAsync), ENTRY(hipMemsetAsync), ENTRY(hipMemset),
+	ENTRY(hipMemcpyHtoD), ENTRY(hipMemcpy), ENTRY(hipMemcpyDtoH), ENTRY(hipStreamSynchronize), ENTRY(hipStreamQuery),
+	ENTRY(hipEventSynchronize), ENTRY(hipEventQuery), ENTRY(hipEventRecord), ENTRY(hipStreamWaitEvent),
+	ENTRY(hipEventDestroy), ENTRY(hipStreamCreateWithFlags), ENTRY(hipStreamCreateWithPriority),
+	ENTRY(hipDeviceSynchronize),
+};
+
+void *hip_wrapper(const char *name, void *real)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
+			continue;
+		*entries[i].real = real;
+		return entries[i].wrapper;
+	}
+	if (!strncmp(name, "hipLaunch", 9) || !strncmp(name, "hipMemcpy", 9) || !strncmp(name, "hipModuleLaunch", 15))
+		preload_count(COUNT_UNHOOKED);
+	return NULL;
+}

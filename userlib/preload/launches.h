@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * How a library's entry points are stood in front of.  Each macro defines the function that a program finds and a slot
+ * for the real one, which is filled when the program asks for it by name, or on first use.
+ *
+ * A file that includes this defines FAILURE, what a function returns if there is no real one, and these:
+ *	void *library_symbol(const char *name)			the real function
+ *	struct place here(const void *stream, bool per_thread)	where a call of this thread goes
+ */
+#ifndef GPURT_PRELOAD_LAUNCHES_H
+#define GPURT_PRELOAD_LAUNCHES_H
+
+struct entry_point {
+	const char *name;	/* the symbol */
+	const char *base;	/* as asked for where variants are told apart by flags */
+	bool per_thread;
+	void *wrapper;
+	void **real;
+};
+
+#define REAL(name, params)							\
+	static int (*real_##name) params;					\
+	PRELOAD_EXPORT int name params;						\
+	PRELOAD_EXPORT int name params
+
+#define FIND_REAL(name)								\
+	do {									\
+		if (!real_##name)						\
+			real_##name = (__typeof__(real_##name))library_symbol(#name); \
+		if (!real_##name)						\
+			return FAILURE;						\
+	} while (0)
+
+/* Gives work to @stream and returns at once. */
+#define LAUNCH(name, per_thread, stream, params, args)				\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	segments_launch(&place);						\
+	return real_##name args;						\
+}
+
+/* Gives work to the default stream, and has waited for it when it returns. */
+#define COPY(name, per_thread, params, args)					\
+REAL(name, params)								\
+{										\
+	struct snapshot *snapshot;						\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(NULL, per_thread);						\
+	segments_launch(&place);						\
+	snapshot = segments_snapshot(&place);					\
+	result = real_##name args;						\
+	segments_synchronised(snapshot, !result);				\
+	return result;								\
+}
+
+/* Waits for @stream, or says whether it is done. */
+#define WAIT_STREAM(name, per_thread)						\
+REAL(name, (void *stream))							\
+{										\
+	struct snapshot *snapshot;						\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	snapshot = segments_snapshot(&place);					\
+	result = real_##name(stream);						\
+	segments_synchronised(snapshot, !result);				\
+	return result;								\
+}
+
+#define WAIT_EVENT(name)							\
+REAL(name, (void *event))							\
+{										\
+	struct snapshot *snapshot;						\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	snapshot = segments_snapshot_event(event);				\
+	result = real_##name(event);						\
+	segments_synchronised(snapshot, !result);				\
+	return result;								\
+}
+
+/* What the event stands for is taken before it is recorded: work that comes in between is not claimed. */
+#define RECORD(name, per_thread, params, args)					\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	segments_record(event, &place);						\
+	result = real_##name args;						\
+	if (result)								\
+		segments_forget_event(event);					\
+	return result;								\
+}
+
+#define STREAM_WAITS(name, per_thread)						\
+REAL(name, (void *stream, void *event, unsigned int flags))			\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	result = real_##name(stream, event, flags);				\
+	if (!result)								\
+		segments_wait_event(&place, event);				\
+	return result;								\
+}
+
+#define FORGET_EVENT(name)							\
+REAL(name, (void *event))							\
+{										\
+	FIND_REAL(name);							\
+	segments_forget_event(event);						\
+	return real_##name(event);						\
+}
+
+#define MAKE_STREAM(name, params, args)						\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	result = real_##name args;						\
+	if (!result) {								\
+		place = here(*stream, false);					\
+		segments_stream(&place, flags & 1);				\
+	}									\
+	return result;								\
+}
+
+#define ENTRY(name) { #name, NULL, false, (void *)name, (void **)&real_##name }
+#define ENTRY_OF(name, base, per_thread) { #name, base, per_thread, (void *)name, (void **)&real_##name }
+
+#endif

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * NVIDIA's driver for discrete GPUs: time-slice groups, seen through the process's own RM_ALLOC calls, switched by
+ * their own controls on the descriptor that made them.
+ *
+ * GPURT_NVIDIA_METHOD: schedule (default; GPFIFO_SCHEDULE off, then PREEMPT and wait), disable (FIFO_DISABLE_CHANNELS),
+ * timeslice (the shortest slice instead of off: a hint, tier T0).  Numbers and layouts: docs/unpatched.md says where
+ * from and what of it has been seen on hardware.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "preload.h"
+
+#define RM_FREE		0x29
+#define RM_CONTROL	0x2a
+#define RM_ALLOC	0x2b
+#define RM_TRANSFER	211	/* any of the others, with its size and address in a structure */
+
+#define CLASS_ROOT	0x0041
+#define CLASS_ROOT_OLD	0x0000
+#define CLASS_DEVICE	0x0080
+#define CLASS_SUBDEVICE	0x2080
+#define CLASS_TSG	0xa06c
+#define CLASS_IS_CHANNEL(class) (((class) & 0xff) == 0x6f)
+
+#define TSG_SCHEDULE		0xa06c0101
+#define TSG_SET_TIMESLICE	0xa06c0103
+#define TSG_PREEMPT		0xa06c0105
+#define DISABLE_CHANNELS	0x2080110b
+
+/* Long enough for any thread block that ends at all; the host's own bound is shorter. */
+#define PREEMPT_US	1000000
+#define SLICE_LOWEST_US	1
+#define SLICE_DEFAULT_US 2000
+
+struct rm_free { uint32_t client, parent, object, status; };
+struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
+struct rm_alloc { uint32_t root, parent, object, class; uint64_t params; uint32_t size, status; };
+struct rm_alloc_rights {
+	uint32_t root, parent, object, class;
+	uint64_t params, rights;
+	uint32_t size, flags, status, pad;
+};
+struct rm_transfer { uint32_t command, size; uint64_t address; };
+struct rm_schedule { uint8_t enable, skip_submit, skip_enable; };
+struct rm_preempt { uint8_t wait, manual_timeout; uint32_t timeout_us; };
+struct rm_timeslice { uint64_t us; };
+struct rm_disable {
+	uint8_t disable;
+	uint32_t count;
+	uint8_t only_scheduling, rewind;
+	uint64_t event;
+	uint32_t client[64], channel[64];
+};
+
+_Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_alloc) == 32, "layouts of RM_CONTROL, RM_ALLOC");
+_Static_assert(sizeof(struct rm_alloc_rights) == 48 && sizeof(struct rm_free) == 16, "layouts of RM_ALLOC, RM_FREE");
+_Static_assert(sizeof(struct rm_preempt) == 8 && sizeof(struct rm_schedule) == 3, "layouts of the controls");
+
+/* What the process has allocated, as far as it matters here. */
+struct object {
+	struct object *next;
+	uint64_t file;
+	uint32_t client, handle, parent, class, instance;
+};
+
+static struct object *objects;
+
+static int nvidia_node(const char *path)
+{
+	const char *rest = path + strlen("/dev/nvidia");
+
+	if (strncmp(path, "/dev/nvidia", strlen("/dev/nvidia")))
+		return 0;
+	if (!strcmp(rest, "ctl"))
+		return 1;
+	while (isdigit((unsigned char)*rest))
+		rest++;
+	return *rest || !isdigit((unsigned char)rest[-1]) ? 0 : 2;
+}
+
+static struct object *find(uint64_t file, uint32_t client, uint32_t handle)
+{
+	struct object *o;
+
+	for (o = objects; o; o = o->next)
+		if (o->file == file && o->client == client && o->handle == handle)
+			return o;
+	return NULL;
+}
+
+static void forget(struct gpu_file *file, uint32_t client, uint32_t handle)
+{
+	struct object **link, *o;
+	struct tsg *tsg;
+	bool more = true;
+
+	tsg = agent_find(file, client, handle);
+	if (tsg)
+		agent_remove(tsg);
+	for (link = &objects; (o = *link) != NULL;) {
+		if (o->file == file->id && o->client == client && o->handle == handle) {
+			*link = o->next;
+			free(o);
+		} else {
+			link = &o->next;
+		}
+	}
+	while (more) {
+		more = false;
+		for (o = objects; o && !more; o = o->next)
+			more = o->file == file->id && o->client == client && (o->parent == handle || client == handle);
+		if (more) {
+			for (o = objects; o->file != file->id || o->client != client ||
+			     (o->parent != handle && client != handle); o = o->next)
+				;
+			forget(file, client, o->handle);
+		}
+	}
+}
+
+static void remember(struct gpu_file *file, const struct rm_alloc *a, uint32_t instance)
+{
+	struct object *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return;
+	*o = (struct object){
+		.next = objects, .file = file->id, .client = a->root, .handle = a->object, .parent = a->parent,
+		.class = a->class, .instance = instance,
+	};
+	objects = o;
+}
+
+/* The device above an object; NULL if there is none that we saw. */
+static struct object *device_of(uint64_t file, uint32_t client, uint32_t handle)
+{
+	struct object *o = find(file, client, handle);
+
+	while (o && o->class != CLASS_DEVICE)
+		o = o->handle == o->parent ? NULL : find(file, client, o->parent);
+	return o;
+}
+
+static void allocated(struct gpu_file *file, const struct rm_alloc *a)
+{
+	struct object *device;
+	uint32_t instance = 0;
+
+	if (a->class == CLASS_ROOT || a->class == CLASS_ROOT_OLD) {
+		struct rm_alloc root = *a;
+
+		root.root = a->object;
+		remember(file, &root, 0);
+	} else if (a->class == CLASS_DEVICE) {
+		if (a->params)
+			memcpy(&instance, (const void *)(uintptr_t)a->params, sizeof(instance));
+		remember(file, a, instance);
+	} else if (a->class == CLASS_SUBDEVICE || CLASS_IS_CHANNEL(a->class)) {
+		remember(file, a, 0);
+	} else if (a->class == CLASS_TSG) {
+		remember(file, a, 0);
+		device = device_of(file->id, a->root, a->object);
+		agent_add(&(struct tsg){
+			.file = file, .gpu = device ? device->instance : 0, .client = a->root, .handle = a->object,
+			.idle = true,
+		});
+	}
+}
+
+static void controlled(struct gpu_file *file, const struct rm_control *c)
+{
+	struct rm_schedule schedule;
+	struct tsg *tsg;
+
+	if (c->status || c->command != TSG_SCHEDULE || c->size < sizeof(schedule))
+		return;
+	memcpy(&schedule, (const void *)(uintptr_t)c->params, sizeof(schedule));
+	tsg = agent_find(file, c->client, c->object);
+	if (tsg && schedule.enable)
+		agent_refresh(tsg);
+}
+
+static void call(struct gpu_file *file, unsigned int number, size_t size, const void *argument)
+{
+	const struct rm_alloc_rights *r = argument;
+	const struct rm_free *f = argument;
+	struct rm_alloc a;
+
+	if (number == RM_CONTROL && size == sizeof(struct rm_control)) {
+		controlled(file, argument);
+	} else if (number == RM_ALLOC && size == sizeof(struct rm_alloc)) {
+		memcpy(&a, argument, sizeof(a));
+		if (!a.status)
+			allocated(file, &a);
+	} else if (number == RM_ALLOC && size == sizeof(struct rm_alloc_rights)) {
+		memcpy(&a, argument, offsetof(struct rm_alloc, size));
+		if (!r->status)
+			allocated(file, &a);
+	} else if (number == RM_FREE && size == sizeof(struct rm_free)) {
+		if (!f->status)
+			forget(file, f->client, f->object);
+	} else if (number == RM_CONTROL || number == RM_ALLOC || number == RM_FREE) {
+		preload_count(COUNT_UNKNOWN);	/* of another size: a release that we do not know */
+	}
+}
+
+static void nvidia_after(struct gpu_file *file, int fd, unsigned long request, void *argument, int result)
+{
+	const struct rm_transfer *t = argument;
+
+	(void)fd;
+	if (result < 0 || _IOC_TYPE(request) != 'F' || !argument)
+		return;
+	if (_IOC_NR(request) == RM_TRANSFER && _IOC_SIZE(request) == sizeof(*t))
+		call(file, t->command, t->size, (const void *)(uintptr_t)t->address);
+	else
+		call(file, _IOC_NR(request), _IOC_SIZE(request), argument);
+}
+
+static void nvidia_closed(struct gpu_file *file)
+{
+	struct object **link = &objects, *o;
+
+	while ((o = *link) != NULL) {
+		if (o->file == file->id) {
+			*link = o->next;
+			free(o);
+		} else {
+			link = &o->next;
+		}
+	}
+}
+
+static int errno_of(uint32_t status)
+{
+	switch (status) {
+	case 0:
+		return 0;
+	case 0x1b:	/* insufficient permissions */
+		return -EPERM;
+	case 0x56:	/* not supported */
+		return -EOPNOTSUPP;
+	case 0x57:	/* object not found */
+		return -ENOENT;
+	case 0x65:	/* timeout */
+		return -ETIMEDOUT;
+	}
+	return -EIO;
+}
+
+static int control(int fd, uint32_t client, uint32_t object, uint32_t command, void *params, uint32_t size)
+{
+	struct rm_control c = {
+		.client = client, .object = object, .command = command, .params = (uintptr_t)params, .size = size,
+	};
+
+	if (real_ioctl(fd, _IOWR('F', RM_CONTROL, struct rm_control), &c) < 0)
+		return -errno;
+	return errno_of(c.status);
+}
+
+static int by_schedule(struct tsg *tsg, int fd, bool on)
+{
+	struct rm_schedule schedule = { .enable = on };
+	struct rm_preempt preempt = { .wait = 1, .manual_timeout = 1, .timeout_us = PREEMPT_US };
+	int err = control(fd, tsg->client, tsg->handle, TSG_SCHEDULE, &schedule, sizeof(schedule));
+
+	if (err || on)
+		return err;
+	return control(fd, tsg->client, tsg->handle, TSG_PREEMPT, &preempt, sizeof(preempt));
+}
+
+static int by_channels(struct tsg *tsg, int fd, bool on)
+{
+	struct object *o, *device = device_of(tsg->file->id, tsg->client, tsg->handle), *subdevice = NULL;
+	struct rm_disable d = { .disable = !on };
+
+	for (o = objects; o; o = o->next) {
+		if (o->file != tsg->file->id || o->client != tsg->client)
+			continue;
+		if (device && o->class == CLASS_SUBDEVICE && o->parent == device->handle)
+			subdevice = o;
+		if (CLASS_IS_CHANNEL(o->class) && o->parent == tsg->handle && d.count < 64) {
+			d.client[d.count] = o->client;
+			d.channel[d.count++] = o->handle;
+		}
+	}
+	if (!subdevice)
+		return -ENOENT;
+	return d.count ? control(fd, tsg->client, subdevice->handle, DISABLE_CHANNELS, &d, sizeof(d)) : 0;
+}
+
+static int by_timeslice(struct tsg *tsg, int fd, bool on)
+{
+	struct rm_timeslice slice = { .us = on ? SLICE_DEFAULT_US : SLICE_LOWEST_US };
+
+	return control(fd, tsg->client, tsg->handle, TSG_SET_TIMESLICE, &slice, sizeof(slice));
+}
+
+static int nvidia_turn(struct tsg *tsg, int fd, bool on)
+{
+	const char *method = getenv("GPURT_NVIDIA_METHOD");
+
+	if (method && !strcmp(method, "disable"))
+		return by_channels(tsg, fd, on);
+	if (method && !strcmp(method, "timeslice"))
+		return by_timeslice(tsg, fd, on);
+	return by_schedule(tsg, fd, on);
+}
+
+/* Releases whose published sources have these layouts. */
+static bool nvidia_known(char *why, size_t size)
+{
+	static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575, 580 };
+	FILE *file = fopen("/sys/module/nvidia/version", "re");
+	unsigned int major = 0;
+	char version[64] = "";
+	size_t i;
+
+	if (file) {
+		if (!fgets(version, sizeof(version), file))
+			version[0] = '\0';
+		fclose(file);
+	}
+	version[strcspn(version, "\n")] = '\0';
+	major = (unsigned int)strtoul(version, NULL, 10);
+	for (i = 0; i < sizeof(releases) / sizeof(releases[0]); i++)
+		if (releases[i] == major)
+			return true;
+	snprintf(why, size, "driver release %s is not one whose calls are known", *version ? version : "unknown");
+	return false;
+}
+
+const struct family family_nvidia_rm = {
+	.name = "nvidia-rm",
+	.node = nvidia_node,
+	.after = nvidia_after,
+	.closed = nvidia_closed,
+	.turn = nvidia_turn,
+	.known = nvidia_known,
+	.tier = "tier T1: this process's agent takes its time-slice groups off the GPU; T2 needs a patched driver",
+};

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* The calls of libc that the library stands in front of; see preload.h. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload.h"
+
+static struct {
+	int (*open)(const char *, int, ...);
+	int (*open64)(const char *, int, ...);
+	int (*openat)(int, const char *, int, ...);
+	int (*openat64)(int, const char *, int, ...);
+	int (*close)(int);
+	int (*close_range)(unsigned int, unsigned int, int);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	int (*fcntl)(int, int, ...);
+	int (*fcntl64)(int, int, ...);
+	int (*ioctl)(int, unsigned long, ...);
+	void *(*dlsym)(void *, const char *);
+} real;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pid_t process;
+static _Atomic(uint64_t) counts[COUNT_END];
+
+bool preload_flag(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && !strcmp(value, "1");
+}
+
+void preload_say(const char *format, ...)
+{
+	char line[320];
+	va_list arguments;
+
+	if (preload_flag("GPURT_QUIET"))
+		return;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "gpurt: %s\n", line);
+}
+
+void preload_count(enum count what)
+{
+	atomic_fetch_add_explicit(&counts[what], 1, memory_order_relaxed);
+}
+
+uint64_t preload_counted(enum count what)
+{
+	return atomic_load(&counts[what]);
+}
+
+/* The versions of dlsym that there have been; ours hides it from the plain lookup. */
+static void *find_dlsym(void)
+{
+	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
+	void *found = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(versions) / sizeof(versions[0]) && !found; i++)
+		found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	return found;
+}
+
+static void before_fork(void)
+{
+	segments_lock();
+	preload_lock();
+}
+
+static void after_fork(void)
+{
+	preload_unlock();
+	segments_unlock();
+}
+
+static void in_child(void)
+{
+	process = (pid_t)syscall(SYS_getpid);
+	agent_forked();
+	files_forked();
+	segments_forked();
+}
+
+static void resolve(void)
+{
+	process = (pid_t)syscall(SYS_getpid);
+	real.dlsym = (void *(*)(void *, const char *))find_dlsym();
+	if (!real.dlsym) {
+		fputs("gpurt: this libc has no dlsym that libgpurt-preload knows\n", stderr);
+		abort();
+	}
+#define FIND(name) real.name = (__typeof__(real.name))real.dlsym(RTLD_NEXT, #name)
+	FIND(open);
+	FIND(open64);
+	FIND(openat);
+	FIND(openat64);
+	FIND(close);
+	FIND(close_range);
+	FIND(dup);
+	FIND(dup2);
+	FIND(dup3);
+	FIND(fcntl);
+	FIND(fcntl64);
+	FIND(ioctl);
+#undef FIND
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	pthread_once(&once, resolve);
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	if (!preload_flag("GPURT_VERBOSE") || !preload_own_process() || !counts[COUNT_CALLS])
+		return;
+	preload_say("%llu driver calls seen, %llu not recognised; %llu orders carried out, %llu refused by the driver; "
+		    "%llu launches in %llu automatic segments; %llu entry points not stood in front of",
+		    (unsigned long long)counts[COUNT_CALLS], (unsigned long long)counts[COUNT_UNKNOWN],
+		    (unsigned long long)counts[COUNT_ORDERS], (unsigned long long)counts[COUNT_REFUSED],
+		    (unsigned long long)counts[COUNT_LAUNCHES], (unsigned long long)counts[COUNT_SEGMENTS],
+		    (unsigned long long)counts[COUNT_UNHOOKED]);
+}
+
+/*
+ * Whether this is the process whose descriptors are kept: a child of vfork() shares this memory until it executes
+ * another program, and what it closes is not ours.
+ */
+bool preload_own_process(void)
+{
+	return (pid_t)syscall(SYS_getpid) == process;
+}
+
+int real_ioctl(int fd, unsigned long request, void *argument)
+{
+	return real.ioctl(fd, request, argument);
+}
+
+int real_close(int fd)
+{
+	return real.close(fd);
+}
+
+void *real_dlsym(void *handle, const char *name)
+{
+	pthread_once(&once, resolve);
+	return real.dlsym(handle, name);
+}
+
+/* Keeps what is said of a call from changing its errno. */
+static int opened(int fd, const char *path)
+{
+	int saved = errno;
+
+	if (fd >= 0 && ((path && !strncmp(path, "/dev/", 5)) || files_tracked(fd)) && preload_own_process()) {
+		preload_lock();
+		files_opened(fd, path);
+		preload_unlock();
+		errno = saved;
+	}
+	return fd;
+}
+
+static int duplicated(int fd, int copy)
+{
+	int saved = errno;
+
+	if (copy >= 0 && copy != fd && (files_tracked(fd) || files_tracked(copy)) && preload_own_process()) {
+		preload_lock();
+		files_duplicated(fd, copy);
+		preload_unlock();
+		errno = saved;
+	}
+	return copy;
+}
+
+static mode_t mode_of(int flags, va_list arguments)
+{
+	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(arguments, unsigned int) : 0;
+}
+
+#define OPEN(name)								\
+PRELOAD_EXPORT int name(const char *path, int flags, ...)			\
+{										\
+	va_list arguments;							\
+	mode_t mode;								\
+										\
+	pthread_once(&once, resolve);						\
+	va_start(arguments, flags);						\
+	mode = mode_of(flags, arguments);					\
+	va_end(arguments);							\
+	return opened(real.name(path, flags, mode), path);			\
+}
+
+#define OPENAT(name)								\
+PRELOAD_EXPORT int name(int folder, const char *path, int flags, ...)		\
+{										\
+	va_list arguments;							\
+	mode_t mode;								\
+										\
+	pthread_once(&once, resolve);						\
+	va_start(arguments, flags);						\
+	mode = mode_of(flags, arguments);					\
+	va_end(arguments);							\
+	return opened(real.name(folder, path, flags, mode), path);		\
+}
+
+OPEN(open)
+OPEN(open64)
+OPENAT(openat)
+OPENAT(openat64)
+
+/* What a fortified program calls; no mode, so no new file. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int folder, const char *path, int flags);
+int __openat64_2(int folder, const char *path, int flags);
+
+PRELOAD_EXPORT int __open_2(const char *path, int flags)
+{
+	return open(path, flags & ~O_CREAT);
+}
+
+PRELOAD_EXPORT int __open64_2(const char *path, int flags)
+{
+	return open64(path, flags & ~O_CREAT);
+}
+
+PRELOAD_EXPORT int __openat_2(int folder, const char *path, int flags)
+{
+	return openat(folder, path, flags & ~O_CREAT);
+}
+
+PRELOAD_EXPORT int __openat64_2(int folder, const char *path, int flags)
+{
+	return openat64(folder, path, flags & ~O_CREAT);
+}
+
+/* Before the descriptor can be another file's, and while no agent uses it. */
+PRELOAD_EXPORT int close(int fd)
+{
+	int result;
+
+	pthread_once(&once, resolve);
+	if (!files_tracked(fd) || !preload_own_process())
+		return real.close(fd);
+	preload_lock();
+	files_closed(fd);
+	result = real.close(fd);
+	preload_unlock();
+	return result;
+}
+
+PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+{
+	unsigned int fd;
+
+	pthread_once(&once, resolve);
+	if (!real.close_range) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (!(flags & 4) && preload_own_process()) {	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing yet */
+		preload_lock();
+		for (fd = first; fd <= last && fd < 65536; fd++)
+			if (files_tracked((int)fd))
+				files_closed((int)fd);
+		preload_unlock();
+	}
+	return real.close_range(first, last, flags);
+}
+
+PRELOAD_EXPORT int dup(int fd)
+{
+	pthread_once(&once, resolve);
+	return duplicated(fd, real.dup(fd));
+}
+
+/* With a new descriptor that may be open: as with close(), no agent may be using it. */
+static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
+{
+	bool ours = (files_tracked(fd) || files_tracked(copy)) && preload_own_process();
+	int result;
+
+	if (ours)
+		preload_lock();
+	result = with_flags ? real.dup3(fd, copy, flags) : real.dup2(fd, copy);
+	if (ours && result >= 0 && fd != copy)
+		files_duplicated(fd, copy);
+	if (ours)
+		preload_unlock();
+	return result;
+}
+
+PRELOAD_EXPORT int dup2(int fd, int copy)
+{
+	pthread_once(&once, resolve);
+	return duplicate_onto(fd, copy, 0, false);
+}
+
+PRELOAD_EXPORT int dup3(int fd, int copy, int flags)
+{
+	pthread_once(&once, resolve);
+	return duplicate_onto(fd, copy, flags, true);
+}
+
+#define FCNTL(name)								\
+PRELOAD_EXPORT int name(int fd, int command, ...)				\
+{										\
+	va_list arguments;							\
+	void *argument;								\
+	int result;								\
+										\
+	pthread_once(&once, resolve);						\
+	va_start(arguments, command);						\
+	argument = va_arg(arguments, void *);					\
+	va_end(arguments);							\
+	result = (real.name ? real.name : real.fcntl)(fd, command, argument);	\
+	return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? duplicated(fd, result) : result; \
+}
+
+FCNTL(fcntl)
+FCNTL(fcntl64)
+
+static bool may_be_ours(unsigned long request)
+{
+	unsigned int type = _IOC_TYPE(request);
+
+	return type == 'F' || type == 'G' || type == 'K';
+}
+
+/* Says what has become of the process's objects after a call on a driver's descriptor. */
+static void note(int fd, unsigned long request, void *argument, int result)
+{
+	struct gpu_file *file;
+	int saved = errno;
+
+	preload_lock();
+	if (may_be_ours(request))
+		files_seen(fd);
+	file = files_get(fd);
+	if (file) {
+		preload_count(COUNT_CALLS);
+		file->family->after(file, fd, request, argument, result);
+	}
+	preload_unlock();
+	errno = saved;
+}
+
+PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	va_list arguments;
+	void *argument;
+	int result;
+
+	pthread_once(&once, resolve);
+	va_start(arguments, request);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+	result = real.ioctl(fd, request, argument);
+	if ((files_tracked(fd) || may_be_ours(request)) && preload_own_process())
+		note(fd, request, argument, result);
+	return result;
+}
+
+/*
+ * The CUDA runtime finds the driver's entry points by name.  The real dlsym looks at who calls it, so it is jumped
+ * to, not called: it must see this function's caller (a test holds the compiler to that).
+ */
+PRELOAD_EXPORT __attribute__((optimize("O2", "no-stack-protector"))) void *dlsym(void *handle, const char *name)
+{
+	void *found, *wrapper;
+
+	pthread_once(&once, resolve);
+	if (handle == RTLD_NEXT || !((name[0] == 'c' && name[1] == 'u') || !strncmp(name, "hip", 3)))
+		return real.dlsym(handle, name);
+	found = real.dlsym(handle, name);
+	wrapper = found ? cuda_wrapper(name, found) : NULL;
+	if (!wrapper && found)
+		wrapper = hip_wrapper(name, found);
+	return wrapper ? wrapper : found;
+}

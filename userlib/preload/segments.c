@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Automatic segments.  A segment begins with the first work after idle and ends when the program has waited for
+ * everything that it launched on that GPU.
+ *
+ * Every launch gets the next number of one count.  A stream is done up to some number; it is idle once that is not
+ * below its last launch.  What waiting for a stream or an event proves besides the stream's own work is its cover:
+ * pairs of a stream and a number.  The legacy default stream orders itself after all blocking streams of its context
+ * and they after it; a stream that waits for an event takes over the event's cover.  Whatever is not known is taken as
+ * not done: a segment may then last longer than it must, never shorter.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../handle.h"
+#include "preload.h"
+
+#define COVER 64
+#define BUCKETS 1024	/* of events, by handle */
+
+struct entry { struct stream *stream; uint64_t number; };
+
+struct cover {
+	unsigned int size;
+	struct entry entries[COVER];
+};
+
+struct stream {
+	struct stream *next;
+	struct place place;
+	bool nonblocking;
+	uint64_t launched, done;
+	struct cover cover;
+};
+
+struct event {
+	struct event *next;
+	const void *handle;
+	struct cover cover;
+};
+
+struct snapshot {
+	const void *context;	/* everything of it up to @number... */
+	bool everything;	/* ...or of all contexts... */
+	uint64_t number;
+	struct cover cover;	/* ...or only this */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stream *streams;
+static struct event *events[BUCKETS];
+static uint64_t number;
+static bool open_segment[GPURT_MAX_GPUS];
+static bool explicit;
+
+void segments_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void segments_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static bool enabled(void)
+{
+	const char *value = getenv("GPURT_AUTO");
+
+	return !explicit && (!value || strcmp(value, "0"));
+}
+
+static bool idle(const struct stream *s)
+{
+	return s->launched <= s->done;
+}
+
+static bool same(const struct place *a, const struct place *b)
+{
+	return a->context == b->context && a->stream == b->stream && a->thread == b->thread;
+}
+
+static struct stream *stream_of(const struct place *place, bool make)
+{
+	struct stream *s;
+
+	for (s = streams; s; s = s->next)
+		if (same(&s->place, place))
+			return s;
+	s = make ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		return NULL;
+	s->place = *place;
+	/* The legacy default stream is not ordered with itself; a stream made before we looked may be non-blocking. */
+	s->nonblocking = !place->thread;
+	s->next = streams;
+	streams = s;
+	return s;
+}
+
+static void cover_add(struct cover *cover, struct stream *s, uint64_t upto)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < cover->size; i++) {
+		if (cover->entries[i].stream == s) {
+			if (cover->entries[i].number < upto)
+				cover->entries[i].number = upto;
+			return;
+		}
+	}
+	for (i = 0; i < cover->size; i++)	/* what is done need not be kept */
+		if (cover->entries[i].number > cover->entries[i].stream->done)
+			cover->entries[kept++] = cover->entries[i];
+	cover->size = kept;
+	if (kept < COVER)
+		cover->entries[cover->size++] = (struct entry){ s, upto };
+}
+
+static void cover_join(struct cover *cover, const struct cover *other)
+{
+	unsigned int i;
+
+	for (i = 0; i < other->size; i++)
+		cover_add(cover, other->entries[i].stream, other->entries[i].number);
+}
+
+static bool legacy(const struct place *place)
+{
+	return place->stream == DEFAULT_STREAM && !place->thread;
+}
+
+/* What the order between the legacy default stream and blocking streams proves. */
+static void order(struct stream *s)
+{
+	struct stream *other;
+
+	for (other = streams; other; other = other->next) {
+		if (other == s || other->place.context != s->place.context)
+			continue;
+		if ((legacy(&s->place) && !other->nonblocking) || (!s->nonblocking && legacy(&other->place))) {
+			cover_join(&s->cover, &other->cover);
+			if (!idle(other))
+				cover_add(&s->cover, other, other->launched);
+		}
+	}
+}
+
+static void begin(unsigned int gpu)
+{
+	struct gpurt_begin b = { .size = sizeof(b), .gpu = gpu };
+
+	if (open_segment[gpu] || gpurt_call(NULL, GPURT_IOC_BEGIN, &b, false))
+		return;
+	open_segment[gpu] = true;
+	preload_count(COUNT_SEGMENTS);
+}
+
+static void end(unsigned int gpu)
+{
+	struct gpurt_end e = { .size = sizeof(e), .gpu = gpu };
+
+	open_segment[gpu] = false;
+	gpurt_call(NULL, GPURT_IOC_END, &e, false);
+}
+
+/* Whether a host manages this process's TSGs on that GPU: without that a segment would mean nothing. */
+static bool managed(unsigned int gpu)
+{
+	unsigned int gpus[GPURT_MAX_GPUS], n, i;
+
+	preload_lock();
+	n = agent_gpus(gpus, GPURT_MAX_GPUS);
+	preload_unlock();
+	for (i = 0; i < n; i++)
+		if (gpus[i] == gpu)
+			return true;
+	return false;
+}
+
+/* Work is about to be launched there. */
+void segments_launch(const struct place *place)
+{
+	struct stream *s;
+
+	if (place->captured || place->gpu >= GPURT_MAX_GPUS)
+		return;
+	pthread_mutex_lock(&lock);
+	preload_count(COUNT_LAUNCHES);
+	s = enabled() && managed(place->gpu) ? stream_of(place, true) : NULL;
+	if (s) {
+		order(s);
+		s->launched = ++number;
+		begin(place->gpu);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void segments_stream(const struct place *place, bool nonblocking)
+{
+	struct stream *s;
+
+	pthread_mutex_lock(&lock);
+	s = stream_of(place, true);
+	if (s)
+		s->nonblocking = nonblocking;
+	pthread_mutex_unlock(&lock);
+}
+
+struct snapshot *segments_snapshot(const struct place *place)
+{
+	struct snapshot *made = calloc(1, sizeof(*made));
+	struct stream *s;
+
+	pthread_mutex_lock(&lock);
+	s = stream_of(place, false);
+	if (made && s) {
+		made->cover = s->cover;
+		cover_add(&made->cover, s, s->launched);
+	}
+	pthread_mutex_unlock(&lock);
+	return made;
+}
+
+struct snapshot *segments_snapshot_context(const void *context, bool everything)
+{
+	struct snapshot *made = calloc(1, sizeof(*made));
+
+	pthread_mutex_lock(&lock);
+	if (made) {
+		made->context = context;
+		made->everything = everything;
+		made->number = number;
+	}
+	pthread_mutex_unlock(&lock);
+	return made;
+}
+
+static struct event **bucket(const void *handle)
+{
+	return &events[((uintptr_t)handle >> 4) % BUCKETS];
+}
+
+static struct event *event_of(const void *handle, bool make)
+{
+	struct event *e;
+
+	for (e = *bucket(handle); e; e = e->next)
+		if (e->handle == handle)
+			return e;
+	e = make ? calloc(1, sizeof(*e)) : NULL;
+	if (!e)
+		return NULL;
+	e->handle = handle;
+	e->next = *bucket(handle);
+	*bucket(handle) = e;
+	return e;
+}
+
+struct snapshot *segments_snapshot_event(const void *event)
+{
+	struct snapshot *made = calloc(1, sizeof(*made));
+	struct event *e;
+
+	pthread_mutex_lock(&lock);
+	e = event_of(event, false);
+	if (made && e)
+		made->cover = e->cover;
+	pthread_mutex_unlock(&lock);
+	return made;
+}
+
+/* Ends the segments of GPUs on which nothing is outstanding. */
+static void finish(void)
+{
+	bool busy[GPURT_MAX_GPUS] = { false };
+	const struct stream *s;
+	unsigned int gpu;
+
+	for (s = streams; s; s = s->next)
+		if (!idle(s))
+			busy[s->place.gpu] = true;
+	for (gpu = 0; gpu < GPURT_MAX_GPUS; gpu++)
+		if (open_segment[gpu] && !busy[gpu])
+			end(gpu);
+}
+
+static void done_upto(struct stream *s, uint64_t upto)
+{
+	if (s->done < upto)
+		s->done = upto;
+}
+
+void segments_synchronised(struct snapshot *snapshot, bool done)
+{
+	struct stream *s;
+	unsigned int i;
+
+	if (!snapshot)
+		return;
+	pthread_mutex_lock(&lock);
+	if (done) {
+		for (i = 0; i < snapshot->cover.size; i++)
+			done_upto(snapshot->cover.entries[i].stream, snapshot->cover.entries[i].number);
+		for (s = streams; s && snapshot->number; s = s->next)
+			if (snapshot->everything || s->place.context == snapshot->context)
+				done_upto(s, snapshot->number);
+		finish();
+	}
+	pthread_mutex_unlock(&lock);
+	free(snapshot);
+}
+
+void segments_record(const void *event, const struct place *place)
+{
+	struct stream *s;
+	struct event *e;
+
+	if (place->captured)
+		return;
+	pthread_mutex_lock(&lock);
+	e = event_of(event, true);
+	s = stream_of(place, false);
+	if (e) {
+		e->cover.size = 0;
+		if (s) {
+			order(s);
+			cover_join(&e->cover, &s->cover);
+			cover_add(&e->cover, s, s->launched);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void segments_wait_event(const struct place *place, const void *event)
+{
+	struct stream *s;
+	struct event *e;
+
+	if (place->captured)
+		return;
+	pthread_mutex_lock(&lock);
+	e = event_of(event, false);
+	s = e ? stream_of(place, true) : NULL;
+	if (s)
+		cover_join(&s->cover, &e->cover);
+	pthread_mutex_unlock(&lock);
+}
+
+void segments_forget_event(const void *event)
+{
+	struct event **link, *e;
+
+	pthread_mutex_lock(&lock);
+	for (link = bucket(event); (e = *link) != NULL; link = &e->next) {
+		if (e->handle == event) {
+			*link = e->next;
+			free(e);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* The program marks its own segments: from now on only those count. */
+void segments_explicit(void)
+{
+	unsigned int gpu;
+
+	pthread_mutex_lock(&lock);
+	for (gpu = 0; !explicit && gpu < GPURT_MAX_GPUS; gpu++)
+		if (open_segment[gpu])
+			end(gpu);
+	explicit = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The parent's work is the parent's. */
+void segments_forked(void)
+{
+	struct stream *s;
+
+	for (s = streams; s; s = s->next)
+		s->done = s->launched;
+	memset(open_segment, 0, sizeof(open_segment));
+	pthread_mutex_init(&lock, NULL);
+}
