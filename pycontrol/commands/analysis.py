@@ -32,16 +32,23 @@ Examples:
   gpurt analyze examples/case-study.toml
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
+  gpurt analyze robot.toml --measured               with what updates cost on this machine
 \b
-Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong usage; 3 the file is wrong."""
+Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong usage; 3 the file is wrong;
+4 no host, or one that has measured nothing."""
 )
 @FILE
 @click.option("--test", "names", multiple=True, metavar="NAME", help="A test; may be repeated. All sound ones if none.")
 @click.option("--explain", metavar="TASK", help="Show what a task's bound is made of, and the lemma of each part.")
 @click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
               "GPU may have to wait for; none unless given.")  # fmt: skip
+@click.option("--measured", is_flag=True, help="The longest runlist update that the host has seen, instead of alpha.")
 @JSON
-def analyze(file: Path, names: tuple[str, ...], explain: str | None, region: str | None, as_json: bool) -> int:
+@click.pass_obj
+def analyze(
+    device: str | None, file: Path, names: tuple[str, ...], explain: str | None, region: str | None, measured: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Bound every task's worst-case response time, and say whether every deadline holds."""
     from analysis import fast
     from pycontrol import taskset
@@ -50,10 +57,13 @@ def analyze(file: Path, names: tuple[str, ...], explain: str | None, region: str
     tests = _tests(names)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {file} has no task {explain!r}")
-    system = _with_region(loaded.taskset, region)
+    system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
+    if measured:
+        system, note = _with_measured(system, device)
+        notes.append(note)
     data, passed = [], False
     if not as_json:
-        for note in loaded.notes:
+        for note in notes:
             click.echo(f"note: {note}", err=True)
     for test in tests:
         result = fast.run(test, system)
@@ -64,8 +74,27 @@ def analyze(file: Path, names: tuple[str, ...], explain: str | None, region: str
             click.echo(_explained(test, result, explain) if explain else _tabulated(test, result))
             click.echo()
     if as_json:
-        click.echo(json.dumps({"file": str(file), "notes": loaded.notes, "tests": data}, indent=2))
+        click.echo(json.dumps({"file": str(file), "notes": notes, "tests": data}, indent=2))
     return 0 if passed else 1
+
+
+def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
+    """The taskset with alpha as the host has measured it, and a line that says so."""
+    from dataclasses import replace
+
+    from pycontrol import client
+    from pycontrol.errors import DeviceError
+
+    with client.connect(device) as control:
+        seen = control.latency()
+        theta = max(status.theta_ns for status in control.status())
+    if not seen:
+        raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
+    longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
+    theta = max(theta, system.platform.theta)
+    changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta))
+    text = f"alpha is {ms(longest)} ms, the longest of {count} runlist updates that the host has seen"
+    return changed, f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"
 
 
 def _with_region(loaded: Any, region: str | None) -> Any:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt run --auto`, and the commands that use what a host with agents has measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, FakeGpu, Served, Start
+
+from pycontrol.client import Control
+
+Gpurt = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def gpurt(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> Gpurt:
+    """Runs the command line, the fake driver beneath it."""
+    version = tmp_path / "version"
+    version.write_text("570.86.15\n")
+    environment = {
+        **os.environ, "GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "LD_LIBRARY_PATH": str(built),
+        "FAKE_GPU": str(gpu.path), "FAKE_NVIDIA_VERSION": str(version), "LD_PRELOAD": str(built / "libdriver.so"),
+    }  # fmt: skip
+
+    def run(*arguments: str, text: str = "", device: Path = host, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", str(device), *arguments]
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, check=False, env=environment | extra, timeout=100
+        )
+
+    return run
+
+
+def test_a_program_runs_under_the_library(gpurt: Gpurt, built: Path) -> None:
+    done = gpurt("run", "--auto", "--", str(built / "program"), "proc", text="context 0 0\nlaunch 0 1000\nall\n",
+                 GPURT_VERBOSE="1")  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, ["ok"] * 3), done.stderr
+    assert "tier T1" in done.stderr
+    assert "1 launches in 1 automatic segments" in done.stderr
+
+
+def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
+    done = gpurt("run", "--auto", "--", sys.executable, "-c", "import ctypes, subprocess, sys\n"
+                 "subprocess.run(['true'], check=True)\nprint('x'); sys.exit(7)")  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (7, "x\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["--auto", "--", "no-such-program"], 127, "no-such-program: no such program"),
+        (["--auto", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        (["one.toml", "two.toml"], 2, "name one taskset file"),
+        (["one.toml", "--priority", "7"], 2, "--priority goes with --auto"),
+        (["--auto"], 2, "Missing argument"),
+        (["--auto", "--priority", "100", "--", "true"], 2, "--priority"),
+    ],
+)
+def test_mistakes(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:
+    done = gpurt("run", *arguments)
+    assert (done.returncode, why in done.stderr) == (code, True), done.stderr
+
+
+def test_a_library_that_is_not_there(gpurt: Gpurt) -> None:
+    done = gpurt("run", "--auto", "--", "true", GPURT_PRELOAD="/nowhere.so")
+    assert (done.returncode, "GPURT_PRELOAD=/nowhere.so is no file" in done.stderr) == (6, True)
+
+
+def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane: Control) -> None:
+    example = str(ROOT / "examples/case-study.toml")
+    nothing = gpurt("analyze", example, "--measured", "--test", "gcaps-suspend")
+    assert (nothing.returncode, "no runlist update yet" in nothing.stderr) == (4, True), nothing.stderr
+    background, urgent = start(), start()
+    plane.set_priority(urgent.pid, 50)
+    background.do("launch 0 100000")
+    for _ in range(3):
+        urgent.do("launch 0 1000", "all")
+    longest = max(one.maximum for one in plane.latency())
+    done = gpurt("analyze", example, "--measured", "--test", "gcaps-suspend", "--json")
+    assert f"alpha is {longest / 1e6:.3f} ms"[:14] in json.loads(done.stdout)["notes"][-1]
+
+
+def test_status_says_when_isolation_is_lost(gpurt: Gpurt, start: Start, serve: Callable[..., Served]) -> None:
+    host = serve("--answer-bound=50ms")
+    program = start(at=host.path)
+    assert '"late": 0' in gpurt("status", "--json", device=host.path).stdout
+    assert "nvidia-rm" in gpurt("status", device=host.path).stdout
+    assert str(program.pid) in gpurt("clients", device=host.path).stdout
+
+
+def test_the_benchmark_runs(built: Path, gpu: FakeGpu, tmp_path: Path) -> None:
+    """Its figures mean nothing here; that there are all of them does."""
+    version = tmp_path / "version"
+    version.write_text("570.86.15\n")
+    environment = {
+        **os.environ, "GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "LD_LIBRARY_PATH": str(built),
+        "FAKE_GPU": str(gpu.path), "FAKE_NVIDIA_VERSION": str(version), "LD_PRELOAD": str(built / "libdriver.so"),
+        "GPURT_BENCH_SECONDS": "1",
+    }  # fmt: skip
+    command = [sys.executable, ROOT / "scripts/bench", "gpu", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=300)
+    figures = {line["name"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
+    wanted = {"gpu.unmanaged_p99_us", "gpu.gpurt_p99_us", "gpu.preempt_us.p50", "gpu.preempt_us.p99"}
+    assert all(figures[name] > 0 for name in wanted)
+    assert "gpu.best_effort_loss_percent" in figures
+
+
+def test_the_benchmark_without_a_gpu() -> None:
+    command = [sys.executable, ROOT / "scripts/bench", "gpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    if not done.stdout:
+        assert "nothing is measured" in done.stderr
+
+
