@@ -158,8 +158,8 @@ def _driver(root: Path) -> Finding:
     found = [name for name, nodes in DRIVERS.items() if any((root / node).exists() for node in nodes)]
     if not found:
         return Finding("GPU driver", Status.OK, "none found; the virtual GPU is what there is (tier T3)")
-    text = f"{', '.join(found)}; this release of gpurt has no adapter for real drivers yet (tier T3 only)"
-    return Finding("GPU driver", Status.WARN, text, "use the virtual GPU: gpurt emulate")
+    text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have never run on hardware"
+    return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
 
 
 def _host(device: str | None) -> Finding:
