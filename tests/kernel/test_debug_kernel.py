@@ -68,7 +68,9 @@ def debug_run(share: Path, command: str, *options: str) -> subprocess.CompletedP
     return run(ROOT / "scripts/debug-run", "--with", share, *options, "sh", "-c", command)
 
 
-@pytest.mark.parametrize("options", ["", "vgpus=2 vgpu_alpha_ns=20000", "vgpu_sleeps=1", "agent_gpus=1 agent_bound_ms=2"])
+@pytest.mark.parametrize(
+    "options", ["", "vgpus=2 vgpu_alpha_ns=20000", "vgpu_sleeps=1", "agent_gpus=1 agent_bound_ms=2"]
+)
 def test_random_operations_never_make_the_kernel_complain(share: Path, options: str) -> None:
     count = 1_000_000 if LONG else 100_000 if not options else 20_000
     command = f"$GPURT_OUT/hammer {count} {count + len(options)}"
