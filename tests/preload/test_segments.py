@@ -118,6 +118,18 @@ def test_each_gpu_has_its_own(start: Start, depth: Depth) -> None:
     assert (depth(program, 0), depth(program, 1)) == (0, 0)
 
 
+@pytest.mark.parametrize("how", ["proc", "ptsz"])
+def test_threads(how: str, start: Start, depth: Depth, plane: Control) -> None:
+    program, urgent = start(how), start()
+    plane.set_priority(urgent.pid, 50)
+    program.send("threads 16 20")
+    for _ in range(10):
+        urgent.do("launch 0 1000", "all")
+    assert program.answer() == "ok"
+    assert depth(program) == 0
+    assert plane.status()[0].late == 0
+
+
 def summary(program: Program) -> str:
     return program.quit().splitlines()[-1]
 

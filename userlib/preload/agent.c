@@ -274,6 +274,12 @@ void agent_forked(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
+/* How many TSGs the process has on that GPU. */
+unsigned int agent_number(unsigned int gpu)
+{
+	return gpu < GPURT_MAX_GPUS ? boards[gpu].number : 0;
+}
+
 /* The GPUs on which this process has TSGs that a host manages; how many. */
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
 {

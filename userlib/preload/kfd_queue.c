@@ -2,6 +2,8 @@
 /*
  * AMD's compute driver: a process's user queues play the part of a time-slice group.  A queue of percentage 0 is
  * inactive; putting back what the program asked for makes it active again.
+ *
+ * GPURT_CU_MASK: compute units that the process's compute queues may use, a hexadecimal mask, bit 0 to the right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +15,13 @@
 #define CREATE_QUEUE	0x02
 #define DESTROY_QUEUE	0x03
 #define UPDATE_QUEUE	0x07
+#define SET_CU_MASK	0x1a
+#define TYPE_COMPUTE	0
+#define TYPE_COMPUTE_AQL 2
 #define MAX_GPUS	16
+#define MASK_WORDS	32	/* 1,024 compute units */
+/* The hardware has no more queues; above that the driver takes turns in software, and what is on is not on. */
+#define HARDWARE_QUEUES	32
 
 /* The part of struct kfd_ioctl_create_queue_args that all releases have. */
 struct create_queue {
@@ -21,8 +29,10 @@ struct create_queue {
 	uint32_t ring_size, gpu, type, percentage, priority, queue;
 };
 struct destroy_queue { uint32_t queue, pad; };
+struct cu_mask { uint32_t queue, bits; uint64_t address; };
 struct update_queue { uint64_t ring; uint32_t queue, ring_size, percentage, priority; };
 
+_Static_assert(sizeof(struct cu_mask) == 16, "layout of SET_CU_MASK");
 _Static_assert(sizeof(struct update_queue) == 24 && sizeof(struct create_queue) == 56, "layouts of KFD's ioctls");
 
 static uint32_t gpu_ids[MAX_GPUS];
@@ -84,6 +94,57 @@ static int update(int fd, const struct tsg *tsg, uint32_t percentage)
 	return real_ioctl(fd, _IOW('K', UPDATE_QUEUE, struct update_queue), &u) < 0 ? -errno : 0;
 }
 
+/* Hexadecimal text to words, the lowest first; how many, 0 if it is no mask or an empty one. */
+static unsigned int parse_mask(const char *text, uint32_t *words)
+{
+	size_t length, i;
+	uint32_t any = 0;
+	char digit[2] = "";
+
+	text += !strncmp(text, "0x", 2) ? 2 : 0;
+	length = strlen(text);
+	if (!length || length > 8 * MASK_WORDS || strspn(text, "0123456789abcdefABCDEF") != length)
+		return 0;
+	memset(words, 0, MASK_WORDS * sizeof(*words));
+	for (i = 0; i < length; i++) {
+		digit[0] = text[length - 1 - i];
+		words[i / 8] |= (uint32_t)strtoul(digit, NULL, 16) << 4 * (i % 8);
+	}
+	for (i = 0; i < MASK_WORDS; i++)
+		any |= words[i];
+	return any ? (unsigned int)(length + 7) / 8 : 0;
+}
+
+static void confine(int fd, const struct create_queue *c)
+{
+	const char *text = getenv("GPURT_CU_MASK");
+	struct cu_mask mask = { .queue = c->queue };
+	uint32_t words[MASK_WORDS];
+	static bool told;
+
+	if (!text || (c->type != TYPE_COMPUTE && c->type != TYPE_COMPUTE_AQL))
+		return;
+	mask.bits = 32 * parse_mask(text, words);
+	mask.address = (uintptr_t)words;
+	if (mask.bits && real_ioctl(fd, _IOW('K', SET_CU_MASK, struct cu_mask), &mask) >= 0)
+		return;
+	if (!told)
+		preload_say("GPURT_CU_MASK=%s: %s; the queue may use every compute unit", text,
+			    mask.bits ? strerror(errno) : "not a hexadecimal mask of 1 to 1024 bits");
+	told = true;
+}
+
+static void warn_of_many(unsigned int gpu)
+{
+	static bool told;
+
+	if (!told && agent_number(gpu) > HARDWARE_QUEUES) {
+		preload_say("GPU %u, kfd-queue: more than %u queues in this process: the driver takes turns with them", gpu,
+			    HARDWARE_QUEUES);
+		told = true;
+	}
+}
+
 static void created(struct gpu_file *file, const struct create_queue *c)
 {
 	struct tsg like = { .file = file, .gpu = gpu_index(c->gpu), .handle = c->queue }, *tsg;
@@ -92,6 +153,7 @@ static void created(struct gpu_file *file, const struct create_queue *c)
 	tsg = agent_add(&like);
 	if (tsg && !tsg->off)
 		agent_refresh(tsg);
+	warn_of_many(like.gpu);
 }
 
 static void updated(struct tsg *tsg, const struct update_queue *u)
@@ -106,11 +168,11 @@ static void kfd_after(struct gpu_file *file, int fd, unsigned long request, void
 	const struct update_queue *u = argument;
 	struct tsg *tsg;
 
-	(void)fd;
 	if (result < 0 || _IOC_TYPE(request) != 'K' || !argument)
 		return;
 	if (_IOC_NR(request) == CREATE_QUEUE && _IOC_SIZE(request) >= sizeof(struct create_queue)) {
 		created(file, argument);
+		confine(fd, argument);
 	} else if (_IOC_NR(request) == DESTROY_QUEUE && _IOC_SIZE(request) == sizeof(*d)) {
 		tsg = agent_find(file, 0, d->queue);
 		if (tsg)

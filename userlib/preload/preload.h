@@ -15,7 +15,8 @@
  * goes away, TSGs are back on the GPU and the program runs on unmanaged.
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
- * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD.
+ * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
+ * GPURT_CU_MASK.
  */
 #ifndef GPURT_PRELOAD_H
 #define GPURT_PRELOAD_H
@@ -102,6 +103,7 @@ void agent_remove_file(const struct gpu_file *file);
 /* The program or the driver may have switched it on, or it can have work now: brings it to what the host ordered. */
 void agent_refresh(struct tsg *tsg);
 void agent_forked(void);
+unsigned int agent_number(unsigned int gpu);
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
 
 /* What happened, for the summary at exit. */

@@ -49,12 +49,18 @@ static int is_fake(int fd)
 	       size > sizeof(sa_family_t) && !strcmp(peer.sun_path, path);
 }
 
-/* The parameters of RM_CONTROL and RM_ALLOC are behind a pointer at a fixed place. */
+/* The parameters of RM_CONTROL and RM_ALLOC, and a CU mask, are behind a pointer at a fixed place. */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
 	uint64_t address;
 
 	*size = 0;
+	if (_IOC_TYPE(request) == 'K' && _IOC_NR(request) == 0x1a) {
+		memcpy(size, argument + 4, sizeof(*size));
+		*size /= 8;
+		memcpy(&address, argument + 8, sizeof(address));
+		return (void *)(uintptr_t)address;
+	}
 	if (_IOC_TYPE(request) != 'F' || (_IOC_NR(request) != 0x2a && _IOC_NR(request) != 0x2b))
 		return NULL;
 	memcpy(&address, argument + 16, sizeof(address));

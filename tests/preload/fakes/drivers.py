@@ -243,7 +243,7 @@ class Kfd(File):
         if caller.pid != self.owner.pid:
             raise Refused(errno.EBADF)
         number = code & 0xFF
-        name = {2: "create", 3: "destroy", 7: "update"}.get(number)
+        name = {2: "create", 3: "destroy", 7: "update", 0x1A: "mask"}.get(number)
         if name is None:
             raise Refused(errno.ENOTTY)
         error = self.faults.due(name)
@@ -257,12 +257,21 @@ class Kfd(File):
             self.update(queue, *struct.unpack_from("=II", argument, 44))
         elif name == "destroy":
             self.drop((0, struct.unpack_from("=I", argument)[0]))
+        elif name == "mask":
+            self.mask(argument, nested)
         else:
             ring, queue, size, percentage, priority = struct.unpack_from("=QIIII", argument)
             if not ring or not size:
                 raise Refused(errno.EINVAL)
             self.update(queue, percentage, priority)
         return 0
+
+    def mask(self, argument: bytearray, nested: bytearray) -> None:
+        queue, bits = struct.unpack_from("=II", argument)
+        self.group(0, queue)
+        if not bits or bits % 32 or bits > 1024 or len(nested) != bits // 8:
+            raise Refused(errno.EINVAL)
+        self.calls.append(f"mask {bytes(nested).hex()}")
 
     def update(self, queue: int, percentage: int, priority: int) -> None:
         if percentage > 100 or priority > 15:

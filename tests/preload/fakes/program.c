@@ -81,6 +81,37 @@ static void *sleeper(void *fd)
 	return NULL;
 }
 
+struct crew { int rounds, failed; void *context; };
+
+/* Launches and waits on the default stream and on a stream of its own. */
+static void *worker(void *argument)
+{
+	struct crew *crew = argument;
+	void *stream = NULL, *event = NULL;
+	int i, err = api.cuCtxSetCurrent(crew->context) || api.cuStreamCreate(&stream, 1) || api.cuEventCreate(&event, 0);
+
+	for (i = 0; i < crew->rounds && !err; i++)
+		err = api.cuLaunchKernel(NULL, 10, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) || api.cuEventRecord(event, stream) ||
+		      api.cuLaunchKernel(NULL, 10, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) || api.cuStreamSynchronize(NULL) ||
+		      api.cuEventSynchronize(event);
+	if (err)
+		crew->failed = 1;
+	return NULL;
+}
+
+static int many_threads(int threads, int rounds)
+{
+	struct crew crew = { .rounds = rounds, .context = contexts[0] };
+	pthread_t all[64];
+	int i;
+
+	for (i = 0; i < threads; i++)
+		pthread_create(&all[i], NULL, worker, &crew);
+	for (i = 0; i < threads; i++)
+		pthread_join(all[i], NULL);
+	return crew.failed;
+}
+
 static int in_child(int (*work)(void))
 {
 	pid_t child = fork();
@@ -179,6 +210,8 @@ static int carry_out(const char *what, int a, int b)
 		return in_child(a ? own_context : close_all);
 	if (!strcmp(what, "thread"))
 		return pthread_create(&thread, NULL, sleeper, unused);
+	if (!strcmp(what, "threads"))
+		return many_threads(a, b);
 	if (!strcmp(what, "next"))	/* RTLD_NEXT must be seen from here */
 		return dlsym(RTLD_NEXT, "main") != NULL || !dlsym(RTLD_NEXT, "getpid");
 	return 64;
