@@ -112,8 +112,8 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * The client's process ended (@process), or closed its descriptor.  No call on the slot is under way.  Its memory stays
- * until gpurt_slot_free().
+ * The client's process ended (@process), or closed its descriptor.  No call on the slot is under way.  Its memory
+ * stays until gpurt_slot_free().
  */
 void gpurt_slot_gone(struct gpurt_slot *slot, bool process)
 {
@@ -266,7 +266,7 @@ static u32 level_of(const struct gpurt_slot *slot, u32 own, u32 hint)
 int gpurt_slot_begin(struct gpurt_slot *slot, u32 own, u32 hint, u32 *state)
 {
 	struct begin_update b = {
-		.u = { .decide = decide_begin, .slot = slot, .level = level_of(slot, own, hint) },
+		.u = { .decide = decide_begin, .slot = slot, .own = true, .level = level_of(slot, own, hint) },
 		.own = own, .hint = hint,
 	};
 	int err = gpurt_update(slot->gpu, &b.u);
@@ -284,7 +284,7 @@ static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_slot_end(struct gpurt_slot *slot)
 {
 	struct gpurt_update u = {
-		.decide = decide_end, .slot = slot, .level = READ_ONCE(slot->core.level),
+		.decide = decide_end, .slot = slot, .own = true, .level = READ_ONCE(slot->core.level),
 	};
 
 	return gpurt_update(slot->gpu, &u);
@@ -306,7 +306,7 @@ static int decide_closed(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened)
 {
 	struct gpurt_update u = {
-		.decide = opened ? decide_opened : decide_closed, .slot = slot,
+		.decide = opened ? decide_opened : decide_closed, .slot = slot, .own = true,
 		.level = READ_ONCE(slot->core.level),
 	};
 
@@ -335,7 +335,7 @@ static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 void gpurt_slot_tsgs(struct gpurt_slot *slot, u32 count)
 {
 	struct value_update v = {
-		.u = { .decide = decide_tsgs, .slot = slot, .level = READ_ONCE(slot->core.level) },
+		.u = { .decide = decide_tsgs, .slot = slot, .own = true, .level = READ_ONCE(slot->core.level) },
 		.value = count,
 	};
 

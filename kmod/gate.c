@@ -115,10 +115,10 @@ void gpurt_gate_delegated(struct kthread_work *work)
 }
 
 /* The caller is killed, and cannot end before its decision is taken: which need not wait for its process. */
-static void tell_end(struct gpurt_gpu *gpu, struct gpurt_slot *slot)
+static void tell_end(struct gpurt_gpu *gpu, const struct gpurt_update *u)
 {
-	if (slot && slot->tgid == task_tgid(current) && gpu->ops->client_ends)
-		gpu->ops->client_ends(gpu->driver, slot->ctx, true);
+	if (u->own && gpu->ops->client_ends)
+		gpu->ops->client_ends(gpu->driver, u->slot->ctx, true);
 }
 
 static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
@@ -142,7 +142,7 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 			continue;
 		}
 		__set_current_state(TASK_RUNNING);
-		tell_end(gpu, u->slot);
+		tell_end(gpu, u);
 		told = true;
 	}
 	__set_current_state(TASK_RUNNING);

@@ -39,6 +39,7 @@ struct gpurt_update {
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 	u32 level;			/* 0..99: its place among those who wait */
 	struct gpurt_slot *slot;	/* whom it is about, if anyone */
+	bool own;			/* by a call on its descriptor, which keeps it from ending */
 	int ret;
 	/* the gate's */
 	struct list_head node;
