@@ -113,7 +113,7 @@ class AgentGpu(Gpu):
         if agent.on != on:
             agent.on, agent.since = on, self.clock()
             agent.sequence += 1
-            agent.retry, agent.late = FOREVER, False
+            agent.retry = FOREVER  # it stays late until it answers: it is not waited for over and over
             self._deliver(agent)
 
     def _deliver(self, agent: Agent) -> None:

@@ -71,8 +71,7 @@ void gpurt_agent_order(struct agent_process *p, bool on)
 		return;
 	p->on = on;
 	p->since = ktime_get_ns();
-	p->late = false;
-	deliver(p);
+	deliver(p);		/* who is late stays late until it answers: it is not waited for over and over */
 }
 
 static void order_all(struct agent_gpu *dev, bool on)

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,8 @@ struct board {
 	unsigned int number;
 	const struct family *family;
 	bool running;			/* its thread */
+	bool introduced;		/* the host has been told of the process */
+	atomic_bool changed;		/* and is to be told how many TSGs there are */
 	bool unmanaged;			/* there is no host, or not for this GPU, or the driver's release is not known */
 	bool on;
 	int result;			/* of the last order */
@@ -29,6 +32,8 @@ struct board {
 
 static struct board boards[GPURT_MAX_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Who tells the host: taken before the lock, and never by an agent. */
+static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
 
 void preload_lock(void)
 {
@@ -140,43 +145,91 @@ static int start_thread(struct board *b)
 }
 
 /* Tells the host how many TSGs there are, and obeys the order that holds. */
-static int declare(struct board *b, unsigned int gpu)
+static int declare(struct board *b, const struct family *family, unsigned int number)
 {
 	struct gpurt_agent a = {
-		.size = sizeof(a), .gpu = gpu, .tier = GPURT_TIER_UNPATCHED, .tsgs = b->number,
+		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = GPURT_TIER_UNPATCHED, .tsgs = number,
 	};
 	int err;
 
-	memcpy(a.driver, b->family->name, strlen(b->family->name));
+	memcpy(a.driver, family->name, strlen(family->name));
 	err = gpurt_call(NULL, GPURT_IOC_AGENT, &a, false);
 	if (err)
 		return err;
+	preload_lock();
 	obey(b, a.on, a.sequence);
-	return b->running ? 0 : start_thread(b);
+	if (!b->running)
+		err = start_thread(b);
+	preload_unlock();
+	return err;
 }
 
-static void introduce(struct board *b, unsigned int gpu)
+static const char *refusal(int err)
 {
+	if (err == -EOPNOTSUPP || err == -ENOTTY)
+		return "the host has no agents for it ('gpurt serve' has)";
+	return err == -ENODEV ? "no host serves it" : strerror(-err);
+}
+
+/* The first TSG on a GPU: whether it is to be managed, and why not. */
+static bool introduce(struct board *b, const struct family *family, unsigned int number)
+{
+	unsigned int gpu = (unsigned int)(b - boards);
 	char why[160];
 	int err;
 
-	if (!b->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
-		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, b->family->name, why);
-		b->unmanaged = true;
-		return;
+	if (!family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
+		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, family->name, why);
+		return false;
 	}
-	err = declare(b, gpu);
-	if (err) {
-		b->unmanaged = true;
-		if (err == -EOPNOTSUPP || err == -ENOTTY)
-			preload_say("GPU %u: the host has no agents for it ('gpurt serve' has); this process runs unmanaged", gpu);
-		else if (err != -ENODEV)
-			preload_say("GPU %u: the host refuses the agent (%s); this process runs unmanaged", gpu, strerror(-err));
-		else
-			preload_say("GPU %u: no host serves it; this process runs unmanaged", gpu);
+	err = declare(b, family, number);
+	if (err)
+		preload_say("GPU %u: %s; this process runs unmanaged", gpu, refusal(err));
+	else
+		preload_say("GPU %u, %s: %s", gpu, family->name, family->tier);
+	return !err;
+}
+
+static void settle(struct board *b)
+{
+	const struct family *family;
+	bool first, unmanaged;
+	unsigned int number;
+
+	preload_lock();
+	first = b->changed && !b->introduced;
+	unmanaged = b->unmanaged || !b->changed;
+	family = b->family;
+	number = b->number;
+	b->changed = false;
+	b->introduced |= first;
+	preload_unlock();
+	if (unmanaged)
 		return;
+	if (!first) {
+		declare(b, family, number);
+	} else if (!introduce(b, family, number)) {
+		preload_lock();
+		b->unmanaged = true;
+		preload_unlock();
 	}
-	preload_say("GPU %u, %s: %s", gpu, b->family->name, b->family->tier);
+}
+
+/*
+ * Tells the host of what has changed.  Not under the lock: the host may be in the middle of an update that waits for
+ * this very process's agent, which needs the lock to obey.
+ */
+void agent_settle(void)
+{
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		if (!boards[i].changed)
+			continue;
+		pthread_mutex_lock(&declaring);
+		settle(&boards[i]);
+		pthread_mutex_unlock(&declaring);
+	}
 }
 
 /* A TSG like @like has been made; NULL if it cannot be managed. */
@@ -185,7 +238,6 @@ struct tsg *agent_add(const struct tsg *like)
 	unsigned int gpu = like->gpu;
 	struct tsg *tsg;
 	struct board *b;
-	bool first;
 
 	if (gpu >= GPURT_MAX_GPUS) {
 		preload_say("GPU %u is one too many (%u): its work is not managed", gpu, GPURT_MAX_GPUS);
@@ -195,18 +247,13 @@ struct tsg *agent_add(const struct tsg *like)
 	if (!tsg)
 		return NULL;
 	b = &boards[gpu];
-	first = !b->family;
 	*tsg = *like;
 	tsg->next = b->tsgs;
 	b->tsgs = tsg;
 	b->number++;
+	b->on |= !b->introduced;
 	b->family = like->file->family;
-	if (first) {
-		b->on = true;
-		introduce(b, gpu);
-	} else if (!b->unmanaged) {
-		declare(b, gpu);
-	}
+	b->changed = true;
 	return tsg;
 }
 
@@ -232,8 +279,7 @@ void agent_remove(struct tsg *tsg)
 	*link = tsg->next;
 	free(tsg);
 	b->number--;
-	if (!b->unmanaged)
-		declare(b, (unsigned int)(b - boards));
+	b->changed = true;
 }
 
 void agent_remove_file(const struct gpu_file *file)
@@ -269,9 +315,10 @@ void agent_forked(void)
 			next = tsg->next;
 			free(tsg);
 		}
-		boards[i] = (struct board){ 0 };
+		memset(&boards[i], 0, sizeof(boards[i]));
 	}
 	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&declaring, NULL);
 }
 
 /* How many TSGs the process has on that GPU. */

@@ -172,6 +172,7 @@ static int opened(int fd, const char *path)
 		preload_lock();
 		files_opened(fd, path);
 		preload_unlock();
+		agent_settle();
 		errno = saved;
 	}
 	return fd;
@@ -185,6 +186,7 @@ static int duplicated(int fd, int copy)
 		preload_lock();
 		files_duplicated(fd, copy);
 		preload_unlock();
+		agent_settle();
 		errno = saved;
 	}
 	return copy;
@@ -255,7 +257,7 @@ PRELOAD_EXPORT int __openat64_2(int folder, const char *path, int flags)
 /* Before the descriptor can be another file's, and while no agent uses it. */
 PRELOAD_EXPORT int close(int fd)
 {
-	int result;
+	int result, saved;
 
 	pthread_once(&once, resolve);
 	if (!files_tracked(fd) || !preload_own_process())
@@ -264,6 +266,9 @@ PRELOAD_EXPORT int close(int fd)
 	files_closed(fd);
 	result = real.close(fd);
 	preload_unlock();
+	saved = errno;
+	agent_settle();
+	errno = saved;
 	return result;
 }
 
@@ -282,6 +287,7 @@ PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 			if (files_tracked((int)fd))
 				files_closed((int)fd);
 		preload_unlock();
+		agent_settle();
 	}
 	return real.close_range(first, last, flags);
 }
@@ -296,15 +302,19 @@ PRELOAD_EXPORT int dup(int fd)
 static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 {
 	bool ours = (files_tracked(fd) || files_tracked(copy)) && preload_own_process();
-	int result;
+	int result, saved;
 
 	if (ours)
 		preload_lock();
 	result = with_flags ? real.dup3(fd, copy, flags) : real.dup2(fd, copy);
 	if (ours && result >= 0 && fd != copy)
 		files_duplicated(fd, copy);
-	if (ours)
+	if (ours) {
 		preload_unlock();
+		saved = errno;
+		agent_settle();
+		errno = saved;
+	}
 	return result;
 }
 
@@ -360,6 +370,7 @@ static void note(int fd, unsigned long request, void *argument, int result)
 		file->family->after(file, fd, request, argument, result);
 	}
 	preload_unlock();
+	agent_settle();
 	errno = saved;
 }
 

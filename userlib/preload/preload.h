@@ -71,7 +71,7 @@ struct family {
 
 extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue;
 
-/* One lock for files, objects and TSGs; never held while the host is asked for a segment. */
+/* One lock for files, objects and TSGs; never held while the host is asked for anything. */
 void preload_lock(void);
 void preload_unlock(void);
 
@@ -103,6 +103,8 @@ void agent_remove_file(const struct gpu_file *file);
 /* The program or the driver may have switched it on, or it can have work now: brings it to what the host ordered. */
 void agent_refresh(struct tsg *tsg);
 void agent_forked(void);
+/* Without the lock: tells the host of TSGs that were made or went. */
+void agent_settle(void);
 unsigned int agent_number(unsigned int gpu);
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
 
