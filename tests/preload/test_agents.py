@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import FakeGpu, Program, Served, Start, eventually
+from conftest import Served, Start
+from machines import FakeGpu, Program, eventually
 
 from pycontrol.client import Control
 from pycontrol.client import connect as control

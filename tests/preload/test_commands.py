@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, FakeGpu, Served, Start
+from conftest import Served, Start
+from machines import ROOT, FakeGpu
 
 from pycontrol.client import Control
 

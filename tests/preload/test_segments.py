@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from conftest import Program, Start, eventually
+from conftest import Start
+from machines import Program, eventually
 
 from pycontrol.client import Control
 

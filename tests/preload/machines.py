@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A fake GPU, and programs under the preload library that do with it what they are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKES = Path(__file__).parent / "fakes"
+FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+#: How long anything may take before it counts as hung, seconds.
+PATIENCE = 60.0
+
+
+def eventually(holds: Callable[[], Any]) -> None:
+    """Waits until it holds."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.002)
+
+
+def build(folder: Path) -> None:
+    """Compiles the libraries, the fakes and the program into a folder."""
+    subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}"], check=True, timeout=200)
+    for name, source in (("libdriver.so", "driver.c"), ("libcuda.so.1", "cuda.c"), ("libamdhip64.so", "hip.c")):
+        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", FAKES / source, "-ldl", "-pthread"]
+        subprocess.run(["cc", *FLAGS, *shared, "-o", folder / name], check=True)
+    (folder / "libcuda.so").symlink_to("libcuda.so.1")
+    link = ["-Wl,--no-as-needed", f"-L{folder}", "-lgpurt", "-lcuda", "-ldl", "-pthread"]
+    program = ["cc", *FLAGS, FAKES / "program.c", f"-I{ROOT}/userlib/include", *link, "-o", folder / "program"]
+    subprocess.run(program, check=True)
+
+
+class FakeGpu:
+    """The fake GPU's process, looked into and told what to do wrong."""
+
+    def __init__(self, path: Path, gpus: int) -> None:
+        self.path = path
+        command = [sys.executable, FAKES / "server.py", path, str(gpus)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        assert self.process.stdout.readline() == "ready\n"
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(path))
+
+    def ask(self, op: str = "look", **what: Any) -> dict[str, Any]:
+        self.sock.send(json.dumps({"op": op, **what}).encode())
+        answer: dict[str, Any] = json.loads(self.sock.recv(1 << 20))
+        return answer
+
+    def refuse(self, name: str, times: int, status: int) -> None:
+        """Has an operation fail so many times."""
+        self.ask("refuse", name=name, times=times, status=status)
+
+    def groups(self, pid: int) -> list[dict[str, Any]]:
+        """The process's groups or queues."""
+        return [group for group in self.ask()["groups"] if group["pid"] == pid]
+
+    def enabled(self, pid: int) -> bool:
+        """Whether all its groups are on."""
+        return all(group["enabled"] for group in self.groups(pid))
+
+    def order(self, gpu: int = 0) -> list[int]:
+        """The processes whose work completed, in order."""
+        return [int(name.split(":")[0]) for name, _ in self.ask()["order"][gpu]]
+
+    def close(self) -> None:
+        self.sock.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Program:
+    """A program under the preload library."""
+
+    def __init__(self, built: Path, gpu: FakeGpu, host: Path, how: str, family: str, extra: dict[str, str]) -> None:
+        version = gpu.path.with_suffix(".version")
+        version.write_text(extra.pop("version", "570.86.15") + "\n")
+        environment = {
+            **os.environ, "FAKE_GPU": str(gpu.path), "FAKE_FAMILY": family, "FAKE_NVIDIA_VERSION": str(version),
+            "GPURT_DEVICE": str(host), "LD_LIBRARY_PATH": str(built), "GPURT_VERBOSE": "1",
+            "LD_PRELOAD": f"{built}/libgpurt-preload.so:{built}/libdriver.so", **extra,
+        }  # fmt: skip
+        self.gpu = gpu
+        self.complaints = gpu.path.with_suffix(f".{id(self)}.err")
+        with self.complaints.open("wb") as err:
+            self.process = subprocess.Popen(
+                [built / "program", "hip" if family == "hip" else how], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=err, env=environment, text=True, bufsize=1,
+            )  # fmt: skip
+        self.pid = self.process.pid
+
+    def send(self, *lines: str) -> None:
+        """Tells it what to do, without waiting."""
+        assert self.process.stdin
+        self.process.stdin.write("".join(line + "\n" for line in lines))
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        """What it says to the next line that it was told."""
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def do(self, *lines: str) -> None:
+        """Tells it what to do and waits until it has done that."""
+        self.send(*lines)
+        assert [self.answer() for _ in lines] == ["ok"] * len(lines), self.said()
+
+    def said(self) -> str:
+        return self.complaints.read_text()
+
+    def quit(self) -> str:
+        """Has it end; what it had to say."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0, self.said()
+        return self.said()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
