@@ -34,6 +34,7 @@ COMMANDS = {
     "policy": ("live", "policy"),
     "budget": ("live", "budget"),
     "exempt": ("live", "exempt"),
+    "hint": ("hints", "hint"),
     "status": ("live", "status"),
     "clients": ("live", "clients"),
     "top": ("live", "top"),

@@ -123,3 +123,33 @@ def test_the_benchmark_without_a_gpu() -> None:
         assert "nothing is measured" in done.stderr
 
 
+
+
+def test_hints_to_nvgpu(gpurt: Gpurt, start: Start) -> None:
+    program, other = start(family="nvgpu"), start(family="nvgpu")
+    (before,) = json.loads(gpurt("hint", str(program.pid), "--json").stdout)
+    assert (before["pid"], before["slice_us"], before["level"]) == (program.pid, 1024, "low")
+    done = gpurt("hint", str(program.pid), "--slice", "10ms", "--interleave", "high", "--json")
+    (after,) = json.loads(done.stdout)
+    assert (after["tsg"], after["slice_us"], after["level"]) == (before["tsg"], 10_000, "high")
+    assert "1024" in gpurt("hint", str(other.pid)).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["1", "--slice", "2"], 2, "--slice"),
+        (["1", "--slice", "999us"], 2, "1000 to 50000"),
+        (["1", "--slice", "1500500ns"], 2, "whole number of microseconds"),
+        (["1", "--interleave", "highest"], 2, "--interleave"),
+        (["1"], 5, "process 1 has no time-slice groups"),
+    ],
+)
+def test_hints_that_are_wrong(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:
+    done = gpurt("hint", *arguments)
+    assert (done.returncode, why in done.stderr, len(done.stderr.splitlines()) <= 4) == (code, True, True), done.stderr
+
+
+def test_hints_without_the_node(gpurt: Gpurt) -> None:
+    done = gpurt("hint", "1", FAKE_GPU="/nowhere", LD_PRELOAD="")
+    assert (done.returncode, "is this a Tegra?" in done.stderr) == (4, True), done.stderr

@@ -49,12 +49,17 @@ static int is_fake(int fd)
 	       size > sizeof(sa_family_t) && !strcmp(peer.sun_path, path);
 }
 
-/* The parameters of RM_CONTROL and RM_ALLOC, and a CU mask, are behind a pointer at a fixed place. */
+/* The parameters of RM_CONTROL and RM_ALLOC, a CU mask, and a bitmap of groups are behind a pointer at a fixed place. */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
 	uint64_t address;
 
 	*size = 0;
+	if (_IOC_TYPE(request) == 'S' && _IOC_NR(request) == 3) {
+		memcpy(size, argument + 8, sizeof(*size));
+		memcpy(&address, argument + 16, sizeof(address));
+		return (void *)(uintptr_t)address;
+	}
 	if (_IOC_TYPE(request) == 'K' && _IOC_NR(request) == 0x1a) {
 		memcpy(size, argument + 4, sizeof(*size));
 		*size /= 8;
@@ -87,7 +92,8 @@ static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 		return -1;
 	}
 	memcpy(argument, a.bytes, q.size);
-	memcpy(nested, a.bytes + q.size, q.nested);
+	if (q.nested)
+		memcpy(nested, a.bytes + q.size, q.nested);
 	if (a.result < 0) {
 		errno = a.error;
 		return -1;
@@ -111,6 +117,21 @@ EXPORT int open(const char *path, int flags, ...)
 	va_end(arguments);
 	if (!real)
 		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+	return is_node(path) ? open_node(path) : real(path, flags, mode);
+}
+
+/* As programs with large file offsets call it. */
+EXPORT int open64(const char *path, int flags, ...)
+{
+	static int (*real)(const char *, int, ...);
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = va_arg(arguments, mode_t);
+	va_end(arguments);
+	if (!real)
+		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open64");
 	return is_node(path) ? open_node(path) : real(path, flags, mode);
 }
 

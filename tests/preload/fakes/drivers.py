@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import struct
 from dataclasses import dataclass, field
 
 from engine import Engine, Group
 
+NUMBERS = itertools.count(600)  # beyond the bitmap that is asked for first
 ALLOC, CONTROL, FREE = 0x2B, 0x2A, 0x29
 OK, NOT_PERMITTED, NOT_SUPPORTED, NOT_FOUND = 0, 0x1B, 0x56, 0x57
 INVALID_ARGUMENT = 0x1F
@@ -68,7 +70,7 @@ class File:
             raise Refused(errno.ENOENT) from None
 
     def add(self, key: tuple[int, int], gpu: int, enabled: bool) -> None:
-        group = Group(f"{self.owner.pid}:{key[1]:x}", self.owner.pid, enabled)
+        group = Group(f"{self.owner.pid}:{key[1]:x}", self.owner.pid, enabled, number=next(NUMBERS))
         self.groups[key] = group
         self.engines[gpu].groups.append(group)
 
@@ -236,6 +238,49 @@ class NvgpuChannel(File):
     """/dev/nvhost-gpu: only to be bound."""
 
 
+class NvgpuSched(File):
+    """/dev/nvgpu/igpu0/sched: one opener at a time; slices and levels of everybody's groups."""
+
+    opened = 0
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        if NvgpuSched.opened:
+            raise Refused(errno.EBUSY)
+        NvgpuSched.opened += 1
+
+    def close(self) -> None:
+        NvgpuSched.opened -= 1
+
+    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
+        if code == 0xC0185303:
+            return self.by_pid(argument, nested)
+        tsg, value = struct.unpack_from("=II", argument)
+        group = next((one for one in self.engines[0].groups if one.number == tsg), None)
+        if group is None:
+            raise Refused(errno.EINVAL)
+        if code == 0xC0205304:
+            struct.pack_into("=IIIIIIQ", argument, 0, tsg, group.slice_us, group.level, 0, 0, 0, group.pid)
+        elif code == 0x40085305 and 1000 <= value <= 50000:
+            group.slice_us = value
+        elif code == 0x40085306 and value <= 2:
+            group.level = value
+        else:
+            raise Refused(errno.EINVAL)
+        return 0
+
+    def by_pid(self, argument: bytearray, nested: bytearray) -> int:
+        pid, size = struct.unpack_from("=QI", argument)
+        numbers = [group.number for group in self.engines[0].groups if group.pid == pid]
+        need = max(numbers, default=0) // 8 + 1
+        struct.pack_into("=I", argument, 8, need)
+        if need > size:
+            raise Refused(errno.ENOSPC)
+        for number in numbers:
+            nested[number // 8] |= 1 << number % 8
+        return 0
+
+
 class Kfd(File):
     """/dev/kfd: queues of the process that opened it; a child that inherited the descriptor is refused."""
 
@@ -286,7 +331,7 @@ def file_of(path: str, caller: Caller, engines: list[Engine], faults: Faults) ->
     """What opening that node makes."""
     kinds = {
         "/dev/nvidiactl": Nvidia, "/dev/nvhost-ctrl-gpu": NvgpuControl, "/dev/nvhost-tsg-gpu": NvgpuTsg,
-        "/dev/nvhost-gpu": NvgpuChannel, "/dev/kfd": Kfd,
+        "/dev/nvhost-gpu": NvgpuChannel, "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
     }  # fmt: skip
     if path not in kinds:
         raise Refused(errno.ENOENT)

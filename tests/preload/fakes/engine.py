@@ -21,6 +21,9 @@ class Group:
     submitted: int = 0
     completed: int = 0
     turns: int = 0  # times that it was switched off
+    number: int = 0  # in the whole machine
+    slice_us: int = 1024
+    level: int = 0
     waiters: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
     log: list[tuple[int, int]] = field(default_factory=list)
 

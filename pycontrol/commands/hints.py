@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hints to a driver that cannot preempt on our word: time slices and interleave levels (tier T0)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from pycontrol import render
+from pycontrol.commands.analysis import JSON
+from pycontrol.commands.live import PIDS
+from pycontrol.errors import UsageError
+
+
+def _slice_us(text: str | None) -> int | None:
+    from pycontrol.nvgpu_sched import SLICE_LIMITS
+    from pycontrol.units import parse_time
+
+    if text is None:
+        return None
+    try:
+        ns = parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"--slice: {error}") from None
+    low, high = SLICE_LIMITS
+    if ns % 1000 or not low <= ns // 1000 <= high:
+        raise UsageError(f"--slice: {text} is not a whole number of microseconds from {low} to {high}")
+    return ns // 1000
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt hint 1234                              show
+  gpurt hint 1234 --slice 10ms --interleave high
+\b
+Exit codes: 0 done; 2 wrong usage; 4 no such node, or somebody has it open; 5 not permitted, refused by the driver, or
+a process without time-slice groups."""
+)
+@PIDS
+@click.option("--slice", "slice_", metavar="TIME", help="How long its groups run at a time, 1ms to 50ms.")
+@click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they come round.")
+@JSON
+def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
+    """Show or set time slices and interleave levels of any process on a Tegra (tier T0: no isolation).
+
+    Works on unmodified drivers and on programs that never heard of gpurt, through the driver's scheduling node.
+    """
+    from pycontrol.nvgpu_sched import Level, SchedNode
+
+    slice_us = _slice_us(slice_)
+    level = Level[interleave.upper()] if interleave else None
+    with SchedNode() as node:
+        for pid in pids:
+            if slice_us is not None or level is not None:
+                node.set(pid, slice_us, level)
+        found = [one for pid in pids for one in node.hints(pid)]
+    rows = [(str(one.pid), str(one.tsg), str(one.slice_us), one.level.name.lower()) for one in found]
+    data = [asdict(one) | {"level": one.level.name.lower()} for one in found]
+    render.emit(data, as_json, render.table(("pid", "TSG", "slice us", "interleave"), rows))
+    return 0
