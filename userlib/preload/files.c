@@ -29,6 +29,14 @@ bool files_tracked(int fd)
 	return watched(fd) && atomic_load(&state[fd]) == TRACKED;
 }
 
+void files_forget(int fd)
+{
+	unsigned char other = OTHER;
+
+	if (watched(fd))
+		atomic_compare_exchange_strong(&state[fd], &other, UNSEEN);
+}
+
 /* A descriptor that came to be without one of the calls we see: closed behind our back, or received from elsewhere. */
 static void assign(int fd, struct gpu_file *file)
 {

@@ -21,8 +21,7 @@
 #define RM_ALLOC	0x2b
 #define RM_TRANSFER	211	/* any of the others, with its size and address in a structure */
 
-#define CLASS_ROOT	0x0041
-#define CLASS_ROOT_OLD	0x0000
+#define CLASS_IS_ROOT(class) ((class) == 0x0041 || (class) <= 0x0001)
 #define CLASS_DEVICE	0x0080
 #define CLASS_SUBDEVICE	0x2080
 #define CLASS_TSG	0xa06c
@@ -152,7 +151,7 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 	struct object *device;
 	uint32_t instance = 0;
 
-	if (a->class == CLASS_ROOT || a->class == CLASS_ROOT_OLD) {
+	if (CLASS_IS_ROOT(a->class)) {
 		struct rm_alloc root = *a;
 
 		root.root = a->object;

@@ -260,8 +260,10 @@ PRELOAD_EXPORT int close(int fd)
 	int result, saved;
 
 	pthread_once(&once, resolve);
-	if (!files_tracked(fd) || !preload_own_process())
+	if (!files_tracked(fd) || !preload_own_process()) {
+		files_forget(fd);
 		return real.close(fd);
+	}
 	preload_lock();
 	files_closed(fd);
 	result = real.close(fd);

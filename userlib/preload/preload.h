@@ -85,8 +85,10 @@ int real_close(int fd);
 void *real_dlsym(void *handle, const char *name);
 bool preload_own_process(void);
 
-/* files.c; all with the lock held but for files_tracked(), which is quick and may be called anywhere */
+/* files.c; all with the lock held but for the first two, which are quick and may be called anywhere */
 bool files_tracked(int fd);
+/* A descriptor that is no driver's is closed: what comes next under its number must be looked at again. */
+void files_forget(int fd);
 void files_opened(int fd, const char *path);
 void files_seen(int fd);
 void files_duplicated(int fd, int copy);
