@@ -155,10 +155,14 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_job(&gpu->sched, &u->slot->core, j->own, j->runnable, now);
 }
 
-/* Reports those whose state is @runnable now and was not, or whose priority changed. */
-static void scan(struct gpurt_gpu *gpu, bool runnable)
+/*
+ * Reports those whose state is @runnable now and was not, or whose priority changed.  Returns how long the runlist
+ * updates that came of it took, ns: they are as many as there is to do, and are charged as such.
+ */
+static u64 scan(struct gpurt_gpu *gpu, bool runnable)
 {
 	struct gpurt_slot *slot;
+	u64 updates = 0;
 
 	gpurt_for_each_slot(slot, gpu) {
 		struct job_update j = {
@@ -174,23 +178,27 @@ static void scan(struct gpurt_gpu *gpu, bool runnable)
 			continue;
 		if (!runnable)
 			j.own = READ_ONCE(slot->core.own);
-		if (j.runnable != READ_ONCE(slot->core.runnable) || j.own != READ_ONCE(slot->core.own))
-			gpurt_gate_update(gpu, &j.u);
+		if (j.runnable == READ_ONCE(slot->core.runnable) && j.own == READ_ONCE(slot->core.own))
+			continue;
+		updates -= ktime_get_ns();
+		gpurt_gate_update(gpu, &j.u);
+		updates += ktime_get_ns();
 	}
+	return updates;
 }
 
 static void look(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
-	u64 began = ktime_get_ns(), now;
+	u64 began = ktime_get_ns(), updates, now;
 	int token, slots;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	slots = gpurt_slots_read();
 	/* Who starts first, then who stops: a hand-over is one update, not two. */
-	scan(gpu, true);
-	scan(gpu, false);
+	updates = scan(gpu, true);
+	updates += scan(gpu, false);
 	gpurt_slots_done(slots);
 	gpurt_gpu_release(gpu, token);
 	/*
@@ -198,7 +206,7 @@ static void look(struct kthread_work *work)
 	 * watched change state, it leaves half of the time to everyone else.
 	 */
 	now = ktime_get_ns();
-	WRITE_ONCE(gpu->job_rest, now + (now - began));
+	WRITE_ONCE(gpu->job_rest, now + (now - began - updates));
 }
 
 /* How long until the thread may look again, ns. */

@@ -95,7 +95,7 @@ static void bench_free(struct bench *b)
 	int i;
 
 	for (i = 0; i < CLIENTS; i++) {
-		gpurt_slot_gone(b->slots[i]);
+		gpurt_slot_gone(b->slots[i], false);
 		gpurt_slot_free(b->slots[i]);
 	}
 	gpurt_slots_stop();	/* their last reference to the file */
@@ -167,7 +167,7 @@ static void the_most_urgent_gets_the_gpu_and_hands_it_on(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, begin(b->slots[0], 20), (u32)GPURT_STATE_RUNNING);
 	KUNIT_EXPECT_EQ(test, begin(b->slots[1], 10), (u32)GPURT_STATE_PENDING);
 	KUNIT_EXPECT_EQ(test, begin(b->slots[2], 30), (u32)GPURT_STATE_RUNNING);
-	gpurt_slot_gone(b->slots[2]);
+	gpurt_slot_gone(b->slots[2], false);
 	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[0]));
 	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[0]), 0);
 	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[1]));

@@ -3,17 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, FakeGpu, Program, build
+from machines import FakeGpu, Program, Served, Start, build
 
 from pycontrol.client import Control
 from pycontrol.client import connect as control
@@ -49,30 +44,6 @@ def gpu(make_gpu: Callable[[int], FakeGpu]) -> FakeGpu:
     return make_gpu(2)
 
 
-class Served:
-    """A `gpurt serve`."""
-
-    def __init__(self, path: Path, *options: str) -> None:
-        self.path = path
-        self.log = path.with_suffix(".log")
-        reader, writer = os.pipe()
-        serve = [sys.executable, "-m", "pycontrol.host", "serve"]
-        command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
-        os.close(writer)
-        ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
-        os.close(reader)
-        assert ready, self.log.read_text()
-
-    def stop(self) -> None:
-        if self.process.poll() == -signal.SIGKILL:
-            return  # the test's doing
-        self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0, self.log.read_text()
-        assert "dropped client" not in self.log.read_text()
-
-
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Starts hosts with agents; all are stopped at the end, and must have ended well."""
@@ -104,9 +75,6 @@ def plane(host: Path) -> Iterator[Control]:
     """The host's control plane."""
     with control(str(host)) as made:
         yield made
-
-
-Start = Callable[..., Program]
 
 
 @pytest.fixture

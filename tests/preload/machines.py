@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -129,3 +131,30 @@ class Program:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+Start = Callable[..., Program]
+
+
+class Served:
+    """A `gpurt serve`."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        self.path = path
+        self.log = path.with_suffix(".log")
+        reader, writer = os.pipe()
+        serve = [sys.executable, "-m", "pycontrol.host", "serve"]
+        command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
+        os.close(writer)
+        ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+        os.close(reader)
+        assert ready, self.log.read_text()
+
+    def stop(self) -> None:
+        if self.process.poll() == -signal.SIGKILL:
+            return  # the test's doing
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0, self.log.read_text()
+        assert "dropped client" not in self.log.read_text()

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from conftest import Start
-from machines import Program, eventually
+from machines import Program, Start, eventually
 
 from pycontrol.client import Control
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Served, Start
-from machines import FakeGpu, Program, eventually
+from machines import FakeGpu, Program, Served, Start, eventually
 
 from pycontrol.client import Control
 from pycontrol.client import connect as control

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Served, Start
-from machines import ROOT, FakeGpu
+from machines import ROOT, FakeGpu, Served, Start
 
 from pycontrol.client import Control
 
