@@ -28,7 +28,7 @@ def milliseconds(time: int | None) -> str:
 def _observed(result: TaskResult, task: TaskInfo) -> Text:
     text = milliseconds(result.observed)
     if result.above_bound:
-        return Text(f"> {text}", style="bold yellow")
+        return Text(f">{text}", style="bold yellow")
     if not task.best_effort and result.observed is not None and result.observed > task.deadline:
         return Text(text, style="yellow")
     return Text(text)
@@ -37,7 +37,7 @@ def _observed(result: TaskResult, task: TaskInfo) -> Text:
 def _simulated(result: TaskResult, task: TaskInfo) -> Text:
     text = milliseconds(result.simulated)
     if result.unsound:
-        return Text(f">> {text}", style="bold red")
+        return Text(f">>{text}", style="bold red")
     late = not task.best_effort and result.simulated is not None and result.simulated > task.deadline
     return Text(text, style="yellow" if late else "")
 
@@ -58,7 +58,7 @@ def _cells(result: TaskResult, task: TaskInfo) -> tuple[Text, ...]:
 def _label(task: TaskInfo) -> Text:
     """The task, and what its rows are; 80 columns must do for the table."""
     rows = ("observed", "simulated", "jobs done") if task.best_effort else ROWS
-    rest = "best effort" if task.best_effort else f"deadline {task.deadline / 1e6:g}, prio {task.priority}"
+    rest = "best effort" if task.best_effort else f"due {task.deadline / 1e6:g}, prio {task.priority}"
     return Text.assemble((task.name, "bold"), (f"\n{rest}, CPU {task.cpu}", "dim"), *(f"\n  {row}" for row in rows))
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 
@@ -25,6 +26,8 @@ KINDS = {
 }
 #: How often the reading thread looks whether it is to end, seconds.
 GLANCE = 0.1
+#: How long after the end it reads what the host sent before, seconds.
+LINGER = 3.0
 
 
 def to_event(record: EventRecord, task: str) -> Event | None:
@@ -50,6 +53,7 @@ class Listener:
         self._events: Control = connect(device)
         self._records: list[EventRecord] = []
         self._stop = threading.Event()
+        self._deadline = float("inf")
         self._thread = threading.Thread(target=self._read, name="gpurt-events", daemon=True)
 
     def __enter__(self) -> Listener:
@@ -69,14 +73,15 @@ class Listener:
             while not self._stop.is_set():
                 for record in self._stream:
                     self._records.append(record)
-                    if self._stop.is_set():
-                        break
-                else:
-                    self._stream = self._events.more(GLANCE)
+                    if time.monotonic() > self._deadline:
+                        return
+                self._stream = self._events.more(GLANCE)
         except (GpurtError, OSError):
             return  # the host is gone; what it said until then counts
 
     def _finish(self) -> None:
+        """What was sent is still read: until nothing comes, or for LINGER where others keep the host busy."""
+        self._deadline = time.monotonic() + LINGER
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
