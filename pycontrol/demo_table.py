@@ -12,7 +12,8 @@ from pycontrol.demo_results import Results, SetupResult, TaskInfo, TaskResult
 
 ROWS = ("observed", "simulated", "bound", "jobs, missed")
 LEGEND = (
-    "Times in ms; prio: SCHED_FIFO priority. observed: longest response time seen on this machine (MORT); "
+    "Times in ms; due: deadline; prio: SCHED_FIFO priority. observed: longest response time seen on this machine "
+    "(MORT); "
     "simulated: the same in virtual time; bound: worst-case response time by analysis, - where there is none."
 )
 
