@@ -68,6 +68,7 @@ struct gpurt_gpu {
 	struct gpurt_sched sched;	/* at the gate, down to the blank line */
 	struct gpurt_latency latency[GPURT_CAUSE_COUNT];
 	u64 commits;
+	u64 updated_ns;			/* how long they took in all */
 	u64 faults;			/* updates that the driver could not carry out */
 	u64 everyone_since;		/* when the runlist last became everyone's */
 	u32 retry_cause;

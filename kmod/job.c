@@ -155,14 +155,10 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_job(&gpu->sched, &u->slot->core, j->own, j->runnable, now);
 }
 
-/*
- * Reports those whose state is @runnable now and was not, or whose priority changed.  Returns how long the runlist
- * updates that came of it took, ns: they are as many as there is to do, and are charged as such.
- */
-static u64 scan(struct gpurt_gpu *gpu, bool runnable)
+/* Reports those whose state is @runnable now and was not, or whose priority changed. */
+static void scan(struct gpurt_gpu *gpu, bool runnable)
 {
 	struct gpurt_slot *slot;
-	u64 updates = 0;
 
 	gpurt_for_each_slot(slot, gpu) {
 		struct job_update j = {
@@ -178,35 +174,34 @@ static u64 scan(struct gpurt_gpu *gpu, bool runnable)
 			continue;
 		if (!runnable)
 			j.own = READ_ONCE(slot->core.own);
-		if (j.runnable == READ_ONCE(slot->core.runnable) && j.own == READ_ONCE(slot->core.own))
-			continue;
-		updates -= ktime_get_ns();
-		gpurt_gate_update(gpu, &j.u);
-		updates += ktime_get_ns();
+		if (j.runnable != READ_ONCE(slot->core.runnable) || j.own != READ_ONCE(slot->core.own))
+			gpurt_gate_update(gpu, &j.u);
 	}
-	return updates;
 }
 
 static void look(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
-	u64 began = ktime_get_ns(), updates, now;
+	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->updated_ns), now, took;
 	int token, slots;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	slots = gpurt_slots_read();
 	/* Who starts first, then who stops: a hand-over is one update, not two. */
-	updates = scan(gpu, true);
-	updates += scan(gpu, false);
+	scan(gpu, true);
+	scan(gpu, false);
 	gpurt_slots_done(slots);
 	gpurt_gpu_release(gpu, token);
 	/*
 	 * Nothing on this CPU outranks this thread.  However short the period, and however often those who are
-	 * watched change state, it leaves half of the time to everyone else.
+	 * watched change state, it leaves half of the time to everyone else.  What the driver needs to update the
+	 * runlist is epsilon's, and does not count.
 	 */
 	now = ktime_get_ns();
-	WRITE_ONCE(gpu->job_rest, now + (now - began - updates));
+	took = now - began;
+	took -= min(took, READ_ONCE(gpu->updated_ns) - updated);
+	WRITE_ONCE(gpu->job_rest, now + took);
 }
 
 /* How long until the thread may look again, ns. */
@@ -220,14 +215,17 @@ static u64 rest(struct gpurt_gpu *gpu)
 static enum hrtimer_restart job_timer(struct hrtimer *timer)
 {
 	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job_timer);
-	bool poll = READ_ONCE(gpu->notice) != GPURT_NOTICE_NOTIFY;
 	u64 wait = rest(gpu);
 
 	if (!wait)
 		kthread_queue_work(gpu->worker, &gpu->job_work);
-	if (!wait && !poll)
+	if (READ_ONCE(gpu->notice) == GPURT_NOTICE_NOTIFY) {
+		/* Not forwarded: an interrupt on another CPU may have started it again by now. */
+		if (wait)
+			hrtimer_start(timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 		return HRTIMER_NORESTART;
-	hrtimer_forward_now(timer, ns_to_ktime(poll ? READ_ONCE(gpu->poll_ns) : wait));
+	}
+	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->poll_ns)));
 	return HRTIMER_RESTART;
 }
 

@@ -33,6 +33,7 @@ static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u
 	took = ktime_get_ns() - now;
 	gpurt_latency_record(&gpu->latency[cause], took);
 	gpu->commits++;
+	WRITE_ONCE(gpu->updated_ns, gpu->updated_ns + took);
 	WRITE_ONCE(gpu->fault, !!err);
 	if (err) {
 		gpu->faults++;
