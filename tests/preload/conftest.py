@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,11 +16,7 @@ from pycontrol.client import connect as control
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the libraries, the fakes and the program are."""
-    if not shutil.which("make") or not shutil.which("cc"):
-        pytest.skip("needs make and a C compiler")
-    folder = tmp_path_factory.mktemp("preload")
-    build(folder)
-    return folder
+    return build(tmp_path_factory.mktemp("preload"))
 
 
 @pytest.fixture

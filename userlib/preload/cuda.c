@@ -164,7 +164,7 @@ REAL(cuCtxSynchronize, (void))
 	int result;
 
 	FIND_REAL(cuCtxSynchronize);
-	snapshot = segments_snapshot_context(current_context(), false);
+	snapshot = segments_snapshot_context(current_context());
 	result = real_cuCtxSynchronize();
 	segments_synchronised(snapshot, !result);
 	return result;
@@ -176,7 +176,7 @@ REAL(cuCtxDestroy_v2, (void *context))
 	int result;
 
 	FIND_REAL(cuCtxDestroy_v2);
-	snapshot = segments_snapshot_context(context, false);
+	snapshot = segments_snapshot_context(context);
 	result = real_cuCtxDestroy_v2(context);
 	segments_synchronised(snapshot, !result);
 	return result;

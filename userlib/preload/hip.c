@@ -114,7 +114,7 @@ REAL(hipDeviceSynchronize, (void))
 	int result;
 
 	FIND_REAL(hipDeviceSynchronize);
-	snapshot = segments_snapshot_context((const void *)(uintptr_t)(current_device() + 1), false);
+	snapshot = segments_snapshot_context((const void *)(uintptr_t)(current_device() + 1));
 	result = real_hipDeviceSynchronize();
 	segments_synchronised(snapshot, !result);
 	return result;

@@ -152,18 +152,20 @@ int real_ioctl(int fd, unsigned long request, void *argument)
 	return real.ioctl(fd, request, argument);
 }
 
-int real_close(int fd)
-{
-	return real.close(fd);
-}
-
 void *real_dlsym(void *handle, const char *name)
 {
 	pthread_once(&once, resolve);
 	return real.dlsym(handle, name);
 }
 
-/* Keeps what is said of a call from changing its errno. */
+/* After a call: ends what was done under the lock, tells the host of it, and puts the call's errno back. */
+static void leave(int call_errno)
+{
+	preload_unlock();
+	agent_settle();
+	errno = call_errno;
+}
+
 static int opened(int fd, const char *path)
 {
 	int saved = errno;
@@ -171,9 +173,7 @@ static int opened(int fd, const char *path)
 	if (fd >= 0 && ((path && !strncmp(path, "/dev/", 5)) || files_tracked(fd)) && preload_own_process()) {
 		preload_lock();
 		files_opened(fd, path);
-		preload_unlock();
-		agent_settle();
-		errno = saved;
+		leave(saved);
 	}
 	return fd;
 }
@@ -185,9 +185,7 @@ static int duplicated(int fd, int copy)
 	if (copy >= 0 && copy != fd && (files_tracked(fd) || files_tracked(copy)) && preload_own_process()) {
 		preload_lock();
 		files_duplicated(fd, copy);
-		preload_unlock();
-		agent_settle();
-		errno = saved;
+		leave(saved);
 	}
 	return copy;
 }
@@ -257,7 +255,7 @@ PRELOAD_EXPORT int __openat64_2(int folder, const char *path, int flags)
 /* Before the descriptor can be another file's, and while no agent uses it. */
 PRELOAD_EXPORT int close(int fd)
 {
-	int result, saved;
+	int result;
 
 	pthread_once(&once, resolve);
 	if (!files_tracked(fd) || !preload_own_process()) {
@@ -267,10 +265,7 @@ PRELOAD_EXPORT int close(int fd)
 	preload_lock();
 	files_closed(fd);
 	result = real.close(fd);
-	preload_unlock();
-	saved = errno;
-	agent_settle();
-	errno = saved;
+	leave(errno);
 	return result;
 }
 
@@ -304,19 +299,15 @@ PRELOAD_EXPORT int dup(int fd)
 static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 {
 	bool ours = (files_tracked(fd) || files_tracked(copy)) && preload_own_process();
-	int result, saved;
+	int result;
 
 	if (ours)
 		preload_lock();
 	result = with_flags ? real.dup3(fd, copy, flags) : real.dup2(fd, copy);
 	if (ours && result >= 0 && fd != copy)
 		files_duplicated(fd, copy);
-	if (ours) {
-		preload_unlock();
-		saved = errno;
-		agent_settle();
-		errno = saved;
-	}
+	if (ours)
+		leave(errno);
 	return result;
 }
 
@@ -371,9 +362,7 @@ static void note(int fd, unsigned long request, void *argument, int result)
 		preload_count(COUNT_CALLS);
 		file->family->after(file, fd, request, argument, result);
 	}
-	preload_unlock();
-	agent_settle();
-	errno = saved;
+	leave(saved);
 }
 
 PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)

@@ -81,7 +81,6 @@ bool preload_flag(const char *variable);
 
 /* preload.c: the real calls */
 int real_ioctl(int fd, unsigned long request, void *argument);
-int real_close(int fd);
 void *real_dlsym(void *handle, const char *name);
 bool preload_own_process(void);
 
@@ -131,7 +130,7 @@ struct snapshot;
 void segments_launch(const struct place *place);
 void segments_stream(const struct place *place, bool nonblocking);
 struct snapshot *segments_snapshot(const struct place *place);
-struct snapshot *segments_snapshot_context(const void *context, bool everything);
+struct snapshot *segments_snapshot_context(const void *context);
 struct snapshot *segments_snapshot_event(const void *event);
 /* What the snapshot holds is done, if @done; frees it. */
 void segments_synchronised(struct snapshot *snapshot, bool done);

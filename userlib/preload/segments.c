@@ -42,8 +42,7 @@ struct event {
 };
 
 struct snapshot {
-	const void *context;	/* everything of it up to @number... */
-	bool everything;	/* ...or of all contexts... */
+	const void *context;	/* everything of it up to @number, if that is not 0... */
 	uint64_t number;
 	struct cover cover;	/* ...or only this */
 };
@@ -224,14 +223,13 @@ struct snapshot *segments_snapshot(const struct place *place)
 	return made;
 }
 
-struct snapshot *segments_snapshot_context(const void *context, bool everything)
+struct snapshot *segments_snapshot_context(const void *context)
 {
 	struct snapshot *made = calloc(1, sizeof(*made));
 
 	pthread_mutex_lock(&lock);
 	if (made) {
 		made->context = context;
-		made->everything = everything;
 		made->number = number;
 	}
 	pthread_mutex_unlock(&lock);
@@ -305,7 +303,7 @@ void segments_synchronised(struct snapshot *snapshot, bool done)
 		for (i = 0; i < snapshot->cover.size; i++)
 			done_upto(snapshot->cover.entries[i].stream, snapshot->cover.entries[i].number);
 		for (s = streams; s && snapshot->number; s = s->next)
-			if (snapshot->everything || s->place.context == snapshot->context)
+			if (s->place.context == snapshot->context)
 				done_upto(s, snapshot->number);
 		finish();
 	}

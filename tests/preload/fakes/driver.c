@@ -106,34 +106,23 @@ static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 	return a.result;
 }
 
-EXPORT int open(const char *path, int flags, ...)
-{
-	static int (*real)(const char *, int, ...);
-	va_list arguments;
-	mode_t mode;
-
-	va_start(arguments, flags);
-	mode = va_arg(arguments, mode_t);
-	va_end(arguments);
-	if (!real)
-		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
-	return is_node(path) ? open_node(path) : real(path, flags, mode);
+#define OPEN(name)							\
+EXPORT int name(const char *path, int flags, ...)			\
+{									\
+	static int (*real)(const char *, int, ...);			\
+	va_list arguments;						\
+	mode_t mode;							\
+									\
+	va_start(arguments, flags);					\
+	mode = va_arg(arguments, mode_t);				\
+	va_end(arguments);						\
+	if (!real)							\
+		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name); \
+	return is_node(path) ? open_node(path) : real(path, flags, mode); \
 }
 
-/* As programs with large file offsets call it. */
-EXPORT int open64(const char *path, int flags, ...)
-{
-	static int (*real)(const char *, int, ...);
-	va_list arguments;
-	mode_t mode;
-
-	va_start(arguments, flags);
-	mode = va_arg(arguments, mode_t);
-	va_end(arguments);
-	if (!real)
-		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open64");
-	return is_node(path) ? open_node(path) : real(path, flags, mode);
-}
+OPEN(open)
+OPEN(open64)	/* as programs with large file offsets call it */
 
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {

@@ -74,13 +74,6 @@ static void resolve(const char *how)
 	CALLS(FIND)
 }
 
-static void *sleeper(void *fd)
-{
-	(void)fd;
-	pause();
-	return NULL;
-}
-
 struct crew { int rounds, failed; void *context; };
 
 /* Launches and waits on the default stream and on a stream of its own. */
@@ -160,9 +153,6 @@ static int shuffle(void)
 
 static int carry_out(const char *what, int a, int b)
 {
-	void *unused = NULL;
-	pthread_t thread;
-
 	if (!strcmp(what, "context"))
 		return api.cuCtxCreate(&contexts[a], 0, b);
 	if (!strcmp(what, "use"))
@@ -208,8 +198,6 @@ static int carry_out(const char *what, int a, int b)
 		return shuffle();
 	if (!strcmp(what, "child"))
 		return in_child(a ? own_context : close_all);
-	if (!strcmp(what, "thread"))
-		return pthread_create(&thread, NULL, sleeper, unused);
 	if (!strcmp(what, "threads"))
 		return many_threads(a, b);
 	if (!strcmp(what, "next"))	/* RTLD_NEXT must be seen from here */
