@@ -17,7 +17,7 @@ static struct gpurt_slot *slot_create(struct gpurt_gpu *gpu, struct gpurt_file *
 
 	if (!slot)
 		return NULL;
-	gpurt_client_init(&slot->core);
+	gpurt_sched_client_init(&slot->core);
 	slot->gpu = gpu;
 	slot->file = file;
 	slot->tgid = get_pid(file->tgid);
@@ -107,7 +107,7 @@ static void slot_leave(struct gpurt_slot *slot)
 static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	u->slot->gone = true;
-	gpurt_client_gone(&gpu->sched, &u->slot->core, now);
+	gpurt_gone(&gpu->sched, &u->slot->core, now);
 	return 0;
 }
 
@@ -169,7 +169,7 @@ void gpurt_slot_free(struct gpurt_slot *slot)
 bool gpurt_slot_granted(const struct gpurt_slot *slot)
 {
 	/* Pairs with apply(): who sees the runner sees whether the update went well. */
-	struct gpurt_client *runner = smp_load_acquire(&slot->gpu->runner);
+	struct gpurt_sched_client *runner = smp_load_acquire(&slot->gpu->runner);
 
 	if (READ_ONCE(slot->gpu->fault))
 		return false;
@@ -244,11 +244,11 @@ struct begin_update {
 static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct begin_update *b = container_of(u, struct begin_update, u);
-	struct gpurt_client *c = &u->slot->core;
+	struct gpurt_sched_client *c = &u->slot->core;
 	int err;
 
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
-	b->state = gpu->fault ? GPURT_STATE_PENDING : gpurt_client_state(&gpu->sched, c);
+	b->state = gpu->fault ? GPURT_STATE_PENDING : gpurt_state_of(&gpu->sched, c);
 	return err;
 }
 
@@ -319,7 +319,7 @@ void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened)
 static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	u32 count = container_of(u, struct value_update, u)->value;
-	struct gpurt_client *c = &u->slot->core;
+	struct gpurt_sched_client *c = &u->slot->core;
 
 	if (count > c->tsgs) {
 		gpurt_tsg_opened(&gpu->sched, c, now);

@@ -79,7 +79,7 @@ struct gpurt_gpu {
 	bool wanted;			/* somebody wants to know of events */
 
 	atomic_t waiting;		/* threads that wait, and slots that were ever polled */
-	struct gpurt_client *runner;	/* sched.runner once carried out, for readers */
+	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers */
 	bool fault;			/* the runlist is not what it should be */
 	struct mutex slots_lock;	/* changes of slots */
 	struct list_head slots;
@@ -103,7 +103,7 @@ struct gpurt_gpu {
 };
 
 struct gpurt_slot {
-	struct gpurt_client core;	/* at the gate */
+	struct gpurt_sched_client core;	/* at the gate */
 	u64 granted_at;
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;
@@ -231,7 +231,7 @@ static inline void gpurt_kunit_start(void) { }
 static inline void gpurt_kunit_stop(void) { }
 #endif
 
-static inline struct gpurt_slot *gpurt_slot_of(struct gpurt_client *c)
+static inline struct gpurt_slot *gpurt_slot_of(struct gpurt_sched_client *c)
 {
 	return container_of(c, struct gpurt_slot, core);
 }

@@ -105,7 +105,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
 	/* Pairs with apply(); the caller keeps clients from being freed. */
-	struct gpurt_client *runner = smp_load_acquire(&gpu->runner);
+	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runner);
 
 	if (!runner)
 		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
@@ -147,7 +147,7 @@ int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
 }
 
 /* Up to now: of the runner, the core knows only what it was when it last decided. */
-static u64 held(struct gpurt_gpu *gpu, struct gpurt_client *c)
+static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	u64 ns = READ_ONCE(c->held_ns);
 
@@ -158,12 +158,12 @@ static u64 held(struct gpurt_gpu *gpu, struct gpurt_client *c)
 
 static u32 state(struct gpurt_slot *slot)
 {
-	u32 state = gpurt_client_state(&slot->gpu->sched, &slot->core);
+	u32 state = gpurt_state_of(&slot->gpu->sched, &slot->core);
 
 	return state == GPURT_STATE_RUNNING && !gpurt_slot_granted(slot) ? GPURT_STATE_PENDING : state;
 }
 
-static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_client *c)
+static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	return nla_put_u64_64bit(skb, GPURT_A_SEGMENTS, READ_ONCE(c->segments), GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_PREEMPTIONS, READ_ONCE(c->preemptions), GPURT_A_PAD) ||
@@ -176,7 +176,7 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      struct gpurt_slot *slot)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_CLIENTS);
-	struct gpurt_client *c = &slot->core;
+	struct gpurt_sched_client *c = &slot->core;
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, slot->id, GPURT_A_PAD) ||

@@ -23,7 +23,7 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 
 /* Everything below here down to the blank comment is called at the gate. */
 
-static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u64 now)
+static void apply(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	struct gpurt_slot *slot = only ? gpurt_slot_of(only) : NULL;
 	u64 took;
@@ -52,7 +52,7 @@ static void apply(struct gpurt_gpu *gpu, struct gpurt_client *only, u32 cause, u
 		gpurt_event(gpu, slot, GPURT_EVENT_COMMIT, now, cause, took);
 }
 
-static void sched_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
+static void sched_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	apply(gpu_of(s), only, cause, now);
 }
@@ -66,7 +66,7 @@ static void resume_later(struct gpurt_gpu *gpu)
 		queue_work(system_unbound_wq, &gpu->resume_work);
 }
 
-static void sched_event(struct gpurt_sched *s, struct gpurt_client *c, u32 event, u64 now)
+static void sched_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now)
 {
 	struct gpurt_slot *slot = c ? gpurt_slot_of(c) : NULL;
 	struct gpurt_gpu *gpu = gpu_of(s);
@@ -117,7 +117,7 @@ static bool retry_wanted(struct gpurt_gpu *gpu)
 
 static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	struct gpurt_client *c;
+	struct gpurt_sched_client *c;
 
 	gpu->armed = U64_MAX;
 	if (gpu->retry_at <= now || retry_wanted(gpu)) {

@@ -95,7 +95,7 @@ class Calls:
             if member.id not in gpu.members:
                 return
             result = lib.gpurt_begin(gpu.sched, member.core, own, made.priority, self.clock())
-            made.state = lib.gpurt_client_state(gpu.sched, member.core)
+            made.state = lib.gpurt_state_of(gpu.sched, member.core)
             gpu.settle()
             if result or not made.flags & lib.GPURT_BEGIN_WAIT or made.state == lib.GPURT_STATE_RUNNING:
                 gpu.after_update(lambda: answer(result))

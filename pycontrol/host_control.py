@@ -77,7 +77,7 @@ class Control:
                 held = core.held_ns + (self.clock() - gpu.sched.since if running else 0)
                 yield [
                     ("GPU", gpu.index), ("CLIENT", member.id), ("PID", member.peer.pid), ("COMM", member.peer.comm),
-                    ("STATE", lib.gpurt_client_state(gpu.sched, core)), ("PRIORITY", core.level),
+                    ("STATE", lib.gpurt_state_of(gpu.sched, core)), ("PRIORITY", core.level),
                     ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),

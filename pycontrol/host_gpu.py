@@ -210,7 +210,7 @@ class Gpu(ABC):
 
     def granted(self, member: Member) -> bool:
         """Whether the client holds the GPU."""
-        return bool(lib.gpurt_client_state(self.sched, member.core) == lib.GPURT_STATE_RUNNING)
+        return bool(lib.gpurt_state_of(self.sched, member.core) == lib.GPURT_STATE_RUNNING)
 
     def runner(self) -> Member | None:
         """Who has the GPU alone."""
@@ -220,8 +220,8 @@ class Gpu(ABC):
 
     def join(self, id_: int, peer: Peer, exempt: bool) -> Member:
         """A connection becomes a client of this GPU."""
-        member = Member(id_, peer, ffi.new("struct gpurt_client *"))
-        lib.gpurt_client_init(member.core)
+        member = Member(id_, peer, ffi.new("struct gpurt_sched_client *"))
+        lib.gpurt_sched_client_init(member.core)
         self.members[id_] = member
         self._by_client[int(ffi.cast("uintptr_t", member.core))] = member
         self.enter(member)
@@ -231,7 +231,7 @@ class Gpu(ABC):
     def leave(self, member: Member) -> None:
         """The client is gone: its place is free, its TSGs and its work with it."""
         now = self.clock()
-        lib.gpurt_client_gone(self.sched, member.core, now)
+        lib.gpurt_gone(self.sched, member.core, now)
         self._granted.discard(member)
         del self.members[member.id]
         self.part(member, now)

@@ -43,8 +43,8 @@ struct list_head { struct list_head *next; struct list_head *prev; };
 #: Where the core calls back into Python (pycontrol/host.py).
 CALLBACKS = """
 extern "Python" {
-void gpurt_py_commit(struct gpurt_sched *, struct gpurt_client *, u32, u64);
-void gpurt_py_event(struct gpurt_sched *, struct gpurt_client *, u32, u64);
+void gpurt_py_commit(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);
+void gpurt_py_event(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);
 void gpurt_py_done(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, struct gpurt_vgpu_work *, u64);
 void gpurt_py_run(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, u64);
 }

@@ -39,7 +39,7 @@ struct job_task {
 	u64 backlog[BACKLOG];
 	u32 queued, head;
 	u32 job;
-	struct gpurt_client client;
+	struct gpurt_sched_client client;
 	struct gpurt_vgpu_ctx ctx;
 	struct gpurt_vgpu_tsg tsg;
 	struct gpurt_vgpu_work work;

@@ -23,12 +23,12 @@ void sim_record(struct sim *s, u32 kind, const struct job_task *t, int cpu, u64 
 	s->used++;
 }
 
-static struct job_task *owner(struct gpurt_client *c)
+static struct job_task *owner(struct gpurt_sched_client *c)
 {
 	return c ? list_entry(c, struct job_task, client) : NULL;
 }
 
-static void on_commit(struct gpurt_sched *sched, struct gpurt_client *only, u32 cause, u64 now)
+static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	struct sim *s = (struct sim *)sched;
 	struct job_task *t = owner(only);
@@ -39,7 +39,7 @@ static void on_commit(struct gpurt_sched *sched, struct gpurt_client *only, u32 
 	gpurt_vgpu_commit(&s->vgpu, t ? &t->ctx : NULL, now);
 }
 
-static void on_event(struct gpurt_sched *sched, struct gpurt_client *c, u32 event, u64 now)
+static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 event, u64 now)
 {
 	static const u32 kinds[GPURT_EVENT_COUNT] = {
 		[GPURT_EVENT_BEGIN] = GPURT_SIM_BEGIN, [GPURT_EVENT_GRANT] = GPURT_SIM_GRANT,
@@ -92,7 +92,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
 		t->next_release = tasks[i].offset < config->horizon ? tasks[i].offset : U64_MAX;
-		gpurt_client_init(&t->client);
+		gpurt_sched_client_init(&t->client);
 		gpurt_vgpu_ctx_init(&t->ctx);
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
 		for (j = 0; j < tasks[i].count; j++)

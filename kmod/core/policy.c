@@ -6,18 +6,18 @@ static bool locking(const struct gpurt_sched *s)
 	return s->policy == GPURT_POLICY_LOCK_PRIORITY || s->policy == GPURT_POLICY_LOCK_FIFO;
 }
 
-static bool has_job(const struct gpurt_client *c)
+static bool has_job(const struct gpurt_sched_client *c)
 {
 	return c->runnable && c->tsgs > 0;
 }
 
 /* Whether the client asks for the GPU, at whatever priority. */
-static bool engaged(const struct gpurt_sched *s, const struct gpurt_client *c)
+static bool engaged(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
 	return s->policy == GPURT_POLICY_JOB ? has_job(c) : c->depth > 0;
 }
 
-static u8 level_of(const struct gpurt_client *c)
+static u8 level_of(const struct gpurt_sched_client *c)
 {
 	if (c->demoted)
 		return 0;
@@ -52,7 +52,7 @@ static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, 
  * Puts the client into the queues where its facts say it belongs.  On a new level the runner stays ahead of
  * its equals, for an equal never preempts; anyone else comes last, for the others were there first.
  */
-static void place(struct gpurt_sched *s, struct gpurt_client *c)
+static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
 	bool segment = c->depth > 0 && !c->demoted, first = c == s->runner;
 	u8 old = c->level, new = level_of(c);
@@ -71,7 +71,7 @@ static void place(struct gpurt_sched *s, struct gpurt_client *c)
 /* Charges the runner for the time since the last charge. */
 static void charge(struct gpurt_sched *s, u64 now)
 {
-	struct gpurt_client *c = s->runner;
+	struct gpurt_sched_client *c = s->runner;
 	u64 ns = now - s->since;
 
 	s->since = now;
@@ -89,9 +89,9 @@ static void charge(struct gpurt_sched *s, u64 now)
 }
 
 /* Whom the policy wants alone on the runlist; NULL: everyone. */
-static struct gpurt_client *pick(const struct gpurt_sched *s)
+static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 {
-	struct gpurt_client *c = NULL;
+	struct gpurt_sched_client *c = NULL;
 	struct list_head *first;
 
 	if (locking(s) && s->runner && engaged(s, s->runner) && !s->runner->demoted)
@@ -102,43 +102,43 @@ static struct gpurt_client *pick(const struct gpurt_sched *s)
 	case GPURT_POLICY_LOCK_PRIORITY:
 		first = gpurt_queue_first(&s->segments);
 		if (first)
-			c = list_entry(first, struct gpurt_client, in_segments);
+			c = list_entry(first, struct gpurt_sched_client, in_segments);
 		break;
 	case GPURT_POLICY_LOCK_FIFO:
 		if (!list_empty(&s->order))
-			c = list_first_entry(&s->order, struct gpurt_client, in_order);
+			c = list_first_entry(&s->order, struct gpurt_sched_client, in_order);
 		break;
 	case GPURT_POLICY_JOB:
 		first = gpurt_queue_first(&s->jobs);
 		if (first)
-			c = list_entry(first, struct gpurt_client, in_jobs);
+			c = list_entry(first, struct gpurt_sched_client, in_jobs);
 		break;
 	}
 	return c && (c->level || locking(s)) ? c : NULL;
 }
 
 /* @c, which asks for the GPU, is on the runlist now and was not before, or was never told that it is. */
-static void gained(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+static void gained(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	s->ops->event(s, c, c->granted ? GPURT_EVENT_RESUME : GPURT_EVENT_GRANT, now);
 	c->granted = true;
 }
 
 /* @c, which asks for the GPU, is off the runlist now. */
-static void lost(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+static void lost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	c->preemptions++;
 	s->ops->event(s, c, GPURT_EVENT_PREEMPT, now);
 }
 
 /* Says who gained and who lost the GPU when the runner changed from @old. */
-static void tell(struct gpurt_sched *s, struct gpurt_client *old, u64 now)
+static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 {
-	struct gpurt_client *c = s->runner;
+	struct gpurt_sched_client *c = s->runner;
 
 	if (!old)
 		s->ops->event(s, NULL, GPURT_EVENT_PREEMPT, now);
-	else if (gpurt_client_state(s, old) == GPURT_STATE_PENDING)
+	else if (gpurt_state_of(s, old) == GPURT_STATE_PENDING)
 		lost(s, old, now);
 	if (!c)
 		s->ops->event(s, NULL, GPURT_EVENT_RESUME, now);
@@ -149,7 +149,7 @@ static void tell(struct gpurt_sched *s, struct gpurt_client *old, u64 now)
 /* Brings the runlist to what the policy wants now.  No update where nothing changes. */
 static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 {
-	struct gpurt_client *old = s->runner, *next;
+	struct gpurt_sched_client *old = s->runner, *next;
 
 	charge(s, now);
 	next = pick(s);
@@ -162,7 +162,7 @@ static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 }
 
 /* A new segment or job: what the last one left behind does not count. */
-static void start(struct gpurt_client *c)
+static void start(struct gpurt_sched_client *c)
 {
 	gpurt_budget_start(&c->budget);
 	c->demoted = GPURT_NOT_DEMOTED;
@@ -170,7 +170,7 @@ static void start(struct gpurt_client *c)
 }
 
 /* The last open segment of the client is over; the caller decides afterwards. */
-static void leave(struct gpurt_sched *s, struct gpurt_client *c)
+static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
 	c->depth = 0;
 	c->hint = 0;
@@ -180,7 +180,7 @@ static void leave(struct gpurt_sched *s, struct gpurt_client *c)
 }
 
 /* The client's task or its TSGs changed; @had says whether it had a job before. */
-static void rejob(struct gpurt_sched *s, struct gpurt_client *c, bool had)
+static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had)
 {
 	if (has_job(c) && !had && s->policy == GPURT_POLICY_JOB)
 		start(c);
@@ -202,9 +202,9 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	INIT_LIST_HEAD(&s->order);
 }
 
-void gpurt_client_init(struct gpurt_client *c)
+void gpurt_sched_client_init(struct gpurt_sched_client *c)
 {
-	*c = (struct gpurt_client){ .set = GPURT_PRIORITY_OWN };
+	*c = (struct gpurt_sched_client){ .set = GPURT_PRIORITY_OWN };
 	INIT_LIST_HEAD(&c->in_segments);
 	INIT_LIST_HEAD(&c->in_order);
 	INIT_LIST_HEAD(&c->in_jobs);
@@ -246,7 +246,7 @@ void gpurt_tick(struct gpurt_sched *s, u64 now)
  * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).
  * Returns -EOVERFLOW if nested too deeply, -EINVAL for a priority out of range.
  */
-int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint, u64 now)
+int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now)
 {
 	if (own > GPURT_MAX_PRIORITY || hint > GPURT_MAX_PRIORITY)
 		return -EINVAL;
@@ -273,7 +273,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint
 }
 
 /* Ends the innermost segment.  -ENOENT if none is open. */
-int gpurt_end(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	if (!c->depth)
 		return -ENOENT;
@@ -289,7 +289,7 @@ int gpurt_end(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
 }
 
 /* The client's task changed state (policy `job`), or its own priority did. */
-int gpurt_job(struct gpurt_sched *s, struct gpurt_client *c, u32 own, bool runnable, u64 now)
+int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool runnable, u64 now)
 {
 	bool had = has_job(c);
 
@@ -304,7 +304,7 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_client *c, u32 own, bool runna
 }
 
 /* The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo. */
-int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_client *c, u32 priority, u64 now)
+int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now)
 {
 	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
 		return -EINVAL;
@@ -316,7 +316,7 @@ int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_client *c, u32 priori
 }
 
 /* Holds from now on, for the segment that is open too.  A @limit of 0 removes the budget. */
-int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_client *c, u64 limit, u32 action, u64 now)
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 limit, u32 action, u64 now)
 {
 	if (action >= GPURT_OVERRUN_COUNT)
 		return -EINVAL;
@@ -327,7 +327,7 @@ int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_client *c, u64 limit, u
 	return 0;
 }
 
-void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_client *c, bool exempt, u64 now)
+void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now)
 {
 	if (c->exempt == exempt)
 		return;
@@ -344,7 +344,7 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_client *c, bool exempt
 }
 
 /* A driver asks gpurt_on_runlist() whether the new TSG may run; no update is due. */
-void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	bool had = has_job(c);
 
@@ -355,7 +355,7 @@ void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
 }
 
 /* A client that loses its last TSG loses its place as well. */
-void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	bool had = has_job(c);
 
@@ -372,7 +372,7 @@ void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
 }
 
 /* The client died, executed another program, or closed its descriptor.  Its memory is the host's again. */
-void gpurt_client_gone(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
+void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	charge(s, now);
 	c->runnable = false;
@@ -384,12 +384,12 @@ void gpurt_client_gone(struct gpurt_sched *s, struct gpurt_client *c, u64 now)
 }
 
 /* Whether the TSGs of @c are on the runlist.  True for everyone while the GPU is shared. */
-bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_client *c)
+bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
 	return !s->runner || s->runner == c || c->exempt;
 }
 
-u32 gpurt_client_state(const struct gpurt_sched *s, const struct gpurt_client *c)
+u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
 	if (!c->depth && !engaged(s, c))
 		return GPURT_STATE_IDLE;

@@ -34,7 +34,7 @@ enum gpurt_demoted {
 	GPURT_DEMOTED_JOB,
 };
 
-struct gpurt_client {
+struct gpurt_sched_client {
 	u32 depth;			/* open segments, nested ones counted */
 	u32 tsgs;
 	u8 own;				/* 0..99, the task's own priority */
@@ -59,19 +59,19 @@ struct gpurt_sched;
 
 struct gpurt_sched_ops {
 	/* Make the runlist be @only (everyone if NULL), plus the exempt. */
-	void (*commit)(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now);
+	void (*commit)(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now);
 	/*
 	 * enum gpurt_event happened to @c.  With NULL, PREEMPT: everyone but the new runner and the exempt is
 	 * off the runlist now; RESUME: everyone is on it.
 	 */
-	void (*event)(struct gpurt_sched *s, struct gpurt_client *c, u32 event, u64 now);
+	void (*event)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now);
 };
 
 struct gpurt_sched {
 	const struct gpurt_sched_ops *ops;
 	void *host;			/* the host's own */
 	u32 policy;
-	struct gpurt_client *runner;
+	struct gpurt_sched_client *runner;
 	u64 since;			/* up to when the runner's time has been charged */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
 	/* A demoted client is in none of these: it runs when everyone does. */
@@ -84,18 +84,18 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now);
 void gpurt_tick(struct gpurt_sched *s, u64 now);
 
-void gpurt_client_init(struct gpurt_client *c);
-void gpurt_client_gone(struct gpurt_sched *s, struct gpurt_client *c, u64 now);
-int gpurt_begin(struct gpurt_sched *s, struct gpurt_client *c, u32 own, u32 hint, u64 now);
-int gpurt_end(struct gpurt_sched *s, struct gpurt_client *c, u64 now);
-int gpurt_job(struct gpurt_sched *s, struct gpurt_client *c, u32 own, bool runnable, u64 now);
-int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_client *c, u32 priority, u64 now);
-int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_client *c, u64 limit, u32 action, u64 now);
-void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_client *c, bool exempt, u64 now);
-void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_client *c, u64 now);
-void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_client *c, u64 now);
+void gpurt_sched_client_init(struct gpurt_sched_client *c);
+void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now);
+int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool runnable, u64 now);
+int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now);
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 limit, u32 action, u64 now);
+void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now);
+void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 
-bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_client *c);
-u32 gpurt_client_state(const struct gpurt_sched *s, const struct gpurt_client *c);
+bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
+u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 
 #endif

@@ -11,13 +11,13 @@
 
 static unsigned long commits;
 
-static void commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
+static void commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	(void)s, (void)only, (void)cause, (void)now;
 	commits++;
 }
 
-static void event(struct gpurt_sched *s, struct gpurt_client *c, u32 what, u64 now)
+static void event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 what, u64 now)
 {
 	(void)s, (void)c, (void)what, (void)now;
 }
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 {
 	static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
 	unsigned int count = argc > 1 ? atoi(argv[1]) : 64, i, r, *order = malloc(PAIRS * sizeof(*order));
-	struct gpurt_client *clients = calloc(count, sizeof(*clients));
+	struct gpurt_sched_client *clients = calloc(count, sizeof(*clients));
 	double times[REPEATS];
 	struct gpurt_sched s;
 	u64 clock = 0;
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	gpurt_sched_init(&s, &ops, NULL, 0);
 	gpurt_set_policy(&s, GPURT_POLICY_SEGMENT, 0);
 	for (i = 0; i < count; i++) {
-		gpurt_client_init(&clients[i]);
+		gpurt_sched_client_init(&clients[i]);
 		gpurt_begin(&s, &clients[i], 1 + random() % 99, 0, clock++);
 	}
 	for (i = 0; i < PAIRS; i++)
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 		double start = now_ns();
 
 		for (i = 0; i < PAIRS; i++) {
-			struct gpurt_client *c = &clients[order[i]];
+			struct gpurt_sched_client *c = &clients[order[i]];
 
 			gpurt_end(&s, c, clock++);
 			gpurt_begin(&s, c, c->own, 0, clock++);

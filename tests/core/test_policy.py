@@ -27,8 +27,8 @@ class Core:
         self.redundant = 0
         self.forced = False
         self.events: list[tuple[int | None, int]] = []
-        self._commit = ffi.callback("void(struct gpurt_sched *, struct gpurt_client *, u32, u64)", self.on_commit)
-        self._event = ffi.callback("void(struct gpurt_sched *, struct gpurt_client *, u32, u64)", self.on_event)
+        self._commit = ffi.callback("void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_commit)
+        self._event = ffi.callback("void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_event)
         self.ops = ffi.new("struct gpurt_sched_ops *", {"commit": self._commit, "event": self._event})
         lib.gpurt_sched_init(self.sched, self.ops, ffi.NULL, 0)
 
@@ -45,8 +45,8 @@ class Core:
         self.events.append((self.index(client), event))
 
     def add(self) -> Any:
-        client = ffi.new("struct gpurt_client *")
-        lib.gpurt_client_init(client)
+        client = ffi.new("struct gpurt_sched_client *")
+        lib.gpurt_sched_client_init(client)
         self.clients.append(client)
         self.tsgs.append(set())
         return client
@@ -201,7 +201,7 @@ class PolicyMachine(RuleBasedStateMachine):
     def client_gone(self, data: st.DataObject) -> None:
         c, m = self.pick(data)
         now = self.pass_time(data)
-        lib.gpurt_client_gone(self.core.sched, c, now)
+        lib.gpurt_gone(self.core.sched, c, now)
         self.core.tsgs[m.name].clear()
         self.core.exempt.discard(m.name)
         self.model.clients.remove(m)
@@ -222,7 +222,7 @@ class PolicyMachine(RuleBasedStateMachine):
         assert core.sched.deadline == (2**64 - 1 if deadline is None else deadline)
         for c in model.clients:
             raw = core.clients[c.name]
-            assert lib.gpurt_client_state(core.sched, raw) == model.state(c)
+            assert lib.gpurt_state_of(core.sched, raw) == model.state(c)
             assert (raw.depth, raw.tsgs, raw.level) == (c.depth, c.tsgs, c.level())
             assert (raw.held_ns, raw.budget.used, bool(raw.demoted)) == (c.held, c.used, bool(c.demoted))
 
@@ -274,15 +274,15 @@ class TestDefects:
 
     def test_2_every_best_effort_task_runs_again_after_the_real_time_one(self) -> None:
         core, (a, b, real_time) = self.start(0, 0, 50)
-        assert [lib.gpurt_client_state(core.sched, c) for c in (a, b)] == [lib.GPURT_STATE_PENDING] * 2
+        assert [lib.gpurt_state_of(core.sched, c) for c in (a, b)] == [lib.GPURT_STATE_PENDING] * 2
         lib.gpurt_end(core.sched, real_time, 2)
-        assert [lib.gpurt_client_state(core.sched, c) for c in (a, b)] == [lib.GPURT_STATE_RUNNING] * 2
+        assert [lib.gpurt_state_of(core.sched, c) for c in (a, b)] == [lib.GPURT_STATE_RUNNING] * 2
 
     def test_2_a_best_effort_task_that_begins_or_ends_meanwhile_changes_nothing(self) -> None:
         core, (a, _real_time, b) = self.start(0, 50, 0)
         lib.gpurt_end(core.sched, a, 2)
         assert core.only == 1
-        assert lib.gpurt_client_state(core.sched, b) == lib.GPURT_STATE_PENDING
+        assert lib.gpurt_state_of(core.sched, b) == lib.GPURT_STATE_PENDING
 
     def test_3_the_driver_is_told_of_every_change_and_of_nothing_else(self) -> None:
         core, (low, high) = self.start(10, 50)
@@ -297,10 +297,10 @@ class TestDefects:
     def test_4_sixty_five_thousand_tsgs_and_four_thousand_clients(self) -> None:
         core = Core()
         lib.gpurt_set_policy(core.sched, lib.GPURT_POLICY_SEGMENT, 0)
-        block = ffi.new("struct gpurt_client[]", 4096)
+        block = ffi.new("struct gpurt_sched_client[]", 4096)
         core.clients = [block + index for index in range(4096)]
         for client in core.clients:
-            lib.gpurt_client_init(client)
+            lib.gpurt_sched_client_init(client)
             for _ in range(16):
                 lib.gpurt_tsg_opened(core.sched, client, 1)
         for index, client in enumerate(core.clients):

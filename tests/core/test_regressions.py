@@ -71,7 +71,7 @@ def test_a_segment_that_the_policy_job_takes_the_gpu_from_is_told_so() -> None:
     core.events.clear()
     lib.gpurt_set_policy(core.sched, JOB, 3)
     assert core.only == 1
-    assert lib.gpurt_client_state(core.sched, segment) == lib.GPURT_STATE_PENDING
+    assert lib.gpurt_state_of(core.sched, segment) == lib.GPURT_STATE_PENDING
     assert core.events[0] == (0, PREEMPT)
 
 

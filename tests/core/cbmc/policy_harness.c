@@ -13,11 +13,11 @@
 _Bool nondet_bool(void);
 
 static struct gpurt_sched s;
-static struct gpurt_client c[CLIENTS];
-static struct gpurt_client *only;	/* the driver: NULL is everyone */
+static struct gpurt_sched_client c[CLIENTS];
+static struct gpurt_sched_client *only;	/* the driver: NULL is everyone */
 static u32 commits;
 
-static void commit(struct gpurt_sched *sched, struct gpurt_client *next, u32 cause, u64 now)
+static void commit(struct gpurt_sched *sched, struct gpurt_sched_client *next, u32 cause, u64 now)
 {
 	(void)now;
 	__CPROVER_assert(sched == &s && cause < GPURT_CAUSE_COUNT, "arguments of commit");
@@ -26,7 +26,7 @@ static void commit(struct gpurt_sched *sched, struct gpurt_client *next, u32 cau
 	commits++;
 }
 
-static void event(struct gpurt_sched *sched, struct gpurt_client *who, u32 what, u64 now)
+static void event(struct gpurt_sched *sched, struct gpurt_sched_client *who, u32 what, u64 now)
 {
 	(void)now;
 	__CPROVER_assert(sched == &s && what < GPURT_EVENT_COUNT, "arguments of event");
@@ -56,7 +56,7 @@ static u32 choose_priority(void)
 
 static void step(u32 event, u64 now)
 {
-	struct gpurt_client *who = event < 9 ? &c[choose(CLIENTS)] : &c[0];
+	struct gpurt_sched_client *who = event < 9 ? &c[choose(CLIENTS)] : &c[0];
 
 	switch (event) {
 	case 0:
@@ -66,8 +66,8 @@ static void step(u32 event, u64 now)
 		gpurt_end(&s, who, now);
 		break;
 	case 2:
-		gpurt_client_gone(&s, who, now);
-		gpurt_client_init(who);
+		gpurt_gone(&s, who, now);
+		gpurt_sched_client_init(who);
 		break;
 	case 3:
 		gpurt_set_priority(&s, who, choose_priority(), now);
@@ -98,7 +98,7 @@ static void step(u32 event, u64 now)
 
 static void check(void)
 {
-	const struct gpurt_client *best = NULL;
+	const struct gpurt_sched_client *best = NULL;
 	u32 i, running = 0;
 
 	for (i = 0; i < CLIENTS; i++) {
@@ -135,7 +135,7 @@ int main(void)
 
 	gpurt_sched_init(&s, &ops, NULL, 0);
 	for (i = 0; i < CLIENTS; i++)
-		gpurt_client_init(&c[i]);
+		gpurt_sched_client_init(&c[i]);
 	gpurt_set_policy(&s, POLICY, 0);
 #ifndef FRESH
 	prepare();

@@ -10,12 +10,12 @@ struct before {
 
 #define CHECK(condition) do { if (!(condition)) return #condition; } while (0)
 
-static int number(const struct world *w, const struct gpurt_client *c)
+static int number(const struct world *w, const struct gpurt_sched_client *c)
 {
 	return c ? (int)(c - w->c) : NOBODY;
 }
 
-static void on_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 cause, u64 now)
+static void on_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	struct world *w = s->host;
 
@@ -24,7 +24,7 @@ static void on_commit(struct gpurt_sched *s, struct gpurt_client *only, u32 caus
 	w->only = only;
 }
 
-static void on_event(struct gpurt_sched *s, struct gpurt_client *c, u32 event, u64 now)
+static void on_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now)
 {
 	struct world *w = s->host;
 
@@ -44,13 +44,13 @@ void world_init(struct world *w)
 	*w = (struct world){ .now = 0 };
 	gpurt_sched_init(&w->s, &ops, w, 0);
 	for (i = 0; i < CLIENTS; i++)
-		gpurt_client_init(&w->c[i]);
+		gpurt_sched_client_init(&w->c[i]);
 	model_init(&w->m);
 }
 
 static int act(struct world *w, const struct event *e)
 {
-	struct gpurt_client *c = &w->c[e->client];
+	struct gpurt_sched_client *c = &w->c[e->client];
 
 	switch (e->op) {
 	case OP_BEGIN:
@@ -58,8 +58,8 @@ static int act(struct world *w, const struct event *e)
 	case OP_END:
 		return gpurt_end(&w->s, c, w->now);
 	case OP_GONE:
-		gpurt_client_gone(&w->s, c, w->now);
-		gpurt_client_init(c);
+		gpurt_gone(&w->s, c, w->now);
+		gpurt_sched_client_init(c);
 		return 0;
 	case OP_PRIORITY:
 		return gpurt_set_priority(&w->s, c, e->a, w->now);
@@ -95,7 +95,7 @@ static u32 said(const struct world *w, int client, u32 event)
 
 static const char *check_client(const struct world *w, int i)
 {
-	const struct gpurt_client *c = &w->c[i];
+	const struct gpurt_sched_client *c = &w->c[i];
 	const struct facts *f = &w->m.c[i];
 	u32 state = !model_asks(&w->m, i) ? GPURT_STATE_IDLE :
 		    model_on(&w->m, i) ? GPURT_STATE_RUNNING : GPURT_STATE_PENDING;
@@ -109,7 +109,7 @@ static const char *check_client(const struct world *w, int i)
 	CHECK(c->held_ns == f->held);
 	CHECK(c->segments == f->segments && c->overruns == f->overruns);
 	CHECK(c->preemptions == w->preempted[i]);
-	CHECK(gpurt_client_state(&w->s, c) == state);
+	CHECK(gpurt_state_of(&w->s, c) == state);
 	CHECK(gpurt_on_runlist(&w->s, c) == model_on(&w->m, i));
 	CHECK(!list_empty(&c->in_segments) == model_in_segment(f));
 	CHECK(!list_empty(&c->in_order) == model_in_segment(f));
@@ -154,7 +154,7 @@ static const char *check_order(const struct world *w)
 	int last = 0, i, found = 0;
 
 	list_for_each(pos, &w->s.order) {
-		i = number(w, list_entry(pos, struct gpurt_client, in_order));
+		i = number(w, list_entry(pos, struct gpurt_sched_client, in_order));
 		CHECK(model_in_segment(&w->m.c[i]) && w->m.c[i].began > last && ++found <= CLIENTS);
 		last = w->m.c[i].began;
 	}

@@ -12,11 +12,11 @@
 
 struct world {
 	struct gpurt_sched s;
-	struct gpurt_client c[CLIENTS];
+	struct gpurt_sched_client c[CLIENTS];
 	struct model m;
 	u64 now;
 	/* The driver. */
-	struct gpurt_client *only;
+	struct gpurt_sched_client *only;
 	u32 commits, cause;		/* of this step */
 	/* The listener. */
 	struct { int client; u32 event; } heard[HEARD];
