@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pycontrol._gpurt import ffi
 
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from gpurt._gpurt import ffi
 
 Times: TypeAlias = "NDArray[np.int64]"
 Numbers: TypeAlias = "NDArray[np.uint32]"

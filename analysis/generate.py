@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pycontrol._gpurt import ffi, lib
 
 from analysis.batch import Batch, Pieces, blank
 from analysis.model import MS, US, Platform
+from gpurt._gpurt import ffi, lib
 
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)

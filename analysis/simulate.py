@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pycontrol._gpurt import ffi, lib
-
 from analysis.model import CpuSegment, Task, Taskset, Waiting
 from analysis.trace import Event, Kind, Trace
+from gpurt._gpurt import ffi, lib
 
 POLICIES: dict[str, int] = {
     "timesliced": lib.GPURT_POLICY_TIMESLICED,

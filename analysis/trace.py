@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from pycontrol.errors import FileError
+from gpurt.errors import FileError
 
 FORMAT = "gpurt-trace"
 VERSION = 1

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""gpurt's control plane, user-space host and command line; ``segment`` marks GPU segments in Python programs."""
+"""gpurt's control plane, user-space host and command line."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-__all__ = ["Client", "segment"]
+_MOVED = ("Client", "segment")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the compiled part only for programs that use it."""
-    if name in __all__:
-        import importlib
+    """Names of the package ``gpurt`` that release 0.1.0 had here; they go away in 0.3."""
+    if name in _MOVED:
+        import gpurt
 
-        return getattr(importlib.import_module("pycontrol.segments"), name)
-    raise AttributeError(name)
+        warnings.warn(f"pycontrol.{name} is now gpurt.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(gpurt, name)
+    raise AttributeError(f"module 'pycontrol' has no attribute {name!r}")

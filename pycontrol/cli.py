@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command `gpurt`: parse, call, print.  Exit codes are those of pycontrol.errors."""
+"""The command `gpurt`: parse, call, print.  Exit codes are those of gpurt.errors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from importlib.metadata import version
 
 import click
 
-from pycontrol.errors import GpurtError
+from gpurt.errors import GpurtError
 
 #: Command name -> module that defines it (imported on use, so that --help is quick) and attribute.
 COMMANDS = {
-    "analyze": ("analysis", "analyze"),
-    "assign": ("analysis", "assign"),
+    "analyze": ("analyze", "analyze"),
+    "assign": ("design", "assign"),
     "choose": ("design", "choose"),
     "sensitivity": ("design", "sensitivity"),
-    "simulate": ("analysis", "simulate"),
-    "check": ("analysis", "check"),
-    "plot": ("analysis", "plot"),
+    "simulate": ("simulate", "simulate"),
+    "check": ("simulate", "check"),
+    "plot": ("simulate", "plot"),
     "experiment": ("experiment", "experiment"),
-    "schema": ("analysis", "schema"),
+    "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),
     "profile": ("run", "profile"),
-    "emulate": ("run", "emulate"),
-    "serve": ("run", "serve"),
+    "emulate": ("serve", "emulate"),
+    "serve": ("serve", "serve"),
     "apply": ("live", "apply"),
     "priority": ("live", "priority"),
     "policy": ("live", "policy"),

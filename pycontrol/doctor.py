@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from pycontrol._gpurt import ffi, lib
+from gpurt._gpurt import ffi, lib
 
 ROOT = Path("/")
 

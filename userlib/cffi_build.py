@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""Builds ``pycontrol._gpurt``: the scheduler core, the virtual GPU, the simulator and libgpurt for Python.
+"""Builds ``gpurt._gpurt``: the scheduler core, the virtual GPU, the simulator and libgpurt for Python.
 
 Python's view of every struct, enum, function and constant is read off the C headers by the C preprocessor,
 and the compiler fills the numbers in, so that nothing of the interface is typed twice.
@@ -18,7 +18,7 @@ from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULE = "pycontrol._gpurt"
+MODULE = "gpurt._gpurt"
 UAPI = "kmod/uapi/gpurt.h"
 HEADERS = [
     UAPI,
@@ -40,7 +40,7 @@ typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
 typedef uint8_t __u8; typedef uint32_t __u32; typedef int32_t __s32; typedef uint64_t __u64;
 struct list_head { struct list_head *next; struct list_head *prev; };
 """
-#: Where the core calls back into Python (pycontrol/host.py).
+#: Where the core calls back into Python (pycontrol/host/gpu.py, virtual.py).
 CALLBACKS = """
 extern "Python" {
 void gpurt_py_commit(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from analysis import fast, rta
+from analysis import compiled, rta
 from analysis.generate import PLATFORM, Parameters
 from analysis.model import Platform
 
@@ -36,7 +36,7 @@ class Curve:
     @property
     def compiled(self) -> bool:
         """Whether the test has a compiled form."""
-        return fast.compiled(self.test)
+        return compiled.has(self.test)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import fast, rta
+from analysis import compiled, rta
 from analysis.batch import Batch
 from analysis.experiments.plan import Curve, Experiment, point_seed
 from analysis.generate import PLATFORM, Parameters, generate
@@ -67,8 +67,8 @@ def evaluate(work: Work) -> Counts:
 def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable, by the compiled test if there is one."""
     placed = batch.on(curve.platform.alpha, curve.platform.theta)
-    if curve.compiled or curve.test.removesuffix(rta.SUFFIX) in fast.REDUCED:
-        return fast.verdicts(placed, curve.test)
+    if curve.compiled or curve.test.removesuffix(rta.SUFFIX) in compiled.REDUCED:
+        return compiled.verdicts(placed, curve.test)
     test = rta.find(curve.test)
     return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
 
@@ -159,8 +159,8 @@ def _workers(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> It
     if executor is not None:
         yield executor
         return
-    compiled = all(curve.compiled for work in pieces[:1] for curve in work.curves)
-    with ThreadPoolExecutor(jobs) if compiled else ProcessPoolExecutor(jobs) as pool:
+    threads = all(curve.compiled for work in pieces[:1] for curve in work.curves)
+    with ThreadPoolExecutor(jobs) if threads else ProcessPoolExecutor(jobs) as pool:
         yield pool
 
 

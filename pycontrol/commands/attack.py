@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from pycontrol import render
-from pycontrol.errors import UsageError
+from gpurt.errors import UsageError
+from pycontrol.commands import render
 
 
 def attack(
@@ -20,8 +20,8 @@ def attack(
 ) -> int:  # fmt: skip
     """Attacks tests, all unless named; returns 1 if one that is shown as sound was broken."""
     from analysis import rta
-    from analysis.attack import Effort
-    from analysis.attack_report import table
+    from analysis.attack.report import table
+    from analysis.attack.search import Effort
 
     try:
         tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
@@ -45,7 +45,7 @@ def attack(
 
 
 def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
-    from analysis.attack_report import Store
+    from analysis.attack.report import Store
 
     path = output / "attack.checkpoint"
     try:
@@ -60,8 +60,8 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
 
 
 def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
-    from analysis.attack import attack
-    from analysis.attack_report import row
+    from analysis.attack.report import row
+    from analysis.attack.search import attack
 
     with render.progress(tasksets, name) as bar:
         return row(attack(name, tasksets, seed, jobs, effort, lambda done: bar.update(done - bar.pos)))
@@ -81,7 +81,7 @@ def _text(row: dict[str, Any]) -> str:
 
 def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     """The table as Markdown and CSV, and each counterexample as a taskset file."""
-    from analysis.attack_report import COLUMNS, table
+    from analysis.attack.report import COLUMNS, table
 
     files = [output / "attack.md", output / "attack.csv"]
     files[0].write_text(table(rows) + "\n", encoding="utf-8")

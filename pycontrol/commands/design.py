@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about what could be otherwise: choose, sensitivity."""
+"""Commands about what could be otherwise: assign, choose, sensitivity."""
 
 from __future__ import annotations
 
@@ -9,10 +9,52 @@ from typing import Any
 
 import click
 
-from pycontrol import render
-from pycontrol.commands.analysis import FILE, JSON
-from pycontrol.errors import UsageError
-from pycontrol.render import ms
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, tests
+from pycontrol.commands.render import ms
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt assign set.toml
+  gpurt assign set.toml --test gcaps-busy --write
+\b
+Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so."""
+)
+@FILE
+@click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
+@click.option("--write", is_flag=True, help="Write the priorities into the file; nothing else in it changes.")
+@JSON
+def assign(file: Path, name: str, write: bool, as_json: bool) -> int:
+    """Find GPU priorities by Audsley's method where the file's own fail the test."""
+    from analysis import taskset
+    from analysis.taskset.write import write_values
+
+    loaded = taskset.load(file)
+    (test,) = tests((name.removesuffix("+gpu-priority"),))
+    if test.policy != "segment":
+        raise UsageError(f"--test: {name} knows no GPU priorities; use gcaps-suspend or gcaps-busy")
+    if test.run(loaded.taskset).schedulable:
+        render.emit(
+            {"schedulable": True, "assigned": {}}, as_json, f"schedulable under {test.name} as it is; nothing to assign"
+        )
+        return 0
+    try:
+        assignment = test.assign(loaded.taskset)
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}") from None
+    if assignment.priorities is None:
+        render.emit({"schedulable": False, "why": str(assignment)}, as_json, f"not schedulable: {assignment}")
+        return 1
+    if write:
+        write_values(file, {"gpu_priority": assignment.priorities})
+    rows = [(task.name, str(task.priority), str(assignment.priorities[task.name]))
+            for task in loaded.taskset if task.name in assignment.priorities]  # fmt: skip
+    text = render.table(("task", "priority", "GPU priority"), rows) + (f"\nwritten to {file}" if write else "")
+    render.emit({"schedulable": True, "assigned": assignment.priorities}, as_json, text)
+    return 0
 
 
 @click.command(
@@ -31,9 +73,9 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
 
     Slack is (D - WCRT) / D of the task that has the least of it.
     """
+    from analysis import taskset
     from analysis.choose import choices
-    from pycontrol import taskset
-    from pycontrol.taskset_write import write_values
+    from analysis.taskset.write import write_values
 
     found = choices(taskset.load(file).taskset)
     best = found[0]
@@ -86,9 +128,8 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @JSON
 def sensitivity(file: Path, name: str, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a deadline is missed, or must shrink until none is."""
-    from analysis import rta
+    from analysis import rta, taskset
     from analysis.sensitivity import epsilon_budgets, margins
-    from pycontrol import taskset
 
     loaded = taskset.load(file).taskset
     try:

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from pycontrol import render
+from gpurt.errors import UsageError
+from pycontrol.commands import render
 from pycontrol.commands.attack import attack
-from pycontrol.errors import UsageError
 
 ATTACK = "attack"
 

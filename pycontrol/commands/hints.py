@@ -7,15 +7,14 @@ from dataclasses import asdict
 
 import click
 
-from pycontrol import render
-from pycontrol.commands.analysis import JSON
-from pycontrol.commands.live import PIDS
-from pycontrol.errors import UsageError
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON, PIDS
 
 
 def _slice_us(text: str | None) -> int | None:
-    from pycontrol.nvgpu_sched import SLICE_LIMITS
-    from pycontrol.units import parse_time
+    from gpurt.units import parse_time
+    from pycontrol.live.hints import SLICE_LIMITS
 
     if text is None:
         return None
@@ -47,7 +46,7 @@ def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_j
 
     Works on unmodified drivers and on programs that never heard of gpurt, through the driver's scheduling node.
     """
-    from pycontrol.nvgpu_sched import Level, SchedNode
+    from pycontrol.live.hints import Level, SchedNode
 
     slice_us = _slice_us(slice_)
     level = Level[interleave.upper()] if interleave else None

@@ -10,23 +10,20 @@ from typing import Any
 
 import click
 
-from pycontrol import render
-from pycontrol.commands.analysis import FILE, JSON
-from pycontrol.errors import RefusedError, UsageError
-from pycontrol.render import ms
-
-GPU = click.option("--gpu", type=click.IntRange(0), help="Only on this GPU; all unless given.")
-PIDS = click.argument("pids", nargs=-1, required=True, type=click.IntRange(1), metavar="PID...")
+from gpurt.errors import RefusedError, UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, GPU, JSON, PIDS
+from pycontrol.commands.render import ms
 
 
 def _connect(device: str | None) -> Any:
-    from pycontrol.client import connect
+    from pycontrol.live.control import connect
 
     return connect(device)
 
 
 def _time(text: str, option: str) -> int:
-    from pycontrol.units import parse_time
+    from gpurt.units import parse_time
 
     try:
         return parse_time(text)
@@ -96,7 +93,7 @@ def policy(
     device: str | None, name: str | None, notice: str | None, period: str | None, gpu: int | None, as_json: bool
 ) -> int:
     """Show or change the scheduling policy."""
-    from pycontrol.enums import Notice
+    from gpurt.enums import Notice
 
     if name is None and (notice or period):
         raise UsageError("--notice and --period go with a policy: gpurt policy job ...")
@@ -130,7 +127,7 @@ Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 @click.pass_obj
 def budget(device: str | None, pids: tuple[int, ...], limit: str, on_overrun: str, gpu: int | None) -> int:
     """Limit how long each segment of processes may own the GPU."""
-    from pycontrol.enums import Overrun
+    from gpurt.enums import Overrun
 
     ns = _time(limit, "--time")
     with _connect(device) as control:
@@ -284,7 +281,7 @@ Open the file at ui.perfetto.dev too.  Exit codes: 0 done, also after Ctrl-C; 3 
 @click.pass_obj
 def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace."""
-    from pycontrol.record import record
+    from pycontrol.live.record import record
 
     seconds = _time(duration, "--duration") / 1e9 if duration else None
     found = record(device, seconds, lambda count: None, tracepoints=tracepoints)
@@ -306,7 +303,8 @@ Exit codes: 0 every real-time GPU task was found and set; 1 some were not runnin
 @click.pass_obj
 def apply(device: str | None, file: Path, as_json: bool) -> int:
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
-    from pycontrol import procs, taskset
+    from analysis import taskset
+    from pycontrol import procs
 
     loaded = taskset.load(file)
     rows, data, complete = [], {}, True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that start something: demo, run, profile, emulate, serve."""
+"""Commands that start programs: demo, run, profile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pathlib import Path
 
 import click
 
-from pycontrol import render
-from pycontrol.commands.analysis import JSON
-from pycontrol.errors import UsageError
-from pycontrol.host import emulate, serve
-from pycontrol.render import ms
-
-__all__ = ["demo", "emulate", "profile", "run", "serve"]
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON
+from pycontrol.commands.render import ms
 
 
 @click.command(
@@ -34,9 +31,9 @@ Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 w
 @click.option("--seed", default=1, show_default=True)
 def demo(seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int) -> int:
     """Run the published case study under every policy and compare."""
-    from pycontrol import demo as demonstration
+    from pycontrol.demo import study
 
-    demonstration.run(demonstration.Options(own_device, seconds, policies, out, seed=seed))
+    study.run(study.Options(own_device, seconds, policies, out, seed=seed))
     return 0
 
 
@@ -68,15 +65,17 @@ def run(
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
+    from analysis import taskset
     from analysis.model import Waiting
-    from pycontrol import client, launch, preload, taskset
+    from pycontrol.live.control import connect
+    from pycontrol.run import launch, preload
 
     if auto:
         preload.execute(what, device, priority)
     if len(what) != 1 or priority:
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
     loaded = taskset.load(Path(what[0]))
-    with client.connect(device) as control:
+    with connect(device) as control:
         if policy:
             control.set_policy(policy)
         used = control.status()[0].policy.word
@@ -129,8 +128,8 @@ def profile(
     device: str | None, command: tuple[str, ...], name: str | None, period: str, output: Path | None, as_json: bool
 ) -> int:
     """Run a program that uses the library and write its segments' measured times as a task entry."""
-    from pycontrol.errors import FileError
-    from pycontrol.profile import measure
+    from gpurt.errors import FileError
+    from pycontrol.run.profile import measure
 
     measured = measure(list(command), device)
     entry = measured.entry(name or Path(command[0]).name, period)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about the machine and the shell: doctor, completion."""
+"""Commands about the machine, the shell and the editor: doctor, completion, schema."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 
 import click
 
-from pycontrol import render
-from pycontrol.commands.analysis import JSON
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON
 
 
 @click.command(
@@ -54,4 +55,13 @@ def completion(shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "gpurt", "_GPURT_COMPLETE").source())
+    return 0
+
+
+@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\b\nExit codes: 0.")
+def schema() -> int:
+    """Print the JSON Schema of taskset files."""
+    from analysis.taskset import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
     return 0

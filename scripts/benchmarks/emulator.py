@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 
 from analysis.model import Platform
-from pycontrol.emulator import Emulator
-from pycontrol.segments import Client
+from gpurt.segments import Client
+from pycontrol.run.emulator import Emulator
 
 SAMPLES = 500
 

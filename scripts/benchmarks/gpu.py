@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pycontrol import preload
-from pycontrol.client import connect
-from pycontrol.enums import Cause
+from gpurt.enums import Cause
+from pycontrol.live.control import connect
+from pycontrol.run import preload
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = int(os.environ.get("GPURT_BENCH_SECONDS", "60"))
@@ -84,7 +84,7 @@ def serving(folder: Path) -> Iterator[Path]:
     """A host with agents."""
     path = folder / "host.sock"
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "pycontrol.host", "serve", f"--socket={path}", f"--ready-fd={writer}", "--quiet"]
+    command = [sys.executable, "-m", "pycontrol.cli", "serve", f"--socket={path}", f"--ready-fd={writer}", "--quiet"]
     host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
     os.close(writer)
     select.select([reader], [], [], GRACE)

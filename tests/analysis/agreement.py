@@ -6,12 +6,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis import fast, rta
+from analysis import compiled, rta
 from analysis.batch import from_tasksets
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.rta.result import Bound, Verdict
 
-COMPILED = [name for name in rta.TESTS if fast.compiled(name) or name.removesuffix(rta.SUFFIX) in fast.REDUCED]
+COMPILED = [name for name in rta.TESTS if compiled.has(name) or name.removesuffix(rta.SUFFIX) in compiled.REDUCED]
 
 
 def random_taskset(rng: random.Random) -> Taskset:
@@ -58,11 +58,11 @@ def _ns(ms: float) -> int:
 def disagreement(name: str, taskset: Taskset) -> str | None:
     """What the compiled form of a test says differently; None if nothing."""
     readable = rta.find(name).run(taskset)
-    single = fast.run(rta.find(name), taskset)
+    single = compiled.run(rta.find(name), taskset)
     for task, verdict in readable.verdicts.items():
         if not same(verdict, single.verdicts[task]):
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"
-    if fast.compiled(name) and bool(fast.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
+    if compiled.has(name) and bool(compiled.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
         return f"{name}: {readable.schedulable} against {not readable.schedulable}"
     return None
 

@@ -9,11 +9,11 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
-from analysis.attack import Effort, Outcome, attack, attack_one, climb, is_delayed, minimised, size, ways
-from analysis.attack_report import row, table, toml
-from analysis.attack_sets import random_taskset
+from analysis.attack.report import row, table, toml
+from analysis.attack.search import Effort, Outcome, attack, attack_one, climb, is_delayed, minimised, size, ways
+from analysis.attack.tasksets import random_taskset
 from analysis.simulate import simulate, worst_over_offsets
-from pycontrol.taskset import load
+from analysis.taskset import load
 
 PRINTED = "gcaps-suspend-printed"
 LIGHT = Effort(5, 10)

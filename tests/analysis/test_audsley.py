@@ -8,7 +8,7 @@ import pytest
 from builders import cpu, gpu, task, taskset, tasksets
 from hypothesis import given, settings
 
-from analysis import fast, rta
+from analysis import compiled, rta
 from analysis.model import Task, Taskset
 from analysis.rta.system import analyse
 
@@ -77,4 +77,4 @@ def test_more_users_than_priorities_have_a_result() -> None:
     system = taskset(*(task(f"t{i}", i % 4, 50 + i % 2, 100, gpu(0, 5)) for i in range(100)))
     test = rta.find("gcaps-suspend+gpu-priority")
     assert not test.run(system).schedulable
-    assert not fast.run(test, system).schedulable
+    assert not compiled.run(test, system).schedulable

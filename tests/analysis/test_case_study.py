@@ -9,7 +9,7 @@ import pytest
 
 from analysis import rta
 from analysis.simulate import Options, worst_over_offsets
-from pycontrol.taskset import TasksetFile, load
+from analysis.taskset import TasksetFile, load
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "case-study.toml"
 OFFSETS = 1000

@@ -11,7 +11,7 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
-from analysis.attack_sets import random_taskset, with_random_modes
+from analysis.attack.tasksets import random_taskset, with_random_modes
 from analysis.choose import SHIPPED, choices, choose, slack, with_modes
 from analysis.model import Task, Taskset, Waiting
 from analysis.simulate import Options, simulate

@@ -16,8 +16,8 @@ from analysis.experiments import EXPERIMENTS, Curve, runner
 from analysis.experiments.report import draw, write_csv
 from analysis.experiments.runner import CheckpointError, Settings, Table, run
 from analysis.generate import PLATFORM, generate
+from gpurt.errors import UsageError
 from pycontrol.commands.experiment import experiment as command
-from pycontrol.errors import UsageError
 
 SMALL = Settings(tasksets=6, seed=3)
 

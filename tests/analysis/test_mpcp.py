@@ -8,8 +8,8 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
-from analysis.attack import Effort, attack_one
-from analysis.attack_sets import random_taskset
+from analysis.attack.search import Effort, attack_one
+from analysis.attack.tasksets import random_taskset
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Kind, Reason
 from analysis.simulate import Options, simulate, worst_over_offsets

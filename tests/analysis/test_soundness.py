@@ -7,7 +7,7 @@ import random
 import pytest
 
 from analysis import rta
-from analysis.attack_sets import with_random_modes
+from analysis.attack.tasksets import with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.simulate import Options, worst_over_offsets
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.trace import Event, Kind, Trace, load
-from pycontrol.errors import FileError
+from gpurt.errors import FileError
 
 NUMBERS = st.integers(0, 2**60)
 EVENTS = st.builds(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pycontrol._gpurt import lib
+from gpurt._gpurt import lib
 
 OWN = lib.GPURT_PRIORITY_OWN
 SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from model import OWN, Client, Model
-from pycontrol._gpurt import ffi, lib
+
+from gpurt._gpurt import ffi, lib
 
 PRIORITIES = st.sampled_from([0, 1, 2, 2, 3, 31, 32, 33, 63, 64, 96, 99])
 

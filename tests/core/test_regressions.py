@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pycontrol._gpurt import lib
 from test_policy import Core
 from test_vgpu import EXEC, Gpu
+
+from gpurt._gpurt import lib
 
 SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB
 GRANT, PREEMPT, RESUME = lib.GPURT_EVENT_GRANT, lib.GPURT_EVENT_PREEMPT, lib.GPURT_EVENT_RESUME

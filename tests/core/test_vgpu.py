@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pycontrol._gpurt import ffi, lib
+
+from gpurt._gpurt import ffi, lib
 
 EXEC, COPY = lib.GPURT_ENGINE_EXEC, lib.GPURT_ENGINE_COPY
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pycontrol._gpurt import ffi, lib
 from test_vgpu import COPY, EXEC, Gpu, Naive
+
+from gpurt._gpurt import ffi, lib
 
 #: Contexts of the six TSGs.
 CONTEXTS = [0, 0, 1, 1, 2, 3]

@@ -1,30 +1,19 @@
-"""A host for tests, and clients that speak its packets directly, so that they can be wrong on purpose."""
+"""Hosts for tests, and clients of them."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import select
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pycontrol._gpurt import ffi, lib
+from raw import PATIENCE, Raw, StartHost
 
-from pycontrol.enums import Packet
-from pycontrol.host_calls import KINDS
-from pycontrol.netlink import PACKET
-
-#: How long anything may take before it counts as hung, seconds.
-PATIENCE = 20.0
 MS = 1_000_000
-
-StartHost = Callable[..., Path]
 
 
 @pytest.fixture
@@ -36,7 +25,7 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
         path = tmp_path / f"host{len(running)}.sock"
         log = tmp_path / f"host{len(running)}.log"
         reader, writer = os.pipe()
-        serve = [sys.executable, "-m", "pycontrol.host", "emulate"]
+        serve = [sys.executable, "-m", "pycontrol.cli", "emulate"]
         command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
@@ -59,92 +48,6 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
 def host(start_host: StartHost) -> Path:
     """A host with one virtual GPU under `segment`, without costs."""
     return start_host()
-
-
-class Raw:
-    """A client that sends what it is told to."""
-
-    def __init__(self, path: Path) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(path))
-        self.cookies = itertools.count(1)
-        self.early: dict[int, tuple[int, bytes]] = {}
-
-    def close(self) -> None:
-        self.sock.close()
-
-    def __enter__(self) -> Raw:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def send(self, code: int, payload: bytes) -> int:
-        """Sends an ioctl; its cookie."""
-        cookie = next(self.cookies)
-        self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
-        return cookie
-
-    def start(self, code: int, **fields: int) -> int:
-        """Sends an ioctl with a structure of the right size; its cookie."""
-        made = ffi.new(KINDS[code] + " *", fields)
-        made.size = ffi.sizeof(made[0])
-        return self.send(code, bytes(ffi.buffer(made)))
-
-    def answer(self, cookie: int) -> tuple[int, bytes]:
-        """Result and structure of the call with that cookie."""
-        while cookie not in self.early:
-            kind, _, got, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
-            assert kind == Packet.REPLY
-            self.early[got] = (result, data[PACKET.size :])
-        return self.early.pop(cookie)
-
-    def answered(self, cookie: int) -> bool:
-        """Whether the answer is there, without waiting."""
-        while select.select([self.sock], [], [], 0)[0] and cookie not in self.early:
-            _, _, got, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
-            self.early[got] = (result, data[PACKET.size :])
-        return cookie in self.early
-
-    def call(self, code: int, **fields: int) -> tuple[int, Any]:
-        """Carries out an ioctl: its result and the structure that came back."""
-        return self.result(code, self.start(code, **fields))
-
-    def result(self, code: int, cookie: int) -> tuple[int, Any]:
-        """Result and structure of a call that was started."""
-        result, payload = self.answer(cookie)
-        made = ffi.new(KINDS[code] + " *")
-        ffi.memmove(made, payload, min(len(payload), ffi.sizeof(made[0])))
-        return result, made
-
-    # Shorthands that must succeed
-
-    def begin(self, **fields: int) -> int:
-        result, made = self.call(lib.GPURT_IOC_BEGIN, **fields)
-        assert result == 0
-        return int(made.state)
-
-    def end(self, **fields: int) -> None:
-        assert self.call(lib.GPURT_IOC_END, **fields)[0] == 0
-
-    def tsg(self) -> int:
-        result, made = self.call(lib.GPURT_IOC_TSG_OPEN)
-        assert result == 0
-        return int(made.tsg)
-
-    def submit(self, tsg: int, duration: int, **fields: int) -> int:
-        result, made = self.call(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=duration, **fields)
-        assert result == 0
-        return int(made.work)
-
-    def finished(self, tsg: int, work: int) -> int:
-        """When that work completed, having waited for it."""
-        result, made = self.call(
-            lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=lib.GPURT_FOREVER
-        )
-        assert result == 0
-        return int(made.completed_ns)
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Raw, StartHost
+from raw import Raw, StartHost
 
+from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
-from pycontrol import cli, task_program
-from pycontrol.taskset import load as load_taskset
+from pycontrol import cli
+from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
@@ -118,7 +119,7 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
 def test_profile_measures_a_program_s_segments(gpurt: Gpurt, tmp_path: Path) -> None:
     program = tmp_path / "busy.py"
     program.write_text(
-        "from pycontrol import Client, segment\n"
+        "from gpurt import Client, segment\n"
         "with Client() as c:\n"
         "    t = c.open_tsg()\n"
         "    for _ in range(5):\n"

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Raw
+from raw import Raw
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
-from pycontrol.enums import Command, Packet
-from pycontrol.errors import DeviceError, RefusedError, UsageError
-from pycontrol.host_wire import GENERIC
-from pycontrol.netlink import HEADER, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, split, verdict
+from gpurt.enums import Command, Packet
+from gpurt.errors import DeviceError, RefusedError, UsageError
+from pycontrol.host.wire import GENERIC
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
+from pycontrol.live.netlink import HEADER, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, split, verdict
 
 ME = os.getpid()
 

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from conftest import Raw, StartHost
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pycontrol._gpurt import ffi, lib
+from raw import Raw, StartHost
 
-from pycontrol.client import connect as control
-from pycontrol.host_calls import KINDS
+from gpurt._gpurt import ffi, lib
+from pycontrol.host.calls import KINDS
+from pycontrol.live.control import connect as control
 
 Connect = Callable[[], Raw]
 
@@ -65,7 +65,7 @@ def test_a_second_host_on_the_same_socket_is_refused_and_a_stale_socket_is_not_i
     start_host: StartHost, tmp_path: Path
 ) -> None:
     path = start_host()
-    command = [sys.executable, "-m", "pycontrol.host", "emulate", f"--socket={path}"]
+    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={path}"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 4
     assert "serves there already" in run.stderr

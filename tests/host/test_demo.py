@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from analysis import taskset
 from analysis.trace import Kind, load
-from pycontrol import client, demo, demo_plot, demo_table, taskset
-from pycontrol.demo_results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
-from pycontrol.demo_table import milliseconds
-from pycontrol.emulator import Emulator
-from pycontrol.enums import Policy
-from pycontrol.errors import DeviceError, FileError, RuntimeFailure, UsageError
+from gpurt.enums import Policy
+from gpurt.errors import DeviceError, FileError, RuntimeFailure, UsageError
+from pycontrol.demo import plot as demo_plot
+from pycontrol.demo import study as demo
+from pycontrol.demo import table as demo_table
+from pycontrol.demo.results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
+from pycontrol.demo.table import milliseconds
+from pycontrol.live import control as client
+from pycontrol.run.emulator import Emulator
 
 SECONDS = 0.9
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from analysis import taskset
 from analysis.model import Waiting
+from analysis.taskset import TasksetFile
 from analysis.trace import Kind, load
-from pycontrol import launch, taskset
-from pycontrol.emulator import Emulator
-from pycontrol.errors import DeviceError, RuntimeFailure, UsageError
-from pycontrol.task_report import GpuTimes, Report
-from pycontrol.taskset import TasksetFile
+from gpurt.errors import DeviceError, RuntimeFailure, UsageError
+from pycontrol.run import launch
+from pycontrol.run.emulator import Emulator
+from pycontrol.run.task_report import GpuTimes, Report
 
 PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
 URGENT = """[[task]]
@@ -182,7 +183,8 @@ def test_senseless_lengths(seconds: float) -> None:
 
 LAUNCHER = """
 import sys
-from pycontrol import launch, taskset
+from pycontrol.run import launch
+from analysis import taskset
 launch.launch(taskset.load(sys.argv[1]), launch.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
 """
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.trace import Event, Kind
-from pycontrol import placement, run_trace, task_program, task_report
-from pycontrol.errors import RuntimeFailure
+from gpurt.errors import RuntimeFailure
+from pycontrol.run import placement, task_program, task_report
+from pycontrol.run import trace as run_trace
 
 
 def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int = 10 * MS) -> Task:

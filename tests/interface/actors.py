@@ -13,7 +13,7 @@ from typing import Any
 
 from links import PATIENCE, Client, client_of
 
-from pycontrol.client import ClientInfo, Control
+from pycontrol.live.control import ClientInfo, Control
 
 
 def nothing() -> None:

@@ -18,8 +18,8 @@ from actors import Actor, nothing
 from hosts import Emulators, Hosts, Module, Shape
 from links import Client, client_of
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 DEVICE = os.environ.get("GPURT_TEST_DEVICE")
 

@@ -14,8 +14,8 @@ from typing import Protocol
 import pytest
 from links import PATIENCE, eventually
 
-from pycontrol.client import connect as control
-from pycontrol.enums import Notice, Policy
+from gpurt.enums import Notice, Policy
+from pycontrol.live.control import connect as control
 
 PARAMETERS = Path("/sys/module/gpurt/parameters")
 
@@ -52,7 +52,7 @@ class Emulators:
         log = path.with_suffix(".log")
         reader, writer = os.pipe()
         command = [
-            sys.executable, "-m", "pycontrol.host", "emulate", f"--socket={path}", f"--ready-fd={writer}",
+            sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={path}", f"--ready-fd={writer}",
             f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--gpus={shape.gpus}", f"--slice={shape.slice}ns",
         ]  # fmt: skip
         with log.open("wb") as out:

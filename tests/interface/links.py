@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pycontrol._gpurt import ffi, lib
-
-from pycontrol.enums import Packet
-from pycontrol.host_calls import KINDS
-from pycontrol.netlink import PACKET, GenericTransport, SocketTransport
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Packet
+from pycontrol.host.calls import KINDS
+from pycontrol.live.netlink import PACKET, GenericTransport, SocketTransport
 
 T = TypeVar("T")
 #: How long anything may take before it counts as hung, seconds; machines that emulate others are slow.

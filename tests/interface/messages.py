@@ -8,9 +8,9 @@ from pathlib import Path
 
 from links import PATIENCE, transport_of
 
-from pycontrol.enums import Command
-from pycontrol.host_wire import ATTRIBUTE, GENERIC, attribute
-from pycontrol.netlink import (
+from gpurt.enums import Command
+from pycontrol.host.wire import ATTRIBUTE, GENERIC, attribute
+from pycontrol.live.netlink import (
     HEADER,
     NLM_F_DUMP,
     NLM_F_REQUEST,

@@ -17,10 +17,10 @@ from actors import Actor
 from links import eventually
 from model import OWN, Model
 from model import Client as Facts
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
-from pycontrol.enums import Policy
+from gpurt._gpurt import lib
+from gpurt.enums import Policy
+from pycontrol.live.control import Control
 
 SEQUENCES = int(os.environ.get("GPURT_TEST_SEQUENCES", "60"))
 SEED = int(os.environ.get("GPURT_TEST_SEED", "1"))

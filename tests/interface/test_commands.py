@@ -11,12 +11,12 @@ from pathlib import Path
 
 from actors import Actor
 from links import MS, Client, client_of, eventually, is_device
-from pycontrol._gpurt import lib
 
+from gpurt._gpurt import lib
+from gpurt.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
 from pycontrol import procs
-from pycontrol.client import Control, EventRecord, Latency
-from pycontrol.client import connect as control
-from pycontrol.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
+from pycontrol.live.control import Control, EventRecord, Latency
+from pycontrol.live.control import connect as control
 
 Connect = Callable[[], Client]
 ME = os.getpid()

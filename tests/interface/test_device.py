@@ -25,10 +25,10 @@ from links import (
     ioctl,
     structure,
 )
-from pycontrol._gpurt import ffi, lib
 
-from pycontrol.client import Control
-from pycontrol.host_calls import KINDS
+from gpurt._gpurt import ffi, lib
+from pycontrol.host.calls import KINDS
+from pycontrol.live.control import Control
 
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)

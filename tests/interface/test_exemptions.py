@@ -13,9 +13,9 @@ import pytest
 from actors import Actor, of
 from links import MS, PENDING, RUNNING, Client
 
+from gpurt.enums import Image, State
 from pycontrol import procs
-from pycontrol.client import Control
-from pycontrol.enums import Image, State
+from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]

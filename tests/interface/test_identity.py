@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from actors import Actor, in_child
 from links import PENDING, RUNNING, Client, DeviceClient, SocketClient, client_of, eventually, structure
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
+from gpurt._gpurt import lib
+from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]

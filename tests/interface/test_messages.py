@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from links import Client, client_of
 from messages import ask, attributes, raw_attribute
 
-from pycontrol.client import Control
-from pycontrol.enums import Command, Policy
-from pycontrol.netlink import NLM_F_DUMP, NUMBERS
+from gpurt.enums import Command, Policy
+from pycontrol.live.control import Control
+from pycontrol.live.netlink import NLM_F_DUMP, NUMBERS
 
 ME = os.getpid()
 NESTED, BYTEORDER = 1 << 15, 1 << 14

@@ -16,11 +16,11 @@ import pytest
 from actors import Actor, in_child
 from links import RUNNING, Client, client_of
 from messages import ask, attributes
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
-from pycontrol.enums import Command, Policy
+from gpurt._gpurt import lib
+from gpurt.enums import Command, Policy
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 ME = os.getpid()
 NOBODY = 65534

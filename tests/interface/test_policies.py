@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from actors import Actor, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
-from pycontrol.enums import EventKind, Image, Notice, Overrun, Policy, State
-from pycontrol.errors import RefusedError
+from gpurt._gpurt import lib
+from gpurt.enums import EventKind, Image, Notice, Overrun, Policy, State
+from gpurt.errors import RefusedError
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from links import MS, PENDING, RUNNING, Call, Client, client_of, eventually
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
-from pycontrol.enums import Image, State
+from gpurt._gpurt import lib
+from gpurt.enums import Image, State
+from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from links import IDLE, MS, RUNNING, Client, client_of, is_device
-from pycontrol._gpurt import ffi, lib
 
-from pycontrol.client import Control
-from pycontrol.host_calls import KINDS
+from gpurt._gpurt import ffi, lib
+from pycontrol.host.calls import KINDS
+from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 FOREVER = lib.GPURT_FOREVER

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
+from gpurt._gpurt import lib
+from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 HOUR = lib.GPURT_MAX_WORK_NS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from machines import FakeGpu, Program, Served, Start, build
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 
 @pytest.fixture(scope="session")

@@ -149,7 +149,7 @@ class Served:
         self.path = path
         self.log = path.with_suffix(".log")
         reader, writer = os.pipe()
-        serve = [sys.executable, "-m", "pycontrol.host", "serve"]
+        serve = [sys.executable, "-m", "pycontrol.cli", "serve"]
         command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])

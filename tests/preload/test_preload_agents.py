@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from machines import FakeGpu, Program, Served, Start, eventually
 
-from pycontrol.client import Control
-from pycontrol.client import connect as control
-from pycontrol.enums import Cause, State, Tier
+from gpurt.enums import Cause, State, Tier
+from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
@@ -265,7 +265,7 @@ def test_a_host_that_is_not_there(start: Start, tmp_path: Path) -> None:
 
 def test_a_host_that_has_no_agents(start: Start) -> None:
     from analysis.model import Platform
-    from pycontrol.emulator import Emulator
+    from pycontrol.run.emulator import Emulator
 
     with Emulator(Platform(1)) as emulator:
         program = start(at=emulator.socket)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from machines import ROOT, FakeGpu, Served, Start
 
-from pycontrol.client import Control
+from pycontrol.live.control import Control
 
 Gpurt = Callable[..., subprocess.CompletedProcess[str]]
 

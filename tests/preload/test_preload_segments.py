@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from machines import Program, Start, eventually
 
-from pycontrol.client import Control
+from pycontrol.live.control import Control
 
 Depth = Callable[..., int]
 

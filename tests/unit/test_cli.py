@@ -78,7 +78,7 @@ def test_analyze_exit_codes(gpurt: Gpurt) -> None:
 
 def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
     from analysis import rta
-    from pycontrol.taskset import load
+    from analysis.taskset import load
 
     code, out, _ = gpurt("analyze", CASE_STUDY, "--json", "--test", "gcaps-busy")
     assert code == 0
@@ -246,7 +246,7 @@ def test_a_bug_is_one_line_too(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("pycontrol.taskset.load", broken)
+    monkeypatch.setattr("analysis.taskset.load", broken)
     code, _, err = gpurt("analyze", MINIMAL)
     assert code == 70
     assert one_line(err)

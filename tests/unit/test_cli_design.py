@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.taskset import load
 from pycontrol import cli
-from pycontrol.taskset import load
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")

@@ -8,10 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pycontrol._gpurt import ffi, lib
 
-from pycontrol import enums, netlink
-from pycontrol.host_calls import KINDS
+from gpurt import enums
+from gpurt._gpurt import ffi, lib
+from pycontrol.host.calls import KINDS
+from pycontrol.live import netlink
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = (ROOT / "kmod/uapi/gpurt.h").read_text()

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.model import MS, US, GpuSegment, Span, Waiting
-from pycontrol.errors import FileError, TasksetError
-from pycontrol.taskset import json_schema, load, tomllib
-from pycontrol.taskset_write import write_values
-from pycontrol.toml_lines import lines_of
-from pycontrol.units import LONGEST, format_time, parse_time
+from analysis.taskset import json_schema, load
+from analysis.taskset.file import tomllib
+from analysis.taskset.lines import lines_of
+from analysis.taskset.write import write_values
+from gpurt.errors import FileError, TasksetError
+from gpurt.units import LONGEST, format_time, parse_time
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

@@ -7,19 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from library import ROOT, Compile, Run
 
 from analysis.model import Platform
-from pycontrol.emulator import Emulator
+from pycontrol.run.emulator import Emulator
 
-ROOT = Path(__file__).resolve().parents[2]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
-
-Compile = Callable[..., Path]
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
@@ -73,4 +70,4 @@ def run(tmp_path: Path) -> Run:
     return call
 
 
-assert importlib.util.find_spec("pycontrol._gpurt"), f"{sys.executable} lacks the compiled core; run scripts/setup"
+assert importlib.util.find_spec("gpurt._gpurt"), f"{sys.executable} lacks the compiled core; run scripts/setup"

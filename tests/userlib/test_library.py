@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Compile, Run
+from library import ROOT, Compile, Run
 
-from pycontrol.client import connect as control
-from pycontrol.enums import State
+from gpurt.enums import State
+from pycontrol.live.control import connect as control
 
 PRELUDE = """
 #include <errno.h>
@@ -273,7 +273,7 @@ int main(void)
 
 def test_a_host_that_dies_is_enodev_and_no_sigpipe(compile_c: Compile) -> None:
     from analysis.model import Platform
-    from pycontrol.emulator import Emulator
+    from pycontrol.run.emulator import Emulator
 
     program = compile_c(GONE)
     with Emulator(Platform(1)) as host:
@@ -390,7 +390,7 @@ def test_an_installed_library_is_found_by_pkg_config_and_exports_its_api_only(pr
 
 def test_python_segments(emulator: Path) -> None:
     code = """
-from pycontrol import Client, segment
+from gpurt import Client, segment
 with Client() as client:
     tsg = client.open_tsg()
     with segment(client=client, priority=3, wait=True, drain=True):
@@ -423,7 +423,7 @@ print(double(21))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split() == [str(errno.ENOENT), str(errno.EINVAL), "42"], done.stderr
     environment["GPURT_DEVICE"] = "/none"
-    lone = "from pycontrol import segment\nwith segment(): print('ran')"
+    lone = "from gpurt import segment\nwith segment(): print('ran')"
     done = subprocess.run([sys.executable, "-c", lone], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout == "ran\n"
     assert "no host" in done.stderr

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pycontrol.client import Control, connect
-from pycontrol.enums import Notice, Policy
+from gpurt.enums import Notice, Policy
+from pycontrol.live.control import Control, connect
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from loading import MODULE, complaints, load, unload
 
-from pycontrol.client import Control, connect
+from pycontrol.live.control import Control, connect
 
 ROOT = Path(__file__).resolve().parents[3]
 

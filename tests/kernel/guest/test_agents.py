@@ -19,10 +19,10 @@ import pytest
 from actors import Actor
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 from loading import DEVICE, PARAMETERS, load, unload
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control, connect
-from pycontrol.enums import EventKind, Tier
+from gpurt._gpurt import lib
+from gpurt.enums import EventKind, Tier
+from pycontrol.live.control import Control, connect
 
 #: Longer than anything takes that is not waited for, s; an agent's time that never ends, and one that does, ms, but
 #: not for who obeys on a slow machine.

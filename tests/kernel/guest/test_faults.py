@@ -7,9 +7,9 @@ import time
 
 from links import MS, PENDING, RUNNING, client_of, eventually
 from loading import DEVICE, PARAMETERS, kernel_log, load, unload
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control, connect
+from gpurt._gpurt import lib
+from pycontrol.live.control import Control, connect
 
 
 def test_an_update_that_fails_is_tried_again(module: Control) -> None:

@@ -15,8 +15,8 @@ import pytest
 from links import client_of
 from loading import DEVICE
 
-from pycontrol.client import Control
-from pycontrol.enums import Notice, Policy
+from gpurt.enums import Notice, Policy
+from pycontrol.live.control import Control
 
 CLIENTS = 400
 SECONDS = 3.0

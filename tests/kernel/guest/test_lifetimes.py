@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from loading import MODULE, PARAMETERS, load, unload
-from pycontrol._gpurt import ffi, lib
 
-from pycontrol.client import Control, connect
-from pycontrol.errors import DeviceError
+from gpurt._gpurt import ffi, lib
+from gpurt.errors import DeviceError
+from pycontrol.live.control import Control, connect
 
 LONG = bool(os.environ.get("GPURT_LONG"))
 PATIENCE = 5500 if LONG else 550  # s
@@ -23,7 +23,7 @@ PATIENCE = 5500 if LONG else 550  # s
 THOROUGH = LONG or os.environ.get("GPURT_TEST_KERNEL") == "amd64-6.1"
 USER = """
 import sys, time
-from pycontrol._gpurt import ffi, lib
+from gpurt._gpurt import ffi, lib
 handle = ffi.new("struct gpurt_handle **")
 while lib.gpurt_open(handle, b"/dev/gpurt"):
     time.sleep(0.001)
@@ -84,9 +84,9 @@ def test_the_module_comes_and_goes_under_load(compiled: Path) -> None:
 
 OPENER = """
 import time
-from pycontrol._gpurt import ffi, lib
-from pycontrol.client import connect
-from pycontrol.errors import GpurtError
+from gpurt._gpurt import ffi, lib
+from pycontrol.live.control import connect
+from gpurt.errors import GpurtError
 handle = ffi.new("struct gpurt_handle **")
 while True:
     if not lib.gpurt_open(handle, b"/dev/gpurt"):

@@ -12,8 +12,8 @@ import pytest
 from loading import DEVICE, load, unload
 from machines import FakeGpu, Program, build, eventually
 
-from pycontrol.client import Control, connect
-from pycontrol.enums import Tier
+from gpurt.enums import Tier
+from pycontrol.live.control import Control, connect
 
 LONG, SHORT = "launch 0 1500000", "launch 0 20000"
 

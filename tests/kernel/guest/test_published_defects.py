@@ -11,10 +11,10 @@ from pathlib import Path
 
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 from loading import DEVICE, PARAMETERS, kernel_log
-from pycontrol._gpurt import lib
 
-from pycontrol.client import Control
-from pycontrol.errors import RefusedError
+from gpurt._gpurt import lib
+from gpurt.errors import RefusedError
+from pycontrol.live.control import Control
 
 FOREVER = lib.GPURT_FOREVER
 

@@ -14,9 +14,9 @@ from links import MS, client_of, eventually
 from loading import DEVICE
 
 from analysis.trace import Kind, load
-from pycontrol import tracefs
-from pycontrol.client import Control, EventRecord, connect
-from pycontrol.enums import EventKind
+from gpurt.enums import EventKind
+from pycontrol.live import tracefs
+from pycontrol.live.control import Control, EventRecord, connect
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the attack on the bounds found: a table, tasksets as files, and what a run has done so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis import rta
+from analysis.attack.search import Effort, Outcome
+from analysis.model import CpuSegment, Segment, Span, Taskset, Waiting
+from gpurt.units import format_time
+
+Row = Mapping[str, Any]
+COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
+
+
+def row(outcome: Outcome) -> dict[str, Any]:
+    """One line of the table, and the simplest counterexample: its task, times (ns) and taskset file."""
+    found = outcome.smallest
+    return {
+        "test": outcome.test, "sound": rta.find(outcome.test).sound, "tasksets": outcome.tasksets,
+        "bounded": outcome.schedulable, "jobs": outcome.jobs,
+        "ratio": round(float(outcome.worst.ratio), 4) if outcome.worst else 0.0, "broken": outcome.violations,
+        "counterexample": found and {
+            "task": found.task, "observed_ns": found.observed, "bound_ns": found.bound, "file": toml(found.taskset),
+        },
+    }  # fmt: skip
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    head = "| test | shown as | tasksets | bounded | jobs | highest observed / bound | broken |"
+    rule = "|---|---|--:|--:|--:|--:|--:|"
+    lines = [
+        f"| `{r['test']}` | {'sound' if r['sound'] else 'unsound'} | {r['tasksets']:,} | {r['bounded']:,} "
+        f"| {r['jobs']:,} | {r['ratio']:.4f} | {r['broken']:,} |"
+        for r in rows
+    ]
+    return "\n".join([head, rule, *lines])
+
+
+class Store:
+    """A file of JSON lines: what the run is, then a finished test a line.  A last line cut short is dropped."""
+
+    def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
+        """Reads what is there.  Raises ValueError where that is of another run, OSError."""
+        self.path = path
+        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
+        self.rows: dict[str, dict[str, Any]] = {}
+        for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                break
+            if index:
+                self.rows[entry["test"]] = entry
+            elif entry != self.header:
+                raise ValueError(f"{path} is of an attack with other settings")
+        self._write()
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Keeps a finished test."""
+        self.rows[entry["test"]] = entry
+        self._write()
+
+    def _write(self) -> None:
+        lines = [json.dumps(entry) + "\n" for entry in (self.header, *self.rows.values())]
+        partial = self.path.with_suffix(".partial")
+        partial.write_text("".join(lines), encoding="utf-8")
+        partial.replace(self.path)
+
+
+def toml(taskset: Taskset) -> str:
+    """The taskset as a file that `gpurt analyze` and `gpurt simulate` read."""
+    platform = taskset.platform
+    lines = ["[platform]", f"cpus = {platform.cpus}"]
+    lines.append(f'epsilon = "{format_time(platform.epsilon)}"')
+    lines.append(f'theta = "{format_time(platform.theta)}"')
+    lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
+    for task in taskset:
+        lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]
+        if task.gpu_priority is not None:
+            lines.append(f"gpu_priority = {task.gpu_priority}")
+        if task.waiting is Waiting.BUSY:
+            lines.append('waiting = "busy"')
+        lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
+        lines.append(f"segments = [{', '.join(_inline(s) for s in task.segments)}]")
+    return "\n".join(lines) + "\n"
+
+
+def _inline(segment: Segment) -> str:
+    def span(time: Span) -> str:
+        return f'{{ worst = "{format_time(time.worst)}", best = "{format_time(time.best)}" }}'
+
+    if isinstance(segment, CpuSegment):
+        return f"{{ cpu = {span(segment.time)} }}"
+    return f"{{ misc = {span(segment.misc)}, gpu = {span(segment.pure)} }}"

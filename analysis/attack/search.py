@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Attacks on bounds: the search for a schedule in which a task takes longer than its bound.
+
+Random tasksets; for each that a test bounds, random first releases and demands, then a local search over first
+releases that raises the response time of the task nearest to its bound.  Repeatable by seed, whatever the number
+of processes.  What was found is in docs/soundness.md.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from analysis import rta
+from analysis.attack.tasksets import random_taskset, with_random_modes
+from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.rta import Test
+from analysis.simulate import Options, simulate, worst_over_offsets
+
+#: Tasksets that one process takes at a time; a part of what a seed means.
+BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """For each taskset and way of execution: runs from random first releases, then steps of local search."""
+
+    runs: int = 20
+    steps: int = 40
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The most that was seen of one task: its observed response time and its bound, ns, and how to see it again."""
+
+    taskset: Taskset
+    task: str
+    bound: int
+    observed: int
+    options: Options
+    offsets: tuple[int, ...]
+
+    @property
+    def ratio(self) -> Fraction:
+        """Observed over bound."""
+        return Fraction(self.observed, max(self.bound, 1))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the attack on one test came to.
+
+    ``worst``: the highest ratio of a task that others delay; ``smallest``: the simplest violation.
+    """
+
+    test: str
+    tasksets: int = 0
+    schedulable: int = 0
+    jobs: int = 0
+    violations: int = 0
+    worst: Finding | None = None
+    smallest: Finding | None = None
+
+    def joined(self, other: Outcome) -> Outcome:
+        """Both together."""
+        worst = max((f for f in (self.worst, other.worst) if f), key=lambda f: f.ratio, default=None)
+        smallest = min((f for f in (self.smallest, other.smallest) if f), key=lambda f: size(f.taskset), default=None)
+        return Outcome(
+            self.test, self.tasksets + other.tasksets, self.schedulable + other.schedulable, self.jobs + other.jobs,
+            self.violations + other.violations, worst, smallest,
+        )  # fmt: skip
+
+
+def attack(
+    name: str,
+    tasksets: int,
+    seed: int = 0,
+    jobs: int = 1,
+    effort: Effort = Effort(),
+    progress: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Attacks a test with so many tasksets on so many processes; ``progress`` is told how many are done.
+
+    Raises ValueError for an unknown test.
+    """
+    rta.find(name)
+    batches = [(name, seed, start, min(BATCH, tasksets - start), effort) for start in range(0, tasksets, BATCH)]
+    outcome = Outcome(name)
+    for part in _each(batches, jobs):
+        outcome = outcome.joined(part)
+        if progress:
+            progress(outcome.tasksets)
+    if outcome.smallest:
+        outcome = replace(outcome, smallest=minimised(rta.find(name), outcome.smallest))
+    return outcome
+
+
+Batch = tuple[str, int, int, int, Effort]
+
+
+def _each(batches: Sequence[Batch], jobs: int) -> Iterator[Outcome]:
+    if jobs == 1:
+        yield from map(_batch, batches)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(_batch, batches)
+
+
+def _batch(batch: Batch) -> Outcome:
+    name, seed, start, count, effort = batch
+    test, rng = rta.find(name), random.Random(f"{seed} {name} {start}")
+    outcome = Outcome(name)
+    for _ in range(count):
+        taskset = random_taskset(rng)
+        if test.waiting is None:
+            taskset = with_random_modes(taskset, rng)
+        outcome = outcome.joined(attack_one(test, taskset, rng, effort))
+    return outcome
+
+
+def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = Effort()) -> Outcome:
+    """Attacks the test's bounds of one taskset; those of a taskset with failures are promises withdrawn."""
+    taskset = prioritised(test, taskset)
+    result = test.run(taskset)
+    bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name))}
+    if not result.schedulable or not bounds:
+        return Outcome(test.name, 1)
+    delayed = [name for name in bounds if is_delayed(result.verdicts[name])]
+    jobs, findings = 0, []
+    for options in ways(test, taskset, rng):
+        seen = worst_over_offsets(taskset, options, effort.runs).tasks
+        jobs += sum(one.jobs for one in seen.values())
+        ratios = {name: Fraction(seen[name].worst, bound) for name, bound in bounds.items()}
+        broken = [name for name in bounds if ratios[name] > 1]
+        target = max(broken or delayed or bounds, key=lambda name: ratios[name])
+        found, more = climb(taskset, target, bounds[target], options, rng, effort.steps)
+        jobs += more
+        if seen[target].worst > found.observed:
+            found = replace(found, observed=seen[target].worst, offsets=())
+        findings.append(found)
+    worst = max(findings, key=lambda f: f.ratio)
+    exceeded = [f for f in findings if f.observed > f.bound]
+    worst_of_delayed = worst if exceeded or delayed else None
+    return Outcome(test.name, 1, 1, jobs, bool(exceeded), worst_of_delayed, exceeded[0] if exceeded else None)
+
+
+def is_delayed(verdict: rta.Verdict) -> bool:
+    """Whether a bound has a part that other tasks cause; one without is reached by every job."""
+    return isinstance(verdict, rta.Bound) and any(term.source for term in verdict.terms)
+
+
+def prioritised(test: Test, taskset: Taskset) -> Taskset:
+    """The taskset with the GPU priorities that the test assigns, if it assigns any."""
+    priorities = test.assign(taskset).priorities if test.assigns else None
+    return taskset if priorities is None else taskset.with_gpu_priorities(priorities)
+
+
+def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
+    """Worst-case execution, periodic; and random execution, sporadic if the test allows for that."""
+    horizon = 6 * max(t.period for t in taskset)
+    for execution in ("worst", "random"):
+        late = execution == "random" and not test.periodic
+        yield Options(
+            test.policy, test.waiting, execution, late, horizon, test.poll, seed=rng.getrandbits(60)
+        )
+
+
+def climb(
+    taskset: Taskset, target: str, bound: int, options: Options, rng: random.Random, steps: int
+) -> tuple[Finding, int]:
+    """Local search over first releases, from all at once; also the number of jobs simulated."""
+    offsets = [0] * len(taskset)
+    best, jobs = -1, 0
+    for _ in range(steps + 1):
+        trial = moved(taskset, target, offsets, rng) if best >= 0 else offsets
+        seen = simulate(taskset, options, trial).tasks
+        jobs += sum(one.jobs for one in seen.values())
+        if seen[target].worst >= best:
+            offsets, best = trial, seen[target].worst
+    return Finding(taskset, target, bound, best, options, tuple(offsets)), jobs
+
+
+def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Random) -> list[int]:
+    """One or two first releases changed: at random, or so that a boundary of a segment meets the target's release."""
+    changed = list(offsets)
+    names = [t.name for t in taskset]
+    for _ in range(rng.randint(1, 2)):
+        index = rng.randrange(len(taskset))
+        task = taskset.tasks[index]
+        if rng.random() < 0.4:
+            changed[index] = rng.randrange(task.period)
+        else:
+            lengths = [piece for s in task.segments for piece in pieces(s)]
+            before = sum(lengths[: rng.randint(0, len(lengths))]) + rng.choice([-1, 0, 1])
+            changed[index] = (changed[names.index(target)] - before) % task.period
+    return changed
+
+
+def pieces(segment: Segment) -> tuple[int, ...]:
+    """The worst-case lengths of what a segment consists of, ns."""
+    if isinstance(segment, CpuSegment):
+        return (segment.time.worst,)
+    return segment.misc.worst, segment.pure.worst
+
+
+def size(taskset: Taskset) -> tuple[int, int, int]:
+    """What makes a counterexample simple: few tasks, few segments, round numbers."""
+    lengths = [piece for t in taskset for s in t.segments for piece in pieces(s)]
+    return len(taskset), sum(len(t.segments) for t in taskset), sum(len(str(n).rstrip("0")) for n in lengths)
+
+
+def minimised(test: Test, finding: Finding, tries: int = 200) -> Finding:
+    """A simpler taskset in which the bound is still broken: tasks and segments dropped, times rounded."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for taskset in simpler(finding.taskset, finding.task):
+            if size(taskset) < size(finding.taskset):
+                again = broken(test, taskset, finding.task, tries)
+                if again:
+                    finding, smaller = again, True
+                    break
+    return finding
+
+
+def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Finding | None:
+    """A schedule in which the task exceeds its bound, if one is found."""
+    taskset = prioritised(test, taskset)
+    result, rng = test.run(taskset), random.Random(0)
+    bound = result.wcrt(task)
+    if not result.schedulable or bound is None:
+        return None
+    for options in ways(test, taskset, rng):
+        found, _ = climb(taskset, task, bound, options, rng, tries)
+        if found.observed > bound:
+            return found
+    return None
+
+
+def simpler(taskset: Taskset, keep: str) -> Iterator[Taskset]:
+    """Tasksets with one thing less: a task other than ``keep``, a segment, or digits of all times."""
+    for index, task in enumerate(taskset):
+        rest = taskset.tasks[:index], taskset.tasks[index + 1 :]
+        if task.name != keep:
+            yield replace(taskset, tasks=rest[0] + rest[1])
+        for position in range(len(task.segments)):
+            segments = task.segments[:position] + task.segments[position + 1 :]
+            yield replace(taskset, tasks=(*rest[0], replace(task, segments=segments), *rest[1]))
+    for unit in (MS, MS // 10, MS // 100, 1000):
+        yield replace(taskset, tasks=tuple(replace(t, segments=_rounded(t, unit)) for t in taskset))
+
+
+def _rounded(task: Task, unit: int) -> tuple[Segment, ...]:
+    def span(old: Span) -> Span:
+        return Span.exactly((old.worst + unit // 2) // unit * unit)
+
+    return tuple(
+        CpuSegment(span(s.time)) if isinstance(s, CpuSegment) else GpuSegment(span(s.misc), span(s.pure))
+        for s in task.segments
+    )

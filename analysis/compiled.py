@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled tests: the same verdicts and bounds as the readable ones, many tasksets at once, without the GIL.
+
+Arithmetic is 64-bit.  A taskset whose sums could exceed that is found before its analysis, and the readable
+implementation, which knows no largest integer, decides it.  docs/readings.md has the proofs; tests hold both equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import rta
+from analysis.batch import Batch, from_tasksets
+from analysis.model import CpuSegment, Taskset
+from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
+from analysis.rta.system import System, solve
+from gpurt._gpurt import ffi, lib
+
+#: Compiled tests by name; each of them that is ``rta.SUFFIX``-able in the registry is so here.
+TESTS: dict[str, int] = {
+    "fixed-priority": lib.GPURT_RTA_FIXED_PRIORITY,
+    "gcaps-suspend": lib.GPURT_RTA_GCAPS_SUSPEND,
+    "gcaps-busy": lib.GPURT_RTA_GCAPS_BUSY,
+    "gcaps-suspend-printed": lib.GPURT_RTA_GCAPS_SUSPEND_PRINTED,
+    "gcaps-busy-printed": lib.GPURT_RTA_GCAPS_BUSY_PRINTED,
+    "tsg-rr-suspend": lib.GPURT_RTA_TSG_RR_SUSPEND,
+    "tsg-rr-busy": lib.GPURT_RTA_TSG_RR_BUSY,
+    "tsg-rr-suspend-printed": lib.GPURT_RTA_TSG_RR_SUSPEND_PRINTED,
+    "tsg-rr-busy-printed": lib.GPURT_RTA_TSG_RR_BUSY_PRINTED,
+    "mpcp-suspend": lib.GPURT_RTA_MPCP_SUSPEND,
+    "mpcp-busy": lib.GPURT_RTA_MPCP_BUSY,
+    "mpcp-suspend-published": lib.GPURT_RTA_MPCP_SUSPEND_PUBLISHED,
+    "mpcp-busy-published": lib.GPURT_RTA_MPCP_BUSY_PUBLISHED,
+    "fmlp-suspend": lib.GPURT_RTA_FMLP_SUSPEND,
+    "fmlp-busy": lib.GPURT_RTA_FMLP_BUSY,
+    "fmlp-suspend-published": lib.GPURT_RTA_FMLP_SUSPEND_PUBLISHED,
+    "fmlp-busy-published": lib.GPURT_RTA_FMLP_BUSY_PUBLISHED,
+    "thesis-kthread-busy": lib.GPURT_RTA_KTHREAD_BUSY,
+    "thesis-kthread-notify-busy": lib.GPURT_RTA_KTHREAD_NOTIFY_BUSY,
+    "thesis-kthread-busy-printed": lib.GPURT_RTA_KTHREAD_BUSY_PRINTED,
+    "thesis-ioctl-suspend": lib.GPURT_RTA_GCAPS_SUSPEND,
+    "thesis-ioctl-busy": lib.GPURT_RTA_GCAPS_BUSY,
+    "thesis-ioctl-suspend-printed": lib.GPURT_RTA_IOCTL_SUSPEND_PRINTED,
+    "thesis-ioctl-busy-printed": lib.GPURT_RTA_IOCTL_BUSY_PRINTED,
+}
+
+#: Tests that differ from a compiled one only where segments are long enough for overlaps.
+REDUCED = {
+    "thesis-ioctl-suspend-reduced": "thesis-ioctl-suspend",
+    "thesis-ioctl-busy-reduced": "thesis-ioctl-busy",
+}
+
+#: Above, the sets of who depends on whom would take more memory than the analysis is worth.
+MOST_TASKS = 30_000
+
+
+def has(name: str) -> bool:
+    """Whether there is a compiled form of the test of that name, ``+gpu-priority`` included."""
+    return name.removesuffix(rta.SUFFIX) in TESTS
+
+
+def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) -> NDArray[np.bool_]:
+    """Whether each taskset of a batch is schedulable under the test of that name.
+
+    ``integers``: without shortcuts, the recurrences as they are written; to compare with.
+    Raises ValueError for a test that is not compiled, and where more tasks of a taskset use the GPU than there are
+    priorities to assign.
+    """
+    if name.removesuffix(rta.SUFFIX) in REDUCED:
+        return _reduced(batch, name, threads)
+    if name.removesuffix(rta.SUFFIX) not in TESTS:
+        raise ValueError(f"no compiled test is called {name!r}")
+    answers = np.empty(len(batch), np.uint8)
+    view, out = batch.view(), ffi.cast("u8 *", answers.ctypes.data)
+    test = TESTS[name.removesuffix(rta.SUFFIX)]
+    flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
+
+    def part(bounds: tuple[int, int]) -> int:
+        return int(lib.gpurt_rta_verdicts(view, test, flags, *bounds, out))
+
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            statuses = list(pool.map(part, _parts(len(batch), 8 * threads)))
+    else:
+        statuses = [part((0, len(batch)))]
+    if any(statuses):
+        _raise(min(statuses))
+    if (answers == lib.GPURT_RTA_TOO_MANY).any():
+        raise ValueError("more tasks use the GPU than there are GPU priorities")
+    schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES
+    return _readable(batch, name, schedulable, np.flatnonzero(answers == lib.GPURT_RTA_REFUSED))
+
+
+def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
+    """The answers, those of some tasksets by the readable implementation."""
+    for index in which:
+        answers[index] = rta.find(name).run(batch.taskset(int(index))).schedulable
+    return answers
+
+
+def _reduced(batch: Batch, name: str, threads: int) -> NDArray[np.bool_]:
+    """The thesis's tests with reduced pessimism: those without it, where that cannot make a difference.
+
+    Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
+    GPU priorities are given; the readable implementation decides the rest.
+    """
+    base = REDUCED[name.removesuffix(rta.SUFFIX)]
+    given = verdicts(batch, base, threads)
+    overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
+    answers = verdicts(batch, base + rta.SUFFIX, threads) if name.endswith(rta.SUFFIX) else given
+    return _readable(batch, name, answers | given, np.flatnonzero(overlapping & ~given))
+
+
+def _overlaps(batch: Batch, index: int) -> bool:
+    """Whether a segment is as long as three of the taskset's shortest periods."""
+    begin, end = batch.first[index], batch.first[index + 1]
+    if batch.pieces is None or begin == end:
+        return True
+    longest = batch.pieces.longest(int(batch.pieces.first[begin]), int(batch.pieces.first[end]))
+    return bool(longest >= 3 * batch.times["period"][begin:end].min())
+
+
+def _parts(count: int, pieces: int) -> list[tuple[int, int]]:
+    """Ranges of tasksets, several a thread: some tasksets take longer than others."""
+    return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
+
+
+def _raise(status: int) -> None:
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    raise ValueError("the compiled tests refused the batch: CPU numbers must be below 4096")
+
+
+def run(test: rta.Test, taskset: Taskset) -> Result:
+    """What ``test.run`` says, bound by bound and failure by failure, sooner for large tasksets.
+
+    Explanations of bounds are made by the readable implementation when asked for.
+    """
+    ordered = test._ordered(taskset)
+    result = ordered or _analyse(test, taskset, False)
+    if result is None or (test.assigns and not result.schedulable):
+        return test.run(taskset)
+    return result
+
+
+def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
+    """None where the compiled form cannot take the taskset, or there is none."""
+    name = test.name.removesuffix(rta.SUFFIX)
+    if name in REDUCED and not _overlapping(taskset):
+        name = REDUCED[name]
+    if name not in TESTS or len(taskset) > MOST_TASKS:
+        return None
+    try:
+        batch = from_tasksets([taskset])
+    except OverflowError:
+        return None
+    found = _Found(len(taskset))
+    order = sorted(range(len(taskset)), key=lambda index: taskset.tasks[index].name)
+    ranks = np.empty(max(len(taskset), 1), np.uint32)
+    ranks[order] = range(len(taskset))
+    status = lib.gpurt_rta_bounds(
+        batch.view(), TESTS[name], assume, 0,
+        ffi.cast("u32 *", ranks.ctypes.data), *found.pointers(),
+    )  # fmt: skip
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    return None if status else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
+
+
+def _overlapping(taskset: Taskset) -> bool:
+    """Whether some segment's best case is as long as three of the shortest periods (thesis.py, _whole_jobs)."""
+    spans = (s.time if isinstance(s, CpuSegment) else s.pure for task in taskset for s in task.segments)
+    shortest = min((task.period for task in taskset), default=1)
+    return any(span.best >= 3 * shortest for span in spans)
+
+
+class _Found:
+    """What the compiled analysis writes, a task."""
+
+    def __init__(self, count: int) -> None:
+        room = max(count, 1)
+        self.state, self.wcrt = np.zeros(room, np.uint8), np.zeros(room, np.int64)
+        self.culprit = np.zeros(room, np.uint32)
+
+    def pointers(self) -> Sequence[Any]:
+        """For C; the arrays must outlive them."""
+        kinds = (("u8 *", self.state), ("int64_t *", self.wcrt), ("u32 *", self.culprit))
+        return [ffi.cast(kind, array.ctypes.data) for kind, array in kinds]
+
+
+class _Explained:
+    """Verdicts from what was found; the readable analysis is asked for what only it knows."""
+
+    def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
+        self.test, self.taskset = test, taskset
+        self.states, self.wcrts, self.culprits = found.state.tolist(), found.wcrt.tolist(), found.culprit.tolist()
+        self.bounds = {} if assume else {t.name: w for t, w in zip(taskset, self.wcrts, strict=False) if w >= 0}
+        self.indices = {task.name: index for index, task in enumerate(taskset)}
+
+    def verdicts(self) -> dict[str, Verdict]:
+        return {task.name: self._verdict(index) for index, task in enumerate(self.taskset)}
+
+    def _verdict(self, index: int) -> Verdict:
+        task, state = self.taskset.tasks[index], self.states[index]
+        if state == lib.GPURT_RTA_BEST_EFFORT:
+            return BestEffort(task.name)
+        if state == lib.GPURT_RTA_BOUND:
+            return Bound(task.name, self.wcrts[index], task.deadline, lambda: self._readable(index).terms)
+        if state == lib.GPURT_RTA_DEPENDS:
+            culprit = self.taskset.tasks[self.culprits[index]].name
+            return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
+        return self._solved(index)
+
+    def _readable(self, index: int) -> Bound:
+        verdict = self._solved(index)
+        assert isinstance(verdict, Bound)
+        assert verdict.wcrt == self.wcrts[index]
+        return verdict
+
+    def _solved(self, index: int) -> Verdict:
+        """The readable implementation's word on one task, given the bounds that were known to it."""
+        task = self.taskset.tasks[index]
+        known = {name: wcrt for name, wcrt in self.bounds.items() if self._above(name, task.priority)}
+        return solve(task, self.test.demands(task, System(self.taskset, known)))
+
+    def _above(self, name: str, priority: int) -> bool:
+        return self.taskset.tasks[self.indices[name]].priority > priority

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The taskset file: the one description of a system that every command reads (TOML).
+
+``load`` reports every mistake at once, each with its line.  docs/taskset.schema.json is generated from the same
+tables that validate (``json_schema``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task, Taskset, Waiting
+from analysis.taskset import schema
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.lines import lines_of
+from analysis.taskset.schema import Field, Report
+from gpurt.errors import FileError, Problem, TasksetError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+MAX_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a task is started, and what it is confined to."""
+
+    command: tuple[str, ...] | None = None
+    cgroup: str | None = None
+    compute_units: int | None = None
+    cu_mask: int | None = None
+
+
+@dataclass(frozen=True)
+class TasksetFile:
+    """A taskset file that is right.  ``notes`` are remarks for the user, not mistakes."""
+
+    path: Path
+    taskset: Taskset
+    launch: dict[str, Launch] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+PLATFORM = {
+    "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
+    "epsilon": Field(schema.time(), "runlist update cost, alpha + theta"),
+    "alpha": Field(schema.time(), "the part of epsilon that is not the context switch"),
+    "theta": Field(schema.time(), "GPU context switch cost"),
+    "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
+    "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
+    "compute_units": Field(schema.integer(0, 4096), "SMs or CUs of the GPU"),
+}
+SEGMENT = {
+    "cpu": Field(schema.span(), "a CPU segment"),
+    "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
+    "gpu": Field(schema.span(), "G^e, the pure GPU work of a GPU segment"),
+}
+PARTITION = {
+    "compute_units": Field(schema.integer(1, 4096), "how many SMs or CUs the task may use"),
+    "cu_mask": Field(
+        schema.string("^0x[0-9a-fA-F]{1,256}$", 'a mask such as "0xff"'),
+        "which CUs the task may use",
+    ),
+}
+_ANY_STRING = schema.string("^[^\\u0000]*$", "a string without NUL")
+TASK = {
+    "name": Field(
+        schema.string(
+            "^[A-Za-z0-9_.-]{1,64}$",
+            "up to 64 letters, digits, '.', '_' and '-'",
+        ),
+        "the task's name, used once",
+        required=True,
+    ),
+    "cpu": Field(schema.integer(0, schema.MAX_CPUS - 1), "the CPU it is pinned to, from 0", required=True),
+    "priority": Field(
+        schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
+    ),
+    "gpu_priority": Field(
+        schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
+    ),
+    "period": Field(schema.time(1), "minimum time between releases", required=True),
+    "deadline": Field(schema.time(1), "relative deadline; the period unless given"),
+    "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
+    "segments": Field(
+        schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
+    ),
+    "command": Field(schema.array(_ANY_STRING, "an array of strings"), "the program and its arguments"),
+    "cgroup": Field(
+        schema.string("^(?!.*/[.][.](/|$))/[^\\u0000]*$", "a cgroup path from / without .."),
+        "cgroup v2 path to run in",
+    ),
+    "partition": Field(schema.table(PARTITION), "its part of the GPU"),
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a taskset file."""
+    root = schema.table_schema(
+        {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
+    )
+    root["properties"]["task"] = {"type": "array", "items": schema.table_schema(TASK), "description": "the tasks"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpurt taskset",
+        **root,
+    }
+
+
+def load(path: Path | str) -> TasksetFile:
+    """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""
+    path = Path(path)
+    text = read(path)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TasksetError(path, [_syntax_problem(error, text)]) from None
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise TasksetError(path, [Problem(1, "an integer is far too large")]) from None
+    except RecursionError:
+        raise TasksetError(path, [Problem(1, "nested too deeply")]) from None
+    report = Report(lines_of(text))
+    taskset, launch = _interpret(document, report)
+    if report.problems or taskset is None:
+        raise TasksetError(path, report.problems)
+    return TasksetFile(path, taskset, launch, _notes(taskset))
+
+
+def read(path: Path) -> str:
+    """A file's text.  Raises FileError that says why it cannot be had."""
+    try:
+        raw = _bytes(path)
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}; name a readable taskset file") from None
+    except ValueError:
+        raise FileError(f"{str(path)!r:.60}: is not a file name") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = Problem(line, f"byte {error.start} is not UTF-8; a taskset file is UTF-8 text")
+        raise TasksetError(path, [problem]) from None
+    if not text.strip():
+        raise TasksetError(path, [Problem(1, "the file is empty; see examples/minimal.toml for one to start from")])
+    return text
+
+
+def _bytes(path: Path) -> bytes:
+    """A regular file's content; anything else might never end."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise FileError(f"{path}: is {kind}; name a taskset file")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise FileError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; is it a taskset file?")
+    return raw
+
+
+def _syntax_problem(error: Exception, text: str) -> Problem:
+    """TOML's own complaint with its line; the parser says it as text."""
+    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+    message = str(error)[: found.start()] if found else str(error)
+    line = int(found[1]) if found and found[1] else text.count("\n") + 1
+    return Problem(line, f"not TOML: {message[:200]}")
+
+
+def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None, dict[str, Launch]]:
+    for key in document:
+        if key not in ("platform", "task"):
+            report.add((key,), f'unknown table "{key[:40]}"; a taskset file has [platform] and [[task]]')
+    if "platform" not in document:
+        report.add((), "[platform] is missing: the machine that the tasks run on")
+    platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS}), report)
+    entries = document.get("task", [])
+    if not isinstance(entries, list):
+        report.add(("task",), "write [[task]], with two brackets, for each task")
+        entries = []
+    tasks, launch = [], {}
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        path = ("task", index)
+        if not isinstance(entry, dict):
+            report.add(path, "a task is a table; write [[task]]")
+            continue
+        before = len(report.problems)
+        values = schema.read_table(entry, TASK, path, report)
+        name = values.get("name", "")
+        if name in seen:
+            report.add((*path, "name"), f'name: "{name}" is taken by task {seen[name] + 1} already')
+        elif name:
+            seen[name] = index
+        _cross_check(values, platform, path, report)
+        if len(report.problems) == before:
+            tasks.append(_task(values))
+            launch[name] = _launch(values)
+    return (Taskset(platform, tuple(tasks)) if platform else None), launch
+
+
+def _platform(value: object, report: Report) -> Platform | None:
+    values = schema.table(PLATFORM).read(value, ("platform",), report)
+    if values is None:
+        return None
+    epsilon, alpha, theta = (values.get(key) for key in ("epsilon", "alpha", "theta"))
+    if theta is None:
+        theta = epsilon - alpha if epsilon is not None and alpha is not None else 0
+    if alpha is None:
+        alpha = epsilon - theta if epsilon is not None else 0
+    if theta < 0 or alpha < 0:
+        report.add(("platform", "epsilon"), "epsilon: is alpha + theta, so it cannot be less than either")
+    elif epsilon is not None and alpha + theta != epsilon:
+        report.add(("platform", "epsilon"), "epsilon: is not alpha + theta; leave one of the three out")
+    return Platform(
+        values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
+        values.get("copy_engine", True), values.get("compute_units", 0),
+    )  # fmt: skip
+
+
+def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
+    """What single fields cannot say, of those fields that are right."""
+    if platform and values.get("cpu", 0) >= platform.cpus:
+        last = platform.cpus - 1
+        report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
+    if "period" in values and values.get("deadline", 0) > values["period"]:
+        report.add((*path, "deadline"), "deadline: must be at most the period")
+    segments = values.get("segments")
+    for index, segment in enumerate(segments or []):
+        if set(segment) not in ({"cpu"}, {"misc", "gpu"}):
+            where = (*path, "segments", index)
+            report.add(where, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
+    uses_gpu = segments is None or any("gpu" in segment for segment in segments)
+    if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
+        report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
+
+
+def _task(values: dict[str, Any]) -> Task:
+    segments: list[Segment] = [
+        CpuSegment(one["cpu"]) if "cpu" in one else GpuSegment(one["misc"], one["gpu"]) for one in values["segments"]
+    ]
+    period = values["period"]
+    return Task(
+        values["name"], values["cpu"], values["priority"], period, values.get("deadline", period), tuple(segments),
+        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
+    )  # fmt: skip
+
+
+def _launch(values: dict[str, Any]) -> Launch:
+    partition = values.get("partition", {})
+    mask = partition.get("cu_mask")
+    return Launch(
+        tuple(values["command"]) if "command" in values else None,
+        values.get("cgroup"),
+        partition.get("compute_units"),
+        int(mask, 16) if mask else None,
+    )
+
+
+def _notes(taskset: Taskset) -> tuple[str, ...]:
+    """Remarks: a CPU with more work than time has a result, namely that it is not schedulable."""
+    notes = []
+    for cpu in sorted({t.cpu for t in taskset}):
+        tasks = [t for t in taskset.real_time if t.cpu == cpu]
+        load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)
+        if load > 1:
+            notes.append(f"CPU {cpu} is loaded to {load:.0%} by CPU execution alone")
+    if not taskset.tasks:
+        notes.append("there are no tasks")
+    return tuple(notes)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The taskset file's fields: one table that validates files and generates their JSON Schema."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.model import Span
+from analysis.taskset.lines import Path, line_of
+from gpurt.errors import Problem
+from gpurt.units import TIME_PATTERN, parse_time
+
+MAX_CPUS = 1024
+MAX_PRIORITY = 99
+
+
+@dataclass
+class Report:
+    """Collects every mistake with its line."""
+
+    lines: dict[Path, int]
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, path: Path, message: str) -> None:
+        """Notes a mistake at ``path``."""
+        self.problems.append(Problem(line_of(self.lines, path), message))
+
+
+#: Reads a value of one kind; reports and returns None where it is wrong.
+Reader = Callable[[Any, Path, Report], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: how it is read, and its JSON Schema."""
+
+    read: Reader
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One key of a table."""
+
+    kind: Kind
+    about: str
+    required: bool = False
+
+
+def _name(value: object) -> str:
+    names: dict[type, str] = {
+        bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array", dict: "a table"
+    }  # fmt: skip
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def integer(low: int, high: int) -> Kind:
+    """An integer from ``low`` to ``high``."""
+
+    def read(value: Any, path: Path, report: Report) -> int | None:
+        if type(value) is not int:
+            report.add(path, f"{path[-1]}: expected an integer from {low} to {high}, got {_name(value)}")
+        elif not low <= value <= high:
+            shown = value if abs(value) < 10**20 else "a huge one"
+            report.add(path, f"{path[-1]}: expected an integer from {low} to {high}, got {shown}")
+        else:
+            return value
+        return None
+
+    return Kind(read, {"type": "integer", "minimum": low, "maximum": high})
+
+
+def boolean() -> Kind:
+    """true or false."""
+
+    def read(value: Any, path: Path, report: Report) -> bool | None:
+        if type(value) is bool:
+            return value
+        report.add(path, f"{path[-1]}: expected true or false, got {_name(value)}")
+        return None
+
+    return Kind(read, {"type": "boolean"})
+
+
+def string(pattern: str, expected: str) -> Kind:
+    """A string that matches the regular expression."""
+    compiled = re.compile(pattern)
+
+    def read(value: Any, path: Path, report: Report) -> str | None:
+        if not isinstance(value, str):
+            report.add(path, f"{path[-1]}: expected {expected}, got {_name(value)}")
+        elif not compiled.fullmatch(value):
+            report.add(path, f"{path[-1]}: expected {expected}, got {quoted(value)}")
+        else:
+            return value
+        return None
+
+    return Kind(read, {"type": "string", "pattern": pattern})
+
+
+def choice(*options: str) -> Kind:
+    """One of the strings."""
+
+    def read(value: Any, path: Path, report: Report) -> str | None:
+        if isinstance(value, str) and value in options:
+            return value
+        wanted = " or ".join(f'"{option}"' for option in options)
+        report.add(path, f"{path[-1]}: expected {wanted}, got {value!r:.40}")
+        return None
+
+    return Kind(read, {"enum": list(options)})
+
+
+def time(low: int = 0) -> Kind:
+    """A time with a unit, read as nanoseconds; ``low`` ns at least."""
+
+    def read(value: Any, path: Path, report: Report) -> int | None:
+        if isinstance(value, str):
+            try:
+                ns = parse_time(value)
+            except ValueError as error:
+                report.add(path, f"{path[-1]}: {error}")
+                return None
+            if ns >= low:
+                return ns
+            report.add(path, f"{path[-1]}: must be longer than 0")
+        elif type(value) in (int, float):
+            shown = str(value)[:20]
+            report.add(path, f'{path[-1]}: a time needs a unit; write "{shown}ms" or another of ns, us, ms, s')
+        else:
+            report.add(path, f'{path[-1]}: expected a time such as "5ms", got {_name(value)}')
+        return None
+
+    return Kind(read, {"type": "string", "pattern": TIME_PATTERN})
+
+
+def span() -> Kind:
+    """A worst-case time, or a table of the worst and the best case."""
+    one = time()
+
+    def read(value: Any, path: Path, report: Report) -> Span | None:
+        if not isinstance(value, dict):
+            worst = one.read(value, path, report)
+            return None if worst is None else Span.exactly(worst)
+        values = read_table(value, SPAN_FIELDS, path, report)
+        worst, best = values.get("worst"), values.get("best", values.get("worst"))
+        if worst is None or best is None:
+            return None
+        if best > worst:
+            report.add((*path, "best"), f"{path[-1]}: the best case is longer than the worst case")
+            return None
+        return Span(worst, best)
+
+    return Kind(read, {"anyOf": [one.schema, table_schema(SPAN_FIELDS)]})
+
+
+def array(of: Kind, what: str) -> Kind:
+    """A non-empty array of one kind."""
+
+    def read(value: Any, path: Path, report: Report) -> list[Any] | None:
+        if not isinstance(value, list) or not value:
+            report.add(path, f"{path[-1]}: expected {what}, got {'an empty array' if value == [] else _name(value)}")
+            return None
+        items = [of.read(item, (*path, index), report) for index, item in enumerate(value)]
+        return None if any(item is None for item in items) else items
+
+    return Kind(read, {"type": "array", "items": of.schema, "minItems": 1})
+
+
+def table(fields: dict[str, Field]) -> Kind:
+    """A table with these fields, read as a dict."""
+
+    def read(value: Any, path: Path, report: Report) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            report.add(path, f"{_label(path)}: expected a table, got {_name(value)}")
+            return None
+        before = len(report.problems)
+        values = read_table(value, fields, path, report)
+        return values if len(report.problems) == before else None
+
+    return Kind(read, table_schema(fields))
+
+
+def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Report) -> dict[str, Any]:
+    """The fields that are there and right; reports the rest, unknown and missing ones included."""
+    values = {}
+    for key, item in value.items():
+        if key not in fields:
+            report.add((*path, key), f"unknown key {quoted(key)}{_hint(key, fields)}")
+            continue
+        read = fields[key].kind.read(item, (*path, key), report)
+        if read is not None:
+            values[key] = read
+    for key, entry in fields.items():
+        if entry.required and key not in value:
+            report.add(path, f'{_label(path)}: "{key}" is missing: {entry.about}')
+    return values
+
+
+def quoted(text: str) -> str:
+    """At most 40 characters of a user's text in quotes, control characters escaped: it stays on one line."""
+    return json.dumps(text[:40], ensure_ascii=False)
+
+
+def _label(path: Path) -> str:
+    words = [f"[{part + 1}]" if isinstance(part, int) else part for part in path]
+    return "".join(f".{word}" if index and not word.startswith("[") else word for index, word in enumerate(words))
+
+
+def _hint(key: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, list(known), n=1)
+    return f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
+
+
+def table_schema(fields: dict[str, Field]) -> dict[str, Any]:
+    """The JSON Schema of a table with these fields."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {key: {**entry.kind.schema, "description": entry.about} for key, entry in fields.items()},
+        "required": [key for key, entry in fields.items() if entry.required],
+    }
+
+
+SPAN_FIELDS = {
+    "worst": Field(time(), "worst-case time", required=True),
+    "best": Field(time(), "best-case time; the worst case unless given"),
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Changes of a taskset file by commands: values of tasks are set, comments and layout kept."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from analysis.taskset import load, read
+from analysis.taskset.lines import lines_of
+from gpurt.errors import FileError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+#: By key of a task's table, then by task.
+Values = Mapping[str, Mapping[str, int | str]]
+#: What a value of a task looks like: a number, or a string in either kind of quotes.
+VALUE = r"(\d+|\"[^\"]*\"|'[^']*')"
+
+
+def write_values(path: Path | str, values: Values) -> None:
+    """Sets keys of tasks in the file, such as ``{"gpu_priority": {"camera": 7}, "waiting": {"camera": "busy"}}``.
+
+    The file is replaced at once or not at all.  Raises FileError if it cannot be read or written, or would not be
+    a taskset file any more; TasksetError if it is none.
+    """
+    path = Path(path)
+    known = {task.name for task in load(path).taskset}
+    if unknown := sorted({name for tasks in values.values() for name in tasks} - known):
+        raise FileError(f"{path}: has no task {unknown[0]!r}")
+    text = read(path)
+    for key, tasks in values.items():
+        text = _with_values(text, key, tasks)
+    target = path.resolve()
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
+            temporary = Path(file.name)
+            file.write(text)
+        load(temporary)
+        _check(path, text, values)
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _check(path: Path, text: str, values: Values) -> None:
+    written = {entry["name"]: entry for entry in tomllib.loads(text).get("task", [])}
+    for key, tasks in values.items():
+        if any(written[name].get(key) != value for name, value in tasks.items()):
+            raise FileError(f"{path}: its form is not understood well enough to be written; set {key} by hand")
+
+
+def _with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
+    """The text with ``key`` replaced where a task has it, else below its ``priority``."""
+    lines = text.splitlines(keepends=True)
+    where = lines_of(text)
+    inserts: list[tuple[int, str]] = []
+    for index, entry in enumerate(tomllib.loads(text).get("task", [])):
+        if entry["name"] not in tasks or entry.get(key) == tasks[entry["name"]]:
+            continue
+        value = tasks[entry["name"]]
+        literal = f'"{value}"' if isinstance(value, str) else str(value)
+        if key in entry:
+            at = where["task", index, key] - 1
+            lines[at] = re.sub(rf"({key}[\"']?\s*=\s*){VALUE}", rf"\g<1>{literal}", lines[at], count=1)
+        else:
+            at = where["task", index, "priority"]
+            ending = "\r\n" if lines[at - 1].endswith("\r\n") else "\n"
+            indent = lines[at - 1][: len(lines[at - 1]) - len(lines[at - 1].lstrip())]
+            inserts.append((at, f"{indent}{key} = {literal}{ending}"))
+    for at, line in reversed(inserts):
+        lines.insert(at, line)
+    return "".join(lines)

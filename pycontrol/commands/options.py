@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Arguments, options and parameter types that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from gpurt.units import parse_time
+
+FILE = click.argument("file", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+GPU = click.option("--gpu", type=click.IntRange(0), help="Only on this GPU; all unless given.")
+PIDS = click.argument("pids", nargs=-1, required=True, type=click.IntRange(1), metavar="PID...")
+
+
+class Time(click.ParamType[int]):
+    """A time with a unit, as nanoseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads it."""
+        try:
+            return value if isinstance(value, int) else parse_time(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def tests(names: tuple[str, ...]) -> list[Any]:
+    """The schedulability tests of these names; all sound ones where there are none.
+
+    Raises:
+        UsageError: no test has such a name.
+    """
+    from analysis import rta
+
+    try:
+        return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
+    except ValueError as error:
+        raise UsageError(f"--test: {error}") from None

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands that serve: `gpurt emulate` with virtual GPUs, `gpurt serve` with real ones and agents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt._gpurt import lib
+from gpurt.enums import Policy
+from gpurt.errors import UsageError
+from pycontrol.commands.options import Time
+from pycontrol.host.agents import AgentGpu, Obedience
+from pycontrol.host.gpu import Gpu, Tell
+from pycontrol.host.serve import PRIORITY, Config, default_socket, run
+from pycontrol.host.virtual import Shape, VirtualGpu
+
+
+def serving(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every serving command has."""
+    for option in reversed((
+        click.option("--socket", "path", type=click.Path(path_type=Path),
+                     help="Where; /run/gpurt/host.sock if writable."),
+        click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
+                     help="How many."),
+        click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
+        click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
+                     help="Its SCHED_FIFO one."),
+        click.option("--ready-fd", type=int, help="Descriptor that a line is written to once it serves."),
+        click.option("--quiet", is_flag=True, help="Say only what is wrong."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Examples:
+  gpurt emulate
+  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
+\b
+Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
+)
+@serving
+@click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
+@click.option("--theta", default="0ns", type=Time(), show_default=True, help="GPU context switch cost.")
+@click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
+@click.option("--no-copy-engine", is_flag=True, help="Copies take the execution engine.")
+def emulate(
+    path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
+    alpha: int, theta: int, slice_: int, no_copy_engine: bool,
+) -> int:  # fmt: skip
+    """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
+    if slice_ <= 0:
+        raise UsageError("--slice must be longer than 0")
+    shape = Shape(alpha, theta, slice_, not no_copy_engine)
+    number = int(Policy.parse(policy))
+
+    def make(tell: Tell) -> list[Gpu]:
+        return [VirtualGpu(index, shape, number, tell, time.monotonic_ns) for index in range(gpus)]
+
+    what = f"{gpus} virtual GPU(s), policy {policy},"
+    run(Config(path or default_socket(), what, make, priority, ready_fd, quiet))
+    return 0
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+Examples:
+  gpurt serve
+  gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
+\b
+Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
+)
+@serving
+@click.option("--answer-bound", default="100ms", type=Time(), show_default=True,
+              help="How long an agent may take to carry out an order.")
+@click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
+              help="An agent is late: go on, with the isolation lost, or wait for it.")  # fmt: skip
+def serve(
+    path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
+    answer_bound: int, when_late: str,
+) -> int:  # fmt: skip
+    """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
+
+    Each process takes its own time-slice groups off the GPU and puts them back when this host says so; which
+    drivers that works on, and its limits, are in docs/unpatched.md.
+    """
+    if answer_bound <= 0:
+        raise UsageError("--answer-bound must be longer than 0")
+    obedience = Obedience(answer_bound, when_late == "go-on")
+    number = int(Policy.parse(policy))
+
+    def make(tell: Tell) -> list[Gpu]:
+        return [AgentGpu(index, obedience, number, tell, time.monotonic_ns) for index in range(gpus)]
+
+    what = f"{gpus} GPU(s) through agents, policy {policy},"
+    run(Config(path or default_socket(), what, make, priority, ready_fd, quiet))
+    return 0

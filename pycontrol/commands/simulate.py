@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands about runs: simulate makes them in virtual time, check and plot read the traces of any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, tests
+from pycontrol.commands.render import ms
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt simulate examples/case-study.toml --policy segment --waiting busy
+  gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
+\b
+Exit codes: 0 no real-time task missed a deadline; 1 one did; 6 a sound bound was exceeded, which is a bug."""
+)
+@FILE
+@click.option("--policy", default="segment", show_default=True, metavar="NAME", help="Scheduling policy.")
+@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Every task's waiting mode, not the file's.")
+@click.option(
+    "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7), help="Runs from other first releases."
+)
+@click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
+@click.option("--sporadic", is_flag=True, help="Releases come up to a tenth of the period late.")
+@click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
+@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the first run as a trace.")
+@JSON
+def simulate(
+    file: Path, policy: str, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
+    trace_path: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Run the taskset in virtual time on the scheduler that ships, from many first releases."""
+    from analysis import taskset
+    from analysis.model import Waiting
+    from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
+
+    loaded = taskset.load(file).taskset
+    options = Options(policy, Waiting(waiting) if waiting else None, execution, sporadic, seed=seed)
+    try:
+        with render.progress(offsets, "simulating") as bar:
+            done = [0]
+
+            def step(runs: int) -> None:
+                bar.update(runs - done[0])
+                done[0] = runs
+
+            seen = worst_over_offsets(loaded, options, offsets, step)
+        if trace_path:
+            trace = simulate(loaded, options, events=1_000_000).trace
+            assert trace is not None
+            trace.save(trace_path)
+    except SimulationError as error:
+        raise UsageError(str(error)) from None
+    bounds = _bounds(loaded, policy, waiting)
+    rows, data, code = [], {}, 0
+    for task in loaded:
+        observed, bound = seen.tasks[task.name], bounds.get(task.name)
+        above = bound is not None and observed.worst > bound
+        if not task.best_effort:
+            code = max(code, 6 if above else 1 if observed.misses else 0)
+        rows.append((task.name, str(observed.jobs), ms(observed.worst), ms(bound), ms(task.deadline),
+                     str(observed.misses), "ABOVE ITS BOUND" if above else ""))  # fmt: skip
+        data[task.name] = {"jobs": observed.jobs, "mort_ns": observed.worst, "wcrt_ns": bound,
+                           "deadline_ns": task.deadline, "misses": observed.misses}  # fmt: skip
+    text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
+    render.emit({"policy": policy, "runs": offsets, "tasks": data}, as_json, text)
+    return code
+
+
+def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
+    """Bounds that hold for what was simulated; none where no test knows the policy in these waiting modes."""
+    from analysis import rta
+
+    modes = {waiting} if waiting else {t.waiting.value for t in loaded if t.uses_gpu} or {"suspend"}
+    wanted = modes.pop() if len(modes) == 1 else None
+    for test in rta.TESTS.values():
+        mode = test.waiting.value if test.waiting else None
+        if test.sound and not test.assigns and test.policy == policy and mode == wanted:
+            result = test.run(loaded)
+            return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
+    return {}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt check run.json examples/case-study.toml --test gcaps-suspend
+\b
+Exit codes: 0 every job met its deadline; 1 one did not, or exceeded its bound; 3 a file is wrong."""
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@FILE
+@click.option("--test", "name", metavar="NAME", help="Compare with this test's bounds too.")
+@JSON
+def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
+    """Hold a trace's response times against the deadlines, and against a test's bounds."""
+    from analysis import taskset
+    from pycontrol.run.check import compare
+
+    loaded = taskset.load(file)
+    test = tests((name,))[0] if name else None
+    lines = compare(trace, loaded.taskset, test)
+    rows = [
+        (one.task, str(one.jobs), ms(one.mort), ms(one.bound), ms(one.deadline), str(one.misses), one.verdict)
+        for one in lines
+    ]
+    data = [
+        {"task": one.task, "jobs": one.jobs, "mort_ns": one.mort, "wcrt_ns": one.bound,
+         "deadline_ns": one.deadline, "misses": one.misses, "verdict": one.verdict}
+        for one in lines
+    ]  # fmt: skip
+    headers = ("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict")
+    render.emit(data, as_json, render.table(headers, rows))
+    return 1 if any(line.failed for line in lines) else 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt plot run.json                       run.png
+  gpurt plot run.json -o run.svg --from 100ms --to 300ms
+  gpurt plot run.json --kind responses
+\b
+Exit codes: 0 done; 2 wrong usage; 3 not a trace."""
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF; the trace's name with .png.")
+@click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
+@click.option("--from", "start", metavar="TIME", help='Begin of the window, such as "100ms".')
+@click.option("--to", "end", metavar="TIME", help="End of the window; 300ms after its begin.")
+def plot(trace: Path, output: Path | None, kind: str, start: str | None, end: str | None) -> int:
+    """Draw a trace: who executed where, or how response times are distributed."""
+    from analysis.plot import gantt, responses
+    from analysis.trace import load
+    from gpurt.units import parse_time
+
+    try:
+        window = (parse_time(start) if start else None, parse_time(end) if end else None)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    loaded = load(trace)
+    output = output or trace.with_suffix(".png")
+    if kind == "gantt":
+        gantt(loaded, output, *window)
+    else:
+        responses(loaded, output)
+    click.echo(output)
+    return 0

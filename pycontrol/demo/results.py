@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the demonstration shows: its set-ups, and what came out for each task."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from analysis.model import Waiting
+from gpurt.errors import FileError
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One way to schedule the GPU.  ``test``: the analysis that bounds it.
+
+    ``managed``: whether tasks begin and end their GPU segments.
+    """
+
+    name: str
+    policy: str
+    waiting: Waiting
+    test: str
+    managed: bool
+
+    @property
+    def title(self) -> str:
+        """For headings: the policy and what tasks do while they wait."""
+        return f"{self.policy}\n{self.waiting.value}"
+
+
+SETUPS = (
+    Setup("timesliced", "timesliced", Waiting.SUSPEND, "tsg-rr-suspend", False),
+    Setup("lock-fifo", "lock-fifo", Waiting.SUSPEND, "lock-fifo-suspend", True),
+    Setup("segment-suspend", "segment", Waiting.SUSPEND, "gcaps-suspend", True),
+    Setup("segment-busy", "segment", Waiting.BUSY, "gcaps-busy", True),
+    Setup("job", "job", Waiting.BUSY, "thesis-kthread-busy", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did under one set-up.  Times are ns; None: nothing was seen, or there is no such bound.
+
+    ``observed`` is the MORT on this machine, ``simulated`` that in virtual time, ``bound`` the WCRT.
+    """
+
+    observed: int | None
+    jobs: int
+    misses: int
+    throughput: float
+    simulated: int | None
+    bound: int | None
+    why_no_bound: str
+
+    @property
+    def above_bound(self) -> bool:
+        """Whether this machine was seen to exceed the bound: possible, for it is not the system analysed."""
+        return self.bound is not None and self.observed is not None and self.observed > self.bound
+
+    @property
+    def unsound(self) -> bool:
+        """Whether virtual time was seen to exceed the bound: an error in the analysis or the simulator."""
+        return self.bound is not None and self.simulated is not None and self.simulated > self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """What the file says of a task, as far as it is shown."""
+
+    name: str
+    cpu: int
+    priority: int
+    period: int
+    deadline: int
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether it has no real-time priority."""
+        return self.priority == 0
+
+
+@dataclass(frozen=True)
+class SetupResult:
+    """A set-up and its outcome for each task, by name."""
+
+    setup: Setup
+    tasks: dict[str, TaskResult]
+    trace: Path
+
+
+@dataclass(frozen=True)
+class Results:
+    """The whole demonstration.  ``notes`` say under which circumstances the figures came about."""
+
+    taskset: str
+    tasks: tuple[TaskInfo, ...]
+    setups: tuple[SetupResult, ...]
+    seconds: float
+    offsets: int
+    notes: tuple[str, ...]
+
+    @property
+    def unsound(self) -> list[str]:
+        """Every bound that virtual time exceeded, in words."""
+        return [
+            f"{name} under {one.setup.name}: simulated {result.simulated} ns, bound {result.bound} ns"
+            for one in self.setups
+            for name, result in one.tasks.items()
+            if result.unsound
+        ]
+
+    def save(self, path: Path) -> None:
+        """Writes everything as JSON; times are ns.
+
+        Raises:
+            FileError: the file cannot be written.
+        """
+        document = {
+            "taskset": self.taskset,
+            "seconds": self.seconds,
+            "offsets": self.offsets,
+            "notes": list(self.notes),
+            "tasks": [asdict(task) for task in self.tasks],
+            "setups": [
+                {
+                    **asdict(one.setup),
+                    "trace": one.trace.name,
+                    "results": {
+                        name: {**asdict(result), "above_bound": result.above_bound, "unsound": result.unsound}
+                        for name, result in one.tasks.items()
+                    },
+                }
+                for one in self.setups
+            ],
+        }
+        try:
+            path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demonstration: the published case study under every policy, on the virtual GPU and in virtual time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from analysis import rta, taskset
+from analysis.model import Task, Taskset
+from analysis.rta import Failure
+from analysis.simulate import Observed, SimulationError, worst_over_offsets
+from analysis.simulate import Options as Simulated
+from analysis.taskset import TasksetFile
+from gpurt.errors import FileError, RuntimeFailure, UsageError
+from pycontrol.demo import plot as demo_plot
+from pycontrol.demo import table as demo_table
+from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
+from pycontrol.live import control as client
+from pycontrol.run import launch
+from pycontrol.run.emulator import Emulator
+
+CASE_STUDY = Path("examples") / "case-study.toml"
+#: How many random first releases each set-up is simulated with.
+OFFSETS = 200
+#: What `--policy` accepts: policies, or single set-ups.
+CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SETUPS)]))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to demonstrate.
+
+    ``device``: a host that runs already, None to start an emulator; its policy is changed, and restored.
+    ``policies``: some of CHOICES, all if empty.  ``seconds``: for each set-up.  ``out``: where the results go.
+    """
+
+    device: str | None = None
+    seconds: float = 12.0
+    policies: tuple[str, ...] = ()
+    out: Path = Path("demo-results")
+    file: Path | None = None
+    seed: int = 1
+
+    def setups(self) -> tuple[Setup, ...]:
+        """The set-ups that are asked for.
+
+        Raises:
+            UsageError: one is unknown.
+        """
+        for name in self.policies:
+            if name not in CHOICES:
+                raise UsageError(f"there is no set-up {name!r}; choose from {', '.join(CHOICES)}")
+        return tuple(s for s in SETUPS if not self.policies or {s.name, s.policy} & set(self.policies))
+
+
+def case_study() -> Path:
+    """The published case study, in the source tree or where the package installed it.
+
+    Raises:
+        FileError: it is nowhere.
+    """
+    places = [Path(__file__).resolve().parents[2] / CASE_STUDY, Path(sys.prefix) / "share" / "gpurt" / CASE_STUDY]
+    for place in places:
+        if place.is_file():
+            return place
+    raise FileError(f"{CASE_STUDY} is not installed; run `gpurt demo` from a checkout of gpurt")
+
+
+def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
+    """The WCRT of each task in ns, and in a word why there is none."""
+    result = rta.find(test).run(tasks)
+    why = {name: "no bound" for name, verdict in result.verdicts.items() if isinstance(verdict, Failure)}
+    return {task.name: result.wcrt(task.name) for task in tasks}, why
+
+
+def _simulate(setup: Setup, tasks: Taskset, seed: int) -> dict[str, Observed]:
+    try:
+        return dict(worst_over_offsets(tasks, Simulated(setup.policy, setup.waiting, seed=seed), OFFSETS).tasks)
+    except SimulationError as error:
+        raise RuntimeFailure(f"{setup.name} cannot be simulated: {error}") from None
+
+
+def _task_result(task: Task, run: launch.Run, seen: Observed, bound: int | None, why: str) -> TaskResult:
+    report = run.reports.get(task.name)
+    if report is None:
+        raise RuntimeFailure(f"task {task.name} reported nothing; was it killed?")
+    jobs = report.jobs
+    observed = max((job.response for job in jobs), default=None)
+    return TaskResult(
+        observed, len(jobs), run.misses(task), len(jobs) / run.seconds, seen.worst if seen.finished else None, bound,
+        why,
+    )  # fmt: skip
+
+
+def _run_one(
+    setup: Setup, file: TasksetFile, options: Options, device: str, progress: launch.Progress
+) -> tuple[SetupResult, launch.Run]:
+    run = launch.launch(
+        file,
+        launch.Options(
+            options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed
+        ),
+        progress,
+    )
+    bounds, why = _bound(setup.test, file.taskset)
+    seen = _simulate(setup, file.taskset, options.seed)
+    tasks = {
+        task.name: _task_result(task, run, seen[task.name], bounds.get(task.name), why.get(task.name, ""))
+        for task in file.taskset
+    }
+    trace = options.out / f"trace-{setup.name}.json"
+    run.trace.save(trace)
+    return SetupResult(setup, tasks, trace), run
+
+
+@contextmanager
+def _policies(device: str, restore: bool) -> Iterator[client.Control]:
+    """A connection to the host; the policy is put back at the end."""
+    with client.connect(device) as control:
+        before = control.status()[0]
+        if not before.emulated:
+            raise UsageError(f"{device}: has no virtual GPU, which the demonstration's tasks need")
+        try:
+            yield control
+        finally:
+            if restore:
+                control.set_policy(before.policy, gpu=0)
+
+
+def _run_all(
+    setups: Sequence[Setup], file: TasksetFile, options: Options, device: str, console: Console
+) -> tuple[list[SetupResult], list[str]]:
+    results: list[SetupResult] = []
+    notes: dict[str, None] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+    shown = bar.add_task("", total=options.seconds * len(setups))
+    with _policies(device, options.device is not None) as control, bar:
+        for number, setup in enumerate(setups):
+            control.set_policy(setup.policy, gpu=0)
+            name = f"{setup.policy}, {setup.waiting.value}"
+            bar.update(shown, description=f"[{number + 1}/{len(setups)}] {name}")
+            if not console.is_terminal:
+                console.print(f"[{number + 1}/{len(setups)}] {name}: {options.seconds:g} s", markup=False)
+            done = number * options.seconds
+
+            def advance(seconds: float, done: float = done) -> None:
+                bar.update(shown, completed=done + seconds)
+
+            result, run = _run_one(setup, file, options, device, advance)
+            results.append(result)
+            notes |= dict.fromkeys(run.notes)
+    return results, list(notes)
+
+
+def _circumstances(options: Options, emulator: Emulator | None) -> list[str]:
+    where = f"the host at {options.device}" if options.device else "an emulator of its own"
+    notes = [f"Virtual GPU, on {where}: kernels are waiting times of the right length, everything else is real"]
+    return [*notes, *(emulator.remarks() if emulator else [])]
+
+
+def _info(task: Task) -> TaskInfo:
+    return TaskInfo(task.name, task.cpu, task.priority, task.period, task.deadline)
+
+
+def _footer(results: Results) -> str:
+    folded = any("folded" in note for note in results.notes)
+    return (
+        f"{results.seconds:g} s a policy, worst-case execution times, CPUs {'folded' if folded else 'as in the file'}; "
+        f"virtual time: {results.offsets} random offsets; bounds are for the unfolded system"
+    )
+
+
+def demonstrate(options: Options, console: Console) -> Results:
+    """Runs the case study under every set-up and writes results, picture and traces; prints progress.
+
+    Raises:
+        FileError: results cannot be written, or the case study cannot be read.
+        RuntimeFailure: a task or the emulator failed.
+        UsageError: an option is wrong.
+    """
+    setups = options.setups()
+    launch.Options(options.seconds)  # complains early
+    file = taskset.load(options.file or case_study())
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{options.out}: {error.strerror}; name another directory with --out") from None
+    if not file.taskset.tasks:
+        raise UsageError(f"{file.path}: has no tasks to demonstrate")
+    with nullcontext() if options.device else Emulator(file.taskset.platform) as emulator:
+        device = options.device or str(emulator.socket if emulator else "")
+        found, notes = _run_all(setups, file, options, device, console)
+        notes = [*_circumstances(options, emulator), *notes]
+    results = Results(
+        file.path.name.removesuffix(".toml"), tuple(map(_info, file.taskset)), tuple(found), options.seconds,
+        OFFSETS, tuple(notes),
+    )  # fmt: skip
+    results.save(options.out / "results.json")
+    return results
+
+
+def conclude(results: Results, options: Options, console: Console) -> None:
+    """Draws the picture, and prints table, circumstances and what was written where.
+
+    Raises:
+        FileError: the picture cannot be written.
+        RuntimeFailure: virtual time exceeded a bound; everything has been shown by then.
+    """
+    pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
+    console.print(demo_table.table(results))
+    verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
+    claim = f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
+    for note in [*results.notes, claim]:
+        console.print(f"- {note}", markup=False, highlight=False)
+    for path in [*pictures, options.out / "results.json", *(one.trace for one in results.setups)]:
+        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    if results.unsound:
+        raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
+
+
+def run(options: Options, console: Console | None = None) -> Results:
+    """The whole demonstration, as `gpurt demo` shows it: table, circumstances, picture, files.
+
+    Raises:
+        GpurtError: as `demonstrate` and `conclude` do.
+    """
+    console = console or Console()
+    results = demonstrate(options, console)
+    conclude(results, options, console)
+    return results

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The data plane of the user-space host: each ioctl of uapi/gpurt.h on a connection."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Tier
+from pycontrol.host.agents import AgentGpu
+from pycontrol.host.gpu import FOREVER, Client, Gpu, Waiter
+from pycontrol.host.peer import Peer
+from pycontrol.host.virtual import VirtualGpu
+from pycontrol.host.wire import Malformed, Refusal, structure
+
+KINDS = {
+    lib.GPURT_IOC_QUERY: "struct gpurt_query",
+    lib.GPURT_IOC_BEGIN: "struct gpurt_begin",
+    lib.GPURT_IOC_END: "struct gpurt_end",
+    lib.GPURT_IOC_WAIT: "struct gpurt_wait",
+    lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
+    lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
+    lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
+    lib.GPURT_IOC_AGENT: "struct gpurt_agent",
+    lib.GPURT_IOC_ORDER: "struct gpurt_order",
+}
+NR_BITS = 0xFF  # of an ioctl number: which call of its kind (asm-generic/ioctl.h)
+BY_NR = {(code >> 8 & NR_BITS, code & NR_BITS): (code, kind) for code, kind in KINDS.items()}
+
+
+class Caller(Protocol):
+    """A connection, as the calls see it."""
+
+    peer: Peer
+
+    def client(self, gpu: Gpu) -> Client:
+        """Its client on a GPU, made on first use."""
+
+
+class Calls:
+    """Carries out calls; `at` runs a function at a time."""
+
+    def __init__(self, gpus: Sequence[Gpu], clock: Callable[[], int], at: Callable[[int, Callable[[], None]], None]):
+        self.gpus = gpus
+        self.clock = clock
+        self.at = at
+
+    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
+        """Carries out one call and answers it, now or later, with the result and the structure.
+
+        Raises:
+            Malformed: no such call, or a structure that breaks the rules.
+            Refusal: it cannot be carried out.
+        """
+        known = BY_NR.get((code >> 8 & NR_BITS, code & NR_BITS))
+        if known is None:
+            raise Malformed(f"no such call: {code:#x}", errno.ENOTTY)
+        exact, kind = known
+        made = structure(kind, payload)
+        handler = {
+            lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
+            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
+            lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
+            lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
+        }[exact]  # fmt: skip
+        handler(caller, made, lambda result: answer(result, made))
+
+    def gpu(self, made: Any) -> Gpu:
+        """The GPU that a structure names.  Raises Refusal ENODEV."""
+        index = int(made.gpu)
+        if index >= len(self.gpus):
+            raise Refusal(errno.ENODEV, f"no GPU {index}")
+        return self.gpus[index]
+
+    def query(self, _caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_QUERY."""
+        require(not made.pad)
+        gpu = self.gpu(made)
+        made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
+        facts = gpu.facts()
+        made.caps, made.policy, made.tier = facts.caps, gpu.sched.policy, facts.tier
+        made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
+        answer(0)
+
+    def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_BEGIN."""
+        require(not made.flags & ~lib.GPURT_BEGIN_FLAGS and not made.pad and made.priority <= lib.GPURT_MAX_PRIORITY)
+        gpu = self.gpu(made)
+        own = caller.peer.priority(made.priority)
+        client = caller.client(gpu)
+
+        def decide() -> None:
+            if client.id not in gpu.clients:
+                return
+            result = lib.gpurt_begin(gpu.sched, client.core, own, made.priority, self.clock())
+            made.state = lib.gpurt_state_of(gpu.sched, client.core)
+            gpu.settle()
+            if result or not made.flags & lib.GPURT_BEGIN_WAIT or made.state == lib.GPURT_STATE_RUNNING:
+                gpu.after_update(lambda: answer(result))
+                return
+
+            def granted(outcome: int, _when: int) -> None:
+                made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
+                gpu.after_update(lambda: answer(outcome))
+
+            gpu.wait_grant(client, Waiter(granted))
+
+        gpu.update(made.priority or own, decide)
+
+    def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_END."""
+        require(not made.flags & ~lib.GPURT_END_FLAGS and not made.pad)
+        gpu = self.gpu(made)
+        client = caller.client(gpu)
+        if not client.core.depth:
+            raise Refusal(errno.ENOENT, "no segment is open")
+
+        def decide() -> None:
+            if client.id not in gpu.clients:
+                return
+            result = lib.gpurt_end(gpu.sched, client.core, self.clock())
+            gpu.segment_over(client)
+            gpu.settle()
+            gpu.after_update(lambda: answer(result))
+
+        def drained(_result: int, _when: int) -> None:
+            gpu.update(client.core.level, decide)
+
+        if made.flags & lib.GPURT_END_DRAIN:
+            virtual(gpu).wait_idle(client, Waiter(drained))
+        else:
+            drained(0, 0)
+
+    def wait(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_WAIT."""
+        require(made.what < lib.GPURT_WAIT_COUNT)
+        require(made.what == lib.GPURT_WAIT_WORK or not (made.tsg or made.work))
+        gpu = self.gpu(made)
+        client = caller.client(gpu)
+
+        def happened(result: int, when: int) -> None:
+            made.completed_ns = when
+            answer(result)
+
+        waiter = Waiter(happened)
+        if made.what == lib.GPURT_WAIT_WORK:
+            virtual(gpu).wait_work(client, made.tsg, made.work, waiter)
+        elif made.what == lib.GPURT_WAIT_IDLE:
+            virtual(gpu).wait_idle(client, waiter)
+        elif not client.core.depth:
+            raise Refusal(errno.ENOENT, "no segment is open")
+        else:
+            gpu.wait_grant(client, waiter)
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+
+    def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_TSG_OPEN."""
+        require(not made.flags and not made.tsg)
+        gpu = virtual(self.gpu(made))
+        made.tsg = gpu.open_tsg(caller.client(gpu))
+        answer(0)
+
+    def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_TSG_CLOSE."""
+        require(not made.flags)
+        gpu = virtual(self.gpu(made))
+        gpu.close_tsg(caller.client(gpu), made.tsg)
+        answer(0)
+
+    def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_SUBMIT."""
+        require(not made.flags & ~lib.GPURT_SUBMIT_FLAGS and not made.pad and made.engine < lib.GPURT_ENGINE_COUNT)
+        require(0 < made.duration_ns <= lib.GPURT_MAX_WORK_NS)
+        gpu = virtual(self.gpu(made))
+        fence = bool(made.flags & lib.GPURT_SUBMIT_FENCE)
+        made.work = gpu.submit(caller.client(gpu), made.tsg, made.engine, fence, made.duration_ns)
+        answer(0)
+
+
+    def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_AGENT."""
+        driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
+        require(not made.flags and made.tier < lib.GPURT_TIER_COUNT and made.tsgs <= lib.GPURT_MAX_TSGS)
+        require(0 < len(driver) < lib.GPURT_NAME_LEN and driver.isascii() and driver.decode("ascii").isprintable())
+        gpu = by_agents(self.gpu(made))
+        agent = gpu.register(caller.client(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs)
+        made.on, made.sequence = agent.on, agent.sequence
+        answer(0)
+
+    def order(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_ORDER."""
+        require(not made.flags and not made.pad and made.result <= 0)
+        gpu = by_agents(self.gpu(made))
+        agent = gpu.answer(caller.client(gpu), made.answered, made.result)
+
+        def happened(result: int, _when: int) -> None:
+            made.on, made.sequence = agent.on, agent.sequence
+            answer(result)
+
+        waiter = Waiter(happened)
+        gpu.next_order(agent, made.answered, waiter)
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+
+
+def virtual(gpu: Gpu) -> VirtualGpu:
+    """The virtual GPU that a call needs.  Raises Refusal EOPNOTSUPP where it is a real one."""
+    if not isinstance(gpu, VirtualGpu):
+        raise Refusal(errno.EOPNOTSUPP, "the host does not see the work of this GPU")
+    return gpu
+
+
+def by_agents(gpu: Gpu) -> AgentGpu:
+    """The GPU that agents serve.  Raises Refusal EOPNOTSUPP where there are none."""
+    if not isinstance(gpu, AgentGpu):
+        raise Refusal(errno.EOPNOTSUPP, "this GPU needs no agents")
+    return gpu
+
+
+def require(holds: bool) -> None:
+    """Raises Refusal EINVAL unless it holds."""
+    if not holds:
+        raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The control plane of the user-space host: each netlink command of uapi/gpurt.h."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Command, Image
+from pycontrol.host.gpu import Client, Gpu
+from pycontrol.host.peer import Peer, Rules
+from pycontrol.host.wire import Refusal
+from pycontrol.live.netlink import Value
+
+Request = Mapping[str, int | str]
+Record = list[tuple[str, Value]]
+
+
+class Commands:
+    """Carries out commands; `malformed` says how many malformed packets there have been."""
+
+    def __init__(self, gpus: Sequence[Gpu], rules: Rules, malformed: Callable[[], int], clock: Callable[[], int]):
+        self.gpus = gpus
+        self.rules = rules
+        self.malformed = malformed
+        self.clock = clock
+
+    def carry_out(self, peer: Peer, command: Command, request: Request) -> list[Record]:
+        """The records that answer a command.
+
+        Raises:
+            Refusal: it is not permitted or not valid; nothing has changed.
+        """
+        if command.name.startswith("SET_") and not peer.administrator:
+            raise Refusal(errno.EPERM, f"{command.name} needs CAP_SYS_NICE: run as root or as the host's own user")
+        handlers: dict[Command, Callable[[Request], Iterator[Record]]] = {
+            Command.GET_STATUS: self.status,
+            Command.GET_CLIENTS: self.clients,
+            Command.GET_LATENCY: self.latencies,
+            Command.SET_PRIORITY: self.set_priority,
+            Command.SET_POLICY: self.set_policy,
+            Command.SET_BUDGET: self.set_budget,
+            Command.SET_EXEMPT: self.set_exempt,
+        }
+        return list(handlers[command](request))
+
+    def chosen(self, request: Request) -> Sequence[Gpu]:
+        """The GPU that is named, or all.  Raises Refusal ENODEV."""
+        if "GPU" not in request:
+            return self.gpus
+        index = int(request["GPU"])
+        if index >= len(self.gpus):
+            raise Refusal(errno.ENODEV, f"no GPU {index}: there are {len(self.gpus)}")
+        return [self.gpus[index]]
+
+    def status(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_GET_STATUS."""
+        for gpu in self.chosen(request):
+            runner, facts = gpu.runner(), gpu.facts()
+            yield [
+                ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
+                ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("CLIENTS", len(gpu.clients)),
+                ("TSGS", sum(m.core.tsgs for m in gpu.clients.values())),
+                ("IMAGE", int(Image.ONE if runner else Image.ALL)),
+                *([("RUNNER_PID", runner.peer.pid)] if runner else []),
+                ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
+                ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", gpu.late()),
+            ]  # fmt: skip
+
+    def clients(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_GET_CLIENTS."""
+        for gpu in self.chosen(request):
+            for client in gpu.clients.values():
+                core = client.core
+                running = core == gpu.sched.runner
+                held = core.held_ns + (self.clock() - gpu.sched.since if running else 0)
+                yield [
+                    ("GPU", gpu.index), ("CLIENT", client.id), ("PID", client.peer.pid), ("COMM", client.peer.comm),
+                    ("STATE", lib.gpurt_state_of(gpu.sched, core)), ("PRIORITY", core.level),
+                    ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
+                    ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
+                    ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
+                    ("BUDGET_NS", core.budget.limit), ("OVERRUNS", core.overruns),
+                ]  # fmt: skip
+
+    def latencies(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_GET_LATENCY; causes that never happened are left out."""
+        for gpu in self.chosen(request):
+            for cause, latency in gpu.latency.items():
+                if latency.count:
+                    yield [
+                        ("GPU", gpu.index), ("CAUSE", int(cause)), ("COUNT", latency.count),
+                        ("MIN_NS", latency.min), ("SUM_NS", latency.sum), ("MAX_NS", latency.max),
+                        ("HISTOGRAM", bytes(ffi.buffer(latency.bucket))),
+                    ]  # fmt: skip
+
+    def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
+        """The clients of the process that is named.  Raises Refusal ESRCH."""
+        pid = int(request["PID"])
+        found = [(gpu, m) for gpu in self.chosen(request) for m in gpu.clients.values() if m.peer.pid == pid]
+        if not found:
+            raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
+        return found
+
+    def set_priority(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_SET_PRIORITY."""
+        priority = int(request["PRIORITY"])
+        if priority > lib.GPURT_MAX_PRIORITY and priority != lib.GPURT_PRIORITY_OWN:
+            raise Refusal(errno.EINVAL, f"priority {priority} is neither 0 to {lib.GPURT_MAX_PRIORITY} nor OWN")
+        for gpu, client in self.of_pid(request):
+            lib.gpurt_set_priority(gpu.sched, client.core, priority, self.clock())
+            gpu.settle()
+        yield from ()
+
+    def set_policy(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_SET_POLICY."""
+        policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
+        if policy >= lib.GPURT_POLICY_COUNT:
+            raise Refusal(errno.EINVAL, f"no policy {policy}")
+        if notice >= lib.GPURT_NOTICE_COUNT:
+            raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
+        if notice != lib.GPURT_NOTICE_POLL:
+            raise Refusal(errno.EOPNOTSUPP, "the user-space host can only poll; notify needs the kernel module")
+        poll_ns = int(request.get("POLL_NS", 1_000_000))
+        if not 100_000 <= poll_ns <= 10**10:
+            raise Refusal(errno.EINVAL, f"a polling period of {poll_ns} ns is not within 0.1 ms to 10 s")
+        for gpu in self.chosen(request):
+            gpu.notice, gpu.poll_ns = notice, poll_ns
+            for client in gpu.clients.values():
+                lib.gpurt_job(gpu.sched, client.core, client.core.own, False, self.clock())
+            lib.gpurt_set_policy(gpu.sched, policy, self.clock())
+            gpu.settle()
+        yield from ()
+
+    def set_budget(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_SET_BUDGET."""
+        action = int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
+        if action >= lib.GPURT_OVERRUN_COUNT:
+            raise Refusal(errno.EINVAL, f"no such action on overrun: {action}")
+        for gpu, client in self.of_pid(request):
+            lib.gpurt_set_budget(gpu.sched, client.core, int(request["BUDGET_NS"]), action, self.clock())
+            gpu.settle()
+        yield from ()
+
+    def set_exempt(self, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_SET_EXEMPT."""
+        kinds = [kind for kind in ("PID", "COMM", "CGROUP") if kind in request]
+        if len(kinds) != 1 or int(request["EXEMPT"]) > 1:
+            raise Refusal(errno.EINVAL, "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP")
+        self.rules.change(kinds[0], request[kinds[0]], bool(request["EXEMPT"]))
+        for gpu in self.gpus:
+            for client in gpu.clients.values():
+                gpu.exempt(client, self.rules.exempts(client.peer))
+        yield from ()

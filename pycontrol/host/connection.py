@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One process's connection to the user-space host, and the host's timer."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import time
+from collections import deque
+from typing import Any, Protocol
+
+from gpurt.enums import Command, EventKind
+from pycontrol.host.gpu import FOREVER, Client, Gpu
+from pycontrol.host.peer import Peer, watch
+from pycontrol.host.wire import Head, message
+
+#: Bytes that a client may leave unread before replies close it and events are dropped.
+BACKLOG = 1 << 20
+
+
+class Owner(Protocol):
+    """The host, as a connection sees it."""
+
+    def admit(self, connection: Connection, gpu: Gpu) -> Client:
+        """Makes its client on a GPU."""
+
+    def doom(self, connection: Connection) -> None:
+        """To be dropped, but not from inside a decision."""
+
+    def want_write(self, connection: Connection, wanted: bool) -> None:
+        """Whether to be told when the client reads again."""
+
+
+class Connection:
+    """One connected process."""
+
+    def __init__(self, host: Owner, sock: socket.socket, id_: int) -> None:
+        self.host, self.sock, self.id = host, sock, id_
+        self.peer = Peer.of(sock)
+        self.pidfd = watch(self.peer.pid)
+        self.clients: dict[int, Client] = {}
+        self.queue: deque[bytes] = deque()
+        self.queued = 0
+        self.subscribed = False
+        self.lost = 0
+
+    def client(self, gpu: Gpu) -> Client:
+        """Its client on a GPU, made on first use."""
+        if gpu.index not in self.clients:
+            self.clients[gpu.index] = self.host.admit(self, gpu)
+        return self.clients[gpu.index]
+
+    def send(self, data: bytes, droppable: bool = False) -> None:
+        """Sends a packet, or keeps it until the client reads; one that never does is disconnected."""
+        if self.queued + len(data) > BACKLOG:
+            if droppable:
+                self.lost += 1
+            else:
+                self.host.doom(self)
+            return
+        self.queue.append(data)
+        self.queued += len(data)
+        if len(self.queue) == 1:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends what it can."""
+        while self.queue:
+            try:
+                self.sock.send(self.queue[0])
+            except BlockingIOError:
+                break
+            except OSError:
+                self.host.doom(self)
+                return
+            self.queued -= len(self.queue.popleft())
+        if not self.queue and self.lost:
+            lost, self.lost = self.lost, 0
+            event: list[tuple[str, Any]] = [
+                ("EVENT", int(EventKind.LOST)), ("TIME_NS", time.monotonic_ns()), ("LOST", lost)
+            ]  # fmt: skip
+            self.send(message(Command.EVENT, event, Head()), droppable=True)
+        self.host.want_write(self, bool(self.queue))
+
+
+class Timer:
+    """A timerfd on CLOCK_MONOTONIC: epoll's own timeout is only good for milliseconds."""
+
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self) -> None:
+        self.fd = self._libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        self._armed = -1
+
+    def arm(self, when: int) -> None:
+        """Makes the descriptor readable at `when` ns; FOREVER disarms it."""
+        if when == self._armed:
+            return
+        self._armed = when
+        seconds, ns = (0, 0) if when == FOREVER else divmod(max(when, 1), 10**9)
+        spec = (ctypes.c_long * 4)(0, 0, seconds, ns)
+        self._libc.timerfd_settime(self.fd, 1, spec, None)  # 1: TFD_TIMER_ABSTIME
+
+    def clear(self) -> None:
+        """Takes note that it went off."""
+        self._armed = -1
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fd, 8)

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The user-space host: the module's interface on a Unix socket, over virtual GPUs or over agents.
+
+One process, one thread, one epoll loop with one timer.  Nothing in it blocks on a client: sockets do not block,
+what a client does not read is bounded, and a client that breaks the rules gets an error and is counted.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import itertools
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpurt._gpurt import lib
+from gpurt.enums import Cause, Command, EventKind, Packet
+from pycontrol import procs
+from pycontrol.host.calls import Calls
+from pycontrol.host.commands import Commands
+from pycontrol.host.connection import Connection, Timer
+from pycontrol.host.gpu import FOREVER, Client, Gpu, Tell
+from pycontrol.host.peer import Rules, receive
+from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
+from pycontrol.live.netlink import PACKET
+
+#: Packets of one client that are handled before others get their turn.
+BURST = 16
+#: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
+LEAD = 120_000
+
+
+class Host:
+    """All GPUs and all connections."""
+
+    def __init__(self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]]) -> None:
+        """Serves what connects to `listener` with the GPUs that `make` makes, given whom to tell of events."""
+        self.listener = listener
+        self.rules = Rules()
+        self.malformed = 0
+        self.running = True
+        self.connections: dict[int, Connection] = {}
+        self._pidfds: dict[int, Connection] = {}
+        self.ids = itertools.count(1)  # of connections and of clients
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._next_poll = 0
+        self._doomed: list[Connection] = []
+        self.gpus = make(self.tell)
+        self.calls = Calls(self.gpus, time.monotonic_ns, self.at)
+        self.commands = Commands(self.gpus, self.rules, lambda: self.malformed, time.monotonic_ns)
+        self.epoll = select.epoll()
+        self.timer = Timer()
+        self.epoll.register(listener.fileno(), select.EPOLLIN)
+        self.epoll.register(self.timer.fd, select.EPOLLIN)
+
+    def at(self, when: int, then: Callable[[], None]) -> None:
+        """Runs `then` at `when` ns."""
+        heapq.heappush(self._timers, (when, next(self._order), then))
+
+    # The loop
+
+    def serve(self, wake: int) -> None:
+        """Serves until stopped; `wake` is a descriptor that signals are written to."""
+        self.epoll.register(wake, select.EPOLLIN)
+        while self.running:
+            self.timer.arm(self._next())
+            for fd, events in self.epoll.poll():
+                if fd == wake:
+                    self.running = False
+                elif fd == self.timer.fd:
+                    self.timer.clear()
+                elif fd == self.listener.fileno():
+                    self._accept()
+                elif fd in self._pidfds:
+                    self.drop(self._pidfds[fd])
+                elif fd in self.connections:
+                    self._serve_one(self.connections[fd], events)
+            self._pass_time()
+            while self._doomed:
+                self.drop(self._doomed.pop())
+
+    def _prompt(self) -> int:
+        """When a client is to be told something."""
+        prompt = min(gpu.prompt() for gpu in self.gpus)
+        return min(prompt, self._timers[0][0]) if self._timers else prompt
+
+    def _next(self) -> int:
+        """When to wake."""
+        prompt = self._prompt()
+        times = [prompt - LEAD if prompt != FOREVER else prompt, *(gpu.next() for gpu in self.gpus)]
+        if any(gpu.sched.policy == lib.GPURT_POLICY_JOB for gpu in self.gpus):
+            times.append(self._next_poll)
+        return min(times)
+
+    def _pass_time(self) -> None:
+        prompt = self._prompt()
+        while (now := time.monotonic_ns()) < prompt <= now + LEAD:
+            pass
+        for gpu in self.gpus:
+            gpu.advance(now)
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()
+        jobs = [gpu for gpu in self.gpus if gpu.sched.policy == lib.GPURT_POLICY_JOB]
+        if jobs and now >= self._next_poll:
+            for gpu in jobs:
+                self._poll(gpu)
+            period = min(gpu.poll_ns for gpu in jobs)
+            self._next_poll = max(self._next_poll + period, now)
+
+    def _poll(self, gpu: Gpu) -> None:
+        """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends."""
+        changed: list[tuple[bool, Client, int]] = []
+        for client in gpu.clients.values():
+            stat = procs.stat(client.peer.pid) if client.core.tsgs else None
+            own = stat.priority if stat else 0
+            runnable = stat is not None and stat.runnable
+            if runnable != bool(client.core.runnable) or own != client.core.own:
+                changed.append((runnable, client, own))
+        for runnable, client, own in sorted(changed, key=lambda change: not change[0]):
+            lib.gpurt_job(gpu.sched, client.core, own, runnable, time.monotonic_ns())
+        gpu.settle()
+
+    # Connections
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self.listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                print("gpurt: too many connections; raise the limit of open files", file=sys.stderr)
+                time.sleep(0.01)
+            return
+        sock.setblocking(False)
+        try:
+            connection = Connection(self, sock, next(self.ids))
+        except OSError:
+            sock.close()
+            return
+        self.connections[sock.fileno()] = connection
+        self.epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
+        if connection.pidfd >= 0:
+            self._pidfds[connection.pidfd] = connection
+            self.epoll.register(connection.pidfd, select.EPOLLIN)
+
+    def admit(self, connection: Connection, gpu: Gpu) -> Client:
+        """Makes a connection's client on a GPU."""
+        return gpu.join(next(self.ids), connection.peer, self.rules.exempts(connection.peer))
+
+    def doom(self, connection: Connection) -> None:
+        """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""
+        self._doomed.append(connection)
+
+    def want_write(self, connection: Connection, wanted: bool) -> None:
+        """Whether to be told when the client reads again."""
+        if connection.sock.fileno() in self.connections:
+            events = select.EPOLLIN | select.EPOLLRDHUP | (select.EPOLLOUT if wanted else 0)
+            self.epoll.modify(connection.sock.fileno(), events)
+
+    def drop(self, connection: Connection) -> None:
+        """Forgets a connection: its clients are gone, whoever waits behind them runs."""
+        if self.connections.pop(connection.sock.fileno(), None) is None:
+            return
+        if connection.pidfd >= 0:
+            del self._pidfds[connection.pidfd]
+            os.close(connection.pidfd)
+        for index, client in connection.clients.items():
+            self.gpus[index].leave(client)
+        connection.sock.close()
+
+    def _serve_one(self, connection: Connection, events: int) -> None:
+        if events & select.EPOLLOUT:
+            connection.flush()
+        for _ in range(BURST):
+            if connection.sock.fileno() < 0:
+                return
+            try:
+                data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
+            except BlockingIOError:
+                break
+            except OSError:
+                data, sender = b"", 0
+            if not data:
+                self.drop(connection)
+                return
+            self._packet(connection, data, sender)
+        if events & (select.EPOLLHUP | select.EPOLLERR):
+            self.drop(connection)
+
+    def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
+        """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
+        now = time.monotonic_ns()
+        try:
+            for gpu in self.gpus:
+                gpu.advance(now)
+            self._handle(connection, data, sender)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            print(f"gpurt: dropped client {connection.id} ({connection.peer.comm}): {text}", file=sys.stderr)
+            self.drop(connection)
+
+    def _handle(self, connection: Connection, data: bytes, sender: int) -> None:
+        if len(data) < PACKET.size or len(data) > lib.GPURT_MAX_PACKET:
+            self.malformed += 1
+            connection.send(reply(0, 0, -errno.EINVAL, None, b""))
+            return
+        kind, code, cookie, _ = PACKET.unpack_from(data)
+        payload = data[PACKET.size :]
+        if kind == Packet.IOCTL:
+            self._ioctl(connection, code, cookie, payload, sender)
+        elif kind == Packet.NETLINK:
+            self._netlink(connection, payload)
+        elif kind == Packet.SUBSCRIBE and not payload:
+            connection.subscribed = True
+        else:
+            self.malformed += 1
+            connection.send(reply(code, cookie, -errno.EINVAL, None, b""))
+
+    def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes, sender: int) -> None:
+        def answer(result: int, made: Any) -> None:
+            if cookie and connection.sock.fileno() >= 0:
+                connection.send(reply(code, cookie, result, made, payload))
+
+        try:
+            if sender != connection.peer.pid and code != lib.GPURT_IOC_QUERY:
+                raise Refusal(errno.EPERM, "the connection is another process's")
+            self.calls.call(connection, code, payload, answer)
+        except Refusal as refusal:
+            self.malformed += isinstance(refusal, Malformed)
+            answer(-refusal.error, None)
+
+    def _netlink(self, connection: Connection, payload: bytes) -> None:
+        try:
+            head, command, attributes = request(payload)
+            records = self.commands.carry_out(connection.peer, command, attributes)
+        except Refusal as refusal:
+            self.malformed += isinstance(refusal, Malformed)
+            connection.send(refuse(head_of(payload), refusal.error, refusal.text))
+            return
+        for record in records:
+            connection.send(message(command, record, head))
+        connection.send(finish(head))
+
+    def tell(
+        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int
+    ) -> None:
+        """Sends an event to whoever subscribed."""
+        readers = [connection for connection in self.connections.values() if connection.subscribed]
+        if not readers:
+            return
+        record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
+        if client:
+            record += [("CLIENT", client.id), ("PID", client.peer.pid), ("COMM", client.peer.comm)]
+            record.append(("PRIORITY", client.core.level))
+        if cause is not None:
+            record.append(("CAUSE", int(cause)))
+        if latency:
+            record.append(("LATENCY_NS", latency))
+        data = message(Command.EVENT, record, Head())
+        for connection in readers:
+            connection.send(data, droppable=True)

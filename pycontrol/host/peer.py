@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who is at the other end of a socket, and whom the administrator exempts.
+
+The kernel says who connected (SO_PEERCRED): the process, not the thread.  Priorities are therefore those of
+the process's main thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from dataclasses import dataclass
+
+from pycontrol import procs
+from pycontrol.host.wire import Refusal
+
+CREDENTIALS = struct.Struct("=iII")
+#: Exemption rules that a host keeps.
+MAX_RULES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A process that connected."""
+
+    pid: int
+    uid: int
+    comm: str
+    start: int  # clock ticks after boot; with the pid it names the process for good
+
+    @classmethod
+    def of(cls, sock: socket.socket) -> Peer:
+        """The process that connected this socket."""
+        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        pid, uid, _ = CREDENTIALS.unpack(raw)
+        stat = procs.stat(pid)
+        return cls(pid, uid, stat.comm if stat else "", stat.start if stat else 0)
+
+    @property
+    def administrator(self) -> bool:
+        """Whether it may set things: CAP_SYS_NICE in the kernel, root or the host's own user here."""
+        return self.uid in (0, os.geteuid())
+
+    def priority(self, hint: int) -> int:
+        """The process's own priority now, having checked that it may ask for `hint`.
+
+        Raises:
+            Refusal: EPERM, it could not give itself that priority.
+        """
+        own = procs.rt_priority(self.pid)
+        if hint > own and self.uid != 0 and hint > procs.rt_limit(self.pid):
+            raise Refusal(errno.EPERM, f"priority {hint} is above what process {self.pid} may take")
+        return own
+
+
+def tell_senders(listener: socket.socket) -> None:
+    """Has the kernel say who sent what arrives on the connections that `listener` will accept."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
+    """The next packet and the pid of the process that sent it, which may have inherited the socket.
+
+    There is room for exactly that pid, hence none for descriptors that somebody may send along.
+    """
+    data, extra, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(CREDENTIALS.size))
+    for level, kind, content in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return data, int(CREDENTIALS.unpack_from(content)[0])
+    return data, 0
+
+
+def watch(pid: int) -> int:
+    """A descriptor that becomes readable when process `pid` exits; -1 where there is none.
+
+    A child that inherited the socket keeps it open, yet the client is gone with its process.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
+class Rules:
+    """Whom the administrator exempts; the rules hold for clients to come as well."""
+
+    def __init__(self) -> None:
+        """No rules yet."""
+        self.pids: dict[int, int] = {}  # start time by pid, so that a reused pid does not match
+        self.names: dict[str, set[str]] = {"COMM": set(), "CGROUP": set()}
+
+    def exempts(self, peer: Peer) -> bool:
+        """Whether any rule matches now: a process may have been moved to another cgroup."""
+        if self.pids.get(peer.pid) == peer.start or peer.comm in self.names["COMM"]:
+            return True
+        if not self.names["CGROUP"]:
+            return False
+        cgroup = procs.cgroup(peer.pid)
+        return any(procs.in_cgroup(cgroup, prefix) for prefix in self.names["CGROUP"])
+
+    def change(self, kind: str, what: int | str, add: bool) -> None:
+        """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.
+
+        Raises:
+            Refusal: no such process, a cgroup that is no absolute path, or too many rules.
+        """
+        if add and len(self.pids) + sum(map(len, self.names.values())) >= MAX_RULES:
+            raise Refusal(errno.ENOBUFS, f"there are {MAX_RULES} exemptions already; remove some first")
+        if isinstance(what, int):
+            self._change_pid(what, add)
+            return
+        if kind == "CGROUP" and not what.startswith("/"):
+            raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
+        if add:
+            self.names[kind].add(what)
+        else:
+            self.names[kind].discard(what)
+
+    def _change_pid(self, pid: int, add: bool) -> None:
+        if not add:
+            self.pids.pop(pid, None)
+            return
+        stat = procs.stat(pid)
+        if stat is None:
+            raise Refusal(errno.ESRCH, f"no process with pid {pid}")
+        self.pids[pid] = stat.start

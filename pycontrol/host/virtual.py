@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Virtual GPUs of the user-space host: the compiled virtual GPU, its TSGs and their work (`gpurt emulate`)."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Cap, Cause, EventKind, Tier
+from pycontrol.host.gpu import FOREVER, Client, Facts, Gpu, Tell, Waiter
+from pycontrol.host.wire import Refusal
+
+#: Completion times that a TSG remembers.
+REMEMBERED = lib.GPURT_REMEMBERED
+
+
+@dataclass(eq=False)
+class Tsg:
+    """A time-slice group and its work."""
+
+    number: int
+    raw: Any
+    works: dict[int, tuple[Any, int]] = field(default_factory=dict)  # the item, and when it was submitted
+    when: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    waiters: dict[int, list[Waiter]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Context:
+    """What a client has on the virtual GPU."""
+
+    context: Any
+    tsgs: dict[int, Tsg] = field(default_factory=dict)
+    waiters: list[Waiter] = field(default_factory=list)  # for all its work
+    last_done: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether all submitted work has completed."""
+        return not any(tsg.works for tsg in self.tsgs.values())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the virtual GPUs behave; times in ns."""
+
+    alpha: int = 0
+    theta: int = 0
+    slice: int = 1_024_000
+    copy_engine: bool = True
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+def gpurt_py_done(vgpu: Any, tsg: Any, work: Any, when: int) -> None:
+    """From the virtual GPU: a work item completed."""
+    ffi.from_handle(vgpu.host).on_done(tsg, work, when)
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+def gpurt_py_run(vgpu: Any, tsg: Any, when: int) -> None:
+    """From the virtual GPU: it executes another TSG now; nobody asks."""
+
+
+class VirtualGpu(Gpu):
+    """A virtual GPU and its clients' TSGs and work."""
+
+    def __init__(self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
+        self.shape = shape
+        self._by_tsg: dict[int, tuple[Client, Tsg]] = {}
+        self._numbers: list[int] = []
+        self._next_number = 0
+        self._done: list[tuple[Client, Tsg, int, int]] = []
+        self._after: list[tuple[int, int, Callable[[], None]]] = []
+        super().__init__(index, policy, tell, clock)
+
+    def prepare(self, now: int) -> None:
+        """Makes the GPU."""
+        shape = self.shape
+        self._vgpu_ops = ffi.new("struct gpurt_vgpu_ops *", {"done": lib.gpurt_py_done, "run": ffi.NULL})
+        self.vgpu = ffi.new("struct gpurt_vgpu *")
+        lib.gpurt_vgpu_init(
+            self.vgpu, self._vgpu_ops, self._handle, shape.slice, shape.theta, shape.alpha, shape.copy_engine, now
+        )
+
+    def facts(self) -> Facts:
+        """A virtual GPU with the costs that were asked for."""
+        shape = self.shape
+        return Facts(Tier.VIRTUAL, "vgpu", Cap.VGPU | Cap.EMULATED, shape.alpha, shape.theta, shape.slice)
+
+    def late(self) -> int:
+        """None: the virtual GPU obeys."""
+        return 0
+
+    def commit(self, only: Client | None, cause: Cause, now: int) -> None:
+        """Carries out a runlist update and measures it."""
+        started = self.clock()
+        end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
+        self.busy_until = max(self.busy_until, end)
+        self.committed(only, cause, now, end - now + self.clock() - started)
+
+    def after_update(self, then: Callable[[], None]) -> None:
+        """Runs `then` once the runlist update in flight is over."""
+        if self.busy_until > self.clock():
+            heapq.heappush(self._after, (self.busy_until, next(self._order), then))
+        else:
+            then()
+
+    def enter(self, client: Client) -> None:
+        """A client has joined."""
+        client.own = Context(ffi.new("struct gpurt_vgpu_ctx *"))
+        lib.gpurt_vgpu_ctx_init(client.own.context)
+
+    def part(self, client: Client, now: int) -> None:
+        """A client has gone, its TSGs and its work with it."""
+        for number in list(client.own.tsgs):
+            self._drop(client, number, now)
+
+    def mark(self, client: Client, exempt: bool, now: int) -> None:
+        """A client is to be on every runlist, or no longer."""
+        lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
+
+    def on_done(self, raw: Any, work: Any, when: int) -> None:
+        """Notes a completion."""
+        client, tsg = self._by_tsg[int(ffi.cast("uintptr_t", raw))]
+        self._done.append((client, tsg, work.number, when))
+
+    # Time
+
+    def advance(self, now: int) -> None:
+        """Lets everything up to `now` happen."""
+        lib.gpurt_vgpu_advance(self.vgpu, now)
+        while self._after and self._after[0][0] <= now:
+            heapq.heappop(self._after)[2]()
+        super().advance(now)
+
+    def next(self) -> int:
+        """When something will happen by itself, ns; FOREVER: never."""
+        return int(min(lib.gpurt_vgpu_next(self.vgpu), super().next()))
+
+    def prompt(self) -> int:
+        """When somebody may have to be told something, ns: work completes, an update ends or begins.
+
+        The end of a slice or of a context switch concerns nobody outside.
+        """
+        at = lib.gpurt_vgpu_next(self.vgpu)
+        if at in (self.vgpu.slice_end, self.vgpu.ready_at):
+            at = FOREVER
+        return int(min(at, self._after[0][0] if self._after else FOREVER, super().prompt()))
+
+    def settle(self) -> None:
+        """Answers those whose wait is over."""
+        while self._done or self._woken:
+            done, self._done = self._done, []
+            for client, tsg, number, when in done:
+                self._completed(client, tsg, number, when)
+            super().settle()
+
+    def _completed(self, client: Client, tsg: Tsg, number: int, when: int) -> None:
+        _, submitted = tsg.works.pop(number)
+        tsg.when[number] = client.own.last_done = when
+        if len(tsg.when) > REMEMBERED:
+            tsg.when.popitem(last=False)
+        self.tell(self, client, EventKind.WORK, when, None, when - submitted)
+        for waiter in tsg.waiters.pop(number, []):
+            waiter.finish(0, when)
+        if client.own.waiters and client.own.idle:
+            waiters, client.own.waiters = client.own.waiters, []
+            for waiter in waiters:
+                waiter.finish(0, when)
+
+    def wait_idle(self, client: Client, waiter: Waiter) -> None:
+        """Answers once all the client's work has completed."""
+        if client.own.idle:
+            waiter.finish(0, client.own.last_done)
+        else:
+            client.own.waiters.append(waiter)
+
+    # TSGs and work
+
+    def open_tsg(self, client: Client) -> int:
+        """A new TSG's number.  Raises Refusal EMFILE when there are too many."""
+        if len(self._by_tsg) >= lib.GPURT_MAX_TSGS:
+            raise Refusal(errno.EMFILE, f"the GPU has {lib.GPURT_MAX_TSGS} TSGs already")
+        if self._numbers:
+            number = self._numbers.pop()
+        else:
+            number, self._next_number = self._next_number, self._next_number + 1
+        tsg = Tsg(number, ffi.new("struct gpurt_vgpu_tsg *"))
+        lib.gpurt_vgpu_tsg_open(tsg.raw, client.own.context)
+        client.own.tsgs[number] = tsg
+        self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))] = (client, tsg)
+        lib.gpurt_tsg_opened(self.sched, client.core, self.clock())
+        self.settle()
+        return number
+
+    def tsg(self, client: Client, number: int) -> Tsg:
+        """The client's TSG of that number.  Raises Refusal ENOENT."""
+        found: Tsg | None = client.own.tsgs.get(number)
+        if found is None:
+            raise Refusal(errno.ENOENT, f"no TSG {number} of this client")
+        return found
+
+    def close_tsg(self, client: Client, number: int) -> None:
+        """Closes a TSG; the last one takes an open segment along.  Raises Refusal ENOENT."""
+        self.tsg(client, number)
+        now = self.clock()
+        self._drop(client, number, now)
+        lib.gpurt_tsg_closed(self.sched, client.core, now)
+        if client.own.idle:
+            for waiter in client.own.waiters:
+                waiter.finish(0, client.own.last_done)
+            client.own.waiters = []
+        self.segment_over(client)
+        self.settle()
+
+    def _drop(self, client: Client, number: int, now: int) -> None:
+        tsg = client.own.tsgs[number]
+        lib.gpurt_vgpu_advance(self.vgpu, now)
+        self.settle()
+        while lib.gpurt_vgpu_drop(self.vgpu, tsg.raw, now) != ffi.NULL:
+            pass
+        lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)
+        tsg.works.clear()
+        for waiters in tsg.waiters.values():
+            for waiter in waiters:
+                waiter.finish(-errno.ENOENT)
+        del client.own.tsgs[number]
+        del self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))]
+        self._numbers.append(number)
+
+    def submit(self, client: Client, number: int, engine: int, fence: bool, duration: int) -> int:
+        """Queues work; its number.  Raises Refusal ENOENT or ENOBUFS."""
+        tsg = self.tsg(client, number)
+        if len(tsg.works) >= lib.GPURT_MAX_QUEUED:
+            raise Refusal(errno.ENOBUFS, f"TSG {number} has {lib.GPURT_MAX_QUEUED} items queued")
+        work = ffi.new("struct gpurt_vgpu_work *")
+        now = self.clock()
+        made = int(lib.gpurt_vgpu_submit(self.vgpu, tsg.raw, work, engine, fence, duration, now))
+        tsg.works[made] = (work, now)
+        self.settle()
+        return made
+
+    def wait_work(self, client: Client, number: int, work: int, waiter: Waiter) -> None:
+        """Answers once that work has completed.  Raises Refusal ENOENT for work that was never submitted."""
+        tsg = self.tsg(client, number)
+        if not 0 < work <= tsg.raw.submitted:
+            raise Refusal(errno.ENOENT, f"TSG {number} has no work {work}")
+        if work in tsg.works:
+            tsg.waiters.setdefault(work, []).append(waiter)
+        else:
+            waiter.finish(0, tsg.when.get(work, client.own.last_done))

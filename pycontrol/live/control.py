@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The control plane for programs: a typed view of a host, whichever it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Cause, Command, EventKind, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.errors import DeviceError, UsageError
+from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
+
+#: What a host answers when nobody holds the GPU.
+NOBODY = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStatus:
+    """One GPU.  Times in ns; ``runner_pid`` is 0 while everyone shares it.
+
+    ``late``: processes whose agent has not carried out an order in time; while there are any, isolation is lost.
+    """
+
+    gpu: int
+    policy: Policy
+    notice: Notice
+    poll_ns: int
+    tier: Tier
+    driver: str
+    clients: int
+    tsgs: int
+    image: Image
+    runner_pid: int
+    commits: int
+    faults: int
+    malformed: int
+    alpha_ns: int
+    theta_ns: int
+    slice_ns: int
+    late: int
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it is a virtual GPU."""
+        return self.tier is Tier.VIRTUAL
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """One client of one GPU; ``set_priority`` is None where the control plane set none."""
+
+    gpu: int
+    client: int
+    pid: int
+    comm: str
+    state: State
+    priority: int
+    own_priority: int
+    set_priority: int | None
+    depth: int
+    tsgs: int
+    exempt: bool
+    demoted: bool
+    segments: int
+    preemptions: int
+    held_ns: int
+    budget_ns: int
+    overruns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long runlist updates of one cause took, ns."""
+
+    gpu: int
+    cause: Cause
+    count: int
+    minimum: int
+    total: int
+    maximum: int
+    buckets: tuple[int, ...]
+
+    @property
+    def mean(self) -> int:
+        """Arithmetic mean, ns."""
+        return self.total // self.count if self.count else 0
+
+    def percentile(self, share: float) -> int:
+        """An upper bound of that share of the updates, ns: the edge of its histogram bucket."""
+        wanted = share * self.count
+        seen = 0
+        for bucket, count in enumerate(self.buckets):
+            seen += count
+            if seen >= wanted and seen:
+                return min(int(lib.gpurt_hist_floor(bucket + 1)), self.maximum)
+        return self.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One event; ``pid`` is 0 where it concerns everyone."""
+
+    kind: EventKind
+    time_ns: int
+    gpu: int
+    client: int
+    pid: int
+    comm: str
+    priority: int
+    cause: Cause | None
+    latency_ns: int
+    lost: int
+
+
+class Control:
+    """A connection to a host's control plane; a context manager."""
+
+    def __init__(self, link: Link, device: str) -> None:
+        self._link = link
+        self.device = device
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._link.close()
+
+    def status(self) -> list[GpuStatus]:
+        """Every GPU of the host."""
+        return [_status(message) for message in self._link.request(Command.GET_STATUS, {})]
+
+    def clients(self, gpu: int | None = None) -> list[ClientInfo]:
+        """Every client, or those of one GPU."""
+        return [_client(message) for message in self._link.request(Command.GET_CLIENTS, _gpu(gpu))]
+
+    def latency(self, gpu: int | None = None) -> list[Latency]:
+        """Runlist update times by GPU and cause."""
+        return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
+
+    def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
+        """Sets the GPU priority of a process's clients; None: back to the task's own.
+
+        Raises:
+            RefusedError: not permitted, no such client, or no such priority.
+        """
+        value = lib.GPURT_PRIORITY_OWN if priority is None else priority
+        self._link.request(Command.SET_PRIORITY, {"PID": pid, "PRIORITY": value, **_gpu(gpu)})
+
+    def set_policy(
+        self, policy: Policy | str, gpu: int | None = None, notice: Notice | None = None, poll_ns: int | None = None
+    ) -> str:
+        """Changes the policy of a GPU, or of all; returns what the host remarks about it, empty if nothing.
+
+        Raises:
+            RefusedError: not permitted, or the host cannot do it.
+            UsageError: no policy is called that.
+        """
+        if isinstance(policy, str):
+            try:
+                policy = Policy(Policy.parse(policy))
+            except ValueError as error:
+                raise UsageError(f"policy {error}") from None
+        attributes: dict[str, Value] = {"POLICY": int(policy), **_gpu(gpu)}
+        if notice is not None:
+            attributes["NOTICE"] = int(notice)
+        if poll_ns is not None:
+            attributes["POLL_NS"] = poll_ns
+        self._link.request(Command.SET_POLICY, attributes)
+        return self._link.remark
+
+    def set_budget(
+        self, pid: int, budget_ns: int, overrun: Overrun = Overrun.REPORT, gpu: int | None = None
+    ) -> None:
+        """Limits how long a segment of a process may own the GPU, ns; 0: no limit.
+
+        Raises:
+            RefusedError: not permitted, or no such client.
+        """
+        self._link.request(
+            Command.SET_BUDGET, {"PID": pid, "BUDGET_NS": budget_ns, "OVERRUN": int(overrun), **_gpu(gpu)}
+        )
+
+    def set_exempt(
+        self, exempt: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
+    ) -> None:
+        """Keeps a process, all of a name, or all of a cgroup on every runlist; or no longer.
+
+        Raises:
+            RefusedError: not permitted, or not exactly one of the three is named.
+        """
+        named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
+        chosen = {key: value for key, value in named.items() if value is not None}
+        self._link.request(Command.SET_EXEMPT, {"EXEMPT": int(exempt), **chosen})
+
+    def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
+        """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
+        return map(_event, self._link.events(timeout))
+
+    def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
+        """Goes on where `events` stopped, likewise."""
+        return map(_event, self._link.more(timeout))
+
+    def fileno(self) -> int:
+        """Readable when an event has arrived."""
+        return self._link.fileno()
+
+
+def connect(device: str | None = None) -> Control:
+    """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
+
+    Raises:
+        DeviceError: there is none, or it does not answer.
+    """
+    for place in _places(device):
+        if not place.exists():
+            continue
+        mode = place.stat().st_mode
+        if stat.S_ISCHR(mode):
+            return Control(Link(GenericTransport(_string(lib.GPURT_GENL_NAME))), str(place))
+        if stat.S_ISSOCK(mode):
+            return Control(Link(SocketTransport(str(place))), str(place))
+        raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
+    tried = ", ".join(map(str, _places(device)))
+    raise DeviceError(f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko, or name one with --device")
+
+
+def _places(device: str | None) -> list[Path]:
+    named = device or os.environ.get("GPURT_DEVICE")
+    if named:
+        return [Path(named)]
+    system = Path(_string(lib.GPURT_DEFAULT_SOCKET))
+    places = [Path(_string(lib.GPURT_DEFAULT_DEVICE)), system]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return [*places, Path(runtime) / "gpurt" / system.name] if runtime else places
+
+
+def _string(raw: object) -> str:
+    return bytes(ffi.string(raw)).decode()
+
+
+def _gpu(gpu: int | None) -> dict[str, Value]:
+    return {} if gpu is None else {"GPU": gpu}
+
+
+def _number(message: Message, name: str, default: int = 0) -> int:
+    value = message.attributes.get(name, default)
+    assert isinstance(value, int)
+    return value
+
+
+def _text(message: Message, name: str) -> str:
+    value = message.attributes.get(name, "")
+    return value if isinstance(value, str) else bytes(str(value), "utf-8").decode()
+
+
+def _status(message: Message) -> GpuStatus:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    return GpuStatus(
+        number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
+        _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
+        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
+        number("SLICE_NS"), number("LATE"),
+    )  # fmt: skip
+
+
+def _client(message: Message) -> ClientInfo:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    set_priority = number("SET_PRIORITY")
+    return ClientInfo(
+        number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), State(number("STATE")),
+        number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
+        number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
+        number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("OVERRUNS"),
+    )  # fmt: skip
+
+
+def _latency(message: Message) -> Latency:
+    raw = message.attributes.get("HISTOGRAM", b"")
+    data = raw if isinstance(raw, bytes) else b""
+    buckets = struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
+    return Latency(
+        _number(message, "GPU"), Cause(_number(message, "CAUSE")), _number(message, "COUNT"),
+        _number(message, "MIN_NS"), _number(message, "SUM_NS"), _number(message, "MAX_NS"), buckets,
+    )  # fmt: skip
+
+
+def _event(message: Message) -> EventRecord:
+    cause = message.attributes.get("CAUSE")
+    return EventRecord(
+        EventKind(_number(message, "EVENT")), _number(message, "TIME_NS"), _number(message, "GPU"),
+        _number(message, "CLIENT"), _number(message, "PID", NOBODY), _text(message, "COMM"),
+        _number(message, "PRIORITY"), Cause(cause) if isinstance(cause, int) else None,
+        _number(message, "LATENCY_NS"), _number(message, "LOST"),
+    )  # fmt: skip

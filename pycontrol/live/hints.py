@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tegra's scheduling node: time slices and interleave levels of other processes' TSGs (tier T0, hints).
+
+nvgpu offers it to whoever may open it, one opener at a time.  It cannot take a TSG off the GPU; that is what agents
+do for their own processes.  Layouts: nvgpu's uapi, the same in L4T R32, R35 and R36.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+
+from gpurt.errors import DeviceError, RefusedError
+
+NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
+GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0185303, 0xC0205304
+TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
+#: What the driver accepts, us.
+SLICE_LIMITS = (1_000, 50_000)
+#: Bytes of the bitmap that is asked for first; the driver says if it needs more.
+BITMAP = 64
+
+
+class Level(IntEnum):
+    """How often a TSG comes round in the runlist."""
+
+    LOW = 0
+    MEDIUM = 1
+    HIGH = 2
+
+
+class _ByPid(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint64), ("size", ctypes.c_uint32), ("pad", ctypes.c_uint32),
+                ("buffer", ctypes.c_uint64)]  # fmt: skip
+
+
+class _Params(ctypes.Structure):
+    _fields_ = [("tsg", ctypes.c_uint32), ("slice", ctypes.c_uint32), ("level", ctypes.c_uint32),
+                ("graphics", ctypes.c_uint32), ("compute", ctypes.c_uint32), ("pad", ctypes.c_uint32),
+                ("pid", ctypes.c_uint64)]  # fmt: skip
+
+
+class _Set(ctypes.Structure):
+    _fields_ = [("tsg", ctypes.c_uint32), ("value", ctypes.c_uint32)]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the driver keeps of a TSG; the slice in us."""
+
+    tsg: int
+    pid: int
+    slice_us: int
+    level: Level
+
+
+class SchedNode:
+    """The node, open while the context is entered."""
+
+    def __init__(self) -> None:
+        """Opens it.
+
+        Raises:
+            DeviceError: there is none, or somebody else has it open.
+            RefusedError: it may not be opened.
+        """
+        path = next((node for node in NODES if os.path.exists(node)), NODES[0])
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except PermissionError:
+            raise RefusedError(f"{path}: not permitted; run as root", errno.EACCES) from None
+        except OSError as error:
+            busy = error.errno == errno.EBUSY
+            why = "somebody else has it open, and only one may" if busy else f"{error.strerror}; is this a Tegra?"
+            raise DeviceError(f"{path}: {why}") from None
+
+    def __enter__(self) -> SchedNode:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def tsgs(self, pid: int) -> list[int]:
+        """The process's TSGs.
+
+        Raises:
+            RefusedError: the driver refuses, or the process has none.
+        """
+        size = BITMAP
+        while True:
+            bitmap = ctypes.create_string_buffer(size)
+            asked = _ByPid(pid, size, 0, ctypes.addressof(bitmap))
+            try:
+                fcntl.ioctl(self._fd, GET_TSGS_BY_PID, asked)
+                break
+            except OSError as error:
+                if error.errno != errno.ENOSPC or asked.size <= size:
+                    raise RefusedError(f"the driver does not tell process {pid}'s TSGs: {error.strerror}") from None
+                size = asked.size
+        found = [8 * at + bit for at, byte in enumerate(bitmap.raw) for bit in range(8) if byte >> bit & 1]
+        if not found:
+            raise RefusedError(f"process {pid} has no time-slice groups on the GPU", errno.ESRCH)
+        return found
+
+    def hints(self, pid: int) -> Iterator[Hints]:
+        """What the driver keeps of the process's TSGs.  Raises RefusedError."""
+        for tsg in self.tsgs(pid):
+            asked = _Params(tsg)
+            self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
+            yield Hints(tsg, asked.pid, asked.slice, Level(asked.level))
+
+    def set(self, pid: int, slice_us: int | None, level: Level | None) -> None:
+        """Sets the slice, the level, or both, of all the process's TSGs.
+
+        Raises:
+            RefusedError: the driver refuses; what was set before stays.
+        """
+        for tsg in self.tsgs(pid):
+            if slice_us is not None:
+                self._call(TSG_SET_TIMESLICE, _Set(tsg, slice_us), f"a slice of {slice_us} us for TSG {tsg}")
+            if level is not None:
+                self._call(TSG_SET_RUNLIST_INTERLEAVE, _Set(tsg, level), f"level {level} for TSG {tsg}")
+
+    def _call(self, code: int, argument: ctypes.Structure, what: str) -> None:
+        try:
+            fcntl.ioctl(self._fd, code, argument)
+        except OSError as error:
+            raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The control plane's messages (kmod/uapi/gpurt.h, enum gpurt_attr) and the two ways they travel.
+
+Generic netlink carries them to the kernel module, packets on a Unix socket to the user-space host; what is
+above a transport cannot tell which.  pyroute2 gives the message format; the numbers are the C compiler's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from pyroute2.netlink import (
+    CTRL_CMD_GETFAMILY,
+    GENL_ID_CTRL,
+    NETLINK_ADD_MEMBERSHIP,
+    NETLINK_EXT_ACK,
+    NETLINK_GENERIC,
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    SOL_NETLINK,
+    ctrlmsg,
+    genlmsg,
+    nlmsgerr,
+)
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Command, EventKind, Packet
+from gpurt.errors import DeviceError, RefusedError
+
+__all__ = [
+    "HEADER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
+    "PREFIX", "SOCKET_FAMILY", "TYPES", "GenericTransport", "Link", "Message", "SocketTransport", "Value",
+    "check", "decode", "done_verdict", "encode",
+]  # fmt: skip
+
+Value: TypeAlias = int | str | bytes
+Attributes: TypeAlias = Mapping[str, Value]
+
+#: Prefix of attribute names in C; Python leaves it out.
+PREFIX = "GPURT_A_"
+#: The type of each attribute's payload.
+TYPES: dict[str, str] = {
+    "GPU": "u32", "POLICY": "u32", "NOTICE": "u32", "POLL_NS": "u64", "TIER": "u32", "DRIVER": "string",
+    "CLIENTS": "u32", "TSGS": "u32", "IMAGE": "u32", "RUNNER_PID": "u32", "COMMITS": "u64",
+    "MALFORMED": "u64", "ALPHA_NS": "u64", "THETA_NS": "u64", "SLICE_NS": "u64", "CLIENT": "u64",
+    "PID": "u32", "COMM": "string", "CGROUP": "string", "STATE": "u32", "PRIORITY": "u32",
+    "OWN_PRIORITY": "u32", "SET_PRIORITY": "u32", "DEPTH": "u32", "EXEMPT": "u32", "DEMOTED": "u32",
+    "SEGMENTS": "u64", "PREEMPTIONS": "u64", "HELD_NS": "u64", "BUDGET_NS": "u64", "OVERRUN": "u32",
+    "OVERRUNS": "u64", "CAUSE": "u32", "COUNT": "u64", "MIN_NS": "u64", "SUM_NS": "u64", "MAX_NS": "u64",
+    "HISTOGRAM": "binary", "EVENT": "u32", "TIME_NS": "u64", "LATENCY_NS": "u64", "LOST": "u64",
+    "FAULTS": "u64", "LATE": "u32",
+}  # fmt: skip
+#: What pyroute2 calls these types.
+PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}
+#: Number of each attribute, by its name without the prefix.
+NUMBERS: dict[str, int] = {
+    name.removeprefix(PREFIX): number for number, name in ffi.typeof("enum gpurt_attr").elements.items()
+}
+#: The message type on a Unix socket, where there is nobody to hand out family numbers.
+SOCKET_FAMILY = GENL_ID_CTRL + 1
+#: Flag of an NLMSG_ERROR that holds only the header of the request (linux/netlink.h; not in pyroute2).
+NLM_F_CAPPED = 0x100
+#: The number in an attribute's type; above are flags (linux/netlink.h).
+NLA_TYPE_MASK = 0x3FFF
+#: How long a host may take to answer before it counts as hung, seconds.
+PATIENCE = 30.0
+
+HEADER = struct.Struct("=IHHII")
+PACKET = struct.Struct("=IIIi")
+
+
+class GpurtMessage(genlmsg):  # type: ignore[misc]
+    """One message of family gpurt, as pyroute2 encodes and decodes it."""
+
+    nla_map = tuple((NUMBERS[name], PREFIX + name, PYROUTE2[kind]) for name, kind in TYPES.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A decoded message: its command and its attributes by name, without the prefix."""
+
+    command: Command
+    attributes: dict[str, Value]
+
+
+def encode(command: Command, attributes: Attributes, family: int, flags: int, sequence: int) -> bytes:
+    """The bytes of one request."""
+    message = GpurtMessage()
+    message["cmd"] = int(command)
+    message["version"] = lib.GPURT_GENL_VERSION
+    message["header"].update(type=family, flags=flags, sequence_number=sequence, pid=0)
+    message["attrs"] = [(PREFIX + name, value) for name, value in attributes.items()]
+    message.encode()
+    return bytes(message.data)
+
+
+def decode(data: bytes) -> Message:
+    """Reads one message of family gpurt; attributes that this version does not know are left out."""
+    message = GpurtMessage(data)
+    message.decode()
+    known = {}
+    for name, value in message["attrs"]:
+        short = name.removeprefix(PREFIX)
+        if short in TYPES:
+            known[short] = value
+    return Message(Command(message["cmd"]), known)
+
+
+def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Type, flags, sequence number and bytes of each netlink message in a datagram."""
+    while len(data) >= HEADER.size:
+        length, kind, flags, sequence, _ = HEADER.unpack_from(data)
+        if length < HEADER.size or length > len(data):
+            raise DeviceError("the host's answer is not a netlink message")
+        yield kind, flags, sequence, data[:length]
+        data = data[(length + 3) & ~3 :]
+
+
+def verdict(flags: int, data: bytes) -> tuple[int, str]:
+    """Error number and extack text of an NLMSG_ERROR: the error, the request (or its header), attributes."""
+    (error,) = struct.unpack_from("=i", data, HEADER.size)
+    request, length = data[HEADER.size + 4 :], HEADER.size
+    if error and not flags & NLM_F_CAPPED:
+        length = (int.from_bytes(request[:4], sys.byteorder) + 3) & ~3
+    return -error, _explanation(request[:length], request[length:])
+
+
+def done_verdict(data: bytes) -> tuple[int, str]:
+    """Error number and extack text of an NLMSG_DONE, by which the kernel refuses a dump as well."""
+    if len(data) < HEADER.size + 4:
+        return 0, ""
+    (error,) = struct.unpack_from("=i", data, HEADER.size)
+    return -min(error, 0), _explanation(b"", data[HEADER.size + 4 :])
+
+
+def _explanation(request: bytes, rest: bytes) -> str:
+    """What the attributes of an acknowledgement say; the kernel's own checks name an attribute by its offset."""
+    names = [name for name, _ in nlmsgerr.nla_map]
+    text = culprit = ""
+    while len(rest) >= 4:
+        length, kind = struct.unpack_from("=HH", rest)
+        if length < 4:
+            break
+        if kind == names.index("NLMSGERR_ATTR_MSG"):
+            text = rest[4:length].rstrip(b"\0").decode("utf-8", "replace")
+        elif kind == names.index("NLMSGERR_ATTR_OFFS") and length >= 8:
+            culprit = _attribute_at(request, int.from_bytes(rest[4:8], sys.byteorder))
+        rest = rest[(length + 3) & ~3 :]
+    return f"{text}: {culprit}" if text and culprit and culprit not in text else text
+
+
+def _attribute_at(request: bytes, offset: int) -> str:
+    """Name of the attribute at that offset of a request; empty if it is none that we know."""
+    if offset + 4 > len(request):
+        return ""
+    (kind,) = struct.unpack_from("=H", request, offset + 2)
+    return next((PREFIX + name for name, number in NUMBERS.items() if number == kind & NLA_TYPE_MASK), "")
+
+
+class Transport(Protocol):
+    """Carries netlink messages to a host and back."""
+
+    family: int
+
+    def fileno(self) -> int:
+        """Readable when something arrived."""
+
+    def send(self, data: bytes) -> None:
+        """Sends one message."""
+
+    def receive(self) -> bytes:
+        """Waits for the next datagram; empty: the reader was too slow and lost some."""
+
+    def subscribe(self) -> None:
+        """Joins the multicast group of events."""
+
+    def close(self) -> None:
+        """Releases the connection."""
+
+
+class SocketTransport:
+    """Packets to the user-space host."""
+
+    family = SOCKET_FAMILY
+
+    def __init__(self, path: str) -> None:
+        """Connects.
+
+        Raises:
+            DeviceError: nobody listens there, or we may not.
+        """
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.connect(path)
+        except OSError as error:
+            self._socket.close()
+            raise DeviceError(f"{path}: {error.strerror}; is `gpurt emulate` running?") from error
+
+    def fileno(self) -> int:
+        """The socket's."""
+        return self._socket.fileno()
+
+    def send(self, data: bytes) -> None:
+        """Sends one message as a packet."""
+        self._packet(Packet.NETLINK, data)
+
+    def receive(self) -> bytes:
+        """The message in the next packet."""
+        while True:
+            packet = self._socket.recv(lib.GPURT_MAX_PACKET)
+            if len(packet) < PACKET.size:
+                raise DeviceError("the host closed the connection")
+            kind, _, _, result = PACKET.unpack_from(packet)
+            if kind == Packet.NETLINK:
+                return packet[PACKET.size :]
+            if result:
+                raise DeviceError(f"the host refused a packet: {os.strerror(-result)}")
+
+    def subscribe(self) -> None:
+        """Asks for events; they come as netlink messages."""
+        self._packet(Packet.SUBSCRIBE, b"")
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()
+
+    def _packet(self, kind: Packet, payload: bytes) -> None:
+        try:
+            self._socket.send(PACKET.pack(kind, 0, 0, 0) + payload, socket.MSG_NOSIGNAL)
+        except OSError as error:
+            raise DeviceError(f"the host is gone: {error.strerror}") from error
+
+
+class GenericTransport:
+    """Generic netlink to the kernel module."""
+
+    def __init__(self, name: str) -> None:
+        """Looks the family up.
+
+        Raises:
+            DeviceError: the module is not loaded, or the kernel has no generic netlink.
+        """
+        try:
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
+        except OSError as error:
+            raise DeviceError(f"generic netlink: {error.strerror}") from error
+        self._socket.bind((0, 0))
+        self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        try:
+            found = self._look_up(name)
+        except DeviceError:
+            self._socket.close()
+            raise
+        self.family = int(found.get_attr("CTRL_ATTR_FAMILY_ID"))
+        self._groups = {
+            group.get_attr("CTRL_ATTR_MCAST_GRP_NAME"): group.get_attr("CTRL_ATTR_MCAST_GRP_ID")
+            for group in found.get_attr("CTRL_ATTR_MCAST_GROUPS") or []
+        }
+
+    def _look_up(self, name: str) -> ctrlmsg:
+        message = ctrlmsg()
+        message["cmd"] = CTRL_CMD_GETFAMILY
+        message["version"] = 1
+        message["attrs"] = [("CTRL_ATTR_FAMILY_NAME", name)]
+        message["header"].update(type=GENL_ID_CTRL, flags=NLM_F_REQUEST, sequence_number=0, pid=0)
+        message.encode()
+        self.send(bytes(message.data))
+        for kind, _, _, data in split(self.receive()):
+            if kind == GENL_ID_CTRL:
+                answer = ctrlmsg(data)
+                answer.decode()
+                return answer
+        raise DeviceError(f"the kernel has no netlink family {name!r}; load the module: modprobe gpurt")
+
+    def fileno(self) -> int:
+        """The socket's."""
+        return self._socket.fileno()
+
+    def send(self, data: bytes) -> None:
+        """Sends one message."""
+        self._socket.send(data)
+
+    def receive(self) -> bytes:
+        """The next datagram."""
+        try:
+            return self._socket.recv(1 << 16)
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                return b""
+            raise
+
+    def subscribe(self) -> None:
+        """Joins the family's group of events."""
+        group = self._groups[ffi.string(lib.GPURT_GENL_EVENTS).decode()]
+        self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()
+
+
+class Link:
+    """Requests and their answers over a transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Takes the transport over."""
+        self._transport = transport
+        self._sequence = 0
+        self._early: list[Message] = []
+        #: What the host remarked about the last request although it carried it out; empty if nothing.
+        self.remark = ""
+
+    def request(self, command: Command, attributes: Attributes) -> list[Message]:
+        """Sends a command and collects its answers.
+
+        Raises:
+            RefusedError: the host said no; the text is the host's own.
+            DeviceError: the host is gone, or does not answer.
+        """
+        self._sequence += 1
+        kind = NLM_F_DUMP if command.name.startswith("GET_") else NLM_F_ACK
+        family, sequence = self._transport.family, self._sequence
+        self._transport.send(encode(command, attributes, family, NLM_F_REQUEST | kind, sequence))
+        return self._answers()
+
+    def _answers(self) -> list[Message]:
+        answers: list[Message] = []
+        while True:
+            for kind, flags, sequence, data in split(self._receive()):
+                if sequence != self._sequence:
+                    if kind == self._transport.family:
+                        self._early.append(decode(data))
+                    continue
+                if kind == NLMSG_DONE:
+                    check(*done_verdict(data))
+                    return answers
+                if kind == NLMSG_ERROR:
+                    error, self.remark = verdict(flags, data)
+                    check(error, self.remark)
+                    return answers
+                answers.append(decode(data))
+
+    def _receive(self) -> bytes:
+        if not select.select([self._transport], [], [], PATIENCE)[0]:
+            raise DeviceError(f"the host has not answered for {PATIENCE:.0f} s")
+        try:
+            return self._transport.receive()
+        except OSError as error:
+            raise DeviceError(f"the host is gone: {error.strerror}") from error
+
+    def events(self, timeout: float | None = None) -> Iterator[Message]:
+        """Joins the group of events at once; yields them, and stops after `timeout` seconds without one."""
+        self._transport.subscribe()
+        self.request(Command.GET_STATUS, {})  # once this is answered the subscription holds
+        return self._events(timeout)
+
+    def more(self, timeout: float | None) -> Iterator[Message]:
+        """Goes on with events after `events` stopped."""
+        return self._events(timeout)
+
+    def _events(self, timeout: float | None) -> Iterator[Message]:
+        early, self._early = self._early, []
+        yield from early
+        while select.select([self._transport], [], [], timeout)[0]:
+            data = self._transport.receive()
+            if not data:
+                yield Message(Command.EVENT, {"EVENT": int(EventKind.LOST), "LOST": 0})
+            for kind, _, _, message in split(data):
+                if kind == self._transport.family:
+                    yield decode(message)
+
+    def fileno(self) -> int:
+        """Readable when something arrived."""
+        return self._transport.fileno()
+
+    def close(self) -> None:
+        """Closes the transport."""
+        self._transport.close()
+
+
+def check(error: int, text: str) -> None:
+    """Raises RefusedError unless `error` is 0."""
+    if error:
+        raise RefusedError(text or os.strerror(error))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The module's tracepoints (events/gpurt in tracefs), read as the events that netlink tells.
+
+A trace instance of our own is used, so that nobody else's tracing is disturbed; it is removed at the end.  Unlike
+netlink's events these are not lost when the reader is slow for a while, and they cost the scheduler less.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gpurt.enums import Cause, EventKind
+from gpurt.errors import DeviceError
+from pycontrol.live.control import EventRecord
+
+ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+LINE = re.compile(rb": gpurt_(\w+): (.*)")
+LOST = re.compile(rb"LOST (\d+) EVENTS")
+#: How much the kernel keeps for each CPU, KiB.
+BUFFER_KB = 4096
+CHUNK = 1 << 16
+
+
+def parse(line: bytes) -> EventRecord | None:
+    """The event of one line of a trace; None for a line without one."""
+    if lost := LOST.search(line):
+        return EventRecord(EventKind.LOST, time.monotonic_ns(), 0, 0, 0, "", 0, None, 0, int(lost.group(1)))
+    found = LINE.search(line)
+    if not found:
+        return None
+    # the name is the last field but for what has no spaces, and may have some itself
+    text = found.group(2).decode("utf-8", "replace")
+    head, _, tail = text.partition(" comm=")
+    comm, _, latency = tail.partition(" latency_ns=")
+    fields = dict(part.split("=", 1) for part in head.split() if "=" in part)
+    cause = fields.get("cause")
+    return EventRecord(
+        EventKind(EventKind.parse(found.group(1).decode())), int(fields["time_ns"]), int(fields["gpu"]),
+        int(fields["client"]), int(fields["pid"]), comm, int(fields.get("priority", 0)),
+        Cause(Cause.parse(cause)) if cause else None, int(latency or fields.get("latency_ns", 0)), 0,
+    )  # fmt: skip
+
+
+@contextmanager
+def _instance() -> Iterator[Path]:
+    root = next((root for root in ROOTS if (root / "instances").is_dir()), None)
+    if root is None:
+        raise DeviceError("there is no tracefs to be seen; as root: mount -t tracefs none /sys/kernel/tracing")
+    folder = root / "instances" / f"gpurt-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise DeviceError(f"{folder}: {error.strerror}; reading tracepoints needs root") from None
+    try:
+        events = folder / "events/gpurt"
+        if not events.is_dir():
+            raise DeviceError("the kernel has no tracepoints of gpurt; is the module loaded?")
+        (folder / "buffer_size_kb").write_text(str(BUFFER_KB))
+        (events / "enable").write_text("1")
+        yield folder
+        (events / "enable").write_text("0")
+    finally:
+        folder.rmdir()
+
+
+def follow(seconds: float | None, glance: float) -> Generator[list[EventRecord], None, None]:
+    """Events as they come, in lists, at least one a `glance` (seconds), for so many seconds or for ever.
+
+    Raises:
+        DeviceError: there is no tracefs, no module, or no permission.
+    """
+    end = time.monotonic() + seconds if seconds is not None else None
+    with _instance() as folder:
+        pipe = os.open(folder / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            rest = b""
+            while end is None or time.monotonic() < end:
+                select.select([pipe], [], [], glance)
+                with suppress(BlockingIOError):
+                    rest += os.read(pipe, CHUNK)
+                *lines, rest = rest.split(b"\n")
+                yield [record for record in map(parse, lines) if record is not None]
+        finally:
+            os.close(pipe)

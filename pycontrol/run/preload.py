@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Running a program under the preload library (`gpurt run --auto`): where the library is, and how it is loaded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gpurt.errors import RefusedError, RuntimeFailure
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "libgpurt-preload.so"
+#: Set this to use a library built elsewhere.
+VARIABLE = "GPURT_PRELOAD"
+#: Where `make install` puts libraries.
+FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu")
+PATIENCE = 200
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+def find() -> Path:
+    """The library: GPURT_PRELOAD, else the one of this source tree (built if need be), else an installed one.
+
+    Raises:
+        RuntimeFailure: there is none and none can be built.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise RuntimeFailure(f"{VARIABLE}={named} is no file; correct or unset it")
+        return Path(named).resolve()
+    if (ROOT / "userlib" / "preload").is_dir():
+        return _build()
+    for folder in FOLDERS:
+        if (installed := Path(folder) / NAME).is_file():
+            return installed
+    raise RuntimeFailure(f"{NAME} is not installed; run `make -C userlib install`, or set {VARIABLE}")
+
+
+def _build() -> Path:
+    target = ROOT / "build" / "userlib"
+    command = ["make", "-s", "-C", str(ROOT / "userlib"), f"BUILD={target}", f"{target}/{NAME}"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except FileNotFoundError:
+        raise RuntimeFailure(f"{NAME} must be built and there is no make; run scripts/setup") from None
+    except subprocess.TimeoutExpired:
+        raise RuntimeFailure(f"building {NAME} took longer than {PATIENCE} s; try again") from None
+    if run.returncode:
+        first = next((line for line in run.stderr.splitlines() if "error" in line.lower()), "make failed")
+        raise RuntimeFailure(f"{NAME} does not build: {first}")
+    return target / NAME
+
+
+def environment(library: Path, device: str | None) -> dict[str, str]:
+    """The environment of a program under the library; what it preloads already stays behind it."""
+    others = os.environ.get("LD_PRELOAD", "")
+    made = {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+    return {**made, "GPURT_DEVICE": device} if device else made
+
+
+def execute(command: Sequence[str], device: str | None, priority: int | None) -> NoReturn:
+    """Becomes the program, under the library, at SCHED_FIFO ``priority`` if one is given.
+
+    Raises:
+        RuntimeFailure: there is no library.
+        RefusedError: the priority is not permitted.
+    """
+    made = environment(find(), device)
+    if priority:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        except PermissionError:
+            raise RefusedError(
+                f"SCHED_FIFO priority {priority} is not permitted: run as root, or raise `ulimit -r`"
+            ) from None
+    try:
+        os.execvpe(command[0], list(command), made)
+    except FileNotFoundError:
+        _leave(command[0], "no such program", NOT_FOUND)
+    except OSError as error:
+        _leave(command[0], error.strerror or str(error), NOT_EXECUTABLE)
+
+
+def _leave(name: str, why: str, code: int) -> NoReturn:
+    print(f"gpurt: {name}: {why}", file=sys.stderr)
+    raise SystemExit(code)

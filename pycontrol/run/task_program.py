@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""gpurt-task, the program that executes one task of a taskset: where it is, and how it is called."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from analysis.model import CpuSegment, Segment, Span, Task, Waiting
+from gpurt.errors import RuntimeFailure
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Set this to use a program built elsewhere.
+VARIABLE = "GPURT_TASK"
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+#: Longest time the compiler may take, seconds.
+PATIENCE = 120
+
+
+def find() -> Path:
+    """The program: GPURT_TASK, else one compiled from this source tree, else what `make install` installed.
+
+    Compiles at most once for each state of the sources, into the user's cache directory.
+
+    Raises:
+        RuntimeFailure: there is none and none can be built.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise RuntimeFailure(f"{VARIABLE}={named} is not an executable program; correct or unset it")
+        return Path(named)
+    sources = _sources()
+    if sources:
+        return _build(sources)
+    for directory in os.get_exec_path():
+        if os.access(installed := Path(directory) / "gpurt-task", os.X_OK):
+            return installed
+    raise RuntimeFailure(
+        f"gpurt-task is neither in PATH nor to be built from {ROOT}; run `make -C userlib install`, or set {VARIABLE}"
+    )
+
+
+def _sources() -> list[Path]:
+    library = [path for path in (ROOT / "userlib").glob("*.c") if path.name == "gpurt.c" or "transport" in path.name]
+    examples = list((ROOT / "userlib" / "examples").glob("gpurt_task*.c"))
+    return sorted([*library, *examples]) if library and examples else []
+
+
+def _fingerprint(sources: list[Path], command: list[str]) -> str:
+    digest = hashlib.sha256("\0".join([*command, os.uname().machine]).encode())
+    headers = [*(ROOT / "userlib").rglob("*.h"), ROOT / "kmod" / "uapi" / "gpurt.h"]
+    for path in [*sources, *sorted(set(headers))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "gpurt"
+
+
+def _build(sources: list[Path]) -> Path:
+    compiler = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS]
+    try:
+        target = _cache() / f"gpurt-task-{_fingerprint(sources, compiler)}"
+        if not os.access(target, os.X_OK):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+                _compile(compiler, sources, Path(directory) / "program")
+                (Path(directory) / "program").replace(target)
+    except OSError as error:
+        raise RuntimeFailure(f"cannot build gpurt-task in {_cache()}: {error.strerror}; set {VARIABLE}") from None
+    return target
+
+
+def _compile(compiler: list[str], sources: list[Path], target: Path) -> None:
+    command = [*compiler, f"-I{ROOT / 'userlib' / 'include'}", *map(str, sources), "-pthread", "-o", str(target)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except FileNotFoundError:
+        raise RuntimeFailure(f"gpurt-task must be compiled and there is no {command[0]}; run scripts/setup") from None
+    except subprocess.TimeoutExpired:
+        raise RuntimeFailure(f"compiling gpurt-task took longer than {PATIENCE} s; try again") from None
+    if run.returncode:
+        first = next((line for line in run.stderr.splitlines() if "error" in line), f"{command[0]} failed")
+        raise RuntimeFailure(f"gpurt-task does not compile: {first}")
+
+
+def _span(span: Span) -> str:
+    return f"{span.worst}ns" if span.best == span.worst else f"{span.best}ns..{span.worst}ns"
+
+
+def _segment(segment: Segment) -> str:
+    if isinstance(segment, CpuSegment):
+        return f"cpu:{_span(segment.time)}"
+    return f"gpu:{_span(segment.misc)}+{_span(segment.pure)}"
+
+
+def arguments(task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int) -> list[str]:
+    """gpurt-task's arguments for what a task does, as opposed to where and with which rights it runs.
+
+    Args:
+        task: the task.
+        waiting: overrides the task's own mode.
+        managed: whether GPU segments are begun and ended.
+        scale: percent of the way from best to worst case between which execution times are drawn.
+        seed: of these draws.
+    """
+    result = [
+        f"--name={task.name}",
+        f"--period={task.period}ns",
+        f"--deadline={task.deadline}ns",
+        f"--segments={','.join(map(_segment, task.segments))}",
+        f"--waiting={(waiting or task.waiting).value}",
+        f"--scale={scale[0]}..{scale[1]}",
+        f"--seed={seed}",
+    ]
+    return result if managed else [*result, "--no-segments"]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What gpurt-task reports of a run (the format is described in userlib/examples/gpurt_task_report.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from gpurt.errors import RuntimeFailure
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """When a CPU segment started and ended, ns of CLOCK_MONOTONIC, as are all times here."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimes:
+    """When a GPU segment asked to begin, had begun, submitted work, had it completed, saw that, had ended."""
+
+    begin: int
+    begun: int
+    submit: int
+    completed: int
+    seen: int
+    end: int
+
+
+SegmentTimes: TypeAlias = CpuTimes | GpuTimes
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One finished job."""
+
+    number: int
+    release: int
+    start: int
+    finish: int
+    segments: tuple[SegmentTimes, ...]
+
+    @property
+    def response(self) -> int:
+        """Response time, ns."""
+        return self.finish - self.release
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A task's whole run.  ``complete`` is false if the task was killed before it could report."""
+
+    task: str
+    pid: int
+    cpu: int | None
+    fifo: bool
+    notes: tuple[str, ...]
+    jobs: tuple[Job, ...]
+    unfinished: int
+    error: str | None
+    complete: bool
+
+
+def _job(words: Iterator[str]) -> Job:
+    number, release, start, finish = (int(next(words)) for _ in range(4))
+    segments: list[SegmentTimes] = []
+    for kind in words:
+        if kind == "c":
+            segments.append(CpuTimes(*(int(next(words)) for _ in range(2))))
+        elif kind == "g":
+            segments.append(GpuTimes(*(int(next(words)) for _ in range(6))))
+        else:
+            raise ValueError(kind)
+    return Job(number, release, start, finish, tuple(segments))
+
+
+def parse(text: str) -> Report:
+    """Reads a report; one that was cut off gives what is whole.
+
+    Raises:
+        ValueError: this is not a report.
+    """
+    header, _, body = text.partition("\n")
+    lines = body.splitlines(keepends=True)
+    if header != "gpurt-task 1" or not lines:
+        raise ValueError("not a report of gpurt-task")
+    try:
+        words = lines[0].split()
+        name, fields = words[1], dict(zip(words[2::2], words[3::2], strict=True))
+        pid, fifo = int(fields["pid"]), fields["class"] == "fifo"
+        cpu = None if fields["cpu"] == "any" else int(fields["cpu"])
+        whole = [line.rstrip("\n").partition(" ") for line in lines[1:] if line.endswith("\n")]
+        ends = [[int(n) for n in rest.split()] for key, _, rest in whole if key == "end"]
+        return Report(
+            name, pid, cpu, fifo,
+            notes=tuple(rest for key, _, rest in whole if key == "note"),
+            jobs=tuple(_job(iter(rest.split())) for key, _, rest in whole if key == "job"),
+            unfinished=ends[0][1] if ends else 0,
+            error=next((rest for key, _, rest in whole if key == "error"), None),
+            complete=bool(ends),
+        )  # fmt: skip
+    except (KeyError, IndexError, ValueError, StopIteration, RuntimeError) as error:
+        raise ValueError(f"a damaged report of gpurt-task ({error!r})") from None
+
+
+def load(path: Path) -> Report | None:
+    """The report in a file; None if the task never wrote one.
+
+    Raises:
+        RuntimeFailure: the file is not a report.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise RuntimeFailure(f"{path}: {error}; the task's results are lost, run it again") from None

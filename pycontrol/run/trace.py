@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Turns what tasks report and what the host tells of a real run into the common trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from analysis.model import Task
+from analysis.trace import Event, Kind, Trace
+from pycontrol.run.task_report import GpuTimes, Report, SegmentTimes
+
+#: An interval of time: its start and its end, ns.
+Interval = tuple[int, int]
+
+
+def subtract(interval: Interval, holes: Sequence[Interval]) -> Iterator[Interval]:
+    """What is left of an interval without the holes, which are sorted and do not overlap."""
+    start, end = interval
+    for low, high in holes:
+        if high <= start:
+            continue
+        if low >= end:
+            break
+        if low > start:
+            yield start, low
+        start = max(start, high)
+    if start < end:
+        yield start, end
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """The union of intervals: sorted, none touching another."""
+    result: list[Interval] = []
+    for start, end in sorted(intervals):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
+        else:
+            result.append((start, end))
+    return result
+
+
+def _on_cpu(times: SegmentTimes, busy: bool) -> list[Interval]:
+    if not isinstance(times, GpuTimes):
+        return [(times.start, times.end)]
+    if busy:
+        return [(times.begin, times.end)]
+    return [(times.begin, times.submit), (times.seen, times.end)]
+
+
+def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mapping[str, bool]) -> Iterator[Event]:
+    """When each task executed: its segments, without the time in which a more urgent task of its CPU had one.
+
+    That is derived, not measured: the kernel's and the host's own work is not taken off.
+    """
+    taken: dict[int, list[Interval]] = {}
+    for task in sorted(tasks, key=lambda t: -t.priority):
+        report = reports.get(task.name)
+        if report is None or report.cpu is None:
+            continue
+        holes = merge(taken.get(report.cpu, []))
+        mine: list[Interval] = []
+        for job in report.jobs:
+            for times in job.segments:
+                for whole in _on_cpu(times, busy[task.name]):
+                    mine.append(whole)
+                    for start, end in subtract(whole, holes):
+                        yield Event(start, Kind.CPU, task.name, job.number, end - start, cpu=report.cpu)
+        taken[report.cpu] = [*holes, *mine]
+
+
+def job_events(report: Report) -> Iterator[Event]:
+    """Releases and completions."""
+    for job in report.jobs:
+        yield Event(job.release, Kind.RELEASE, report.task, job.number)
+        yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
+
+
+class _Runlist:
+    """Who is on the runlist, as the host's events tell it (kmod/core/policy.h, gpurt_sched_ops)."""
+
+    def __init__(self, tasks: Iterable[str], segments: bool) -> None:
+        self._all = frozenset(tasks)
+        self._shared = True
+        self._runner = ""
+        self._inside: set[str] = set()
+        self._segments = segments  # whether tasks begin them; if not, work may come at any time
+
+    def feed(self, event: Event) -> None:
+        """Takes the next event."""
+        ends = event.kind in (Kind.END, Kind.GONE)
+        if event.kind is Kind.BEGIN:
+            self._inside.add(event.task)
+        elif not event.task and event.kind in (Kind.PREEMPT, Kind.RESUME):
+            self._shared = event.kind is Kind.RESUME
+        elif event.kind in (Kind.GRANT, Kind.RESUME):
+            self._runner = event.task
+        elif ends or event.kind is Kind.PREEMPT:
+            self._inside -= {event.task} if ends else set()
+            self._runner = "" if self._runner == event.task else self._runner
+
+    def on(self) -> frozenset[str]:
+        """Tasks whose work the GPU may execute now."""
+        if not self._shared:
+            return frozenset({self._runner} - {""})
+        return frozenset(self._inside) if self._segments else self._all
+
+
+def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interval]]:
+    """When the GPU could execute each task's work, from the host's events in order of time.
+
+    Args:
+        events: of the host.
+        tasks: names of all tasks, for policies under which segments are not begun.
+    """
+    runlist = _Runlist(tasks, any(event.kind is Kind.BEGIN for event in events))
+    since: dict[str, int] = dict.fromkeys(runlist.on(), 0)
+    result: dict[str, list[Interval]] = {}
+    for event in events:
+        runlist.feed(event)
+        now = runlist.on()
+        for task in now - since.keys():
+            since[task] = event.time
+        for task in since.keys() - now:
+            if event.time > (start := since.pop(task)):
+                result.setdefault(task, []).append((start, event.time))
+    end = max((event.time for event in events), default=0)
+    for task, start in since.items():
+        result.setdefault(task, []).append((start, max(start, end)))
+    return result
+
+
+def gpu_events(reports: Mapping[str, Report], host: Sequence[Event], exclusive: bool) -> Iterator[Event]:
+    """When the work of each task was on the GPU: from submission to completion.
+
+    Args:
+        reports: of the tasks, by name.
+        host: the host's events, in order of time.
+        exclusive: whether the policy takes tasks off the runlist; then only while they were on it.
+    """
+    holding = held(host, reports) if exclusive else {}
+    stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
+    for report in reports.values():
+        for job in report.jobs:
+            for times in job.segments:
+                if not isinstance(times, GpuTimes) or times.completed <= times.submit:
+                    continue
+                whole = (times.submit, times.completed)
+                parts = _within(whole, holding.get(report.task, [])) if exclusive else [whole]
+                detail = None if exclusive else "queued or executing"
+                for part in parts:
+                    for start, end in subtract(part, stalls):
+                        yield Event(start, Kind.GPU, report.task, job.number, end - start, gpu=0, detail=detail)
+
+
+def _within(whole: Interval, parts: Iterable[Interval]) -> list[Interval]:
+    cut = [(max(low, whole[0]), min(high, whole[1])) for low, high in parts]
+    return [(low, high) for low, high in cut if low < high]
+
+
+def assemble(
+    meta: Mapping[str, str],
+    tasks: Sequence[Task],
+    reports: Mapping[str, Report],
+    busy: Mapping[str, bool],
+    host: Sequence[Event],
+    origin: int,
+) -> Trace:
+    """The trace of a run.
+
+    Args:
+        meta: what is known about the run.
+        tasks: the tasks that ran.
+        reports: what they reported, by name.
+        busy: whether a task waited busily, by name.
+        host: the host's events, with task names, in order of time.
+        origin: what becomes time 0, ns of CLOCK_MONOTONIC.
+    """
+    events = list(host)
+    for report in reports.values():
+        events.extend(job_events(report))
+    events.extend(cpu_events(tasks, reports, busy))
+    events.extend(gpu_events(reports, host, meta.get("policy") != "timesliced"))
+    shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
+    return Trace(dict(meta), tuple(sorted(shifted, key=lambda event: event.time)))

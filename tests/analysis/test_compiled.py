@@ -1,0 +1,148 @@
+"""The compiled analyses say what the readable ones say; scripts/agree does the same for 10^5 tasksets."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import builders
+import numpy as np
+import pytest
+from agreement import COMPILED, disagreement, random_taskset
+from hypothesis import given, settings
+
+from analysis import compiled, rta
+from analysis.batch import from_tasksets
+from analysis.generate import PAPER, THESIS, Parameters, generate
+from analysis.model import MS, Platform, Task, Taskset
+from analysis.rta.result import Bound, Failure, Kind, Reason
+from analysis.rta.system import Demand, System, analyse
+
+HUGE = 2**61
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_bounds_and_failures_equal_the_readable_ones(name: str) -> None:
+    rng = random.Random(name)
+    for _ in range(150):
+        assert disagreement(name, random_taskset(rng)) is None
+
+
+@given(builders.tasksets())
+@settings(max_examples=60, deadline=None)
+def test_small_tasksets_of_hypothesis_too(taskset: Taskset) -> None:
+    for name in COMPILED:
+        assert disagreement(name, taskset) is None
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.2, 0.4))], ids=["table 3", "lighter"])
+def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
+    batch = generate(parameters, 5, 15)
+    readable = [rta.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
+    assert compiled.verdicts(batch, name).tolist() == readable
+
+
+def test_both_verdicts_occur() -> None:
+    """So that agreement means something."""
+    batch = generate(replace(THESIS, load=(0.05, 0.6)), 1, 300)
+    shares = {name: compiled.verdicts(batch, name).mean() for name in COMPILED}
+    assert all(0 < share < 1 for share in shares.values()), shares
+
+
+@pytest.mark.parametrize("name", list(compiled.TESTS))
+@pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.1, 1.1), segments=(1, 9))], ids=["3", "wide"])
+def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
+    """scripts/agree --shortcuts does the same for 10^6 tasksets."""
+    batch = generate(parameters, 8, 500)
+    assert (compiled.verdicts(batch, name) == compiled.verdicts(batch, name, integers=True)).all()
+
+
+def test_threads_change_nothing() -> None:
+    batch = generate(THESIS, 2, 333)
+    alone = compiled.verdicts(batch, "gcaps-suspend+gpu-priority")
+    assert (compiled.verdicts(batch, "gcaps-suspend+gpu-priority", threads=4) == alone).all()
+
+
+def test_plain_fixed_priority_against_an_oracle() -> None:
+    def demands(task: Task, system: System) -> list[Demand]:
+        own = Demand(Kind.OWN, task.cpu_time + task.gpu_time, "")
+        higher = system.hpp(task)
+        return [own, *(Demand(Kind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
+
+    tasksets = [random_taskset(random.Random(seed)) for seed in range(600)]
+    found = [bool(compiled.verdicts(from_tasksets([taskset]), "fixed-priority")[0]) for taskset in tasksets]
+    assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
+    assert 50 < sum(found) < 550
+
+
+def test_every_bound_explains_itself() -> None:
+    rng = random.Random(3)
+    bounds = 0
+    for _ in range(60):
+        for name in ("gcaps-busy", "mpcp-suspend", "tsg-rr-suspend"):
+            for verdict in compiled.run(rta.find(name), random_taskset(rng)).verdicts.values():
+                if isinstance(verdict, Bound):
+                    bounds += 1
+                    assert sum(term.amount for term in verdict.terms) == verdict.wcrt
+    assert bounds > 100
+
+
+def huge(scale: int) -> Taskset:
+    """Times of which sums exceed 63 bits, on one CPU: the readable integers have no such limit."""
+    one, two = builders.cpu(1), builders.cpu(2)
+    tasks = [builders.task("a", 0, 2, 5, one), builders.task("b", 0, 1, 20, two, builders.gpu(1, 1))]
+    return Taskset(Platform(1), tuple(replace(t, period=t.period * scale, deadline=t.deadline * scale) for t in tasks))
+
+
+@pytest.mark.parametrize("scale", [1, HUGE // (5 * MS), 2**80])
+def test_times_beyond_63_bits_are_left_to_the_readable_tests(scale: int) -> None:
+    for name in COMPILED:
+        test = rta.find(name)
+        assert {k: type(v) for k, v in compiled.run(test, huge(scale)).verdicts.items()} == {
+            k: type(v) for k, v in test.run(huge(scale)).verdicts.items()
+        }
+
+
+def test_a_batch_refuses_what_does_not_fit() -> None:
+    with pytest.raises(OverflowError):
+        from_tasksets([huge(2**80)])
+    with pytest.raises(ValueError, match="platforms"):
+        from_tasksets([Taskset(Platform(1)), Taskset(Platform(1, alpha=1))])
+
+
+def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:
+    batch = generate(PAPER, 1, 3)
+    batch.times["period"][:] *= 2**30
+    batch.times["deadline"][:] *= 2**30
+    batch.times["cpu_time"][0] = 2**62
+    readable = [rta.find("gcaps-suspend").run(batch.taskset(index)).schedulable for index in range(3)]
+    assert compiled.verdicts(batch, "gcaps-suspend").tolist() == readable
+
+
+def test_more_gpu_users_than_priorities_is_an_error() -> None:
+    batch = generate(replace(PAPER, tasks=120, users=(1, 1), load=(0.9, 0.9)), 1, 1)
+    with pytest.raises(ValueError, match="GPU priorities"):
+        compiled.verdicts(batch, "gcaps-suspend+gpu-priority")
+
+
+def test_unknown_tests_and_empty_batches() -> None:
+    with pytest.raises(ValueError, match="no compiled test"):
+        compiled.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
+    assert len(compiled.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
+    assert compiled.run(rta.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
+
+
+def test_who_depends_on_whom_is_named() -> None:
+    low = builders.task("low", 0, 1, 100, builders.cpu(1))
+    late = builders.task("late", 0, 2, 100, builders.cpu(90), deadline=50)
+    verdict = compiled.run(rta.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]
+    assert isinstance(verdict, Failure)
+    assert (verdict.reason, verdict.culprit) == (Reason.DEPENDS_ON, "late")
+
+
+def test_cpu_numbers_are_bounded() -> None:
+    batch = generate(PAPER, 1, 1)
+    batch.numbers["cpu"][0] = np.uint32(2**32 - 1)
+    with pytest.raises(ValueError, match="CPU"):
+        compiled.verdicts(batch, "gcaps-suspend")

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A client that speaks the host's packets directly, so that it can be wrong on purpose."""
+
+from __future__ import annotations
+
+import itertools
+import select
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Packet
+from pycontrol.host.calls import KINDS
+from pycontrol.live.netlink import PACKET
+
+#: How long anything may take before it counts as hung, seconds.
+PATIENCE = 200.0
+
+#: Starts a host with options; its socket.
+StartHost = Callable[..., Path]
+
+
+class Raw:
+    """A client that sends what it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(path))
+        self.cookies = itertools.count(1)
+        self.early: dict[int, tuple[int, bytes]] = {}
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, code: int, payload: bytes) -> int:
+        """Sends an ioctl; its cookie."""
+        cookie = next(self.cookies)
+        self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
+        return cookie
+
+    def start(self, code: int, **fields: int) -> int:
+        """Sends an ioctl with a structure of the right size; its cookie."""
+        made = ffi.new(KINDS[code] + " *", fields)
+        made.size = ffi.sizeof(made[0])
+        return self.send(code, bytes(ffi.buffer(made)))
+
+    def answer(self, cookie: int) -> tuple[int, bytes]:
+        """Result and structure of the call with that cookie."""
+        while cookie not in self.early:
+            kind, _, got, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
+            assert kind == Packet.REPLY
+            self.early[got] = (result, data[PACKET.size :])
+        return self.early.pop(cookie)
+
+    def answered(self, cookie: int) -> bool:
+        """Whether the answer is there, without waiting."""
+        while select.select([self.sock], [], [], 0)[0] and cookie not in self.early:
+            _, _, got, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
+            self.early[got] = (result, data[PACKET.size :])
+        return cookie in self.early
+
+    def call(self, code: int, **fields: int) -> tuple[int, Any]:
+        """Carries out an ioctl: its result and the structure that came back."""
+        return self.result(code, self.start(code, **fields))
+
+    def result(self, code: int, cookie: int) -> tuple[int, Any]:
+        """Result and structure of a call that was started."""
+        result, payload = self.answer(cookie)
+        made = ffi.new(KINDS[code] + " *")
+        ffi.memmove(made, payload, min(len(payload), ffi.sizeof(made[0])))
+        return result, made
+
+    # Shorthands that must succeed
+
+    def begin(self, **fields: int) -> int:
+        result, made = self.call(lib.GPURT_IOC_BEGIN, **fields)
+        assert result == 0
+        return int(made.state)
+
+    def end(self, **fields: int) -> None:
+        assert self.call(lib.GPURT_IOC_END, **fields)[0] == 0
+
+    def tsg(self) -> int:
+        result, made = self.call(lib.GPURT_IOC_TSG_OPEN)
+        assert result == 0
+        return int(made.tsg)
+
+    def submit(self, tsg: int, duration: int, **fields: int) -> int:
+        result, made = self.call(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=duration, **fields)
+        assert result == 0
+        return int(made.work)
+
+    def finished(self, tsg: int, work: int) -> int:
+        """When that work completed, having waited for it."""
+        result, made = self.call(
+            lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=lib.GPURT_FOREVER
+        )
+        assert result == 0
+        return int(made.completed_ns)

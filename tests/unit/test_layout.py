@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Imports point one way: pycontrol -> analysis -> gpurt (DESIGN section 2)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Packages from the ground floor up, and where they are.
+FLOORS = {"gpurt": ROOT / "userlib/gpurt", "analysis": ROOT / "analysis", "pycontrol": ROOT / "pycontrol"}
+
+
+def imported(source: str) -> Iterator[str]:
+    """The modules that Python source imports, wherever in it, also by a name that it passes to importlib."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the package"
+            yield node.module or ""
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0]
+            yield str(ast.literal_eval(name)) if isinstance(name, ast.Constant) else ast.unparse(name).strip("f'\"")
+
+
+def arrows_up(floor: str, source: str) -> list[str]:
+    """The imports of a module on `floor` that point to a floor above it."""
+    above = list(FLOORS)[list(FLOORS).index(floor) + 1 :]
+    return [name for name in imported(source) if name.partition(".")[0] in above]
+
+
+def test_no_import_points_up() -> None:
+    found = {
+        str(path.relative_to(ROOT)): arrows
+        for floor, folder in FLOORS.items()
+        for path in folder.rglob("*.py")
+        if (arrows := arrows_up(floor, path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_an_arrow_that_points_up_is_found() -> None:
+    assert arrows_up("gpurt", "import analysis.model") == ["analysis.model"]
+    assert arrows_up("analysis", "def f():\n    from pycontrol.live import control") == ["pycontrol.live"]
+    assert arrows_up("analysis", "import importlib\nimportlib.import_module('pycontrol.cli')") == ["pycontrol.cli"]
+    assert arrows_up("pycontrol", "import analysis, gpurt") == []
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_a_floor_loads_without_those_above(floor: str) -> None:
+    """Importing every module of a floor loads nothing of the floors above it."""
+    above = list(FLOORS)[list(FLOORS).index(floor) + 1 :]
+    package = FLOORS[floor]
+    names = [
+        ".".join((floor, *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        for path in sorted(package.rglob("*.py"))
+    ]
+    program = (
+        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
+        f"print(*sorted(m for m in sys.modules if m.partition('.')[0] in {above!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
+
+
+def test_the_names_of_release_0_1_0_still_work() -> None:
+    program = "import pycontrol; print(pycontrol.segment.__module__, pycontrol.Client.__module__)"
+    run = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=False)
+    assert run.stdout.split() == ["gpurt.segments"] * 2, run.stderr
+    assert "pycontrol.segment is now gpurt.segment" in run.stderr

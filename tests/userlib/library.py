@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the library's tests share."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Compiles source with the library's own sources; the program.
+Compile = Callable[..., Path]
+#: Runs a program with a host, or with none.
+Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The interface's enumerations for Python.  Every number is the C compiler's, through cffi."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+from gpurt._gpurt import lib
+
+
+class Words(IntEnum):
+    """An enumeration whose members have a spelling for people: LOCK_FIFO is written lock-fifo."""
+
+    @property
+    def word(self) -> str:
+        """How the command line and the taskset file spell this member."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def words(cls) -> list[str]:
+        """All spellings, in the interface's order."""
+        return [member.word for member in cls]
+
+    @classmethod
+    def parse(cls, word: str) -> Words:
+        """The member that `word` spells.
+
+        Raises:
+            ValueError: there is none; the message lists what there is.
+        """
+        for member in cls:
+            if member.word == word:
+                return member
+        raise ValueError(f"{word!r} is not one of {', '.join(cls.words())}")
+
+
+class Policy(Words):
+    """enum gpurt_policy: who may be on the runlist (kmod/core/policy.h)."""
+
+    TIMESLICED = lib.GPURT_POLICY_TIMESLICED
+    SEGMENT = lib.GPURT_POLICY_SEGMENT
+    JOB = lib.GPURT_POLICY_JOB
+    LOCK_PRIORITY = lib.GPURT_POLICY_LOCK_PRIORITY
+    LOCK_FIFO = lib.GPURT_POLICY_LOCK_FIFO
+
+
+class Notice(Words):
+    """enum gpurt_notice: how policy `job` notices that a task's state changed."""
+
+    POLL = lib.GPURT_NOTICE_POLL
+    NOTIFY = lib.GPURT_NOTICE_NOTIFY
+
+
+class Tier(Words):
+    """enum gpurt_tier: how much the driver underneath can do."""
+
+    HINTS = lib.GPURT_TIER_HINTS
+    UNPATCHED = lib.GPURT_TIER_UNPATCHED
+    PATCHED = lib.GPURT_TIER_PATCHED
+    VIRTUAL = lib.GPURT_TIER_VIRTUAL
+
+
+class State(Words):
+    """enum gpurt_state: of a client."""
+
+    IDLE = lib.GPURT_STATE_IDLE
+    PENDING = lib.GPURT_STATE_PENDING
+    RUNNING = lib.GPURT_STATE_RUNNING
+
+
+class Image(Words):
+    """enum gpurt_image: what is on the runlist."""
+
+    ALL = lib.GPURT_IMAGE_ALL
+    ONE = lib.GPURT_IMAGE_ONE
+
+
+class Overrun(Words):
+    """enum gpurt_overrun: what happens when a budget is used up."""
+
+    REPORT = lib.GPURT_OVERRUN_REPORT
+    DEMOTE = lib.GPURT_OVERRUN_DEMOTE
+
+
+class Cause(Words):
+    """enum gpurt_cause: why a runlist was updated."""
+
+    BEGIN = lib.GPURT_CAUSE_BEGIN
+    END = lib.GPURT_CAUSE_END
+    GONE = lib.GPURT_CAUSE_GONE
+    JOB = lib.GPURT_CAUSE_JOB
+    PRIORITY = lib.GPURT_CAUSE_PRIORITY
+    POLICY = lib.GPURT_CAUSE_POLICY
+    BUDGET = lib.GPURT_CAUSE_BUDGET
+    TSG = lib.GPURT_CAUSE_TSG
+    EXEMPT = lib.GPURT_CAUSE_EXEMPT
+
+
+class EventKind(Words):
+    """enum gpurt_event."""
+
+    BEGIN = lib.GPURT_EVENT_BEGIN
+    GRANT = lib.GPURT_EVENT_GRANT
+    PREEMPT = lib.GPURT_EVENT_PREEMPT
+    RESUME = lib.GPURT_EVENT_RESUME
+    END = lib.GPURT_EVENT_END
+    OVERRUN = lib.GPURT_EVENT_OVERRUN
+    GONE = lib.GPURT_EVENT_GONE
+    COMMIT = lib.GPURT_EVENT_COMMIT
+    WORK = lib.GPURT_EVENT_WORK
+    LOST = lib.GPURT_EVENT_LOST
+    LATE = lib.GPURT_EVENT_LATE
+
+
+class Engine(Words):
+    """enum gpurt_engine: of a virtual GPU."""
+
+    EXEC = lib.GPURT_ENGINE_EXEC
+    COPY = lib.GPURT_ENGINE_COPY
+
+
+class Command(Words):
+    """enum gpurt_cmd: of the control plane."""
+
+    GET_STATUS = lib.GPURT_CMD_GET_STATUS
+    GET_CLIENTS = lib.GPURT_CMD_GET_CLIENTS
+    SET_PRIORITY = lib.GPURT_CMD_SET_PRIORITY
+    SET_POLICY = lib.GPURT_CMD_SET_POLICY
+    SET_BUDGET = lib.GPURT_CMD_SET_BUDGET
+    SET_EXEMPT = lib.GPURT_CMD_SET_EXEMPT
+    GET_LATENCY = lib.GPURT_CMD_GET_LATENCY
+    EVENT = lib.GPURT_CMD_EVENT
+
+
+class Cap(IntFlag):
+    """enum gpurt_caps: what a host can do."""
+
+    VGPU = lib.GPURT_CAP_VGPU
+    EMULATED = lib.GPURT_CAP_EMULATED
+    NOTIFY = lib.GPURT_CAP_NOTIFY
+    AGENTS = lib.GPURT_CAP_AGENTS
+
+
+class Packet(IntEnum):
+    """enum gpurt_packet_type: of the user-space host's socket."""
+
+    IOCTL = lib.GPURT_PACKET_IOCTL
+    REPLY = lib.GPURT_PACKET_REPLY
+    NETLINK = lib.GPURT_PACKET_NETLINK
+    SUBSCRIBE = lib.GPURT_PACKET_SUBSCRIBE

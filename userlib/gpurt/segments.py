@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GPU segments from Python, through libgpurt.
+
+::
+
+    with segment():                 # our own SCHED_FIFO priority decides who has the GPU
+        run_model()
+
+    @segment(priority=60, wait=True)
+    def detect(frame): ...
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from gpurt._gpurt import ffi, lib
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Waits without limit.
+FOREVER = int(lib.GPURT_FOREVER)
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        raise OSError(-status, f"{what}: {os.strerror(-status)}")
+
+
+class Client:
+    """One client of the host; a context manager.  Raises OSError where there is no host (ENODEV).
+
+    Times are nanoseconds.
+    """
+
+    def __init__(self, device: str | None = None) -> None:
+        place = ffi.new("struct gpurt_handle **")
+        _check(lib.gpurt_open(place, os.fsencode(device) if device else ffi.NULL), device or "gpurt")
+        self._handle = place[0]
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def handle(self) -> object:
+        """The C handle.  Raises OSError EBADF after close()."""
+        if self._handle is None:
+            raise OSError(errno.EBADF, "the client is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Ends the client with its segments, TSGs and work; may be called again."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            lib.gpurt_close(handle)
+
+    def begin(self, priority: int = 0, wait: bool = False) -> None:
+        """Begins a segment.  Raises OSError: EPERM for a priority the caller could not take itself."""
+        _check(lib.gpurt_segment_begin(self.handle, lib.GPURT_BEGIN_WAIT if wait else 0, priority), "begin")
+
+    def end(self, drain: bool = False) -> None:
+        """Ends the innermost segment.  Raises OSError: ENOENT if none is open."""
+        _check(lib.gpurt_segment_end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
+
+    def wait(self, timeout: int = FOREVER) -> None:
+        """Waits until the segment owns the GPU.  Raises OSError: ETIMEDOUT, ENOENT."""
+        _check(lib.gpurt_segment_wait(self.handle, timeout), "wait")
+
+    def open_tsg(self) -> int:
+        """Opens a time-slice group on the virtual GPU; its number."""
+        place = ffi.new("uint32_t *")
+        _check(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
+        return int(place[0])
+
+    def close_tsg(self, tsg: int) -> None:
+        """Closes a TSG with its work."""
+        _check(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
+
+    def submit(self, tsg: int, duration: int, engine: int = lib.GPURT_ENGINE_EXEC, fence: bool = False) -> int:
+        """Queues work on the virtual GPU; its number."""
+        place = ffi.new("uint64_t *")
+        flags = lib.GPURT_SUBMIT_FENCE if fence else 0
+        _check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, duration, place), "submit")
+        return int(place[0])
+
+    def wait_work(self, tsg: int, work: int, timeout: int = FOREVER) -> int:
+        """Waits for work; the time (CLOCK_MONOTONIC) at which it completed."""
+        place = ffi.new("uint64_t *")
+        _check(lib.gpurt_work_wait(self.handle, tsg, work, timeout, place), "wait for work")
+        return int(place[0])
+
+
+class segment:  # noqa: N801  (reads as a statement)
+    """A GPU segment around a block or a function.
+
+    ``priority``: 1..99, 0 for the task's own.  ``wait``: enter only once the GPU is owned.  ``drain``: hand it on only
+    when submitted work is done.  Without ``client`` the process's own one is used, and where there is no host the
+    block runs unmanaged, as it does in C.  Raises OSError for anything else that fails.  Threads may share one.
+    """
+
+    def __init__(
+        self, priority: int = 0, *, wait: bool = False, drain: bool = False, client: Client | None = None
+    ) -> None:
+        self._begin = lib.GPURT_BEGIN_WAIT if wait else 0
+        self._end = lib.GPURT_END_DRAIN if drain else 0
+        self._priority = priority
+        self._client = client
+        self._open = threading.local()
+
+    def _handle(self) -> object:
+        return self._client.handle if self._client else ffi.NULL
+
+    def __enter__(self) -> None:
+        status = lib.gpurt_segment_begin(self._handle(), self._begin, self._priority)
+        unmanaged = status == -errno.ENODEV and self._client is None
+        if status and not unmanaged:
+            _check(status, "begin a GPU segment")
+        stack = self._open.__dict__.setdefault("stack", [])
+        stack.append(not unmanaged)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open.stack.pop():
+            status = lib.gpurt_segment_end(self._handle(), self._end)
+            if error is None:
+                _check(status, "end a GPU segment")
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Wraps a function in the segment."""
+
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped
