@@ -16,7 +16,7 @@
 
 #include "chardev.h"
 
-/* All slots end; for the descriptor's release and for its owner's end, whichever comes first. */
+/* All clients end; for the descriptor's release and for its owner's end, whichever comes first. */
 static void file_gone(struct gpurt_file *file, bool process)
 {
 	int i;
@@ -24,8 +24,8 @@ static void file_gone(struct gpurt_file *file, bool process)
 	mutex_lock(&file->lock);
 	WRITE_ONCE(file->gone, true);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (file->slots[i])
-			gpurt_slot_gone(file->slots[i], process);
+		if (file->clients[i])
+			gpurt_client_gone(file->clients[i], process);
 	mutex_unlock(&file->lock);
 }
 
@@ -35,8 +35,8 @@ static void file_free(struct gpurt_file *file)
 
 	irq_work_sync(&file->poll_wake);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (file->slots[i])
-			gpurt_slot_free(file->slots[i]);
+		if (file->clients[i])
+			gpurt_client_free(file->clients[i]);
 	put_pid(file->tgid);
 	kfree(file);
 }
@@ -88,29 +88,29 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
-static struct gpurt_slot *slot_make(struct gpurt_file *file, u32 index)
+static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
 	if (!gpu)
 		return ERR_PTR(-ENODEV);
-	slot = gpurt_slot_open(gpu, file);
-	if (IS_ERR(slot))
+	client = gpurt_client_open(gpu, file);
+	if (IS_ERR(client))
 		gpurt_gpu_put(gpu);
 	else
-		/* Pairs with the acquire in gpurt_file_slot(). */
-		smp_store_release(&file->slots[index], slot);
-	return slot;
+		/* Pairs with the acquire in gpurt_file_client(). */
+		smp_store_release(&file->clients[index], client);
+	return client;
 }
 
 /*
- * The caller's slot for that GPU, made on first use.  It lives as long as the descriptor does, hence longer
+ * The caller's client for that GPU, made on first use.  It lives as long as the descriptor does, hence longer
  * than any call on it.  -EPERM: not the owner; -ESTALE: the owner executed another program; -ENODEV.
  */
-struct gpurt_slot *gpurt_file_slot(struct gpurt_file *file, u32 index)
+struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
 	if (file->tgid != task_tgid(current))
 		return ERR_PTR(-EPERM);
@@ -118,29 +118,29 @@ struct gpurt_slot *gpurt_file_slot(struct gpurt_file *file, u32 index)
 		return ERR_PTR(-ENODEV);
 	if (READ_ONCE(file->gone))
 		return ERR_PTR(-ESTALE);
-	slot = smp_load_acquire(&file->slots[index]);	/* pairs with slot_make() */
-	if (slot)
-		return slot;
+	client = smp_load_acquire(&file->clients[index]);	/* pairs with client_make() */
+	if (client)
+		return client;
 	mutex_lock(&file->lock);
-	slot = file->slots[index];
+	client = file->clients[index];
 	if (file->gone)
-		slot = ERR_PTR(-ESTALE);
-	else if (!slot)
-		slot = slot_make(file, index);
+		client = ERR_PTR(-ESTALE);
+	else if (!client)
+		client = client_make(file, index);
 	mutex_unlock(&file->lock);
-	return slot;
+	return client;
 }
 
-static __poll_t slot_poll(struct gpurt_slot *slot)
+static __poll_t client_poll(struct gpurt_client *client)
 {
 	__poll_t mask = 0;
 
-	gpurt_slot_polled(slot);
-	if (READ_ONCE(slot->gpu->dying))
+	gpurt_client_polled(client);
+	if (READ_ONCE(client->gpu->dying))
 		return EPOLLHUP | EPOLLERR;
-	if (READ_ONCE(slot->core.depth) && gpurt_slot_granted(slot))
+	if (READ_ONCE(client->core.depth) && gpurt_client_granted(client))
 		mask |= EPOLLOUT | EPOLLWRNORM;
-	if (atomic_read(&slot->completions) != READ_ONCE(slot->seen))
+	if (atomic_read(&client->completions) != READ_ONCE(client->seen))
 		mask |= EPOLLIN | EPOLLRDNORM;
 	return mask;
 }
@@ -148,7 +148,7 @@ static __poll_t slot_poll(struct gpurt_slot *slot)
 static __poll_t gpurt_poll(struct file *filp, poll_table *table)
 {
 	struct gpurt_file *file = filp->private_data;
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	__poll_t mask = 0;
 	int i;
 
@@ -156,9 +156,9 @@ static __poll_t gpurt_poll(struct file *filp, poll_table *table)
 		return EPOLLERR;
 	poll_wait(filp, &file->poll, table);
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		slot = smp_load_acquire(&file->slots[i]);	/* pairs with slot_make() */
-		if (slot)
-			mask |= slot_poll(slot);
+		client = smp_load_acquire(&file->clients[i]);	/* pairs with client_make() */
+		if (client)
+			mask |= client_poll(client);
 	}
 	return mask;
 }
@@ -187,5 +187,5 @@ int gpurt_chardev_start(void)
 void gpurt_chardev_stop(void)
 {
 	misc_deregister(&gpurt_device);
-	gpurt_slots_stop();
+	gpurt_clients_stop();
 }

@@ -10,6 +10,6 @@ struct file;
 long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
 
 /* chardev.c */
-struct gpurt_slot *gpurt_file_slot(struct gpurt_file *file, u32 index);
+struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
 
 #endif

@@ -117,20 +117,20 @@ bool gpurt_events_wanted(void)
 }
 
 /*
- * Any context.  @slot NULL: it happened to everyone.  @cause and @latency are what GPURT_A_CAUSE and
+ * Any context.  @client NULL: it happened to everyone.  @cause and @latency are what GPURT_A_CAUSE and
  * GPURT_A_LATENCY_NS tell.
  */
-void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency)
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency)
 {
 	struct gpurt_record r = {
 		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
 	};
 
-	if (slot) {
-		r.client = slot->id;
-		r.pid = pid_nr(slot->tgid);
-		r.priority = slot->core.level;
-		memcpy(r.comm, slot->comm, sizeof(r.comm));
+	if (client) {
+		r.client = client->id;
+		r.pid = pid_nr(client->tgid);
+		r.priority = client->core.level;
+		memcpy(r.comm, client->comm, sizeof(r.comm));
 	}
 	trace(&r);
 	if (gpurt_netlink_heard()) {

@@ -125,20 +125,20 @@ static bool is_below(const char *path, const char *prefix) { return false; }
 static void cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
 #endif
 
-static bool matches(const struct rule *rule, const struct gpurt_slot *slot, const char *cgroup)
+static bool matches(const struct rule *rule, const struct gpurt_client *client, const char *cgroup)
 {
 	switch (rule->attr) {
 	case GPURT_A_PID:
-		return rule->pid == slot->tgid;
+		return rule->pid == client->tgid;
 	case GPURT_A_COMM:
-		return !strcmp(rule->text, slot->comm);
+		return !strcmp(rule->text, client->comm);
 	default:
 		return *cgroup && is_below(cgroup, rule->text);
 	}
 }
 
 /* Whether any rule is for this client. */
-bool gpurt_exempt_matches(const struct gpurt_slot *slot)
+bool gpurt_exempt_matches(const struct gpurt_client *client)
 {
 	char cgroup[GPURT_CGROUP_LEN];
 	struct rule *rule;
@@ -146,10 +146,10 @@ bool gpurt_exempt_matches(const struct gpurt_slot *slot)
 
 	if (!READ_ONCE(rules_count))
 		return false;
-	cgroup_of(slot->tgid, cgroup, sizeof(cgroup));
+	cgroup_of(client->tgid, cgroup, sizeof(cgroup));
 	mutex_lock(&rules_lock);
 	list_for_each_entry(rule, &rules, node)
-		found = found || matches(rule, slot, cgroup);
+		found = found || matches(rule, client, cgroup);
 	mutex_unlock(&rules_lock);
 	return found;
 }

@@ -118,7 +118,7 @@ void gpurt_gate_delegated(struct kthread_work *work)
 static void tell_end(struct gpurt_gpu *gpu, const struct gpurt_update *u)
 {
 	if (u->own && gpu->ops->client_ends)
-		gpu->ops->client_ends(gpu->driver, u->slot->ctx, true);
+		gpu->ops->client_ends(gpu->driver, u->client->ctx, true);
 }
 
 static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)

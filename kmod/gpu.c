@@ -108,8 +108,8 @@ static struct gpurt_gpu *gpu_create(const struct gpurt_driver_ops *ops, void *dr
 	gpu->ops = ops;
 	gpu->driver = driver;
 	init_completion(&gpu->drained);
-	mutex_init(&gpu->slots_lock);
-	INIT_LIST_HEAD(&gpu->slots);
+	mutex_init(&gpu->clients_lock);
+	INIT_LIST_HEAD(&gpu->clients);
 	gpurt_gate_init(&gpu->gate);
 	err = init_srcu_struct(&gpu->alive);
 	if (err)
@@ -137,7 +137,7 @@ static void gpu_stop(struct gpurt_gpu *gpu)
 	gpurt_job_stop(gpu);
 	gpurt_sched_stop_gpu(gpu);
 	kthread_destroy_worker(gpu->worker);
-	gpurt_slot_drain(gpu);
+	gpurt_clients_drain(gpu);
 	complete_all(&gpu->drained);
 }
 

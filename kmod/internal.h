@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the module's files share.  One gpurt_gpu a registered GPU, one gpurt_file an open descriptor, one
- * gpurt_slot a descriptor and GPU that it has named: the *client*.
+ * gpurt_client a descriptor and a GPU that it has named.
  *
  * Who may touch what:
- *   gpurt_file.lock	   makes a descriptor's slots, opens and closes their TSGs; taken outermost
+ *   gpurt_file.lock	   makes a descriptor's clients, opens and closes their TSGs; taken outermost
  *   gpurt_gpu.alive (SRCU) read while a decision or a driver's operation is under way; the driver goes away
  *			   behind it
  *   gpurt_gpu.gate	   decisions and runlist updates, see gate.c; everything about scheduling
- *   gpurt_gpu.slots_lock  changes of the list of clients, see gpurt_slots_read() for those who read it
+ *   gpurt_gpu.clients_lock
+ *			   changes of the list of clients, see gpurt_clients_read() for those who read it
  */
 #ifndef GPURT_INTERNAL_H
 #define GPURT_INTERNAL_H
@@ -38,7 +39,7 @@
 struct gpurt_update {
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 	u32 level;			/* 0..99: its place among those who wait */
-	struct gpurt_slot *slot;	/* whom it is about, if anyone */
+	struct gpurt_client *client;	/* whom it is about, if anyone */
 	bool own;			/* by a call on its descriptor, which keeps it from ending */
 	int ret;
 	/* the gate's */
@@ -78,11 +79,11 @@ struct gpurt_gpu {
 	u64 armed;			/* what the timer is set to */
 	bool wanted;			/* somebody wants to know of events */
 
-	atomic_t waiting;		/* threads that wait, and slots that were ever polled */
+	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers */
 	bool fault;			/* the runlist is not what it should be */
-	struct mutex slots_lock;	/* changes of slots */
-	struct list_head slots;
+	struct mutex clients_lock;	/* changes of clients */
+	struct list_head clients;
 
 	struct kthread_worker *worker;	/* highest FIFO priority */
 	struct hrtimer timer;		/* budgets, and updates that must be tried again */
@@ -102,14 +103,14 @@ struct gpurt_gpu {
 	atomic_t watched[1 << GPURT_WATCH_BITS];
 };
 
-struct gpurt_slot {
+struct gpurt_client {
 	struct gpurt_sched_client core;	/* at the gate */
 	u64 granted_at;
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;
 	void *ctx;			/* the driver's */
-	struct list_head node;		/* of gpu->slots; empty once the client is gone */
-	bool listed;			/* under gpu->slots_lock */
+	struct list_head node;		/* of gpu->clients; empty once the client is gone */
+	bool listed;			/* under gpu->clients_lock */
 	bool gone;			/* at the gate */
 	u64 id;
 	struct pid *tgid;
@@ -125,8 +126,8 @@ struct gpurt_slot {
 };
 
 struct gpurt_file {
-	struct mutex lock;		/* slots, and their TSGs */
-	struct gpurt_slot *slots[GPURT_MAX_GPUS];
+	struct mutex lock;		/* clients, and their TSGs */
+	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process died or executed another program */
 	struct pid *tgid;
 	char comm[GPURT_COMM_LEN];
@@ -156,30 +157,30 @@ void gpurt_sched_after(struct gpurt_gpu *gpu, u64 now);
 int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
 
 /* client.c */
-struct gpurt_slot *gpurt_slot_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
-void gpurt_slot_gone(struct gpurt_slot *slot, bool process);
-void gpurt_slot_drain(struct gpurt_gpu *gpu);
-void gpurt_slot_free(struct gpurt_slot *slot);
-bool gpurt_slot_granted(const struct gpurt_slot *slot);
-void gpurt_slot_wake(struct gpurt_slot *slot);
-void gpurt_slot_polled(struct gpurt_slot *slot);
-int gpurt_slot_begin(struct gpurt_slot *slot, u32 own, u32 hint, u32 *state);
-int gpurt_slot_end(struct gpurt_slot *slot);
-void gpurt_slot_tsg(struct gpurt_slot *slot, bool opened);
-void gpurt_slot_tsgs(struct gpurt_slot *slot, u32 count);
-int gpurt_slot_priority(struct gpurt_slot *slot, u32 priority);
-int gpurt_slot_budget(struct gpurt_slot *slot, u64 limit, u32 action);
-void gpurt_slot_exempt(struct gpurt_slot *slot);
-int gpurt_slots_read(void);
-void gpurt_slots_done(int token);
-bool gpurt_slots_reading(void);
-void gpurt_slots_stop(void);
-#define gpurt_for_each_slot(slot, gpu) \
-	list_for_each_entry_rcu(slot, &(gpu)->slots, node, gpurt_slots_reading())
+struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
+void gpurt_client_gone(struct gpurt_client *client, bool process);
+void gpurt_clients_drain(struct gpurt_gpu *gpu);
+void gpurt_client_free(struct gpurt_client *client);
+bool gpurt_client_granted(const struct gpurt_client *client);
+void gpurt_client_wake(struct gpurt_client *client);
+void gpurt_client_polled(struct gpurt_client *client);
+int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
+int gpurt_client_end(struct gpurt_client *client);
+void gpurt_client_tsg(struct gpurt_client *client, bool opened);
+void gpurt_client_tsgs(struct gpurt_client *client, u32 count);
+int gpurt_client_priority(struct gpurt_client *client, u32 priority);
+int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);
+void gpurt_client_exempt(struct gpurt_client *client);
+int gpurt_clients_read(void);
+void gpurt_clients_done(int token);
+bool gpurt_clients_reading(void);
+void gpurt_clients_stop(void);
+#define gpurt_for_each_client(client, gpu) \
+	list_for_each_entry_rcu(client, &(gpu)->clients, node, gpurt_clients_reading())
 
 /* exempt.c: whose TSGs stay on every runlist */
 int gpurt_exempt_change(u32 attr, const char *what, struct pid *pid, bool add, const char **why);
-bool gpurt_exempt_matches(const struct gpurt_slot *slot);
+bool gpurt_exempt_matches(const struct gpurt_client *client);
 void gpurt_exempt_clear(void);
 
 /* job.c: policy `job`, which watches tasks */
@@ -193,7 +194,7 @@ bool gpurt_job_can_notify(void);
 
 /* events.c: what happened, for tracers and for readers of the multicast group */
 bool gpurt_events_wanted(void);
-void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_slot *slot, u32 event, u64 time, u32 cause, u64 latency);
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency);
 int gpurt_events_start(void);
 void gpurt_events_stop(void);
 
@@ -231,9 +232,9 @@ static inline void gpurt_kunit_start(void) { }
 static inline void gpurt_kunit_stop(void) { }
 #endif
 
-static inline struct gpurt_slot *gpurt_slot_of(struct gpurt_sched_client *c)
+static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 {
-	return container_of(c, struct gpurt_slot, core);
+	return container_of(c, struct gpurt_client, core);
 }
 
 #endif

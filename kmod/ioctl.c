@@ -45,38 +45,38 @@ static long do_query(struct gpurt_query *q)
 }
 
 /* 1 if what is waited for has come true, 0 if not yet, -errno if it never will. */
-typedef int (*check_fn)(struct gpurt_slot *slot, struct gpurt_wait *w);
+typedef int (*check_fn)(struct gpurt_client *client, struct gpurt_wait *w);
 
-static int check(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
+static int check(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
 	int ret, token;
 
-	if (!gpurt_gpu_hold(slot->gpu, &token))
+	if (!gpurt_gpu_hold(client->gpu, &token))
 		return -ENODEV;
-	ret = READ_ONCE(slot->file->gone) ? -ESTALE : fn(slot, w);
-	gpurt_gpu_release(slot->gpu, token);
+	ret = READ_ONCE(client->file->gone) ? -ESTALE : fn(client, w);
+	gpurt_gpu_release(client->gpu, token);
 	return ret;
 }
 
-static int check_grant(struct gpurt_slot *slot, struct gpurt_wait *w)
+static int check_grant(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	if (!READ_ONCE(slot->core.depth))
+	if (!READ_ONCE(client->core.depth))
 		return -ENOENT;
-	if (!gpurt_slot_granted(slot))
+	if (!gpurt_client_granted(client))
 		return 0;
-	w->completed_ns = max(READ_ONCE(slot->granted_at), READ_ONCE(slot->gpu->runner) ?
-			      0 : READ_ONCE(slot->gpu->everyone_since));
+	w->completed_ns = max(READ_ONCE(client->granted_at), READ_ONCE(client->gpu->runner) ?
+			      0 : READ_ONCE(client->gpu->everyone_since));
 	return 1;
 }
 
-static int check_work(struct gpurt_slot *slot, struct gpurt_wait *w)
+static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	return slot->gpu->ops->work_done(slot->gpu->driver, slot->ctx, w->tsg, w->work, &w->completed_ns);
+	return client->gpu->ops->work_done(client->gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
 }
 
-static int check_idle(struct gpurt_slot *slot, struct gpurt_wait *w)
+static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	return slot->gpu->ops->idle(slot->gpu->driver, slot->ctx, &w->completed_ns);
+	return client->gpu->ops->idle(client->gpu->driver, client->ctx, &w->completed_ns);
 }
 
 /* One more wait; 0, -EINTR or -ETIMEDOUT. */
@@ -91,10 +91,10 @@ static int doze(ktime_t *until)
  * Waits on @queue until @fn says so, for w->timeout_ns at most.  A wake-up wakes one, who may wait for something else
  * than has come true, or for the same as others: it passes the wake-up on, once.
  */
-static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
+static int wait_on(struct swait_queue_head *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
 	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
-	int ret, err = 0, woken, seen = atomic_read(&slot->wakes);
+	int ret, err = 0, woken, seen = atomic_read(&client->wakes);
 	DECLARE_SWAITQUEUE(wait);
 
 	if (w->timeout_ns < KTIME_MAX) {
@@ -103,10 +103,10 @@ static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, stru
 	}
 	for (;;) {
 		prepare_to_swait_exclusive(queue, &wait, TASK_INTERRUPTIBLE);
-		ret = check(slot, w, fn);
+		ret = check(client, w, fn);
 		if (ret || err)
 			break;
-		woken = atomic_read(&slot->wakes);
+		woken = atomic_read(&client->wakes);
 		if (woken != seen)
 			swake_up_one(queue);
 		seen = woken;
@@ -118,33 +118,33 @@ static int wait_on(struct swait_queue_head *queue, struct gpurt_slot *slot, stru
 }
 
 /* For a grant, or a completion. */
-static int wait_for(struct gpurt_slot *slot, struct gpurt_wait *w, check_fn fn)
+static int wait_for(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
 	int err;
 
-	atomic_inc(&slot->gpu->waiting);
-	err = wait_on(&slot->waiters, slot, w, fn);
-	atomic_dec(&slot->gpu->waiting);
+	atomic_inc(&client->gpu->waiting);
+	err = wait_on(&client->waiters, client, w, fn);
+	atomic_dec(&client->gpu->waiting);
 	return err;
 }
 
 static long do_begin(struct gpurt_file *file, struct gpurt_begin *b)
 {
 	struct gpurt_wait granted = { .timeout_ns = GPURT_FOREVER };
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err;
 
 	if (b->flags & ~GPURT_BEGIN_FLAGS || b->pad || b->priority > GPURT_MAX_PRIORITY)
 		return -EINVAL;
-	slot = gpurt_file_slot(file, b->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
+	client = gpurt_file_client(file, b->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
 	if (b->priority && !may_have(b->priority))
 		return -EPERM;
-	err = gpurt_slot_begin(slot, own_priority(), b->priority, &b->state);
+	err = gpurt_client_begin(client, own_priority(), b->priority, &b->state);
 	if (err || b->state == GPURT_STATE_RUNNING || !(b->flags & GPURT_BEGIN_WAIT))
 		return err;
-	err = wait_for(slot, &granted, check_grant);
+	err = wait_for(client, &granted, check_grant);
 	if (!err)
 		b->state = GPURT_STATE_RUNNING;
 	return err;
@@ -153,21 +153,21 @@ static long do_begin(struct gpurt_file *file, struct gpurt_begin *b)
 static long do_end(struct gpurt_file *file, struct gpurt_end *e)
 {
 	struct gpurt_wait drained = { .timeout_ns = GPURT_FOREVER };
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err = 0;
 
 	if (e->flags & ~GPURT_END_FLAGS || e->pad)
 		return -EINVAL;
-	slot = gpurt_file_slot(file, e->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (!READ_ONCE(slot->core.depth))
+	client = gpurt_file_client(file, e->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!READ_ONCE(client->core.depth))
 		return -ENOENT;
-	if (e->flags & GPURT_END_DRAIN && !slot->gpu->ops->idle)
+	if (e->flags & GPURT_END_DRAIN && !client->gpu->ops->idle)
 		return -EOPNOTSUPP;
 	if (e->flags & GPURT_END_DRAIN)
-		err = wait_for(slot, &drained, check_idle);
-	return err ? err : gpurt_slot_end(slot);
+		err = wait_for(client, &drained, check_idle);
+	return err ? err : gpurt_client_end(client);
 }
 
 static long do_wait(struct gpurt_file *file, struct gpurt_wait *w)
@@ -175,76 +175,76 @@ static long do_wait(struct gpurt_file *file, struct gpurt_wait *w)
 	static const check_fn checks[GPURT_WAIT_COUNT] = {
 		[GPURT_WAIT_GRANT] = check_grant, [GPURT_WAIT_WORK] = check_work, [GPURT_WAIT_IDLE] = check_idle,
 	};
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err;
 
 	if (w->what >= GPURT_WAIT_COUNT || (w->what != GPURT_WAIT_WORK && (w->tsg || w->work)))
 		return -EINVAL;
-	slot = gpurt_file_slot(file, w->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (w->what == GPURT_WAIT_WORK && !slot->gpu->ops->work_done)
+	client = gpurt_file_client(file, w->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (w->what == GPURT_WAIT_WORK && !client->gpu->ops->work_done)
 		return -EOPNOTSUPP;
-	if (w->what == GPURT_WAIT_IDLE && !slot->gpu->ops->idle)
+	if (w->what == GPURT_WAIT_IDLE && !client->gpu->ops->idle)
 		return -EOPNOTSUPP;
-	err = wait_for(slot, w, checks[w->what]);
-	WRITE_ONCE(slot->seen, atomic_read(&slot->completions));
+	err = wait_for(client, w, checks[w->what]);
+	WRITE_ONCE(client->seen, atomic_read(&client->completions));
 	return err;
 }
 
 /* Tells the driver of a TSG that opens, or the core of one that closes. */
-static int tsg_call(struct gpurt_slot *slot, struct gpurt_tsg *t, bool open)
+static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
 {
-	struct gpurt_gpu *gpu = slot->gpu;
+	struct gpurt_gpu *gpu = client->gpu;
 	int err, token;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = open ? gpu->ops->tsg_open(gpu->driver, slot->ctx, &t->tsg) :
-		     gpu->ops->tsg_close(gpu->driver, slot->ctx, t->tsg);
+	err = open ? gpu->ops->tsg_open(gpu->driver, client->ctx, &t->tsg) :
+		     gpu->ops->tsg_close(gpu->driver, client->ctx, t->tsg);
 	if (!err)
-		gpurt_slot_tsg(slot, open);
+		gpurt_client_tsg(client, open);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
 
 static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err;
 
 	if (t->flags || (open && t->tsg))
 		return -EINVAL;
-	slot = gpurt_file_slot(file, t->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (!slot->gpu->ops->tsg_open)
+	client = gpurt_file_client(file, t->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops->tsg_open)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
-	err = tsg_call(slot, t, open);
+	err = tsg_call(client, t, open);
 	mutex_unlock(&file->lock);
 	if (!open)
-		gpurt_slot_wake(slot);	/* who waits for its work waits in vain */
+		gpurt_client_wake(client);	/* who waits for its work waits in vain */
 	return err;
 }
 
 static long do_submit(struct gpurt_file *file, struct gpurt_submit *s)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err, token;
 
 	if (s->flags & ~GPURT_SUBMIT_FLAGS || s->pad || s->engine >= GPURT_ENGINE_COUNT ||
 	    !s->duration_ns || s->duration_ns > GPURT_MAX_WORK_NS)
 		return -EINVAL;
-	slot = gpurt_file_slot(file, s->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (!slot->gpu->ops->submit)
+	client = gpurt_file_client(file, s->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops->submit)
 		return -EOPNOTSUPP;
-	if (!gpurt_gpu_hold(slot->gpu, &token))
+	if (!gpurt_gpu_hold(client->gpu, &token))
 		return -ENODEV;
-	err = slot->gpu->ops->submit(slot->gpu->driver, slot->ctx, s);
-	gpurt_gpu_release(slot->gpu, token);
+	err = client->gpu->ops->submit(client->gpu->driver, client->ctx, s);
+	gpurt_gpu_release(client->gpu, token);
 	return err;
 }
 
@@ -259,35 +259,35 @@ static bool is_name(const char *name, size_t size)
 }
 
 /* Tells the driver of an agent, and the core of its TSGs. */
-static int agent_call(struct gpurt_slot *slot, struct gpurt_agent *a)
+static int agent_call(struct gpurt_client *client, struct gpurt_agent *a)
 {
-	struct gpurt_gpu *gpu = slot->gpu;
+	struct gpurt_gpu *gpu = client->gpu;
 	int err, token;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->agent(gpu->driver, slot->ctx, a);
+	err = gpu->ops->agent(gpu->driver, client->ctx, a);
 	if (!err)
-		gpurt_slot_tsgs(slot, a->tsgs);
+		gpurt_client_tsgs(client, a->tsgs);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
 
 static long do_agent(struct gpurt_file *file, struct gpurt_agent *a)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err;
 
 	if (a->flags || a->tier >= GPURT_TIER_COUNT || a->tsgs > GPURT_MAX_TSGS ||
 	    !is_name(a->driver, sizeof(a->driver)))
 		return -EINVAL;
-	slot = gpurt_file_slot(file, a->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (!slot->gpu->ops->agent)
+	client = gpurt_file_client(file, a->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops->agent)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
-	err = agent_call(slot, a);
+	err = agent_call(client, a);
 	mutex_unlock(&file->lock);
 	return err;
 }
@@ -297,41 +297,41 @@ struct order_wait {
 	struct gpurt_order *order;
 };
 
-static int check_order(struct gpurt_slot *slot, struct gpurt_wait *w)
+static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	return slot->gpu->ops->order(slot->gpu->driver, slot->ctx, container_of(w, struct order_wait, w)->order);
+	return client->gpu->ops->order(client->gpu->driver, client->ctx, container_of(w, struct order_wait, w)->order);
 }
 
-static int answer_call(struct gpurt_slot *slot, const struct gpurt_order *o)
+static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
 {
 	int err, token;
 
-	if (!gpurt_gpu_hold(slot->gpu, &token))
+	if (!gpurt_gpu_hold(client->gpu, &token))
 		return -ENODEV;
-	err = slot->gpu->ops->answer(slot->gpu->driver, slot->ctx, o->answered, o->result);
-	gpurt_gpu_release(slot->gpu, token);
+	err = client->gpu->ops->answer(client->gpu->driver, client->ctx, o->answered, o->result);
+	gpurt_gpu_release(client->gpu, token);
 	return err;
 }
 
 static long do_order(struct gpurt_file *file, struct gpurt_order *o)
 {
 	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int err;
 
 	if (o->flags || o->pad || o->result > 0)
 		return -EINVAL;
-	slot = gpurt_file_slot(file, o->gpu);
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	if (!slot->gpu->ops->order)
+	client = gpurt_file_client(file, o->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops->order)
 		return -EOPNOTSUPP;
-	if (atomic_xchg(&slot->ordering, 1))
+	if (atomic_xchg(&client->ordering, 1))
 		return -EBUSY;
-	err = answer_call(slot, o);
+	err = answer_call(client, o);
 	if (!err)
-		err = wait_on(&slot->orders, slot, &wait.w, check_order);
-	atomic_set(&slot->ordering, 0);
+		err = wait_on(&client->orders, client, &wait.w, check_order);
+	atomic_set(&client->ordering, 0);
 	return err;
 }
 

@@ -150,31 +150,31 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct job_update *j = container_of(u, struct job_update, u);
 
-	if (u->slot->gone)
+	if (u->client->gone)
 		return 0;
-	return gpurt_job(&gpu->sched, &u->slot->core, j->own, j->runnable, now);
+	return gpurt_job(&gpu->sched, &u->client->core, j->own, j->runnable, now);
 }
 
 /* Reports those whose state is @runnable now and was not, or whose priority changed. */
 static void scan(struct gpurt_gpu *gpu, bool runnable)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
-	gpurt_for_each_slot(slot, gpu) {
+	gpurt_for_each_client(client, gpu) {
 		struct job_update j = {
-			.u = { .decide = decide_job, .slot = slot, .level = GPURT_MAX_PRIORITY },
+			.u = { .decide = decide_job, .client = client, .level = GPURT_MAX_PRIORITY },
 		};
 
-		if (!READ_ONCE(slot->core.tsgs))
+		if (!READ_ONCE(client->core.tsgs))
 			continue;
 		rcu_read_lock();
-		j.runnable = is_runnable(slot->tgid, &j.own);
+		j.runnable = is_runnable(client->tgid, &j.own);
 		rcu_read_unlock();
 		if (j.runnable != runnable)
 			continue;
 		if (!runnable)
-			j.own = READ_ONCE(slot->core.own);
-		if (j.runnable != READ_ONCE(slot->core.runnable) || j.own != READ_ONCE(slot->core.own))
+			j.own = READ_ONCE(client->core.own);
+		if (j.runnable != READ_ONCE(client->core.runnable) || j.own != READ_ONCE(client->core.own))
 			gpurt_gate_update(gpu, &j.u);
 	}
 }
@@ -183,15 +183,15 @@ static void look(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
 	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->updated_ns), now, took;
-	int token, slots;
+	int token, reading;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
-	slots = gpurt_slots_read();
+	reading = gpurt_clients_read();
 	/* Who starts first, then who stops: a hand-over is one update, not two. */
 	scan(gpu, true);
 	scan(gpu, false);
-	gpurt_slots_done(slots);
+	gpurt_clients_done(reading);
 	gpurt_gpu_release(gpu, token);
 	/*
 	 * Nothing on this CPU outranks this thread.  However short the period, and however often those who are

@@ -18,7 +18,7 @@
 struct bench {
 	struct gpurt_gpu *gpu;
 	struct gpurt_file file;
-	struct gpurt_slot *slots[CLIENTS];
+	struct gpurt_client *clients[CLIENTS];
 	struct completion entered, go;
 	bool block;
 	int failures;		/* so many commits to come fail */
@@ -26,9 +26,9 @@ struct bench {
 	void *given[16];
 };
 
-static int bench_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx)
+static int bench_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
-	*ctx = slot;
+	*ctx = client;
 	return 0;
 }
 
@@ -83,8 +83,8 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	KUNIT_ASSERT_FALSE(test, IS_ERR(b->gpu));
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_gpu_get(b->gpu->index);	/* the client's */
-		b->slots[i] = gpurt_slot_open(b->gpu, &b->file);
-		KUNIT_ASSERT_FALSE(test, IS_ERR(b->slots[i]));
+		b->clients[i] = gpurt_client_open(b->gpu, &b->file);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(b->clients[i]));
 	}
 	return b;
 }
@@ -95,22 +95,22 @@ static void bench_free(struct bench *b)
 	int i;
 
 	for (i = 0; i < CLIENTS; i++) {
-		gpurt_slot_gone(b->slots[i], false);
-		gpurt_slot_free(b->slots[i]);
+		gpurt_client_gone(b->clients[i], false);
+		gpurt_client_free(b->clients[i]);
 	}
-	gpurt_slots_stop();	/* their last reference to the file */
+	gpurt_clients_stop();	/* their last reference to the file */
 }
 
-static u32 begin(struct gpurt_slot *slot, u32 priority)
+static u32 begin(struct gpurt_client *client, u32 priority)
 {
 	u32 state = GPURT_STATE_IDLE;
 
-	return gpurt_slot_begin(slot, priority, 0, &state) ? GPURT_STATE_IDLE : state;
+	return gpurt_client_begin(client, priority, 0, &state) ? GPURT_STATE_IDLE : state;
 }
 
 /* A thread that begins a segment, and may have to wait at the gate. */
 struct beginner {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	u32 priority;
 	int err;
 	struct completion done;
@@ -121,14 +121,14 @@ static int be_beginner(void *data)
 	struct beginner *one = data;
 	u32 state;
 
-	one->err = gpurt_slot_begin(one->slot, one->priority, 0, &state);
+	one->err = gpurt_client_begin(one->client, one->priority, 0, &state);
 	complete(&one->done);
 	return 0;
 }
 
-static void start(struct kunit *test, struct beginner *one, struct gpurt_slot *slot, u32 priority)
+static void start(struct kunit *test, struct beginner *one, struct gpurt_client *client, u32 priority)
 {
-	one->slot = slot;
+	one->client = client;
 	one->priority = priority;
 	init_completion(&one->done);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_beginner, one, "gpurt-kunit")));
@@ -164,20 +164,20 @@ static void the_most_urgent_gets_the_gpu_and_hands_it_on(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);
 
-	KUNIT_EXPECT_EQ(test, begin(b->slots[0], 20), (u32)GPURT_STATE_RUNNING);
-	KUNIT_EXPECT_EQ(test, begin(b->slots[1], 10), (u32)GPURT_STATE_PENDING);
-	KUNIT_EXPECT_EQ(test, begin(b->slots[2], 30), (u32)GPURT_STATE_RUNNING);
-	gpurt_slot_gone(b->slots[2], false);
-	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[0]));
-	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[0]), 0);
-	KUNIT_EXPECT_TRUE(test, gpurt_slot_granted(b->slots[1]));
-	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[1]), 0);
-	KUNIT_EXPECT_EQ(test, gpurt_slot_end(b->slots[1]), -ENOENT);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 10), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[2], 30), (u32)GPURT_STATE_RUNNING);
+	gpurt_client_gone(b->clients[2], false);
+	KUNIT_EXPECT_TRUE(test, gpurt_client_granted(b->clients[0]));
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_client_granted(b->clients[1]));
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[1]), 0);
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[1]), -ENOENT);
 	KUNIT_ASSERT_EQ(test, b->commits, 5);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[0], (void *)b->slots[0]);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->slots[2]);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[2], (void *)b->slots[0]);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->slots[1]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[0], (void *)b->clients[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->clients[2]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[2], (void *)b->clients[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->clients[1]);
 	KUNIT_EXPECT_PTR_EQ(test, b->given[4], NULL);
 	gpurt_gpu_unregister(b->gpu);
 	KUNIT_EXPECT_EQ(test, b->closed, CLIENTS);
@@ -199,24 +199,24 @@ static void who_waits_for_a_driver_that_sleeps_is_served_by_priority(struct kuni
 
 	KUNIT_ASSERT_NOT_NULL(test, one);
 	b->block = true;
-	start(test, &one[0], b->slots[0], priority[0]);
+	start(test, &one[0], b->clients[0], priority[0]);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
 	for (i = 1; i < CLIENTS; i++)
-		start(test, &one[i], b->slots[i], priority[i]);
+		start(test, &one[i], b->clients[i], priority[i]);
 	KUNIT_EXPECT_TRUE(test, comes_true(most_urgent_waits, b));
 	/* the others had time to come as well, and may still do so: their begins change nothing then */
 	complete(&b->go);
 	for (i = 0; i < CLIENTS; i++)
 		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
 	KUNIT_EXPECT_EQ(test, b->commits, 2);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->slots[3]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->clients[3]);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
 }
 
 static bool first_is_granted(struct bench *b)
 {
-	return gpurt_slot_granted(b->slots[0]);
+	return gpurt_client_granted(b->clients[0]);
 }
 
 static void an_update_that_failed_is_tried_again(struct kunit *test)
@@ -225,13 +225,13 @@ static void an_update_that_failed_is_tried_again(struct kunit *test)
 	ktime_t start = ktime_get();
 
 	b->failures = 3;
-	KUNIT_EXPECT_EQ(test, begin(b->slots[0], 20), (u32)GPURT_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
 	KUNIT_EXPECT_TRUE(test, comes_true(first_is_granted, b));
 	/* after 1, 2 and 4 ms */
 	KUNIT_EXPECT_GE(test, ktime_ms_delta(ktime_get(), start), 7LL);
 	KUNIT_EXPECT_EQ(test, b->commits, 4);
 	KUNIT_EXPECT_EQ(test, b->gpu->faults, 3ULL);
-	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->slots[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->clients[0]);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
 }
@@ -268,7 +268,7 @@ static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
 	gpurt_gpu_get(b->gpu->index);	/* to look at it afterwards */
 	b->block = true;
 	for (i = 0; i < CLIENTS; i++)
-		start(test, &one[i], b->slots[i], 10 + i);
+		start(test, &one[i], b->clients[i], 10 + i);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
 	r->b = b;
 	init_completion(&r->done);
@@ -283,7 +283,7 @@ static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&r->done, msecs_to_jiffies(PATIENCE)));
 	KUNIT_EXPECT_EQ(test, b->closed, CLIENTS);
 	KUNIT_EXPECT_PTR_EQ(test, b->given[b->commits - 1], NULL);
-	KUNIT_EXPECT_EQ(test, gpurt_slot_begin(b->slots[0], 1, 0, &state), -ENODEV);
+	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, &state), -ENODEV);
 	gpurt_gpu_put(b->gpu);
 	bench_free(b);
 }
@@ -312,33 +312,33 @@ static int rule(u32 attr, const char *text, struct pid *pid, bool add)
 
 static void rules_match_process_name_and_cgroup(struct kunit *test)
 {
-	struct gpurt_slot *slot = kunit_kzalloc(test, sizeof(*slot), GFP_KERNEL);
+	struct gpurt_client *client = kunit_kzalloc(test, sizeof(*client), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, slot);
-	slot->tgid = task_tgid(current);
-	strscpy(slot->comm, "kunit", sizeof(slot->comm));
-	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_ASSERT_NOT_NULL(test, client);
+	client->tgid = task_tgid(current);
+	strscpy(client->comm, "kunit", sizeof(client->comm));
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "kuni", NULL, true), 0);
-	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "kunit", NULL, true), 0);
-	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
 	gpurt_exempt_clear();
 
-	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, true), 0);
-	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, true), 0);
-	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, true), 0);
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
 	/* added twice it is there once */
-	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, false), 0);
-	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
-	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", slot->tgid, false), 0);
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, false), 0);
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
+	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, false), 0);
 
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_CGROUP, "/no-such-group", NULL, true), 0);
-	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_CGROUP, "/", NULL, true), 0);
-	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
 	gpurt_exempt_clear();
-	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(slot));
+	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 }
 
 static void rules_are_limited(struct kunit *test)

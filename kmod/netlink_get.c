@@ -63,7 +63,7 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 {
 	struct cursor *at = cursor_of(cb);
 	struct gpurt_gpu *gpu;
-	int err = 0, slots;
+	int err = 0, reading;
 
 	if (!at->started)
 		err = start(cb);
@@ -73,9 +73,9 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 		gpu = gpurt_gpu_get(at->gpu);
 		if (!gpu)
 			continue;
-		slots = gpurt_slots_read();
+		reading = gpurt_clients_read();
 		err = put(skb, cb, gpu);
-		gpurt_slots_done(slots);
+		gpurt_clients_done(reading);
 		gpurt_gpu_put(gpu);
 		if (err)
 			break;
@@ -110,18 +110,18 @@ static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	if (!runner)
 		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
 	return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ONE) ||
-	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(gpurt_slot_of(runner)->tgid));
+	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(gpurt_client_of(runner)->tgid));
 }
 
 static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_STATUS);
 	u32 clients = 0, tsgs = 0;
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
-	gpurt_for_each_slot(slot, gpu) {
+	gpurt_for_each_client(client, gpu) {
 		clients++;
-		tsgs += READ_ONCE(slot->core.tsgs);
+		tsgs += READ_ONCE(client->core.tsgs);
 	}
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
@@ -156,11 +156,11 @@ static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 	return ns;
 }
 
-static u32 state(struct gpurt_slot *slot)
+static u32 state(struct gpurt_client *client)
 {
-	u32 state = gpurt_state_of(&slot->gpu->sched, &slot->core);
+	u32 state = gpurt_state_of(&client->gpu->sched, &client->core);
 
-	return state == GPURT_STATE_RUNNING && !gpurt_slot_granted(slot) ? GPURT_STATE_PENDING : state;
+	return state == GPURT_STATE_RUNNING && !gpurt_client_granted(client) ? GPURT_STATE_PENDING : state;
 }
 
 static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
@@ -173,16 +173,16 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 }
 
 static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu,
-		      struct gpurt_slot *slot)
+		      struct gpurt_client *client)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_CLIENTS);
-	struct gpurt_sched_client *c = &slot->core;
+	struct gpurt_sched_client *c = &client->core;
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
-	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, slot->id, GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(slot->tgid)) ||
-	    nla_put_string(skb, GPURT_A_COMM, slot->comm) ||
-	    nla_put_u32(skb, GPURT_A_STATE, state(slot)) ||
+	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
+	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(client->tgid)) ||
+	    nla_put_string(skb, GPURT_A_COMM, client->comm) ||
+	    nla_put_u32(skb, GPURT_A_STATE, state(client)) ||
 	    nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(c->level)) ||
 	    nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||
 	    nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(c->set)) ||
@@ -201,14 +201,14 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 static int put_clients(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	struct cursor *at = cursor_of(cb);
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
-	gpurt_for_each_slot(slot, gpu) {
-		if (slot->id <= at->item)
+	gpurt_for_each_client(client, gpu) {
+		if (client->id <= at->item)
 			continue;
-		if (put_client(skb, cb, gpu, slot))
+		if (put_client(skb, cb, gpu, client))
 			return -EMSGSIZE;
-		at->item = slot->id;
+		at->item = client->id;
 	}
 	return 0;
 }

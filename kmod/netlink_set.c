@@ -34,16 +34,16 @@ typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, struct pid 
 static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
-	int ret = -ENODEV, slots, token;
+	int ret = -ENODEV, reading, token;
 
 	if (!gpu)
 		return ret;
-	slots = gpurt_slots_read();
+	reading = gpurt_clients_read();
 	if (gpurt_gpu_hold(gpu, &token)) {
 		ret = fn(gpu, info, pid);
 		gpurt_gpu_release(gpu, token);
 	}
-	gpurt_slots_done(slots);
+	gpurt_clients_done(reading);
 	gpurt_gpu_put(gpu);
 	return ret;
 }
@@ -83,12 +83,12 @@ static int each_client(struct genl_info *info, gpu_fn fn)
 
 static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int count = 0;
 
-	gpurt_for_each_slot(slot, gpu)
-		if (pid && slot->tgid == pid)
-			count += !gpurt_slot_priority(slot, nla_get_u32(info->attrs[GPURT_A_PRIORITY]));
+	gpurt_for_each_client(client, gpu)
+		if (pid && client->tgid == pid)
+			count += !gpurt_client_priority(client, nla_get_u32(info->attrs[GPURT_A_PRIORITY]));
 	return count;
 }
 
@@ -108,12 +108,12 @@ int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
 {
 	u32 action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	int count = 0;
 
-	gpurt_for_each_slot(slot, gpu)
-		if (pid && slot->tgid == pid)
-			count += !gpurt_slot_budget(slot, nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]), action);
+	gpurt_for_each_client(client, gpu)
+		if (pid && client->tgid == pid)
+			count += !gpurt_client_budget(client, nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]), action);
 	return count;
 }
 
@@ -154,10 +154,10 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 
 static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
 {
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
-	gpurt_for_each_slot(slot, gpu)
-		gpurt_slot_exempt(slot);
+	gpurt_for_each_client(client, gpu)
+		gpurt_client_exempt(client);
 	return 0;
 }
 

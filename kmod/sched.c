@@ -25,11 +25,11 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 
 static void apply(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
-	struct gpurt_slot *slot = only ? gpurt_slot_of(only) : NULL;
+	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
 	u64 took;
 	int err;
 
-	err = gpu->ops->commit(gpu->driver, slot ? slot->ctx : NULL, now);
+	err = gpu->ops->commit(gpu->driver, client ? client->ctx : NULL, now);
 	took = ktime_get_ns() - now;
 	gpurt_latency_record(&gpu->latency[cause], took);
 	gpu->commits++;
@@ -46,10 +46,10 @@ static void apply(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, u32 ca
 	}
 	if (!only)
 		gpu->everyone_since = now;
-	/* Pairs with gpurt_slot_granted(): who sees the runner sees the fault. */
+	/* Pairs with gpurt_client_granted(): who sees the runner sees the fault. */
 	smp_store_release(&gpu->runner, only);
 	if (gpu->wanted)
-		gpurt_event(gpu, slot, GPURT_EVENT_COMMIT, now, cause, took);
+		gpurt_event(gpu, client, GPURT_EVENT_COMMIT, now, cause, took);
 }
 
 static void sched_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
@@ -68,20 +68,20 @@ static void resume_later(struct gpurt_gpu *gpu)
 
 static void sched_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now)
 {
-	struct gpurt_slot *slot = c ? gpurt_slot_of(c) : NULL;
+	struct gpurt_client *client = c ? gpurt_client_of(c) : NULL;
 	struct gpurt_gpu *gpu = gpu_of(s);
 
 	if (gpu->wanted)
-		gpurt_event(gpu, slot, event, now, 0, 0);
-	if (slot && event == GPURT_EVENT_END) {
-		gpurt_slot_wake(slot);		/* who waits for a grant waits in vain */
+		gpurt_event(gpu, client, event, now, 0, 0);
+	if (client && event == GPURT_EVENT_END) {
+		gpurt_client_wake(client);		/* who waits for a grant waits in vain */
 		return;
 	}
 	if (event != GPURT_EVENT_GRANT && event != GPURT_EVENT_RESUME)
 		return;
-	if (slot) {
-		slot->granted_at = now;
-		gpurt_slot_wake(slot);
+	if (client) {
+		client->granted_at = now;
+		gpurt_client_wake(client);
 	} else {
 		resume_later(gpu);
 	}
@@ -124,7 +124,7 @@ static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		apply(gpu, gpu->sched.runner, gpu->retry_cause, now);
 		c = gpu->sched.runner;
 		if (!gpu->fault && c)
-			gpurt_slot_wake(gpurt_slot_of(c));
+			gpurt_client_wake(gpurt_client_of(c));
 		else if (!gpu->fault)
 			resume_later(gpu);
 	}
@@ -154,27 +154,27 @@ static void tick(struct kthread_work *work)
 }
 
 /* The driver: the commit() that failed may go well now.  The GPU is held alive. */
-void gpurt_slot_retry(struct gpurt_slot *slot)
+void gpurt_client_retry(struct gpurt_client *client)
 {
-	struct gpurt_gpu *gpu = slot->gpu;
+	struct gpurt_gpu *gpu = client->gpu;
 
 	if (!READ_ONCE(gpu->fault))
 		return;
 	WRITE_ONCE(gpu->retry_now, true);
 	kthread_queue_work(gpu->worker, &gpu->tick_work);
 }
-EXPORT_SYMBOL_GPL(gpurt_slot_retry);
+EXPORT_SYMBOL_GPL(gpurt_client_retry);
 
 /* The runlist is everyone's: whoever waits for that may go on. */
 static void resume(struct work_struct *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, resume_work);
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 
-	mutex_lock(&gpu->slots_lock);
-	list_for_each_entry(slot, &gpu->slots, node)
-		gpurt_slot_wake(slot);
-	mutex_unlock(&gpu->slots_lock);
+	mutex_lock(&gpu->clients_lock);
+	list_for_each_entry(client, &gpu->clients, node)
+		gpurt_client_wake(client);
+	mutex_unlock(&gpu->clients_lock);
 }
 
 /* Has a decision taken.  -ENODEV once the driver is going away. */

@@ -122,7 +122,7 @@ static void __init hold(struct gpurt_gate *gate, bool held)
 	raw_spin_unlock(&gate->lock);
 }
 
-static int no_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx)
+static int no_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
 	return 0;
 }

@@ -17,7 +17,7 @@
 	{ GPURT_CAUSE_BUDGET, "budget" }, { GPURT_CAUSE_TSG, "tsg" }, { GPURT_CAUSE_EXEMPT, "exempt" }
 #endif
 
-DECLARE_EVENT_CLASS(gpurt_sched_client,
+DECLARE_EVENT_CLASS(gpurt_client,
 	TP_PROTO(const struct gpurt_record *r),
 	TP_ARGS(r),
 	TP_STRUCT__entry(
@@ -40,13 +40,13 @@ DECLARE_EVENT_CLASS(gpurt_sched_client,
 		  __entry->client, __entry->pid, __entry->priority, __entry->comm)
 );
 
-DEFINE_EVENT(gpurt_sched_client, gpurt_begin, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_grant, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_preempt, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_resume, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_end, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_overrun, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
-DEFINE_EVENT(gpurt_sched_client, gpurt_gone, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_begin, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_grant, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_preempt, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_resume, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_end, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_overrun, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_gone, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
 DECLARE_EVENT_CLASS(gpurt_latency,
 	TP_PROTO(const struct gpurt_record *r),

@@ -44,9 +44,9 @@ u64 gpurt_agent_bound(void)
 /* Whether the process's TSGs are to run: any of its clients may. */
 bool gpurt_agent_wanted(const struct agent_gpu *dev, const struct agent_process *p)
 {
-	const struct agent_client *c;
+	const struct agent_ctx *c;
 
-	list_for_each_entry(c, &p->clients, node)
+	list_for_each_entry(c, &p->contexts, node)
 		if (!dev->only || c == dev->only || c->exempt)
 			return true;
 	return false;
@@ -61,7 +61,7 @@ static void deliver(struct agent_process *p)
 {
 	p->again = U64_MAX;
 	p->sequence++;
-	gpurt_slot_ordered(p->agent->slot);
+	gpurt_client_ordered(p->agent->client);
 }
 
 /* Gives an order, unless it is the one that holds. */
@@ -88,7 +88,7 @@ static void notice_late(struct agent_process *p, u64 now)
 	if (obeyed(p) || p->late || now < p->since + gpurt_agent_bound())
 		return;
 	p->late = true;
-	gpurt_slot_late(p->agent->slot, now, p->since);
+	gpurt_client_late(p->agent->client, now, p->since);
 }
 
 /* When watch() has something to do about the process. */

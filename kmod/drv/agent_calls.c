@@ -28,15 +28,15 @@ static struct agent_process *join(struct agent_gpu *dev, struct agent_process *f
 	if (p)
 		return p;
 	fresh->tgid = tgid;
-	INIT_LIST_HEAD(&fresh->clients);
+	INIT_LIST_HEAD(&fresh->contexts);
 	list_add_tail(&fresh->node, &dev->processes);
 	return fresh;
 }
 
-int gpurt_agent_client_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx)
+int gpurt_agent_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
 	struct agent_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
-	struct agent_client *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct agent_ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	struct agent_gpu *dev = driver;
 
 	if (!fresh || !c) {
@@ -44,10 +44,10 @@ int gpurt_agent_client_open(void *driver, struct pid *tgid, struct gpurt_slot *s
 		kfree(c);
 		return -ENOMEM;
 	}
-	c->slot = slot;
+	c->client = client;
 	spin_lock(&dev->lock);
 	c->process = join(dev, fresh, tgid);
-	list_add_tail(&c->node, &c->process->clients);
+	list_add_tail(&c->node, &c->process->contexts);
 	spin_unlock(&dev->lock);
 	if (c->process != fresh)
 		kfree(fresh);
@@ -66,27 +66,27 @@ static void resign(struct agent_gpu *dev, struct agent_process *p)
 void gpurt_agent_client_ends(void *driver, void *ctx, bool process)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 
 	spin_lock(&dev->lock);
 	if (process || c->process->agent == c)
 		resign(dev, c->process);
 	spin_unlock(&dev->lock);
-	gpurt_slot_retry(c->slot);
+	gpurt_client_retry(c->client);
 }
 
 void gpurt_agent_client_close(void *driver, void *ctx)
 {
 	struct agent_process *p, *empty = NULL;
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 
 	p = c->process;
 	spin_lock(&dev->lock);
 	if (p->agent == c)
 		resign(dev, p);
 	list_del(&c->node);
-	if (list_empty(&p->clients)) {
+	if (list_empty(&p->contexts)) {
 		list_del(&p->node);
 		empty = p;
 	} else if (!gpurt_agent_wanted(dev, p)) {
@@ -101,7 +101,7 @@ void gpurt_agent_client_close(void *driver, void *ctx)
 void gpurt_agent_exempt(void *driver, void *ctx, bool exempt)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 
 	spin_lock(&dev->lock);
 	c->exempt = exempt;
@@ -111,7 +111,7 @@ void gpurt_agent_exempt(void *driver, void *ctx, bool exempt)
 int gpurt_agent_register(void *driver, void *ctx, struct gpurt_agent *a)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 	struct agent_process *p = c->process;
 	int err = 0;
 
@@ -152,7 +152,7 @@ static void answered(struct agent_gpu *dev, struct agent_process *p, s32 result)
 int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 	int err = 0;
 
 	spin_lock(&dev->lock);
@@ -164,14 +164,14 @@ int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result)
 		answered(dev, c->process, result);
 	spin_unlock(&dev->lock);
 	if (!err && !result)
-		gpurt_slot_retry(c->slot);
+		gpurt_client_retry(c->client);
 	return err;
 }
 
 int gpurt_agent_next(void *driver, void *ctx, struct gpurt_order *o)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_client *c = ctx;
+	struct agent_ctx *c = ctx;
 	int ret;
 
 	spin_lock(&dev->lock);

@@ -26,7 +26,7 @@
 #include "../uapi/gpurt.h"
 
 struct gpurt_gpu;
-struct gpurt_slot;
+struct gpurt_client;
 struct pid;
 
 /* What the driver knows about the costs of its GPU; 0 where it knows nothing. */
@@ -40,8 +40,8 @@ struct gpurt_driver_ops {
 	u32 caps;			/* GPURT_CAP_* */
 	bool commit_sleeps;
 
-	/* A process became a client of the GPU; *ctx is the driver's own.  @slot is for gpurt_slot_work_done(). */
-	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **ctx);
+	/* A process became a client of the GPU; *ctx is the driver's own.  @client is for gpurt_client_work_done(). */
+	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx);
 	/*
 	 * It is about to be gone, with @process because its process ended or executed another program and hence all
 	 * that process's clients are: a commit() that is under way need not wait for it.  May come several times, and
@@ -71,7 +71,7 @@ struct gpurt_driver_ops {
 	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
 	/*
 	 * 1: there is a newer order than order->answered, which *order tells now; 0: not yet, it is asked again
-	 * after gpurt_slot_ordered().  Waiting, its time limit, signals, and the end of the GPU are the module's.
+	 * after gpurt_client_ordered().  Waiting, its time limit, signals, and the end of the GPU are the module's.
 	 */
 	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
 	/* How many processes have an order that is not carried out although its time is over. */
@@ -81,12 +81,12 @@ struct gpurt_driver_ops {
 struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
 /* Work of the client completed at @when, having been submitted at @since.  Any context. */
-void gpurt_slot_work_done(struct gpurt_slot *slot, u64 when, u64 since);
+void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
 /* A commit() that failed may go well now: it is tried at once.  From operations of the client, but client_close(). */
-void gpurt_slot_retry(struct gpurt_slot *slot);
+void gpurt_client_retry(struct gpurt_client *client);
 /* There may be an order for the client, an agent.  Any context. */
-void gpurt_slot_ordered(struct gpurt_slot *slot);
+void gpurt_client_ordered(struct gpurt_client *client);
 /* The client, an agent, has not carried out the order given at @since in time.  Any context. */
-void gpurt_slot_late(struct gpurt_slot *slot, u64 now, u64 since);
+void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since);
 
 #endif

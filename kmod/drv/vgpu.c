@@ -66,14 +66,14 @@ static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static int vgpu_client_open(void *driver, struct pid *tgid, struct gpurt_slot *slot, void **out)
+static int vgpu_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **out)
 {
 	struct vgpu_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 
 	if (!ctx)
 		return -ENOMEM;
 	gpurt_vgpu_ctx_init(&ctx->core);
-	ctx->slot = slot;
+	ctx->client = client;
 	INIT_LIST_HEAD(&ctx->tsgs);
 	*out = ctx;
 	return 0;

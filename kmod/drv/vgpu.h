@@ -23,7 +23,7 @@ struct vgpu {
 
 struct vgpu_ctx {
 	struct gpurt_vgpu_ctx core;
-	struct gpurt_slot *slot;
+	struct gpurt_client *client;
 	struct list_head tsgs;
 	u32 queued;			/* work items of all its TSGs */
 	u64 last;			/* completion */

@@ -28,7 +28,7 @@ static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	tsg->ctx->last = when;
 	tsg->ctx->queued--;
 	list_add(&w->node, &dev->spent);
-	gpurt_slot_work_done(tsg->ctx->slot, when, work_of(w)->since);
+	gpurt_client_work_done(tsg->ctx->client, when, work_of(w)->since);
 }
 
 const struct gpurt_vgpu_ops vgpu_core_ops = {
