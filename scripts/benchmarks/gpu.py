@@ -99,7 +99,7 @@ def serving(folder: Path) -> Iterator[Path]:
 def build(folder: Path) -> Path:
     """Compiles the two sides."""
     program = folder / "gpu_sides"
-    probe = [str(ROOT / f"scripts/probe/{name}.c") for name in ("cuda_driver", "kernels", "busy", "emit")]
+    probe = [str(ROOT / f"userlib/probe/native/{name}.c") for name in ("cuda_driver", "kernels", "busy", "emit")]
     own = str(ROOT / "scripts/benchmarks/gpu_sides.c")
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
     subprocess.run(["cc", *flags, own, *probe, "-ldl", "-o", str(program)], check=True)

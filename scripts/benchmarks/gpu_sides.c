@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../probe/busy.h"
-#include "../probe/critical.h"
-#include "../probe/emit.h"
+#include "../../userlib/probe/native/busy.h"
+#include "../../userlib/probe/native/critical.h"
+#include "../../userlib/probe/native/emit.h"
 
 #define LONG_WAVES 8
 #define LONG_NS 2000000u

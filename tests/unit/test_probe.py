@@ -1,4 +1,4 @@
-"""scripts/probe-nvidia, as far as it goes without a GPU."""
+"""scripts/probe-nvidia and userlib/probe, as far as they go without a GPU."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = ROOT / "scripts/probe-nvidia"
-SOURCES = ROOT / "scripts/probe"
-sys.path.insert(0, str(ROOT / "scripts"))
+FAKES = Path(__file__).resolve().parent / "probe_fake"
+sys.path.insert(0, str(ROOT / "userlib"))
 
-from probe import running, summary, text  # noqa: E402
+from probe import command, parts, running, summary, text  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 no_driver = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="an NVIDIA driver is here")
@@ -36,14 +35,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The probe on a driver and a libcuda that are made up (scripts/probe/fake); returns the program."""
+    """The probe on a fake driver and a fake libcuda (probe_fake); returns the program."""
     folder = tmp_path_factory.mktemp("fake")
     program, driver = folder / "probe", folder / "driver.o"
-    sources = sorted(map(str, SOURCES.glob("*.c")))
-    subprocess.run(["cc", *running.FLAGS, "-c", str(SOURCES / "fake/driver.c"), "-o", str(driver)], check=True)
+    sources = sorted(map(str, running.SOURCES.glob("*.c")))
+    subprocess.run(["cc", *running.FLAGS, "-c", str(FAKES / "driver.c"), "-o", str(driver)], check=True)
     both = ["cc", *running.FLAGS, "-Dsyscall=fake_syscall", *sources, str(driver), *running.LINK]
     subprocess.run([*both, "-o", str(program)], check=True)
-    shared = ["-shared", "-fPIC", str(SOURCES / "fake/cuda.c"), "-o", str(folder / "libcuda.so.1")]
+    shared = ["-shared", "-fPIC", str(FAKES / "cuda.c"), "-o", str(folder / "libcuda.so.1")]
     subprocess.run(["cc", *running.FLAGS, *shared], check=True)
     return program
 
@@ -84,7 +83,7 @@ def test_controls_by_owner_and_by_others(fake: Path) -> None:
 def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
     by_method = {one["method"]: one for one in on_fake(fake, "stop") if one["load"] == "full"}
     stopped = by_method["GPFIFO_SCHEDULE + PREEMPT"]
-    # on a busy machine a stop or two may be missed by who watches, but not all
+    # on a busy machine the watching thread may miss a stop or two, but not all
     assert (stopped["off_status"], stopped["kernel_ended"]) == (0, "ok")
     assert stopped["stopped"] > 0
     assert max(stopped["gap_ns"]) >= 2_000_000
@@ -200,6 +199,7 @@ def test_broken_lines_are_counted() -> None:
 
 
 def test_statuses_have_names() -> None:
+    assert len(summary.status_names()) == 22
     assert [summary.status_name(status) for status in (0, 0x1B, -25, 0x7777)] == [
         "OK",
         "INSUFFICIENT_PERMISSIONS",
@@ -279,25 +279,15 @@ def test_durations() -> None:
     assert [text.duration(ns) for ns in given] == ["0 ns", "999 ns", "1 us", "250 us", "1000 us", "1.5 s"]
 
 
-def command_module() -> ModuleType:
-    module = ModuleType("probe_nvidia")
-    module.__file__ = str(COMMAND)
-    sys.modules["probe_nvidia"] = module
-    exec(compile(COMMAND.read_text(), str(COMMAND), "exec"), module.__dict__)
-    return module
-
-
 def test_parts_fit_into_eight_minutes() -> None:
-    command = command_module()
-    assert sum(part.seconds for part in command.PARTS.values()) + 20 <= command.TOTAL_S <= 480
-    assert command.refusal("mps", False, 400) is not None
-    assert command.refusal("mps", True, 400) is None
-    assert command.refusal("stop", True, 1) == "the whole run's time was up"
+    assert sum(part.seconds for part in parts.PARTS.values()) + 20 <= parts.TOTAL_S <= 480
+    assert parts.refusal("mps", False, 400) is not None
+    assert parts.refusal("mps", True, 400) is None
+    assert parts.refusal("stop", True, 1) == "the whole run's time was up"
 
 
 def test_a_partial_report_has_its_own_name() -> None:
-    command = command_module()
     whole, some = command.arguments([]), command.arguments(["--parts", "stop,objects"])
-    assert command.file_name(whole, report()) == "t0-999.1"
-    assert command.file_name(some, report()) == "t0-999.1-objects-stop"
+    assert command.file_name(whole.parts, report()) == "t0-999.1"
+    assert command.file_name(some.parts, report()) == "t0-999.1-objects-stop"
     assert os.fspath(whole.out).endswith("docs/hardware")

@@ -14,52 +14,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "../nvidia/rm.h"
 #include "preload.h"
-
-#define RM_FREE		0x29
-#define RM_CONTROL	0x2a
-#define RM_ALLOC	0x2b
-#define RM_TRANSFER	211	/* any of the others, with its size and address in a structure */
-
-#define CLASS_IS_ROOT(class) ((class) == 0x0041 || (class) <= 0x0001)
-#define CLASS_DEVICE	0x0080
-#define CLASS_SUBDEVICE	0x2080
-#define CLASS_TSG	0xa06c
-#define CLASS_IS_CHANNEL(class) (((class) & 0xff) == 0x6f)
-
-#define TSG_SCHEDULE		0xa06c0101
-#define TSG_SET_TIMESLICE	0xa06c0103
-#define TSG_PREEMPT		0xa06c0105
-#define DISABLE_CHANNELS	0x2080110b
 
 /* Long enough for any thread block that ends at all; the host's own bound is shorter. */
 #define PREEMPT_US	1000000
 #define SLICE_LOWEST_US	1
 #define SLICE_DEFAULT_US 2000
-
-struct rm_free { uint32_t client, parent, object, status; };
-struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
-struct rm_alloc { uint32_t root, parent, object, class; uint64_t params; uint32_t size, status; };
-struct rm_alloc_rights {
-	uint32_t root, parent, object, class;
-	uint64_t params, rights;
-	uint32_t size, flags, status, pad;
-};
-struct rm_transfer { uint32_t command, size; uint64_t address; };
-struct rm_schedule { uint8_t enable, skip_submit, skip_enable; };
-struct rm_preempt { uint8_t wait, manual_timeout; uint32_t timeout_us; };
-struct rm_timeslice { uint64_t us; };
-struct rm_disable {
-	uint8_t disable;
-	uint32_t count;
-	uint8_t only_scheduling, rewind;
-	uint64_t event;
-	uint32_t client[64], channel[64];
-};
-
-_Static_assert(sizeof(struct rm_control) == 32 && sizeof(struct rm_alloc) == 32, "layouts of RM_CONTROL, RM_ALLOC");
-_Static_assert(sizeof(struct rm_alloc_rights) == 48 && sizeof(struct rm_free) == 16, "layouts of RM_ALLOC, RM_FREE");
-_Static_assert(sizeof(struct rm_preempt) == 8 && sizeof(struct rm_schedule) == 3, "layouts of the controls");
 
 /* What the process has allocated, as far as it matters here. */
 struct object {
@@ -130,7 +91,7 @@ static void remember(struct gpu_file *file, const struct rm_alloc *a, uint32_t i
 	if (!o)
 		return;
 	*o = (struct object){
-		.next = objects, .file = file->id, .client = a->root, .handle = a->object, .parent = a->parent,
+		.next = objects, .file = file->id, .client = a->client, .handle = a->object, .parent = a->parent,
 		.class = a->class, .instance = instance,
 	};
 	objects = o;
@@ -141,7 +102,7 @@ static struct object *device_of(uint64_t file, uint32_t client, uint32_t handle)
 {
 	struct object *o = find(file, client, handle);
 
-	while (o && o->class != CLASS_DEVICE)
+	while (o && o->class != RM_CLASS_DEVICE)
 		o = o->handle == o->parent ? NULL : find(file, client, o->parent);
 	return o;
 }
@@ -151,22 +112,22 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 	struct object *device;
 	uint32_t instance = 0;
 
-	if (CLASS_IS_ROOT(a->class)) {
+	if (RM_CLASS_IS_ROOT(a->class)) {
 		struct rm_alloc root = *a;
 
-		root.root = a->object;
+		root.client = a->object;
 		remember(file, &root, 0);
-	} else if (a->class == CLASS_DEVICE) {
+	} else if (a->class == RM_CLASS_DEVICE) {
 		if (a->params)
-			memcpy(&instance, (const void *)(uintptr_t)a->params, sizeof(instance));
+			memcpy(&instance, (const char *)(uintptr_t)a->params + RM_DEVICE_INSTANCE_AT, sizeof(instance));
 		remember(file, a, instance);
-	} else if (a->class == CLASS_SUBDEVICE || CLASS_IS_CHANNEL(a->class)) {
+	} else if (a->class == RM_CLASS_SUBDEVICE || RM_CLASS_IS_CHANNEL(a->class)) {
 		remember(file, a, 0);
-	} else if (a->class == CLASS_TSG) {
+	} else if (a->class == RM_CLASS_TSG) {
 		remember(file, a, 0);
-		device = device_of(file->id, a->root, a->object);
+		device = device_of(file->id, a->client, a->object);
 		agent_add(&(struct tsg){
-			.file = file, .gpu = device ? device->instance : 0, .client = a->root, .handle = a->object,
+			.file = file, .gpu = device ? device->instance : 0, .client = a->client, .handle = a->object,
 			.idle = true,
 		});
 	}
@@ -177,7 +138,7 @@ static void controlled(struct gpu_file *file, const struct rm_control *c)
 	struct rm_schedule schedule;
 	struct tsg *tsg;
 
-	if (c->status || c->command != TSG_SCHEDULE || c->size < sizeof(schedule))
+	if (c->status || c->cmd != A06C_GPFIFO_SCHEDULE || c->size < sizeof(schedule))
 		return;
 	memcpy(&schedule, (const void *)(uintptr_t)c->params, sizeof(schedule));
 	tsg = agent_find(file, c->client, c->object);
@@ -187,24 +148,24 @@ static void controlled(struct gpu_file *file, const struct rm_control *c)
 
 static void call(struct gpu_file *file, unsigned int number, size_t size, const void *argument)
 {
-	const struct rm_alloc_rights *r = argument;
+	const struct rm_alloc_access *access = argument;
 	const struct rm_free *f = argument;
 	struct rm_alloc a;
 
-	if (number == RM_CONTROL && size == sizeof(struct rm_control)) {
+	if (number == RM_NR_CONTROL && size == sizeof(struct rm_control)) {
 		controlled(file, argument);
-	} else if (number == RM_ALLOC && size == sizeof(struct rm_alloc)) {
+	} else if (number == RM_NR_ALLOC && size == sizeof(struct rm_alloc)) {
 		memcpy(&a, argument, sizeof(a));
 		if (!a.status)
 			allocated(file, &a);
-	} else if (number == RM_ALLOC && size == sizeof(struct rm_alloc_rights)) {
+	} else if (number == RM_NR_ALLOC && size == sizeof(struct rm_alloc_access)) {
 		memcpy(&a, argument, offsetof(struct rm_alloc, size));
-		if (!r->status)
+		if (!access->status)
 			allocated(file, &a);
-	} else if (number == RM_FREE && size == sizeof(struct rm_free)) {
+	} else if (number == RM_NR_FREE && size == sizeof(struct rm_free)) {
 		if (!f->status)
 			forget(file, f->client, f->object);
-	} else if (number == RM_CONTROL || number == RM_ALLOC || number == RM_FREE) {
+	} else if (number == RM_NR_CONTROL || number == RM_NR_ALLOC || number == RM_NR_FREE) {
 		preload_count(COUNT_UNKNOWN);	/* of another size: a release that we do not know */
 	}
 }
@@ -214,10 +175,10 @@ static void nvidia_after(struct gpu_file *file, int fd, unsigned long request, v
 	const struct rm_transfer *t = argument;
 
 	(void)fd;
-	if (result < 0 || _IOC_TYPE(request) != 'F' || !argument)
+	if (result < 0 || _IOC_TYPE(request) != RM_IOCTL_TYPE || !argument)
 		return;
-	if (_IOC_NR(request) == RM_TRANSFER && _IOC_SIZE(request) == sizeof(*t))
-		call(file, t->command, t->size, (const void *)(uintptr_t)t->address);
+	if (_IOC_NR(request) == RM_NR_TRANSFER && _IOC_SIZE(request) == sizeof(*t))
+		call(file, t->number, t->size, (const void *)(uintptr_t)t->address);
 	else
 		call(file, _IOC_NR(request), _IOC_SIZE(request), argument);
 }
@@ -239,15 +200,15 @@ static void nvidia_closed(struct gpu_file *file)
 static int errno_of(uint32_t status)
 {
 	switch (status) {
-	case 0:
+	case RM_STATUS_OK:
 		return 0;
-	case 0x1b:	/* insufficient permissions */
+	case RM_STATUS_INSUFFICIENT_PERMISSIONS:
 		return -EPERM;
-	case 0x56:	/* not supported */
+	case RM_STATUS_NOT_SUPPORTED:
 		return -EOPNOTSUPP;
-	case 0x57:	/* object not found */
+	case RM_STATUS_OBJECT_NOT_FOUND:
 		return -ENOENT;
-	case 0x65:	/* timeout */
+	case RM_STATUS_TIMEOUT:
 		return -ETIMEDOUT;
 	}
 	return -EIO;
@@ -256,10 +217,10 @@ static int errno_of(uint32_t status)
 static int control(int fd, uint32_t client, uint32_t object, uint32_t command, void *params, uint32_t size)
 {
 	struct rm_control c = {
-		.client = client, .object = object, .command = command, .params = (uintptr_t)params, .size = size,
+		.client = client, .object = object, .cmd = command, .params = (uintptr_t)params, .size = size,
 	};
 
-	if (real_ioctl(fd, _IOWR('F', RM_CONTROL, struct rm_control), &c) < 0)
+	if (real_ioctl(fd, RM_CONTROL, &c) < 0)
 		return -errno;
 	return errno_of(c.status);
 }
@@ -268,38 +229,38 @@ static int by_schedule(struct tsg *tsg, int fd, bool on)
 {
 	struct rm_schedule schedule = { .enable = on };
 	struct rm_preempt preempt = { .wait = 1, .manual_timeout = 1, .timeout_us = PREEMPT_US };
-	int err = control(fd, tsg->client, tsg->handle, TSG_SCHEDULE, &schedule, sizeof(schedule));
+	int err = control(fd, tsg->client, tsg->handle, A06C_GPFIFO_SCHEDULE, &schedule, sizeof(schedule));
 
 	if (err || on)
 		return err;
-	return control(fd, tsg->client, tsg->handle, TSG_PREEMPT, &preempt, sizeof(preempt));
+	return control(fd, tsg->client, tsg->handle, A06C_PREEMPT, &preempt, sizeof(preempt));
 }
 
 static int by_channels(struct tsg *tsg, int fd, bool on)
 {
 	struct object *o, *device = device_of(tsg->file->id, tsg->client, tsg->handle), *subdevice = NULL;
-	struct rm_disable d = { .disable = !on };
+	struct rm_disable_channels d = { .disable = !on };
 
 	for (o = objects; o; o = o->next) {
 		if (o->file != tsg->file->id || o->client != tsg->client)
 			continue;
-		if (device && o->class == CLASS_SUBDEVICE && o->parent == device->handle)
+		if (device && o->class == RM_CLASS_SUBDEVICE && o->parent == device->handle)
 			subdevice = o;
-		if (CLASS_IS_CHANNEL(o->class) && o->parent == tsg->handle && d.count < 64) {
-			d.client[d.count] = o->client;
-			d.channel[d.count++] = o->handle;
+		if (RM_CLASS_IS_CHANNEL(o->class) && o->parent == tsg->handle && d.count < RM_CHANNELS_MAX) {
+			d.clients[d.count] = o->client;
+			d.channels[d.count++] = o->handle;
 		}
 	}
 	if (!subdevice)
 		return -ENOENT;
-	return d.count ? control(fd, tsg->client, subdevice->handle, DISABLE_CHANNELS, &d, sizeof(d)) : 0;
+	return d.count ? control(fd, tsg->client, subdevice->handle, C2080_DISABLE_CHANNELS, &d, sizeof(d)) : 0;
 }
 
 static int by_timeslice(struct tsg *tsg, int fd, bool on)
 {
-	struct rm_timeslice slice = { .us = on ? SLICE_DEFAULT_US : SLICE_LOWEST_US };
+	uint64_t slice_us = on ? SLICE_DEFAULT_US : SLICE_LOWEST_US;
 
-	return control(fd, tsg->client, tsg->handle, TSG_SET_TIMESLICE, &slice, sizeof(slice));
+	return control(fd, tsg->client, tsg->handle, A06C_SET_TIMESLICE, &slice_us, sizeof(slice_us));
 }
 
 static int nvidia_turn(struct tsg *tsg, int fd, bool on)

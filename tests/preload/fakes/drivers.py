@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Models of three driver families at the level of their ioctls: objects, who owns them, privileges, error codes."""
+"""Models of three driver families at the level of their ioctls: objects, their owners, privileges, error codes.
+
+NVIDIA's numbers and layouts repeat userlib/nvidia/rm.h on purpose and take nothing from it: a wrong number there must
+disagree with this file, so that a test fails.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * NVIDIA's resource manager (RM) behind /dev/nvidiactl and /dev/nvidia*: request numbers, classes, controls, statuses
+ * and layouts.  The preload library and the probe include this file, so that each fact is stated once.  It holds facts
+ * only; what a program does with them is its own.
+ *
+ * Source: NVIDIA's open-gpu-kernel-modules, releases 515.43.04 to 595.45.04, in the headers that each section names.
+ * All of these releases agree, with one exception, at struct rm_schedule.  docs/unpatched.md says what of this has been
+ * seen on hardware.
+ *
+ * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
+ * they included this file, a wrong number would agree with itself and every test would pass.
+ */
+#ifndef GPURT_NVIDIA_RM_H
+#define GPURT_NVIDIA_RM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+/* Checks a structure's size against the driver's. */
+#define RM_LAYOUT(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type " as the driver has it")
+
+/*
+ * Requests: nv_escape.h, nv-ioctl-numbers.h, nv-ioctl.h, nvos.h.
+ *
+ * A request's number is its type 'F', one of these numbers, and the size of its structure.  RM_NR_TRANSFER carries any
+ * other request: its structure has the other request's number, size and address.
+ */
+#define RM_IOCTL_TYPE	'F'
+#define RM_NR_FREE	0x29
+#define RM_NR_CONTROL	0x2a
+#define RM_NR_ALLOC	0x2b
+#define RM_NR_TRANSFER	211
+
+struct rm_free {
+	uint32_t client, parent, object, status;
+};
+
+struct rm_control {
+	uint32_t client, object, cmd, flags;
+	uint64_t params;
+	uint32_t size, status;
+};
+
+/* @client: for a class that RM_CLASS_IS_ROOT, the new client's handle is @object. */
+struct rm_alloc {
+	uint32_t client, parent, object, class;
+	uint64_t params;
+	uint32_t size, status;
+};
+
+/* The longer form of struct rm_alloc has the same number.  Both are the same up to and including @params. */
+struct rm_alloc_access {
+	uint32_t client, parent, object, class;
+	uint64_t params, rights;
+	uint32_t size, flags, status, pad;
+};
+
+struct rm_transfer {
+	uint32_t number, size;
+	uint64_t address;
+};
+
+RM_LAYOUT(rm_free, 16);
+RM_LAYOUT(rm_control, 32);
+RM_LAYOUT(rm_alloc, 32);
+RM_LAYOUT(rm_alloc_access, 48);
+RM_LAYOUT(rm_transfer, 16);
+
+#define RM_FREE		_IOWR(RM_IOCTL_TYPE, RM_NR_FREE, struct rm_free)
+#define RM_CONTROL	_IOWR(RM_IOCTL_TYPE, RM_NR_CONTROL, struct rm_control)
+#define RM_ALLOC	_IOWR(RM_IOCTL_TYPE, RM_NR_ALLOC, struct rm_alloc)
+#define RM_ALLOC_ACCESS	_IOWR(RM_IOCTL_TYPE, RM_NR_ALLOC, struct rm_alloc_access)
+#define RM_TRANSFER	_IOWR(RM_IOCTL_TYPE, RM_NR_TRANSFER, struct rm_transfer)
+
+/*
+ * Classes: cl0000.h, cl0080.h, cl2080.h, cla06c.h and the headers of the channel and compute classes.
+ *
+ * The class of a channel or of a compute object is another in each architecture.  Only the low byte stays.
+ */
+#define RM_CLASS_IS_ROOT(class)		((class) <= 0x0001 || (class) == 0x0041)
+#define RM_CLASS_DEVICE			0x0080u
+#define RM_CLASS_SUBDEVICE		0x2080u
+#define RM_CLASS_TSG			0xa06cu
+#define RM_CLASS_IS_CHANNEL(class)	(((class) & 0xff) == 0x6f && (class) > 0x5000)
+#define RM_CLASS_IS_COMPUTE(class)	(((class) & 0xff) == 0xc0 && (class) > 0x5000)
+
+/*
+ * Where the parameters of an allocation hold a number of 32 bits: the device's instance (cl0080.h), the engine of a
+ * group (nvos.h) and of a channel (alloc_channel.h).
+ */
+#define RM_DEVICE_INSTANCE_AT	0
+#define RM_TSG_ENGINE_AT	12
+#define RM_CHANNEL_ENGINE_AT	128
+/* The engine types of the graphics engines, which compute runs on: cl2080_notification.h. */
+#define RM_ENGINE_IS_GRAPHICS(engine)	((engine) >= 1 && (engine) <= 8)
+
+/*
+ * Controls: ctrla06c.h (of a group), ctrla06fgpfifo.h (of a channel), ctrl2080fifo.h (of a subdevice).
+ *
+ * The time slice is a uint64_t in microseconds.  The interleave level and what GET_INFO answers are a uint32_t.
+ * MAKE_REALTIME takes a uint8_t.
+ */
+#define A06C_GPFIFO_SCHEDULE	0xa06c0101u
+#define A06C_SET_TIMESLICE	0xa06c0103u
+#define A06C_GET_TIMESLICE	0xa06c0104u
+#define A06C_PREEMPT		0xa06c0105u
+#define A06C_GET_INFO		0xa06c0106u
+#define A06C_SET_INTERLEAVE	0xa06c0107u
+#define A06C_GET_INTERLEAVE	0xa06c0108u
+#define A06C_MAKE_REALTIME	0xa06c0110u
+#define A06F_RESTART_RUNLIST	0xa06f0111u
+#define C2080_DISABLE_CHANNELS	0x2080110bu
+
+/* Releases before 530.30.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes. */
+struct rm_schedule {
+	uint8_t enable, skip_submit, skip_enable;
+};
+#define RM_SCHEDULE_SHORT 2
+
+struct rm_preempt {
+	uint8_t wait, manual_timeout;
+	uint32_t timeout_us;
+};
+
+struct rm_restart {
+	uint8_t force, bypass_wait;
+};
+
+#define RM_CHANNELS_MAX 64
+struct rm_disable_channels {
+	uint8_t disable;
+	uint32_t count;
+	uint8_t only_scheduling, rewind;
+	uint64_t event __attribute__((aligned(8)));
+	uint32_t clients[RM_CHANNELS_MAX], channels[RM_CHANNELS_MAX];
+};
+
+RM_LAYOUT(rm_schedule, 3);
+RM_LAYOUT(rm_preempt, 8);
+RM_LAYOUT(rm_restart, 2);
+RM_LAYOUT(rm_disable_channels, 536);
+_Static_assert(offsetof(struct rm_disable_channels, event) == 16, "as the driver has it");
+
+/*
+ * Statuses: nvstatuscodes.h, as far as these controls can return them.  The probe's reports take their names from
+ * here (userlib/probe/summary.py), so each stays on a line of its own.
+ */
+#define RM_STATUS_OK				0x00
+#define RM_STATUS_GPU_IS_LOST			0x0f
+#define RM_STATUS_IN_USE			0x17
+#define RM_STATUS_INSUFFICIENT_PERMISSIONS	0x1b
+#define RM_STATUS_INVALID_ARGUMENT		0x1f
+#define RM_STATUS_INVALID_CHANNEL		0x21
+#define RM_STATUS_INVALID_CLASS			0x22
+#define RM_STATUS_INVALID_CLIENT		0x23
+#define RM_STATUS_INVALID_COMMAND		0x24
+#define RM_STATUS_INVALID_DEVICE		0x26
+#define RM_STATUS_INVALID_OBJECT		0x31
+#define RM_STATUS_INVALID_OBJECT_HANDLE		0x33
+#define RM_STATUS_INVALID_OPERATION		0x38
+#define RM_STATUS_INVALID_OWNER			0x39
+#define RM_STATUS_INVALID_PARAM_STRUCT		0x3a
+#define RM_STATUS_INVALID_PARAMETER		0x3b
+#define RM_STATUS_INVALID_STATE			0x40
+#define RM_STATUS_NOT_SUPPORTED			0x56
+#define RM_STATUS_OBJECT_NOT_FOUND		0x57
+#define RM_STATUS_TIMEOUT			0x65
+#define RM_STATUS_TIMEOUT_RETRY			0x66
+#define RM_STATUS_GENERIC			0xffff
+
+#endif

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""The command ``scripts/probe-nvidia``: its options, its exit code, and where the report goes.
+
+Exit codes: 0 a report is written, in which a part that failed is a line; 2 wrong usage; 3 the probe cannot be
+compiled; 4 no GPU or no driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import probe
+from probe import report, running, text
+from probe.machine import NoGpu
+from probe.parts import PARTS, Options
+from probe.summary import Record
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def positive(value: str) -> int:
+    """An argument that is a number from 1 to a million.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not.
+    """
+    if not value.isdecimal() or not 0 < int(value) <= 10**6:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 to 1000000")
+    return int(value)
+
+
+def part_names(value: str) -> tuple[str, ...]:
+    """Names of parts, separated by commas, in the order in which the parts run.
+
+    Raises:
+        argparse.ArgumentTypeError: no part has one of the names.
+    """
+    names = value.split(",")
+    for name in names:
+        if name not in PARTS:
+            raise argparse.ArgumentTypeError(f"no part is called {name!r}; there are {', '.join(PARTS)}")
+    return tuple(name for name in PARTS if name in names)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    table = "\n".join(f"  {name:14} {part.finds}" for name, part in PARTS.items())
+    parser = argparse.ArgumentParser(
+        prog="probe-nvidia",
+        description=probe.__doc__,
+        epilog=f"parts:\n{table}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--parts", type=part_names, default=tuple(PARTS), metavar="A,B", help="only these")
+    parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls of each control (1000)")
+    parser.add_argument("--preemptions", type=positive, default=10000, metavar="N", help="in part intact (10000)")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/hardware", metavar="DIR", help="where reports go")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, not as text")
+    parser.add_argument("--raw", type=Path, metavar="FILE", help="keep every sample, as the parts wrote them")
+    return parser.parse_args(given)
+
+
+def file_name(parts: Sequence[str], made: Record) -> str:
+    """The report's name: GPU and driver.  A run of some parts adds their names, so it replaces no whole report."""
+    words = [made["gpu"]["name"].removeprefix("NVIDIA "), made["driver"]["version"]]
+    if tuple(parts) != tuple(PARTS):
+        words += parts
+    return "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-") for word in words)
+
+
+def write(options: argparse.Namespace, made: Record) -> None:
+    """Writes the report as text and as JSON, and prints one of them."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    as_json, as_text = json.dumps(made, indent=1) + "\n", text.render(made)
+    name = file_name(options.parts, made)
+    (options.out / f"{name}.json").write_text(as_json)
+    (options.out / f"{name}.txt").write_text(as_text)
+    print(as_json if options.json else as_text, end="")
+    print(f"probe-nvidia: wrote {options.out / name}.txt and .json", file=sys.stderr)
+
+
+def main() -> int:
+    """Probes, writes the report, prints it; returns the exit code."""
+    options = arguments()
+    raw: list[str] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="gpurt-probe-") as folder:
+            wanted = Options(options.parts, options.calls, options.preemptions)
+            made = report.make(wanted, ["scripts/probe-nvidia", *sys.argv[1:]], Path(folder), raw)
+    except NoGpu as error:
+        print(f"probe-nvidia: {error}", file=sys.stderr)
+        return 4
+    except running.CannotBuild as error:
+        print(f"probe-nvidia: {error}", file=sys.stderr)
+        return 3
+    if options.raw:
+        options.raw.write_text("".join(raw))
+    write(options, made)
+    return 0

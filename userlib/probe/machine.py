@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""The machine that the probe runs on: its GPU, its driver, and what else bears on a report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from probe import running, summary
+from probe.summary import Record
+
+
+class NoGpu(Exception):
+    """There is nothing to probe; the text says why."""
+
+
+def first_line(path: str) -> str:
+    """A file's first line; empty if the file cannot be read."""
+    try:
+        return (Path(path).read_text(errors="replace").splitlines() or [""])[0].strip()
+    except OSError:
+        return ""
+
+
+def driver() -> Record:
+    """The driver's version and banner, and whether rm.h was read in sources of this range of releases."""
+    banner = first_line("/proc/driver/nvidia/version")
+    found = re.search(r"\b\d+\.\d+(\.\d+)?\b", banner)
+    version = first_line("/sys/module/nvidia/version") or (found[0] if found else "unknown")
+    return {"version": version, "banner": banner, "known": summary.known_release(version)}
+
+
+def system() -> Record:
+    """The kernel, and the rights that the probe runs with."""
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "uid": os.geteuid(),
+        "ptrace_scope": first_line("/proc/sys/kernel/yama/ptrace_scope") or "none",
+    }
+
+
+def mps_runs() -> bool:
+    """Whether an MPS control daemon runs.  The kernel cuts a process's name off after 15 characters."""
+    return any(first_line(f"{path}/comm") == "nvidia-cuda-mps" for path in Path("/proc").glob("[0-9]*"))
+
+
+def require_driver() -> None:
+    """Checks that the driver is loaded.
+
+    Raises:
+        NoGpu: it is not.
+    """
+    if not Path("/dev/nvidiactl").exists():
+        raise NoGpu("no NVIDIA driver here: there is no /dev/nvidiactl")
+
+
+def gpu(program: Path) -> Record:
+    """The GPU as the CUDA driver names it.
+
+    Raises:
+        NoGpu: the driver says that there is none.
+    """
+    outcome = running.run_part(program, "info", running.Limits(1, 1, 20))
+    records, _ = summary.parse(outcome.output)
+    for record in records:
+        if record["record"] == "gpu":
+            return record
+    said = [record["why"] for record in records if record["record"] == "error"]
+    raise NoGpu(said[0] if said else outcome.detail or "the CUDA driver does not answer")

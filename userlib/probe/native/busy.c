@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "busy.h"
+#include "emit.h"
+
+#define PATIENCE_NS 5000000000u
+
+/* While one stream's launch runs the other's waits for room behind it, so that the GPU never falls idle. */
+static void *feed(void *argument)
+{
+	struct busy *busy = argument;
+	unsigned int turn = 0;
+
+	cuda_need(cu.context_set(busy->context), "cuCtxSetCurrent");
+	launch_clock(busy->kernels, busy->streams[1], busy->blocks, busy->beat, busy->length_ns, 20000);
+	while (!busy->stop) {
+		launch_clock(busy->kernels, busy->streams[turn], busy->blocks, busy->beat, busy->length_ns, 20000);
+		turn = !turn;
+		cuda_need(cu.stream_synchronize(busy->streams[turn]), "cuStreamSynchronize");
+		busy->launches++;
+	}
+	cuda_need(cu.stream_synchronize(busy->streams[!turn]), "cuStreamSynchronize");
+	return NULL;
+}
+
+void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
+		   cu_object context, cu_object first, cu_object second)
+{
+	uint64_t begun = now_ns();
+
+	busy->kernels = kernels;
+	busy->beat = beat_new();
+	busy->blocks = blocks;
+	busy->length_ns = length_ns;
+	busy->context = context;
+	busy->streams[0] = first;
+	busy->streams[1] = second;
+	busy->stop = false;
+	busy->launches = 0;
+	if (pthread_create(&busy->thread, NULL, feed, busy))
+		cuda_need(1, "pthread_create");
+	while (!busy->beat.host->started && now_ns() - begun < PATIENCE_NS)
+		sleep_ns(100000);
+}
+
+void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
+		int priority)
+{
+	busy_start_on(busy, kernels, blocks, length_ns, cu.context, cuda_stream(priority), cuda_stream(priority));
+}
+
+void busy_stop(struct busy *busy)
+{
+	busy->stop = true;
+	pthread_join(busy->thread, NULL);
+}

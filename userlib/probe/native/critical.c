@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "critical.h"
+#include "emit.h"
+
+void critical_run(const struct kernels *kernels, cu_object stream, struct crew_seat *seat)
+{
+	struct mapped_beat beat = beat_new();
+	uint64_t begun = now_ns(), release = begun, now = begun;
+
+	seat->count = 0;
+	while (seat->count < CRITICAL_JOBS && now - begun < CRITICAL_LIMIT_NS) {
+		now = now_ns();
+		if (now < release)
+			sleep_ns(release - now);
+		now = now_ns();
+		launch_clock(kernels, stream, 1, beat, CRITICAL_KERNEL_NS, CRITICAL_KERNEL_NS);
+		cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
+		seat->values[seat->count++] = now_ns() - now;
+		/* A period after this one really began: jobs never pile up behind a late one. */
+		release = now + CRITICAL_PERIOD_NS;
+	}
+}

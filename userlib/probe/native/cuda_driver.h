@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The few functions of the CUDA driver API that the probe needs, found at run time in libcuda.so.1, so that it builds
+ * with a C compiler alone.  Symbols with _v2 are the ones that cuda.h maps the plain names to.
+ */
+#ifndef PROBE_CUDA_DRIVER_H
+#define PROBE_CUDA_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int cu_result;
+typedef int cu_device;
+typedef uint64_t cu_pointer;
+/* Contexts, modules, functions, streams, green contexts, descriptors. */
+typedef void *cu_object;
+
+#define CU_NOT_READY 600
+#define CU_STREAM_NON_BLOCKING 1u
+/* Mapped, and for every context. */
+#define CU_HOST_MAPPED 3u
+#define CU_RESOURCE_SM 1
+#define CU_GREEN_DEFAULT_STREAM 1u
+#define CU_ATTRIBUTE_SM_COUNT 16
+#define CU_ATTRIBUTE_CC_MAJOR 75
+#define CU_ATTRIBUTE_CC_MINOR 76
+#define CU_ATTRIBUTE_PREEMPTION 90
+
+/*
+ * CUdevResource: a type, 92 bytes of padding, then the number of SMs.  Later releases have more behind that; nothing
+ * here makes arrays of them, so that room to spare serves for all.
+ */
+struct cu_resource {
+	int type;
+	unsigned char padding[92];
+	unsigned int sm_count;
+	unsigned char later[156];
+};
+_Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it");
+
+/* X(name here, symbol, arguments) */
+#define CUDA_NEEDED(X) \
+	X(init, "cuInit", (unsigned int)) \
+	X(driver_version, "cuDriverGetVersion", (int *)) \
+	X(device_count, "cuDeviceGetCount", (int *)) \
+	X(device_get, "cuDeviceGet", (cu_device *, int)) \
+	X(device_name, "cuDeviceGetName", (char *, int, cu_device)) \
+	X(device_attribute, "cuDeviceGetAttribute", (int *, int, cu_device)) \
+	X(context_retain, "cuDevicePrimaryCtxRetain", (cu_object *, cu_device)) \
+	X(context_set, "cuCtxSetCurrent", (cu_object)) \
+	X(synchronize, "cuCtxSynchronize", (void)) \
+	X(priority_range, "cuCtxGetStreamPriorityRange", (int *, int *)) \
+	X(module_load, "cuModuleLoadData", (cu_object *, const void *)) \
+	X(module_function, "cuModuleGetFunction", (cu_object *, cu_object, const char *)) \
+	X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *, cu_object, int, size_t)) \
+	X(launch, "cuLaunchKernel", (cu_object, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
+				     unsigned int, unsigned int, cu_object, void **, void **)) \
+	X(stream_create, "cuStreamCreateWithPriority", (cu_object *, unsigned int, int)) \
+	X(stream_synchronize, "cuStreamSynchronize", (cu_object)) \
+	X(stream_query, "cuStreamQuery", (cu_object)) \
+	X(memory_alloc, "cuMemAlloc_v2", (cu_pointer *, size_t)) \
+	X(host_alloc, "cuMemHostAlloc", (void **, size_t, unsigned int)) \
+	X(host_pointer, "cuMemHostGetDevicePointer_v2", (cu_pointer *, void *, unsigned int)) \
+	X(set_words, "cuMemsetD32_v2", (cu_pointer, unsigned int, size_t)) \
+	X(copy_out, "cuMemcpyDtoH_v2", (void *, cu_pointer, size_t)) \
+	X(copy_out_async, "cuMemcpyDtoHAsync_v2", (void *, cu_pointer, size_t, cu_object)) \
+	X(copy_in_async, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_object)) \
+	X(error_name, "cuGetErrorName", (cu_result, const char **))
+
+/* NULL where the driver has none: green contexts came with CUDA 12.4. */
+#define CUDA_OPTIONAL(X) \
+	X(device_resource, "cuDeviceGetDevResource", (cu_device, struct cu_resource *, int)) \
+	X(resource_split, "cuDevSmResourceSplitByCount", (struct cu_resource *, unsigned int *, \
+			const struct cu_resource *, struct cu_resource *, unsigned int, unsigned int)) \
+	X(resource_describe, "cuDevResourceGenerateDesc", (cu_object *, struct cu_resource *, unsigned int)) \
+	X(green_create, "cuGreenCtxCreate", (cu_object *, cu_object, cu_device, unsigned int)) \
+	X(green_destroy, "cuGreenCtxDestroy", (cu_object)) \
+	X(green_context, "cuCtxFromGreenCtx", (cu_object *, cu_object)) \
+	X(green_stream, "cuGreenCtxStreamCreate", (cu_object *, cu_object, unsigned int, int))
+
+#define CUDA_MEMBER(name, symbol, arguments) cu_result (*name) arguments;
+struct cuda {
+	CUDA_NEEDED(CUDA_MEMBER)
+	CUDA_OPTIONAL(CUDA_MEMBER)
+	cu_device device;
+	cu_object context;
+	int sm_count;
+};
+
+/* Filled by cuda_find(). */
+extern struct cuda cu;
+
+/* Finds the library and initialises it; NULL, or why there is no GPU to be had. */
+const char *cuda_find(void);
+/* Makes the first device's context current; ends the process, with a line, where that fails. */
+void cuda_open(void);
+/* Ends the process, with a line, if @result is an error. */
+void cuda_need(cu_result result, const char *what);
+const char *cuda_error(cu_result result);
+
+cu_object cuda_stream(int priority);
+/* Host memory that the GPU sees at *@device. */
+void *cuda_mapped(size_t bytes, cu_pointer *device);
+
+#endif

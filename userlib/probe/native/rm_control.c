@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "rm_control.h"
+
+int rm_call(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t size)
+{
+	struct rm_control call = { .client = client, .object = object, .cmd = cmd,
+				   .params = (uintptr_t)params, .size = size };
+
+	if (syscall(SYS_ioctl, fd, RM_CONTROL, &call) < 0)
+		return -errno;
+	return (int)call.status;
+}
+
+static int group_call(const struct rm_tsg *tsg, uint32_t cmd, void *params, uint32_t size)
+{
+	return rm_call(tsg->fd, tsg->client, tsg->handle, cmd, params, size);
+}
+
+int rm_schedule(const struct rm_tsg *tsg, bool on)
+{
+	struct rm_schedule params = { .enable = on };
+	int status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, sizeof(params));
+
+	/* The driver refuses a wrong size before it acts: try the size of older releases. */
+	if (status == RM_STATUS_INVALID_PARAM_STRUCT)
+		status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, RM_SCHEDULE_SHORT);
+	return status;
+}
+
+int rm_preempt(const struct rm_tsg *tsg)
+{
+	/* The driver's own timeout can be seconds.  The probe gives up sooner. */
+	struct rm_preempt params = { .wait = 1, .manual_timeout = 1, .timeout_us = 500000 };
+
+	return group_call(tsg, A06C_PREEMPT, &params, sizeof(params));
+}
+
+int rm_channels(const struct rm_tsg *tsg, bool on)
+{
+	struct rm_disable_channels params = { .disable = !on, .count = tsg->channel_count };
+	uint32_t i;
+
+	for (i = 0; i < tsg->channel_count; i++) {
+		params.clients[i] = tsg->client;
+		params.channels[i] = tsg->channels[i];
+	}
+	return rm_call(tsg->fd, tsg->client, tsg->subdevice, C2080_DISABLE_CHANNELS, &params, sizeof(params));
+}
+
+int rm_get_timeslice(const struct rm_tsg *tsg, uint64_t *us)
+{
+	return group_call(tsg, A06C_GET_TIMESLICE, us, sizeof(*us));
+}
+
+int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us)
+{
+	return group_call(tsg, A06C_SET_TIMESLICE, &us, sizeof(us));
+}
+
+int rm_get_interleave(const struct rm_tsg *tsg, uint32_t *level)
+{
+	return group_call(tsg, A06C_GET_INTERLEAVE, level, sizeof(*level));
+}
+
+int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level)
+{
+	return group_call(tsg, A06C_SET_INTERLEAVE, &level, sizeof(level));
+}
+
+int rm_make_realtime(const struct rm_tsg *tsg, bool on)
+{
+	uint8_t realtime = on;
+
+	return group_call(tsg, A06C_MAKE_REALTIME, &realtime, sizeof(realtime));
+}
+
+int rm_restart_runlist(const struct rm_tsg *tsg)
+{
+	/* Without @force the driver does nothing while this group runs, and there is nothing to measure. */
+	struct rm_restart params = { .force = 1 };
+
+	return rm_call(tsg->fd, tsg->client, tsg->channels[0], A06F_RESTART_RUNLIST, &params, sizeof(params));
+}
+
+int rm_get_info(const struct rm_tsg *tsg, uint32_t *id)
+{
+	return group_call(tsg, A06C_GET_INFO, id, sizeof(*id));
+}

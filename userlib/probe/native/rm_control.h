@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* The controls of the resource manager.  Each function returns the driver's status (0: done) or a negative errno. */
+#ifndef PROBE_RM_CONTROL_H
+#define PROBE_RM_CONTROL_H
+
+#include "rm_watch.h"
+
+/* Bypasses the program's own ioctl(), because rm_watch.c records libcuda's calls only.  Safe in a signal handler. */
+int rm_call(int fd, uint32_t client, uint32_t object, uint32_t cmd, void *params, uint32_t size);
+int rm_schedule(const struct rm_tsg *tsg, bool on);
+int rm_preempt(const struct rm_tsg *tsg);
+int rm_channels(const struct rm_tsg *tsg, bool on);
+int rm_get_timeslice(const struct rm_tsg *tsg, uint64_t *us);
+int rm_set_timeslice(const struct rm_tsg *tsg, uint64_t us);
+int rm_get_interleave(const struct rm_tsg *tsg, uint32_t *level);
+int rm_set_interleave(const struct rm_tsg *tsg, uint32_t level);
+int rm_make_realtime(const struct rm_tsg *tsg, bool on);
+int rm_restart_runlist(const struct rm_tsg *tsg);
+int rm_get_info(const struct rm_tsg *tsg, uint32_t *id);
+
+#endif

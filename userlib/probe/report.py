@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0 OR MIT
+"""A whole report: the machine, and the findings of the parts."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from probe import machine, parts, running
+from probe.summary import Record
+
+
+def notes(options: parts.Options, daemon: bool) -> list[str]:
+    """What a reader should know about how this report came about."""
+    found = []
+    if os.geteuid():
+        found.append("not run as root: nothing is said about root's calls, nor about controls that need CAP_SYS_NICE")
+    if daemon:
+        found.append("an MPS daemon runs: all parts except mps were kept away from it")
+    if options.parts != tuple(parts.PARTS):
+        found.append(f"only these parts were asked for: {', '.join(options.parts)}")
+    return found
+
+
+def make(options: parts.Options, command: Sequence[str], folder: Path, raw: list[str]) -> Record:
+    """Compiles the program into ``folder``, runs the parts, and returns the report.
+
+    Appends to ``raw`` what each part wrote.
+
+    Raises:
+        NoGpu: there is no driver, or it finds no GPU.
+        CannotBuild: the program cannot be compiled.
+    """
+    machine.require_driver()
+    program = running.build(folder)
+    daemon = machine.mps_runs()
+    return {
+        "version": 1,
+        "command": list(command),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "gpu": machine.gpu(program),
+        "driver": machine.driver(),
+        "system": machine.system(),
+        "notes": notes(options, daemon),
+        "parts": dict(parts.run_all(options, program, daemon, raw)),
+    }
