@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The two sides of `scripts/bench gpu`: a periodic latency-critical process, and a process with long kernels.  They use
- * the probe's kernels but not its view of the driver's calls, which would hide these from the preload library.
+ * the probe's kernels.  They do not link its rm_watch.c, which would hide the driver's calls from the preload library.
  *
  *	gpu_sides critical|explicit|load SECONDS	explicit: marks its segments itself
  */
@@ -14,8 +14,6 @@
 #include "../../userlib/probe/native/critical.h"
 #include "../../userlib/probe/native/emit.h"
 
-#define LONG_WAVES 8
-#define LONG_NS 2000000u
 #define SECOND 1000000000ull
 
 typedef int (*segment_begin)(void *handle, unsigned int flags, unsigned int priority);
@@ -70,7 +68,7 @@ static int load(uint64_t seconds)
 
 	cuda_open();
 	kernels_load(&kernels);
-	busy_start(&busy, &kernels, kernels.clock_blocks * LONG_WAVES, LONG_NS, 0);
+	busy_start_long(&busy, &kernels, 0);
 	begun = now_ns();
 	busy.launches = 0;
 	sleep_ns(seconds * SECOND);

@@ -93,6 +93,23 @@ def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
     assert [one["wrong_words"] for one in done] == [0, 0]
 
 
+@needs_compiler
+def test_processes_side_by_side(fake: Path) -> None:
+    records = on_fake(fake, "mps")
+    assert [(one["percent"], one["others"]) for one in records] == [(100, 0), (25, 0), (50, 1), (25, 1)]
+    assert all(one["ns"] and min(one["ns"]) >= 50_000 for one in records)
+
+
+@needs_compiler
+@no_driver
+def test_a_crew_whose_members_die_leaves_errors_only(program: Path) -> None:
+    result = subprocess.run([program, "mps", "1", "1", "30"], capture_output=True, text=True, check=True)
+    records, broken = summary.parse(result.stdout)
+    assert broken == 0
+    assert {one["record"] for one in records} == {"error"}
+    assert [one["what"] for one in records].count("a process of several") == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

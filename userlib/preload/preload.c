@@ -195,8 +195,8 @@ static mode_t mode_of(int flags, va_list arguments)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? (mode_t)va_arg(arguments, unsigned int) : 0;
 }
 
-#define OPEN(name)								\
-PRELOAD_EXPORT int name(const char *path, int flags, ...)			\
+#define OPEN(name, params, args)						\
+PRELOAD_EXPORT int name params							\
 {										\
 	va_list arguments;							\
 	mode_t mode;								\
@@ -205,26 +205,13 @@ PRELOAD_EXPORT int name(const char *path, int flags, ...)			\
 	va_start(arguments, flags);						\
 	mode = mode_of(flags, arguments);					\
 	va_end(arguments);							\
-	return opened(real.name(path, flags, mode), path);			\
+	return opened(real.name args, path);					\
 }
 
-#define OPENAT(name)								\
-PRELOAD_EXPORT int name(int folder, const char *path, int flags, ...)		\
-{										\
-	va_list arguments;							\
-	mode_t mode;								\
-										\
-	pthread_once(&once, resolve);						\
-	va_start(arguments, flags);						\
-	mode = mode_of(flags, arguments);					\
-	va_end(arguments);							\
-	return opened(real.name(folder, path, flags, mode), path);		\
-}
-
-OPEN(open)
-OPEN(open64)
-OPENAT(openat)
-OPENAT(openat64)
+OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
+OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
 /* What a fortified program calls; no mode, so no new file. */
 int __open_2(const char *path, int flags);

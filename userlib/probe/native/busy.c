@@ -2,9 +2,10 @@
 #include "busy.h"
 #include "emit.h"
 
+/* How long busy_start() waits for the first kernel. */
 #define PATIENCE_NS 5000000000u
 
-/* While one stream's launch runs the other's waits for room behind it, so that the GPU never falls idle. */
+/* Launches into two streams by turns: while one launch runs, the other is queued, so the GPU never idles. */
 static void *feed(void *argument)
 {
 	struct busy *busy = argument;
@@ -46,6 +47,11 @@ void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int b
 		int priority)
 {
 	busy_start_on(busy, kernels, blocks, length_ns, cu.context, cuda_stream(priority), cuda_stream(priority));
+}
+
+void busy_start_long(struct busy *busy, const struct kernels *kernels, int priority)
+{
+	busy_start(busy, kernels, kernels->clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, priority);
 }
 
 void busy_stop(struct busy *busy)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* A thread that keeps the GPU full for as long as it is wanted, with never more than two launches to wait for. */
+/* A thread that keeps the GPU full until it is stopped, with at most two launches outstanding. */
 #ifndef PROBE_BUSY_H
 #define PROBE_BUSY_H
 
@@ -8,23 +8,29 @@
 
 #include "kernels.h"
 
+/* A long kernel: a block ends often, the kernel seldom. */
+#define BUSY_LONG_WAVES 8
+#define BUSY_LONG_NS 2000000u
+
 struct busy {
 	const struct kernels *kernels;
 	struct mapped_beat beat;
-	/* Blocks and length of one launch; more blocks than fit run one wave after the other. */
+	/* Blocks and length of one launch.  If there are more blocks than fit, they run wave after wave. */
 	unsigned int blocks;
 	uint64_t length_ns;
 	cu_object streams[2];
-	cu_object context;	/* that the streams and the kernels are of */
+	cu_object context;	/* of the streams and of the kernels */
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_uint launches;
 };
 
-/* Returns once a kernel runs; priority as CUDA has it, lower is more urgent. */
+/* Returns when a kernel runs.  @priority is CUDA's: lower is more urgent. */
 void busy_start(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
 		int priority);
-/* The same into two streams of @context. */
+/* The same with long kernels: BUSY_LONG_WAVES waves of blocks of BUSY_LONG_NS each. */
+void busy_start_long(struct busy *busy, const struct kernels *kernels, int priority);
+/* Like busy_start(), into two streams of @context. */
 void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned int blocks, uint64_t length_ns,
 		   cu_object context, cu_object first, cu_object second);
 void busy_stop(struct busy *busy);

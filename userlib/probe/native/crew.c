@@ -11,7 +11,7 @@
 #include "crew.h"
 #include "emit.h"
 
-/* libcuda is slow to start in several processes at once; one after the other it is also kinder to the driver. */
+/* Members start one after the other, because libcuda starts slowly in several processes at once. */
 #define STAGGER_NS 200000000u
 
 static pid_t enrol(struct crew *crew, int index, crew_role role, const void *argument)
@@ -20,7 +20,7 @@ static pid_t enrol(struct crew *crew, int index, crew_role role, const void *arg
 
 	if (child)
 		return child;
-	/* The guard's handler is the parent's; a member whose parent is gone has nothing to do. */
+	/* The guard's signal handler is for the parent only.  A member dies with its parent. */
 	signal(SIGTERM, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -43,7 +43,7 @@ static bool all_ended(pid_t *children, int size)
 	return ended;
 }
 
-/* One that died can no longer be met. */
+/* If a member died, the others must not wait for it in crew_meet(). */
 static void look_after(struct crew *crew, const pid_t *children)
 {
 	int i;
@@ -78,7 +78,7 @@ static bool complete(const struct crew *crew)
 	return true;
 }
 
-struct crew *crew_run(int size, crew_role role, const void *argument, unsigned int limit_s)
+void crew_run(int size, crew_role role, const void *argument, unsigned int limit_s, crew_tell tell)
 {
 	struct crew *crew = mmap(NULL, sizeof(*crew), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t begun = now_ns();
@@ -86,7 +86,7 @@ struct crew *crew_run(int size, crew_role role, const void *argument, unsigned i
 	int i;
 
 	if (crew == MAP_FAILED)
-		return NULL;
+		return;
 	crew->size = size;
 	for (i = 0; i < size; i++) {
 		children[i] = enrol(crew, i, role, argument);
@@ -98,13 +98,7 @@ struct crew *crew_run(int size, crew_role role, const void *argument, unsigned i
 	}
 	end_all(children, size);
 	if (complete(crew))
-		return crew;
-	crew_free(crew);
-	return NULL;
-}
-
-void crew_free(struct crew *crew)
-{
+		tell(crew, argument);
 	munmap(crew, sizeof(*crew));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Processes that use the GPU side by side.  They are forked before anything has touched CUDA, which does not survive a
- * fork, and leave what they saw in memory that all of them share; only the parent writes records.
+ * A crew: processes that use the GPU side by side.  CUDA does not survive a fork, so the parent forks the members
+ * before it uses CUDA.  Each member puts its results into its seat, in shared memory.  Only the parent writes records.
  */
 #ifndef PROBE_CREW_H
 #define PROBE_CREW_H
@@ -22,20 +22,22 @@ struct crew_seat {
 struct crew {
 	int size;
 	atomic_int ready;
-	/* The one who measures has ended, or somebody has died: the others stop. */
+	/* The measuring member has finished, or a member has died: all others stop. */
 	atomic_bool over;
 	struct crew_seat seat[CREW_MAX];
 };
 
+/* What member @index does. */
 typedef void (*crew_role)(struct crew *crew, int index, const void *argument);
+/* Writes the records of a crew whose members have all finished. */
+typedef void (*crew_tell)(const struct crew *crew, const void *argument);
 
 /*
- * Runs @role in @size processes; NULL, with a line, if one of them could not do its part.  @limit_s after the start
- * those that are left are ended.
+ * Runs @role in @size processes, then @tell in this process.  If a member fails, or still runs @limit_s after the start,
+ * the crew is killed and an error record is written instead.
  */
-struct crew *crew_run(int size, crew_role role, const void *argument, unsigned int limit_s);
-void crew_free(struct crew *crew);
-/* In a member: waits until all are ready; false if it is over before. */
+void crew_run(int size, crew_role role, const void *argument, unsigned int limit_s, crew_tell tell);
+/* In a member: waits until all members are ready.  False if the crew is over before that. */
 bool crew_meet(struct crew *crew);
 
 #endif

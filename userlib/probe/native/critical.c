@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "busy.h"
 #include "critical.h"
 #include "emit.h"
 
@@ -16,7 +17,18 @@ void critical_run(const struct kernels *kernels, cu_object stream, struct crew_s
 		launch_clock(kernels, stream, 1, beat, CRITICAL_KERNEL_NS, CRITICAL_KERNEL_NS);
 		cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
 		seat->values[seat->count++] = now_ns() - now;
-		/* A period after this one really began: jobs never pile up behind a late one. */
+		/* One period after this job really began, so that jobs never queue behind a late one. */
 		release = now + CRITICAL_PERIOD_NS;
 	}
+}
+
+void critical_rival(struct crew *crew, const struct kernels *kernels)
+{
+	struct busy busy;
+
+	busy_start_long(&busy, kernels, 0);
+	if (crew_meet(crew))
+		while (!crew->over)
+			sleep_ns(1000000);
+	busy_stop(&busy);
 }

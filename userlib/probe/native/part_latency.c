@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Response times of a short periodic kernel: alone, against other processes, against another stream of its own. */
+/* Response times of a short periodic kernel: alone, against other processes, against a stream of its own process. */
 #include "busy.h"
 #include "critical.h"
 #include "emit.h"
 #include "parts.h"
 
 #define LIMIT_S 25
-/* The long kernels: eight waves of blocks, 2 ms each, so that a block's end comes often and a kernel's seldom. */
-#define LONG_WAVES 8
-#define LONG_NS 2000000u
 
 struct scene {
 	const char *name;
 	int others;			/* processes with long kernels */
-	bool own_stream, prioritised;	/* long kernels in another stream of the same process */
+	bool own_stream;		/* long kernels in another stream of the measuring process */
+	bool prioritised;		/* the short kernel in a high-priority stream */
 };
 
 static const struct scene scenes[] = {
@@ -25,17 +23,6 @@ static const struct scene scenes[] = {
 	{ "against a stream of its own, high-priority stream", 0, true, true },
 };
 
-static void load_gpu(struct crew *crew, const struct kernels *kernels)
-{
-	struct busy busy;
-
-	busy_start(&busy, kernels, kernels->clock_blocks * LONG_WAVES, LONG_NS, 0);
-	if (crew_meet(crew))
-		while (!crew->over)
-			sleep_ns(1000000);
-	busy_stop(&busy);
-}
-
 static void measure(struct crew *crew, const struct scene *scene, const struct kernels *kernels)
 {
 	struct crew_seat *seat = &crew->seat[0];
@@ -44,7 +31,7 @@ static void measure(struct crew *crew, const struct scene *scene, const struct k
 
 	cuda_need(cu.priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
 	if (scene->own_stream)
-		busy_start(&busy, kernels, kernels->clock_blocks * LONG_WAVES, LONG_NS, least);
+		busy_start_long(&busy, kernels, least);
 	if (crew_meet(crew))
 		critical_run(kernels, cuda_stream(scene->prioritised ? greatest : least), seat);
 	crew->over = true;
@@ -60,28 +47,29 @@ static void run(struct crew *crew, int index, const void *argument)
 	cuda_open();
 	kernels_load(&kernels);
 	if (index)
-		load_gpu(crew, &kernels);
+		critical_rival(crew, &kernels);
 	else
 		measure(crew, scene, &kernels);
 }
 
+static void tell(const struct crew *crew, const void *argument)
+{
+	const struct scene *scene = argument;
+
+	emit_open("latency");
+	emit_text("scene", scene->name);
+	emit_number("kernel_ns", CRITICAL_KERNEL_NS);
+	emit_number("period_ns", CRITICAL_PERIOD_NS);
+	emit_numbers("ns", crew->seat[0].values, crew->seat[0].count);
+	emit_close();
+}
+
 int part_latency(const struct options *options)
 {
-	struct crew *crew;
 	size_t i;
 
 	(void)options;
-	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
-		crew = crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S);
-		if (!crew)
-			continue;
-		emit_open("latency");
-		emit_text("scene", scenes[i].name);
-		emit_number("kernel_ns", CRITICAL_KERNEL_NS);
-		emit_number("period_ns", CRITICAL_PERIOD_NS);
-		emit_numbers("ns", crew->seat[0].values, crew->seat[0].count);
-		emit_close();
-		crew_free(crew);
-	}
+	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+		crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S, tell);
 	return 0;
 }

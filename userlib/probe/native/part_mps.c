@@ -1,33 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* MPS percentages, where a daemon runs already: none is started or changed here. */
+/* MPS percentages, if an MPS daemon runs already.  The probe starts and changes no daemon. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "busy.h"
 #include "critical.h"
 #include "emit.h"
 #include "parts.h"
 
 #define LIMIT_S 20
-#define LONG_NS 2000000u
 
 struct scene {
-	int others;
-	int percent;
+	int others;	/* processes with long kernels, which have the rest of the GPU */
+	int percent;	/* of the GPU, for the measuring process */
 };
 
-static void load_gpu(struct crew *crew, const struct kernels *kernels)
-{
-	struct busy busy;
-
-	busy_start(&busy, kernels, kernels->clock_blocks * 8, LONG_NS, 0);
-	if (crew_meet(crew))
-		while (!crew->over)
-			sleep_ns(1000000);
-	busy_stop(&busy);
-}
-
-/* The share is fixed when a process makes its context: switching shares costs what making a context costs. */
+/* A process gets its share when it makes its context, so changing the share costs as much as a new context. */
 static void run(struct crew *crew, int index, const void *argument)
 {
 	struct crew_seat *seat = &crew->seat[index];
@@ -44,7 +31,7 @@ static void run(struct crew *crew, int index, const void *argument)
 	seat->end = (uint64_t)cu.sm_count;
 	kernels_load(&kernels);
 	if (index) {
-		load_gpu(crew, &kernels);
+		critical_rival(crew, &kernels);
 		return;
 	}
 	if (crew_meet(crew))
@@ -52,25 +39,26 @@ static void run(struct crew *crew, int index, const void *argument)
 	crew->over = true;
 }
 
+static void tell(const struct crew *crew, const void *argument)
+{
+	const struct scene *scene = argument;
+
+	emit_open("mps");
+	emit_number("percent", scene->percent);
+	emit_number("others", scene->others);
+	emit_number("sm_count", (long long)crew->seat[0].end);
+	emit_number("context_ns", (long long)crew->seat[0].start);
+	emit_numbers("ns", crew->seat[0].values, crew->seat[0].count);
+	emit_close();
+}
+
 int part_mps(const struct options *options)
 {
 	static const struct scene scenes[] = { { 0, 100 }, { 0, 25 }, { 1, 50 }, { 1, 25 } };
-	struct crew *crew;
 	size_t i;
 
 	(void)options;
-	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
-		crew = crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S);
-		if (!crew)
-			continue;
-		emit_open("mps");
-		emit_number("percent", scenes[i].percent);
-		emit_number("others", scenes[i].others);
-		emit_number("sm_count", (long long)crew->seat[0].end);
-		emit_number("context_ns", (long long)crew->seat[0].start);
-		emit_numbers("ns", crew->seat[0].values, crew->seat[0].count);
-		emit_close();
-		crew_free(crew);
-	}
+	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+		crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S, tell);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Green contexts: what they cost to make and to switch between, and how well they keep work apart. */
+/* Green contexts: the cost of making one and of switching between two, and how well they isolate work. */
 #include "busy.h"
 #include "critical.h"
 #include "emit.h"
@@ -8,11 +8,10 @@
 #define MAKES 50
 #define SWITCHES 1000
 #define SMALL_SMS 8
-#define LONG_NS 2000000u
 
 struct green {
 	cu_object green, context, stream;
-	/* Loaded where it is launched: not every driver takes another context's functions. */
+	/* Loaded in this context, because not every driver accepts functions of another context. */
 	struct kernels kernels;
 	unsigned int sm_count;
 };
@@ -73,7 +72,7 @@ static void tell_making(struct halves *halves)
 	emit_close();
 }
 
-/* Short kernels one after the other, in @first and @second by turns; @first twice for the cost without a switch. */
+/* Runs short kernels in @first and @second by turns.  If both are the same, this is the cost without a switch. */
 static void tell_switching(const struct green *first, const struct green *second, const char *what)
 {
 	static uint64_t set[SWITCHES], all[SWITCHES];
@@ -105,8 +104,8 @@ static void tell_isolation(const struct green *small, const struct green *rest, 
 	struct busy busy;
 
 	if (rest)
-		busy_start_on(&busy, &rest->kernels, rest->kernels.clock_blocks * 8, LONG_NS, rest->context,
-			      rest->stream, rest->stream);
+		busy_start_on(&busy, &rest->kernels, rest->kernels.clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS,
+			      rest->context, rest->stream, rest->stream);
 	cuda_need(cu.context_set(small->context), "cuCtxSetCurrent");
 	critical_run(&small->kernels, small->stream, &seat);
 	cuda_need(cu.context_set(cu.context), "cuCtxSetCurrent");

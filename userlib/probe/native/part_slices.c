@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Two and four processes whose kernels never let go of the GPU by themselves: how long the driver lets each run, and
- * how long nobody runs in between.  All of them read the same clock, the GPU's.
+ * Two and four processes whose kernels never yield the GPU: how long the driver lets each process run, and how long no
+ * process runs between two.  All kernels read the same clock, the GPU's.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 struct scene {
 	bool full;
-	uint64_t slice_us;	/* 0: as the driver has it */
+	uint64_t slice_us;	/* 0: the driver's default */
 };
 
 static void set_slices(struct crew_seat *seat, uint64_t slice_us)
@@ -61,8 +61,9 @@ static void run(struct crew *crew, int index, const void *argument)
 	memcpy(seat->values, (void *)beat.host->gap, seat->count * sizeof(uint64_t));
 }
 
-static void tell(const struct crew *crew, const struct scene *scene)
+static void tell(const struct crew *crew, const void *argument)
 {
+	const struct scene *scene = argument;
 	const struct crew_seat *seat;
 	int i;
 
@@ -85,19 +86,12 @@ static void tell(const struct crew *crew, const struct scene *scene)
 int part_slices(const struct options *options)
 {
 	static const struct scene scenes[] = { { false, 0 }, { true, 0 }, { true, 1000 }, { true, 500 } };
-	struct crew *crew;
 	int processes;
 	size_t i;
 
 	(void)options;
-	for (processes = 2; processes <= 4; processes += 2) {
-		for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
-			crew = crew_run(processes, run, &scenes[i], LIMIT_S);
-			if (!crew)
-				continue;
-			tell(crew, &scenes[i]);
-			crew_free(crew);
-		}
-	}
+	for (processes = 2; processes <= 4; processes += 2)
+		for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+			crew_run(processes, run, &scenes[i], LIMIT_S, tell);
 	return 0;
 }
