@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Handles, the process's own handle, and the public functions; see gpurt.h. */
+/* Handles, the process's own handle, and the public functions of gpurt.h. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct gpurt_handle {
 
 static _Atomic(struct gpurt_handle *) own_handle;
 static atomic_bool warned;
-/* Set while this thread is inside the transport: a signal handler must not wait for its own thread. */
+/* Set while this thread is in a transport's call.  A signal handler that interrupts it must not wait for the thread. */
 static _Thread_local volatile int inside;
 
 static int open_path(const char *path, const struct gpurt_transport **transport, void **state)
@@ -40,7 +40,7 @@ static int open_path(const char *path, const struct gpurt_transport **transport,
 	return (*transport)->open(path, state);
 }
 
-/* The emulator of an unprivileged user. */
+/* The socket of an unprivileged user's emulator. */
 static int open_user_socket(const struct gpurt_transport **transport, void **state)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -122,7 +122,7 @@ static void warn_once(int err)
 			"GPURT_DEVICE\n", strerror(-err));
 }
 
-/* The process's own handle; opened by whoever comes first, and again in a child. */
+/* The process's own handle.  The first thread that needs it opens it.  A child opens its own. */
 static int own(struct gpurt_handle **handle)
 {
 	struct gpurt_handle *h = atomic_load(&own_handle), *fresh;
@@ -133,7 +133,7 @@ static int own(struct gpurt_handle **handle)
 		return 0;
 	}
 	if (inside)
-		return -ENOENT;		/* a signal handler, before anything was opened */
+		return -ENOENT;		/* in a signal handler, before the handle was opened */
 	err = gpurt_open(&fresh, NULL);
 	if (err) {
 		warn_once(err);
@@ -141,7 +141,7 @@ static int own(struct gpurt_handle **handle)
 	}
 	if (atomic_compare_exchange_strong(&own_handle, &h, fresh)) {
 		if (h)
-			gpurt_close(h);	/* the parent's */
+			gpurt_close(h);	/* inherited from the parent */
 		*handle = fresh;
 		return 0;
 	}
@@ -150,7 +150,7 @@ static int own(struct gpurt_handle **handle)
 	return 0;
 }
 
-/* The handle that a call is for.  -ESTALE: another process opened it. */
+/* Replaces a NULL handle by the process's own.  -ESTALE: another process opened the handle. */
 static int resolve(struct gpurt_handle **handle)
 {
 	if (!*handle)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the preload library needs of libgpurt beyond gpurt.h. */
+/* What the preload library uses of libgpurt besides gpurt.h. */
 #ifndef GPURT_HANDLE_H
 #define GPURT_HANDLE_H
 
@@ -9,9 +9,10 @@
 struct gpurt_handle;
 
 /*
- * Carries out ioctl @code on @argument, which begins with its size and names its GPU; @handle NULL: the process's own.
- * Returns 0 or -errno, -EINTR only where @interruptible.
+ * Carries out ioctl @code.  @argument begins with its own size and names its GPU.  @handle: NULL for the process's own.
+ * Returns 0 or -errno.  -EINTR only if @interruptible.
  */
-__attribute__((visibility("hidden"))) int gpurt_call(struct gpurt_handle *handle, uint32_t code, void *argument, bool interruptible);
+__attribute__((visibility("hidden")))
+int gpurt_call(struct gpurt_handle *handle, uint32_t code, void *argument, bool interruptible);
 
 #endif

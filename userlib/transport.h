@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* How libgpurt reaches its host: one table of functions a transport. */
+/* How libgpurt reaches its host: a table of functions for each transport. */
 #ifndef GPURT_TRANSPORT_H
 #define GPURT_TRANSPORT_H
 
@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 struct gpurt_transport {
-	/* Returns a state in *@state, or -errno. */
+	/* Stores the connection in *@state.  Returns 0 or -errno. */
 	int (*open)(const char *path, void **state);
 	void (*close)(void *state);
-	/* In a child of the process that opened it: drops what the child inherited, touching no lock. */
+	/* Called in a child of the process that opened it: frees what the child inherited and takes no lock. */
 	void (*abandon)(void *state);
 	/*
-	 * Carries out ioctl @code on @argument, which begins with its size, in and out.  Returns 0 or -errno;
-	 * -EINTR only where @interruptible.
+	 * Carries out ioctl @code.  @argument begins with its own size and receives the answer.  Returns 0 or -errno.
+	 * -EINTR only if @interruptible.
 	 */
 	int (*call)(void *state, uint32_t code, void *argument, bool interruptible);
-	/* The same without an answer, from a signal handler that interrupted call(). */
+	/* Like call(), without an answer.  For a signal handler that interrupted call(). */
 	int (*post)(void *state, uint32_t code, void *argument);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The kernel module: ioctls on its device. */
+/* The transport to the kernel module: ioctls on its device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -7,7 +7,7 @@
 
 #include "transport.h"
 
-/* The state is the descriptor itself, plus one so that it is not NULL. */
+/* The state is the descriptor plus one, so that descriptor 0 is not NULL. */
 static int fd_of(void *state)
 {
 	return (int)(intptr_t)state - 1;

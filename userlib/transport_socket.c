@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The user-space host: packets on a Unix socket.  Several threads may have a call under way; whoever waits
- * and finds nobody receiving receives for all, and hands each answer to the call whose cookie it carries.
+ * The transport to the user-space host: packets on a Unix socket.  Several threads can have a call in progress.  One of
+ * the waiting threads receives for all of them and gives each answer to the call with the same cookie.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -30,8 +30,8 @@ struct connection {
 	int fd;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool receiving;
-	int broken;			/* -errno once the host is gone */
+	bool receiving;			/* a thread receives for all */
+	int broken;			/* -errno after the host is gone, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
 };
@@ -80,7 +80,7 @@ static void socket_close(void *state)
 	free(c);
 }
 
-/* A fork may have copied the lock in any state: free the memory, destroy nothing. */
+/* The fork may have copied the lock while it was held, so the lock is not destroyed. */
 static void socket_abandon(void *state)
 {
 	struct connection *c = state;
@@ -103,7 +103,7 @@ static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument
 	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
 }
 
-/* Gives the answer to the call that waits for it; one that nobody waits for any more is dropped. */
+/* Gives an answer to the call that waits for it.  If no call waits for it any more, drops it. */
 static void deliver(struct connection *c, const struct packet *p, size_t length)
 {
 	struct pending *call;
@@ -120,7 +120,7 @@ static void deliver(struct connection *c, const struct packet *p, size_t length)
 	}
 }
 
-/* Receives one packet with the lock dropped.  Returns 0, -EINTR, or what broke the connection. */
+/* Receives one packet, with the lock dropped meanwhile.  Returns 0, or -errno of recv(). */
 static int receive(struct connection *c)
 {
 	struct packet p;
@@ -165,7 +165,7 @@ static int socket_call(void *state, uint32_t code, void *argument, bool interrup
 		return -E2BIG;
 	pthread_mutex_lock(&c->lock);
 	if (!++c->cookie)
-		c->cookie = 1;		/* 0 asks for no answer */
+		c->cookie = 1;		/* cookie 0 asks for no answer */
 	call.cookie = c->cookie;
 	call.next = c->pending;
 	c->pending = &call;

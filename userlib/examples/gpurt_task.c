@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * gpurt_task: one periodic task with CPU and GPU segments, as a real process.  CPU segments burn thread CPU
- * time, GPU segments are work on the virtual GPU.  Nothing is printed while jobs run (gpurt_task_report.c).
+ * gpurt_task: one periodic task with CPU and GPU segments, as a real process.  CPU segments use up thread CPU
+ * time.  GPU segments are work on the virtual GPU.  Nothing is printed while jobs run (gpurt_task_report.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +32,7 @@ static volatile sig_atomic_t stop;
 static uint64_t done_jobs;
 static uint64_t random_state;
 
-/* The thread that sleeps until the GPU is done while the task itself spins. */
+/* In waiting mode busy, this thread sleeps until the GPU is done while the task itself spins. */
 static struct {
 	pthread_t thread;
 	sem_t asked;
@@ -78,7 +78,7 @@ static uint64_t draw(void)
 	return z ^ z >> 31;
 }
 
-/* How long a piece takes this time. */
+/* Draws the execution time of a piece for this job. */
 static uint64_t length(const struct task_span *span)
 {
 	uint64_t permille = args.scale_low * 10, choices = (args.scale_high - args.scale_low) * 10 + 1;
@@ -111,7 +111,7 @@ static void *watch(void *unused)
 	return NULL;
 }
 
-/* Waits for @work as the task's waiting mode says. */
+/* Waits for @work in the task's waiting mode. */
 static int await(uint64_t work, uint64_t *completed)
 {
 	int result;
@@ -127,7 +127,7 @@ static int await(uint64_t work, uint64_t *completed)
 	sem_post(&watcher.asked);
 	while (!stop && !atomic_load(&watcher.done))
 		if (!fifo)
-			sched_yield();	/* the watcher has no priority over us then */
+			sched_yield();	/* without SCHED_FIFO the watcher has no higher priority */
 	if (!atomic_load(&watcher.done))
 		return -EINTR;
 	*completed = watcher.completed;
@@ -198,7 +198,7 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	return stop ? -EINTR : 0;
 }
 
-/* A job that could only start a whole deadline after the end of the run is not started any more. */
+/* A job is not started at or after the end of the run, nor if the run ended more than a deadline ago. */
 static bool too_late(uint64_t release)
 {
 	if (release >= args.until)
@@ -278,7 +278,7 @@ static int open_host(void)
 	if (!result && args.busy)
 		result = start_watcher();
 	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
-		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment, not inside it */
+		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
 	return result;
 }
 
@@ -292,7 +292,7 @@ static bool uses_gpu(void)
 	return false;
 }
 
-/* Says that we are ready and learns when to start. */
+/* Reports that the task is ready and reads when to start. */
 static int rendezvous(void)
 {
 	char text[64] = "";
@@ -325,7 +325,7 @@ static void set_up_process(void)
 		report_note("memory not locked", errno);
 }
 
-/* For a program of the user's own. */
+/* --exec: becomes a program of the user's, with CPU and priority set. */
 static int execute(void)
 {
 	enter_class();

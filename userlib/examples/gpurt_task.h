@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* gpurt_task: what a periodic task is told to do, and what it reports.  Times are nanoseconds. */
+/* gpurt_task: what a periodic task does, and what it reports.  Times are in nanoseconds. */
 #ifndef GPURT_TASK_H
 #define GPURT_TASK_H
 
@@ -9,7 +9,7 @@
 
 #define TASK_MAX_SEGMENTS	64
 #define TASK_MAX_JOBS		1000000ULL
-#define TASK_MAX_PRIORITY	98	/* one level stays free above, for the thread that ends a busy wait */
+#define TASK_MAX_PRIORITY	98	/* the thread that ends a busy wait runs one level above */
 #define TASK_FOREVER		UINT64_MAX
 
 struct task_span {
@@ -30,45 +30,45 @@ struct task_args {
 	uint64_t period;
 	uint64_t deadline;
 	uint64_t offset;
-	uint64_t start_at;		/* CLOCK_MONOTONIC; 0: in a moment */
-	uint64_t until;			/* no job is released from then on */
+	uint64_t start_at;		/* CLOCK_MONOTONIC; 0: 10 ms from now */
+	uint64_t until;			/* no job is released at or after this time */
 	uint64_t jobs;
 	uint64_t seed;
 	unsigned int scale_low;		/* percent of the way from best to worst */
 	unsigned int scale_high;
-	int cpu;			/* -1: wherever the kernel likes */
+	int cpu;			/* -1: any */
 	int priority;			/* 0: best effort */
 	int gpu_priority;		/* 0: the task's own */
-	int ready_fd;			/* -1: tell nobody */
-	int start_fd;			/* -1: start_at decides */
+	int ready_fd;			/* -1: none */
+	int start_fd;			/* -1: none; start_at is used */
 	int parent;			/* 0: none */
 	bool busy;
-	bool managed;			/* begin and end segments */
+	bool managed;			/* it begins and ends segments */
 	unsigned int segments;
 	struct task_segment segment[TASK_MAX_SEGMENTS];
 	char **command;			/* execute this instead */
 };
 
-/* Fills in @args.  Prints one line on stderr and exits with 2 on a mistake, with 0 after --help. */
+/* Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0. */
 void task_parse(struct task_args *args, int argc, char **argv);
 
-/* How many times a report keeps of a CPU segment, of a GPU segment, and of a job beside its segments. */
+/* How many times a report holds for a CPU segment, for a GPU segment, and for a job without its segments. */
 enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 3 };
 
-/* Remarks: what was asked for and not permitted.  @code is an errno. */
+/* Remarks: what the options ask for and the system does not permit.  @code: an errno. */
 void report_note(const char *what, int code);
 void report_notes(FILE *out, const char *prefix);
 
-/* Why the run failed.  Returns @code, which is -errno; report_failed() returns NULL if nothing did. */
+/* Stores why the run failed and returns @code, a negative errno.  report_failed(): NULL if the run did not fail. */
 int report_error(const char *what, int code);
 const char *report_failed(void);
 
-/* Makes room for every job, before the first; -ENOMEM. */
+/* Allocates room for all jobs, before the first job runs.  Returns 0 or -ENOMEM. */
 int report_prepare(const struct task_args *args);
 uint64_t report_capacity(void);
 uint64_t *report_job(uint64_t job);
 
-/* Writes the report of the @done jobs that finished.  0 or -errno. */
+/* Writes the report of the @done jobs that finished.  Returns 0 or -errno. */
 int report_write(const struct task_args *args, bool fifo, uint64_t done);
 
 #endif /* GPURT_TASK_H */

@@ -180,7 +180,7 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* The options that say what a job does. */
+/* Options of what a job does.  Returns false for any other option. */
 static bool parse_job_option(struct task_args *args, int code, const char *value)
 {
 	switch (code) {
@@ -210,7 +210,7 @@ static bool parse_job_option(struct task_args *args, int code, const char *value
 	}
 }
 
-/* The options that say when jobs are released. */
+/* Options of when jobs are released.  Returns false for any other option. */
 static bool parse_time_option(struct task_args *args, int code, const char *value)
 {
 	switch (code) {
@@ -237,7 +237,7 @@ static bool parse_time_option(struct task_args *args, int code, const char *valu
 	}
 }
 
-/* The others: where the task runs and whom it talks to. */
+/* All other options: where the task runs, and its host, report and parent. */
 static void parse_option(struct task_args *args, int code, const char *value)
 {
 	switch (code) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * gpurt_task's report: kept in memory while jobs run, written at the end, after SIGTERM and SIGINT too.
+ * gpurt_task's report.  It is kept in memory while jobs run and written at the end, also after SIGTERM and SIGINT.
  *
  *	gpurt-task 1
  *	task NAME pid PID cpu N|any class fifo|other priority P
- *	note TEXT				what was asked for and not permitted
+ *	note TEXT				what the options ask for and the system does not permit
  *	job K RELEASE START FINISH SEGMENT...	CLOCK_MONOTONIC ns; a SEGMENT is one of
  *	     c START END
  *	     g BEGIN BEGUN SUBMIT COMPLETED SEEN END
@@ -79,7 +79,7 @@ uint64_t *report_job(uint64_t job)
 	return stamps + job * stamps_per_job;
 }
 
-/* Jobs released by now, or by the end of the run, that have not finished. */
+/* The number of jobs that were released by now, or by the end of the run, and have not finished. */
 static uint64_t unfinished(const struct task_args *args, uint64_t done)
 {
 	uint64_t first = args->start_at + args->offset, end, released;

@@ -36,8 +36,8 @@ private:
 	::gpurt_handle *handle_ = nullptr;
 };
 
-// A GPU segment from construction to destruction.  Like the C function it returns at once; wait() blocks until
-// the GPU is held.  Where there is no host, `managed()` is false and the program runs on.
+// A GPU segment from construction to destruction.  Like the C function, the constructor returns at once.  wait()
+// blocks until the segment holds the GPU.  If there is no host, managed() is false and the program runs on.
 class segment {
 public:
 	explicit segment(unsigned int priority = 0, unsigned int flags = 0) : segment(nullptr, priority, flags) {}

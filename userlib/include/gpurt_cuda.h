@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The macros of the papers' listings on top of libgpurt, for programs that were written for them.
+ * The macros of the papers' listings on top of libgpurt, for programs that use them.
  *
  *	cudaStreamBegin(getpid());		thesis, listing 4.1
  *	cudaMemcpyAsync(...); kernel<<<...>>>(...);
@@ -9,9 +9,8 @@
  *	gcapsGpuSegBegin(fd, getpid());		ECRTS'24, listing 1; a third argument is the GPU priority
  *	gcapsGpuSegEnd(fd, getpid());
  *
- * A process can act for itself only: another pid gives -EPERM.  The descriptor of the GCAPS macros is not
- * needed and not looked at.  cudaStreamEnd() synchronises the stream before it gives the GPU up, so include
- * <cuda_runtime_api.h> first.
+ * A process can act only for itself: another pid gives -EPERM.  The GCAPS macros ignore their descriptor.
+ * cudaStreamEnd() synchronises the stream before it ends the segment, so include <cuda_runtime_api.h> first.
  */
 #ifndef GPURT_CUDA_H
 #define GPURT_CUDA_H
@@ -34,7 +33,7 @@ static inline int gpurt_compat_end(pid_t pid)
 
 #define cudaStreamBegin(pid) gpurt_compat_begin((pid), 0)
 
-/* -EIO if the stream failed; the segment ends all the same. */
+/* Ends the segment in any case.  -EIO if the stream failed. */
 #define cudaStreamEnd(pid, stream) gpurt_compat_stream_end((pid), (int)cudaStreamSynchronize(stream))
 
 static inline int gpurt_compat_stream_end(pid_t pid, int cuda_error)

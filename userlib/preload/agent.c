@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The process's agent: knows its TSGs on each GPU, and switches them when the host says so.
+ * The process's agent: keeps a list of its TSGs on each GPU and switches them when the host orders it.
  *
- * One thread a GPU waits for orders.  The thread that makes a TSG tells the host before the program can use it; the
- * order that comes back holds for the new TSG at once.  Orders carry sequence numbers, so that the two threads agree on
- * which is the last whoever hears of it first.
+ * For each GPU one thread waits for orders.  The thread that makes a TSG tells the host before the program can use the
+ * TSG.  The host answers with an order, which applies to the new TSG at once.  So two threads can receive orders at the
+ * same time.  Orders carry sequence numbers, and an older order is ignored.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,22 +17,23 @@
 #include "../handle.h"
 #include "preload.h"
 
+/* One GPU. */
 struct board {
 	struct tsg *tsgs;
-	unsigned int number;
+	unsigned int number;		/* of TSGs */
 	const struct family *family;
-	bool running;			/* its thread */
+	bool running;			/* its thread waits for orders */
 	bool introduced;		/* the host has been told of the process */
-	atomic_bool changed;		/* and is to be told how many TSGs there are */
-	bool unmanaged;			/* there is no host, or not for this GPU, or the driver's release is not known */
-	bool on;
+	atomic_bool changed;		/* the host must be told how many TSGs there are */
+	bool unmanaged;			/* no host, no host for this GPU, or an unknown driver release */
+	bool on;			/* what the last order said */
 	int result;			/* of the last order */
-	uint64_t sequence;		/* of the last order that has been carried out */
+	uint64_t sequence;		/* of the last order that was carried out */
 };
 
 static struct board boards[GPURT_MAX_GPUS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Who tells the host: taken before the lock, and never by an agent. */
+/* Held while a thread tells the host of TSGs.  Taken before @lock, and never by an agent's thread. */
 static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
 
 void preload_lock(void)
@@ -57,7 +58,7 @@ static int turn(struct tsg *tsg, bool on)
 	return err;
 }
 
-/* Brings all TSGs to @on.  The first refusal is the result, but all are tried. */
+/* Switches all TSGs that differ from @on.  Tries all of them and returns the first error. */
 static int turn_all(struct board *b, bool on)
 {
 	struct tsg *tsg;
@@ -72,7 +73,7 @@ static int turn_all(struct board *b, bool on)
 	return err;
 }
 
-/* With the lock held: carries out order @sequence unless a later one has been. */
+/* Called with the lock held.  Carries out order @sequence, unless a later one was carried out. */
 static void obey(struct board *b, bool on, uint64_t sequence)
 {
 	if (sequence <= b->sequence)
@@ -85,6 +86,7 @@ static void obey(struct board *b, bool on, uint64_t sequence)
 		preload_count(COUNT_REFUSED);
 }
 
+/* Called with the lock held.  The host is gone: puts all TSGs back. */
 static void abandon(struct board *b, int err)
 {
 	b->unmanaged = true;
@@ -120,7 +122,7 @@ static void *serve(void *argument)
 	}
 }
 
-/* Above the program's own priority where that is permitted; signals are the program's. */
+/* The thread runs above the program's own priority, if that is permitted.  It takes none of the program's signals. */
 static int start_thread(struct board *b)
 {
 	struct sched_param above = { .sched_priority = 1 }, own;
@@ -144,7 +146,7 @@ static int start_thread(struct board *b)
 	return 0;
 }
 
-/* Tells the host how many TSGs there are, and obeys the order that holds. */
+/* Tells the host how many TSGs there are, and carries out the order that the host answers with. */
 static int declare(struct board *b, const struct family *family, unsigned int number)
 {
 	struct gpurt_agent a = {
@@ -171,7 +173,7 @@ static const char *refusal(int err)
 	return err == -ENODEV ? "no host serves it" : strerror(-err);
 }
 
-/* The first TSG on a GPU: whether it is to be managed, and why not. */
+/* Called for the first TSG on a GPU.  Returns whether the GPU is managed.  If it is not, says why on stderr. */
 static bool introduce(struct board *b, const struct family *family, unsigned int number)
 {
 	unsigned int gpu = (unsigned int)(b - boards);
@@ -216,8 +218,8 @@ static void settle(struct board *b)
 }
 
 /*
- * Tells the host of what has changed.  Not under the lock: the host may be in the middle of an update that waits for
- * this very process's agent, which needs the lock to obey.
+ * Tells the host how many TSGs there are now.  Called without the lock: the host can be in an update that waits for
+ * this process's agent, and the agent needs the lock to carry out its order.
  */
 void agent_settle(void)
 {
@@ -232,7 +234,7 @@ void agent_settle(void)
 	}
 }
 
-/* A TSG like @like has been made; NULL if it cannot be managed. */
+/* Adds a copy of @like, which the program has just made.  Returns NULL if it cannot be managed. */
 struct tsg *agent_add(const struct tsg *like)
 {
 	unsigned int gpu = like->gpu;
@@ -304,7 +306,7 @@ void agent_refresh(struct tsg *tsg)
 		preload_count(COUNT_REFUSED);
 }
 
-/* The parent's TSGs are the parent's, and so is its agent. */
+/* In a child: forgets the parent's TSGs, which the parent's agent still switches. */
 void agent_forked(void)
 {
 	struct tsg *tsg, *next;
@@ -321,13 +323,13 @@ void agent_forked(void)
 	pthread_mutex_init(&declaring, NULL);
 }
 
-/* How many TSGs the process has on that GPU. */
+/* The number of TSGs that the process has on that GPU. */
 unsigned int agent_number(unsigned int gpu)
 {
 	return gpu < GPURT_MAX_GPUS ? boards[gpu].number : 0;
 }
 
-/* The GPUs on which this process has TSGs that a host manages; how many. */
+/* Lists the GPUs on which this process has TSGs that a host manages.  Returns how many. */
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
 {
 	unsigned int i, n = 0;

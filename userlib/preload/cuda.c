@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The CUDA driver API.  Programs reach it by linking to it, by dlsym(), or by cuGetProcAddress(), as the CUDA runtime
- * does, which is mostly linked into the program.
+ * The CUDA driver API.  A program reaches it by linking to it, by dlsym(), or by cuGetProcAddress().  The CUDA runtime,
+ * which is usually linked into the program, uses cuGetProcAddress().
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 
 typedef unsigned long long pointer;
 
-static atomic_uint captures;		/* streams that are being captured */
+static atomic_uint captures;		/* streams that are being captured into graphs */
 
 static void *library_symbol(const char *name)
 {
@@ -47,7 +47,10 @@ static const void *current_context(void)
 	return context;
 }
 
-/* GPUs are numbered as the driver numbers them: in the order of their PCI addresses. */
+/*
+ * The host's number of a CUDA device.  The driver numbers GPUs in the order of their PCI addresses.  If the process
+ * uses one managed GPU only, the device is that GPU, whatever its CUDA ordinal.
+ */
 static unsigned int gpu_of_device(int device)
 {
 	unsigned int gpus[GPURT_MAX_GPUS], n;
@@ -122,7 +125,7 @@ BOTH_LAUNCH(cuMemsetD32Async, (pointer to, unsigned int value, size_t size, void
 
 BOTH_COPY(cuMemcpyDtoH_v2, (void *to, pointer from, size_t size), (to, from, size))
 
-/* These may return before the device has the data: they are work that has yet to be waited for. */
+/* These functions can return before the device has the data, so their work counts as not done. */
 #define BOTH_START(name, params, args)						\
 	LAUNCH(name, false, NULL, params, args)					\
 	LAUNCH(name##_ptds, true, NULL, params, args)
@@ -135,7 +138,7 @@ BOTH_START(cuMemsetD8_v2, (pointer to, unsigned char value, size_t size), (to, v
 BOTH_START(cuMemsetD16_v2, (pointer to, unsigned short value, size_t size), (to, value, size))
 BOTH_START(cuMemsetD32_v2, (pointer to, unsigned int value, size_t size), (to, value, size))
 
-/* The stream is in the first structure. */
+/* The stream is in the configuration. */
 struct launch_config { unsigned int grid[3], block[3], shared; void *stream; };
 LAUNCH(cuLaunchKernelEx, false, ((const struct launch_config *)config)->stream,
        (const void *config, void *f, void **params, void **extra), (config, f, params, extra))
@@ -256,7 +259,7 @@ static const struct entry_point entries[] = {
 	ENTRY(cuGetProcAddress), ENTRY(cuGetProcAddress_v2),
 };
 
-/* Whether a function that nobody stands in front of gives the GPU work. */
+/* Counts a function that this library does not replace, if it gives work to the GPU. */
 static void note_unhooked(const char *name)
 {
 	static const char *const working[] = { "cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch" };
@@ -281,7 +284,7 @@ void *cuda_wrapper(const char *name, void *real)
 	return NULL;
 }
 
-/* The same for cuGetProcAddress(), which is asked for a name and says which variant it found by its flags. */
+/* Like cuda_wrapper(), for cuGetProcAddress(): its @name has no suffix, and flags say which variant it found. */
 static void *proc_address(const char *name, void *real, int version, bool per_thread)
 {
 	size_t i;
@@ -291,7 +294,7 @@ static void *proc_address(const char *name, void *real, int version, bool per_th
 	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread)
 			continue;
-		if (entries[i].wrapper != real)		/* a library may find ours itself */
+		if (entries[i].wrapper != real)		/* the library may have found the wrapper itself */
 			*entries[i].real = real;
 		return entries[i].wrapper;
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A program that uses libgpurt finds these functions first: its segments win over automatic ones, and the process's
- * own handle is the one whose TSGs the agent switches.  (Built with the library's own two under other names.)
+ * A program that uses libgpurt finds these functions before the library's own.  Once it has begun a segment itself, the
+ * preload library makes no automatic ones.  Program and agent then share one handle, so the segments are those of the
+ * TSGs that the agent switches.  The Makefile renames the library's own two functions.
  */
 #include <gpurt.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Which descriptors of this process are a GPU driver's. */
+/* Tracks which descriptors of this process belong to a GPU driver. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "preload.h"
 
-/* Descriptors above are not watched; a process has that many only if somebody raised the limit. */
+/* Descriptors from this number on are not tracked.  A process has that many only if its limit was raised. */
 #define DESCRIPTORS 65536
 
 enum { UNSEEN, OTHER, TRACKED };
@@ -37,7 +37,7 @@ void files_forget(int fd)
 		atomic_compare_exchange_strong(&state[fd], &other, UNSEEN);
 }
 
-/* A descriptor that came to be without one of the calls we see: closed behind our back, or received from elsewhere. */
+/* Sets the file of a descriptor.  Forgets its old file first, because its close may not have been seen. */
 static void assign(int fd, struct gpu_file *file)
 {
 	files_closed(fd);
@@ -71,7 +71,10 @@ void files_opened(int fd, const char *path)
 	assign(fd, file);
 }
 
-/* A descriptor that nobody told us of, on which a call is made that may be a driver's. */
+/*
+ * Called when a descriptor gets an ioctl that may be a driver's.  If the descriptor is new, for example received over a
+ * socket, looks up which file it is.
+ */
 void files_seen(int fd)
 {
 	char link[32], path[256];
@@ -123,7 +126,7 @@ struct gpu_file *files_get(int fd)
 	return files_tracked(fd) ? owner[fd] : NULL;
 }
 
-/* Any descriptor of the file. */
+/* Returns any open descriptor of the file. */
 int files_descriptor(struct gpu_file *file)
 {
 	int fd;
@@ -134,7 +137,7 @@ int files_descriptor(struct gpu_file *file)
 	return file->descriptor;
 }
 
-/* The child has the descriptors, but the objects behind them are the parent's. */
+/* In a child: keeps the descriptors, which the child has inherited, and forgets the objects, which are the parent's. */
 void files_forked(void)
 {
 	struct gpu_file *file;

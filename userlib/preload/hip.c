@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The HIP runtime.  It is a shared library whose symbols programs link to or look up by name. */
+/* The HIP runtime: a shared library.  Programs link to its symbols or look them up by name. */
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,7 +29,7 @@ static void *library_symbol(const char *name)
 	return found ? found : real_dlsym(RTLD_NEXT, name);
 }
 
-/* A process has one context a device, so the device stands for it. */
+/* A process has one context on each device, so the device identifies the context. */
 static int current_device(void)
 {
 	static int (*hipGetDevice)(int *);
@@ -104,7 +104,8 @@ REAL(hipMemcpy, (void *to, const void *from, size_t size, int kind))
 	segments_launch(&place);
 	snapshot = segments_snapshot(&place);
 	result = real_hipMemcpy(to, from, size, kind);
-	segments_synchronised(snapshot, !result && kind == DEVICE_TO_HOST);	/* others may return early */
+	/* Copies in other directions can return before they are done. */
+	segments_synchronised(snapshot, !result && kind == DEVICE_TO_HOST);
 	return result;
 }
 

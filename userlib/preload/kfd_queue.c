@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * AMD's compute driver: a process's user queues play the part of a time-slice group.  A queue of percentage 0 is
- * inactive; putting back what the program asked for makes it active again.
+ * AMD's compute driver (KFD): each user queue of a process is treated as a time-slice group.  Percentage 0 makes a
+ * queue inactive.  The percentage that the program asked for makes it active again.
  *
- * GPURT_CU_MASK: compute units that the process's compute queues may use, a hexadecimal mask, bit 0 to the right.
+ * GPURT_CU_MASK: the compute units that the process's compute queues may use: a hexadecimal mask, bit 0 on the right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define TYPE_COMPUTE_AQL 2
 #define MAX_GPUS	16
 #define MASK_WORDS	32	/* 1,024 compute units */
-/* The hardware has no more queues; above that the driver takes turns in software, and what is on is not on. */
+/* With more queues than the hardware has, the driver runs them by turns, and a queue that is on may not run. */
 #define HARDWARE_QUEUES	32
 
 /* The part of struct kfd_ioctl_create_queue_args that all releases have. */
@@ -43,7 +43,7 @@ static int kfd_node(const char *path)
 	return !strcmp(path, "/dev/kfd");
 }
 
-/* GPUs in the order of the kernel's topology, which every process sees alike. */
+/* Lists the GPUs in the order of the kernel's topology, which is the same for every process. */
 static void read_topology(void)
 {
 	unsigned int node, id;
@@ -75,7 +75,7 @@ static unsigned int gpu_index(uint32_t id)
 	return i;
 }
 
-/* What the program wants of its queue: to be put back when it may run. */
+/* Stores the settings that the program wants for its queue, to be restored when it may run. */
 static void want(struct tsg *tsg, uint64_t ring, uint32_t ring_size, uint32_t percentage, uint32_t priority)
 {
 	tsg->address = ring;
@@ -94,7 +94,7 @@ static int update(int fd, const struct tsg *tsg, uint32_t percentage)
 	return real_ioctl(fd, _IOW('K', UPDATE_QUEUE, struct update_queue), &u) < 0 ? -errno : 0;
 }
 
-/* Hexadecimal text to words, the lowest first; how many, 0 if it is no mask or an empty one. */
+/* Converts hexadecimal text to words, lowest first.  Returns how many, or 0 if the text is no mask or an empty one. */
 static unsigned int parse_mask(const char *text, uint32_t *words)
 {
 	size_t length, i;
@@ -115,6 +115,7 @@ static unsigned int parse_mask(const char *text, uint32_t *words)
 	return any ? (unsigned int)(length + 7) / 8 : 0;
 }
 
+/* Applies GPURT_CU_MASK to a new queue. */
 static void confine(int fd, const struct create_queue *c)
 {
 	const char *text = getenv("GPURT_CU_MASK");
@@ -192,7 +193,7 @@ static int kfd_turn(struct tsg *tsg, int fd, bool on)
 	return update(fd, tsg, on ? tsg->value[0] : 0);
 }
 
-/* Part of the kernel's stable interface. */
+/* KFD's ioctls are a stable interface of the kernel, so every release is known. */
 static bool kfd_known(char *why, size_t size)
 {
 	(void)why;

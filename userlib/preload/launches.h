@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * How a library's entry points are stood in front of.  Each macro defines the function that a program finds and a slot
- * for the real one, which is filled when the program asks for it by name, or on first use.
+ * Wrappers of a library's entry points.  Each macro defines the function that a program finds, and a slot for the real
+ * function.  The slot is filled when the program looks the function up by name, or on first use.
  *
- * A file that includes this defines FAILURE, what a function returns if there is no real one, and these:
+ * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *library_symbol(const char *name)			the real function
- *	struct place here(const void *stream, bool per_thread)	where a call of this thread goes
+ *	struct place here(const void *stream, bool per_thread)	the place that a call of this thread gives work to
  */
 #ifndef GPURT_PRELOAD_LAUNCHES_H
 #define GPURT_PRELOAD_LAUNCHES_H
 
 struct entry_point {
 	const char *name;	/* the symbol */
-	const char *base;	/* as asked for where variants are told apart by flags */
+	const char *base;	/* the name for look-ups that select a variant by flags */
 	bool per_thread;
 	void *wrapper;
 	void **real;
@@ -43,7 +43,7 @@ REAL(name, params)								\
 	return real_##name args;						\
 }
 
-/* Gives work to the default stream, and has waited for it when it returns. */
+/* Gives work to the default stream and waits for it. */
 #define COPY(name, per_thread, params, args)					\
 REAL(name, params)								\
 {										\
@@ -60,7 +60,7 @@ REAL(name, params)								\
 	return result;								\
 }
 
-/* Waits for @stream, or says whether it is done. */
+/* Waits for @stream, or returns whether it is done. */
 #define WAIT_STREAM(name, per_thread)						\
 REAL(name, (void *stream))							\
 {										\
@@ -89,7 +89,10 @@ REAL(name, (void *event))							\
 	return result;								\
 }
 
-/* What the event stands for is taken before it is recorded: work that comes in between is not claimed. */
+/*
+ * Notes what the event covers before the real call records it.  Work that another thread launches in between then
+ * counts as not covered.
+ */
 #define RECORD(name, per_thread, params, args)					\
 REAL(name, params)								\
 {										\

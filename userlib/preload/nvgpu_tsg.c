@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * nvgpu (Tegra): a time-slice group is a descriptor of its own, from the TSG node or from the control node, and is
- * switched by DISABLE and PREEMPT, and ENABLE, on it.  A channel that is bound later is enabled by the driver, so a
- * group that must be off is switched off again after each bind.
+ * nvgpu (Tegra): each time-slice group has a descriptor of its own, from the TSG node or from the control node.
+ * DISABLE and PREEMPT on it take the group off the GPU.  ENABLE puts it back.  The driver enables a channel that is
+ * bound later, so a group that must be off is switched off again after each bind.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 
-#define OPEN_TSG		9	/* of 'G', on the control node; the answer begins with the descriptor */
+#define OPEN_TSG		9	/* type 'G', on the control node; the answer begins with the new descriptor */
 #define TSG_BIND		1
 #define TSG_ENABLE		3
 #define TSG_DISABLE		4
@@ -75,7 +75,7 @@ static int nvgpu_turn(struct tsg *tsg, int fd, bool on)
 	return 0;
 }
 
-/* These numbers have not changed from L4T R32 to R39. */
+/* The numbers are the same from L4T R32 to R39, so every release is known. */
 static bool nvgpu_known(char *why, size_t size)
 {
 	(void)why;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * NVIDIA's driver for discrete GPUs: time-slice groups, seen through the process's own RM_ALLOC calls, switched by
- * their own controls on the descriptor that made them.
+ * NVIDIA's driver for discrete GPUs.  The process's own RM_ALLOC calls tell which time-slice groups it has.  Controls
+ * on the descriptor that made a group switch it.
  *
- * GPURT_NVIDIA_METHOD: schedule (default; GPFIFO_SCHEDULE off, then PREEMPT and wait), disable (FIFO_DISABLE_CHANNELS),
- * timeslice (the shortest slice instead of off: a hint, tier T0).  Numbers and layouts: docs/unpatched.md says where
- * from and what of it has been seen on hardware.
+ * GPURT_NVIDIA_METHOD: schedule (the default: GPFIFO_SCHEDULE off, then PREEMPT with wait), disable
+ * (FIFO_DISABLE_CHANNELS), timeslice (the shortest slice instead of off: a hint, tier T0).
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,12 +16,12 @@
 #include "../nvidia/rm.h"
 #include "preload.h"
 
-/* Long enough for any thread block that ends at all; the host's own bound is shorter. */
+/* How long the driver waits for a preemption.  The host's answer bound is shorter. */
 #define PREEMPT_US	1000000
 #define SLICE_LOWEST_US	1
 #define SLICE_DEFAULT_US 2000
 
-/* What the process has allocated, as far as it matters here. */
+/* An object that the process has allocated: a client, device, subdevice, group or channel. */
 struct object {
 	struct object *next;
 	uint64_t file;
@@ -31,6 +30,7 @@ struct object {
 
 static struct object *objects;
 
+/* 1: the control node; 2: a GPU's node; 0: neither. */
 static int nvidia_node(const char *path)
 {
 	const char *rest = path + strlen("/dev/nvidia");
@@ -54,6 +54,7 @@ static struct object *find(uint64_t file, uint32_t client, uint32_t handle)
 	return NULL;
 }
 
+/* Forgets an object and all objects below it.  All objects of a client are below the client. */
 static void forget(struct gpu_file *file, uint32_t client, uint32_t handle)
 {
 	struct object **link, *o;
@@ -97,7 +98,7 @@ static void remember(struct gpu_file *file, const struct rm_alloc *a, uint32_t i
 	objects = o;
 }
 
-/* The device above an object; NULL if there is none that we saw. */
+/* Returns the device above an object, or NULL if its allocation was not seen. */
 static struct object *device_of(uint64_t file, uint32_t client, uint32_t handle)
 {
 	struct object *o = find(file, client, handle);
@@ -166,7 +167,7 @@ static void call(struct gpu_file *file, unsigned int number, size_t size, const 
 		if (!f->status)
 			forget(file, f->client, f->object);
 	} else if (number == RM_NR_CONTROL || number == RM_NR_ALLOC || number == RM_NR_FREE) {
-		preload_count(COUNT_UNKNOWN);	/* of another size: a release that we do not know */
+		preload_count(COUNT_UNKNOWN);	/* another size: a release with other layouts */
 	}
 }
 
@@ -274,7 +275,7 @@ static int nvidia_turn(struct tsg *tsg, int fd, bool on)
 	return by_schedule(tsg, fd, on);
 }
 
-/* Releases whose published sources have these layouts. */
+/* Whether the release is one whose published sources have the layouts of rm.h. */
 static bool nvidia_known(char *why, size_t size)
 {
 	static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575, 580 };

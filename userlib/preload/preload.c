@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The calls of libc that the library stands in front of; see preload.h. */
+/* The functions of libc that this library replaces; see preload.h. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ uint64_t preload_counted(enum count what)
 	return atomic_load(&counts[what]);
 }
 
-/* The versions of dlsym that there have been; ours hides it from the plain lookup. */
+/* Finds the real dlsym by its symbol version, because the dlsym below hides it from a plain look-up. */
 static void *find_dlsym(void)
 {
 	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
@@ -139,8 +139,8 @@ __attribute__((destructor)) static void unload(void)
 }
 
 /*
- * Whether this is the process whose descriptors are kept: a child of vfork() shares this memory until it executes
- * another program, and what it closes is not ours.
+ * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
+ * another program, but its descriptors are its own.
  */
 bool preload_own_process(void)
 {
@@ -158,7 +158,7 @@ void *real_dlsym(void *handle, const char *name)
 	return real.dlsym(handle, name);
 }
 
-/* After a call: ends what was done under the lock, tells the host of it, and puts the call's errno back. */
+/* Called after a real call, with the lock held.  Drops the lock, tells the host of new TSGs, restores errno. */
 static void leave(int call_errno)
 {
 	preload_unlock();
@@ -213,7 +213,7 @@ OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
 OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
-/* What a fortified program calls; no mode, so no new file. */
+/* A program built with _FORTIFY_SOURCE calls these.  They have no mode, so they make no file. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int folder, const char *path, int flags);
@@ -239,7 +239,7 @@ PRELOAD_EXPORT int __openat64_2(int folder, const char *path, int flags)
 	return openat64(folder, path, flags & ~O_CREAT);
 }
 
-/* Before the descriptor can be another file's, and while no agent uses it. */
+/* Forgets and closes the descriptor under the lock, so that no agent uses it meanwhile. */
 PRELOAD_EXPORT int close(int fd)
 {
 	int result;
@@ -265,7 +265,7 @@ PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 		errno = ENOSYS;
 		return -1;
 	}
-	if (!(flags & 4) && preload_own_process()) {	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing yet */
+	if (!(flags & 4) && preload_own_process()) {	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing now */
 		preload_lock();
 		for (fd = first; fd <= last && fd < 65536; fd++)
 			if (files_tracked((int)fd))
@@ -282,7 +282,7 @@ PRELOAD_EXPORT int dup(int fd)
 	return duplicated(fd, real.dup(fd));
 }
 
-/* With a new descriptor that may be open: as with close(), no agent may be using it. */
+/* @copy may be open, and this closes it.  As with close(), the lock keeps agents from using it. */
 static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 {
 	bool ours = (files_tracked(fd) || files_tracked(copy)) && preload_own_process();
@@ -335,7 +335,7 @@ static bool may_be_ours(unsigned long request)
 	return type == 'F' || type == 'G' || type == 'K';
 }
 
-/* Says what has become of the process's objects after a call on a driver's descriptor. */
+/* After an ioctl on a driver's descriptor: the family of drivers updates its list of the process's objects. */
 static void note(int fd, unsigned long request, void *argument, int result)
 {
 	struct gpu_file *file;
@@ -369,8 +369,9 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 }
 
 /*
- * The CUDA runtime finds the driver's entry points by name.  The real dlsym looks at who calls it, so it is jumped
- * to, not called: it must see this function's caller (a test holds the compiler to that).
+ * The CUDA runtime finds the driver's entry points by name.  The real dlsym finds its caller by its return address, and
+ * that must be this function's caller.  So this function must jump to the real one (a tail call).  A test checks that
+ * the compiler makes it a jump.
  */
 PRELOAD_EXPORT __attribute__((optimize("O2", "no-stack-protector"))) void *dlsym(void *handle, const char *name)
 {

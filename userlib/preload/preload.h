@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * libgpurt-preload: real-time GPU behaviour for programs that know nothing of it.
+ * libgpurt-preload: real-time GPU priorities for programs that do not use libgpurt.
  *
- *	preload.c	the libc calls it stands in front of: open, close, dup, ioctl and their kin
- *	files.c		which descriptors are a GPU driver's, through dup, close and fork
- *	agent.c		the process's TSGs, and the threads that switch them when the host says so
- *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	what the ioctls of one driver family mean
- *	segments.c	automatic segments: what has been launched and not yet waited for
+ *	preload.c	the libc functions it replaces: open, close, dup, ioctl and their variants
+ *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
+ *	agent.c		the process's TSGs, and the threads that switch them when the host orders it
+ *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
+ *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
  *	explicit.c	programs that mark their segments themselves
  *
- * It only ever touches objects that this process made, through the descriptor that it made them with.  Every call
- * reaches the real function unchanged; what is not recognised is passed on and counted.  If there is no host, or it
- * goes away, TSGs are back on the GPU and the program runs on unmanaged.
+ * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
+ * program reaches the real function unchanged.  Calls that are not recognised are counted.  If there is no host, or the
+ * host goes away, the TSGs are put back on the GPU and the program runs unmanaged.
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
@@ -30,24 +30,24 @@
 
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
-/* A driver's open file.  All descriptors of one are the same file; it ends with the last. */
+/* A driver's open file.  Duplicated descriptors share it.  It ends when the last one is closed. */
 struct gpu_file {
 	const struct family *family;
-	int kind;			/* the family's: which node */
+	int kind;			/* which of the family's nodes */
 	unsigned int descriptors;
-	int descriptor;			/* one of them, most likely */
-	uint64_t id;			/* never used again */
+	int descriptor;			/* a hint: files_descriptor() checks it */
+	uint64_t id;			/* unique: no later file gets it */
 	struct gpu_file *next;
 };
 
-/* A time-slice group, or what plays its part: the thing that is switched. */
+/* What is switched: a time-slice group, or a user queue of KFD. */
 struct tsg {
 	struct tsg *next;
 	struct gpu_file *file;
 	unsigned int gpu;
-	bool idle;			/* cannot have work yet: there is nothing to switch */
+	bool idle;			/* it cannot have work yet, so it is not switched */
 	bool off;
-	/* The family's own. */
+	/* The meaning of these depends on the family. */
 	uint32_t client, handle, parent;
 	uint32_t value[2];
 	uint64_t address;
@@ -55,28 +55,29 @@ struct tsg {
 
 struct family {
 	const char *name;		/* as `gpurt status` shows it */
-	/* Which of the family's nodes @path is, from 1; 0: none. */
+	/* Returns which of the family's nodes @path is, from 1, or 0 if it is none. */
 	int (*node)(const char *path);
-	/* After the real ioctl: what has become of the process's objects.  Called with the lock held. */
+	/* Called with the lock held, after the real ioctl: updates the list of the process's objects. */
 	void (*after)(struct gpu_file *file, int fd, unsigned long request, void *argument, int result);
-	/* The last descriptor is closed, all objects of the file with it.  Called with the lock held; may be NULL. */
+	/* Called with the lock held when the file ends, and all its objects with it.  May be NULL. */
 	void (*closed)(struct gpu_file *file);
-	/* Takes the TSG off the GPU and waits until it is off, or puts it back.  0 or -errno. */
+	/* Takes the TSG off the GPU and waits until it is off, or puts it back.  Returns 0 or -errno. */
 	int (*turn)(struct tsg *tsg, int fd, bool on);
-	/* Whether the driver's release is known, else a reason in @why. */
+	/* Returns whether the driver's release is known.  If not, @why says so. */
 	bool (*known)(char *why, size_t size);
-	/* What was reached and why not more, for one line on stderr. */
+	/* The tier that is reached, and why not a better one: for one line on stderr. */
 	const char *tier;
 };
 
 extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue;
 
-/* One lock for files, objects and TSGs; never held while the host is asked for anything. */
+/* One lock for files, objects and TSGs.  It is never held during a call to the host. */
 void preload_lock(void);
 void preload_unlock(void);
 
-/* Lines on stderr, unless GPURT_QUIET=1. */
+/* Prints a line on stderr, unless GPURT_QUIET=1. */
 void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Whether the environment variable is "1". */
 bool preload_flag(const char *variable);
 
 /* preload.c: the real calls */
@@ -84,10 +85,11 @@ int real_ioctl(int fd, unsigned long request, void *argument);
 void *real_dlsym(void *handle, const char *name);
 bool preload_own_process(void);
 
-/* files.c; all with the lock held but for the first two, which are quick and may be called anywhere */
+/* files.c.  These two need no lock. */
 bool files_tracked(int fd);
-/* A descriptor that is no driver's is closed: what comes next under its number must be looked at again. */
+/* A descriptor that belongs to no driver is closed.  The next file with its number must be looked at again. */
 void files_forget(int fd);
+/* Called with the lock held. */
 void files_opened(int fd, const char *path);
 void files_seen(int fd);
 void files_duplicated(int fd, int copy);
@@ -96,20 +98,21 @@ struct gpu_file *files_get(int fd);
 int files_descriptor(struct gpu_file *file);
 void files_forked(void);
 
-/* agent.c; with the lock held */
+/* agent.c.  Called with the lock held. */
 struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
-/* The program or the driver may have switched it on, or it can have work now: brings it to what the host ordered. */
+/* The TSG may have been switched on behind the agent's back, or can have work from now on: applies the last order. */
 void agent_refresh(struct tsg *tsg);
 void agent_forked(void);
-/* Without the lock: tells the host of TSGs that were made or went. */
+/* Called without the lock.  Tells the host of TSGs that were made or removed. */
 void agent_settle(void);
+/* Called with the lock held. */
 unsigned int agent_number(unsigned int gpu);
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
 
-/* What happened, for the summary at exit. */
+/* Counts for the summary at exit. */
 enum count {
 	COUNT_CALLS, COUNT_UNKNOWN, COUNT_ORDERS, COUNT_REFUSED, COUNT_SEGMENTS, COUNT_LAUNCHES, COUNT_UNHOOKED, COUNT_END,
 };
@@ -119,20 +122,23 @@ uint64_t preload_counted(enum count what);
 /* segments.c */
 typedef const void *stream_key;
 #define DEFAULT_STREAM ((stream_key)0)
-struct place {			/* where work goes: a stream of a context */
+/* Where work goes: a stream of a context. */
+struct place {
 	const void *context;
 	stream_key stream;
-	long thread;		/* of a per-thread default stream, else 0 */
+	long thread;		/* of a per-thread default stream; 0 for other streams */
 	unsigned int gpu;
-	bool captured;		/* it goes into a graph, not to the GPU */
+	bool captured;		/* the work goes into a graph, not to the GPU */
 };
+/* The work that is known to be done when a wait succeeds.  Taken before the wait. */
 struct snapshot;
+/* Called before work is launched. */
 void segments_launch(const struct place *place);
 void segments_stream(const struct place *place, bool nonblocking);
 struct snapshot *segments_snapshot(const struct place *place);
 struct snapshot *segments_snapshot_context(const void *context);
 struct snapshot *segments_snapshot_event(const void *event);
-/* What the snapshot holds is done, if @done; frees it. */
+/* If @done, marks the snapshot's work as done and ends the segments that have no work left.  Frees the snapshot. */
 void segments_synchronised(struct snapshot *snapshot, bool done);
 void segments_record(const void *event, const struct place *place);
 void segments_wait_event(const struct place *place, const void *event);
@@ -142,7 +148,7 @@ void segments_forked(void);
 void segments_lock(void);
 void segments_unlock(void);
 
-/* cuda.c, hip.c: the function that stands in front of @name, given the real one; NULL: none does */
+/* cuda.c, hip.c: the wrapper of @name, given the real function, or NULL if there is no wrapper. */
 void *cuda_wrapper(const char *name, void *real);
 void *hip_wrapper(const char *name, void *real);
 

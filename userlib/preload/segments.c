@@ -3,11 +3,14 @@
  * Automatic segments.  A segment begins with the first work after idle and ends when the program has waited for
  * everything that it launched on that GPU.
  *
- * Every launch gets the next number of one count.  A stream is done up to some number; it is idle once that is not
- * below its last launch.  What waiting for a stream or an event proves besides the stream's own work is its cover:
- * pairs of a stream and a number.  The legacy default stream orders itself after all blocking streams of its context
- * and they after it; a stream that waits for an event takes over the event's cover.  Whatever is not known is taken as
- * not done: a segment may then last longer than it must, never shorter.
+ * Every launch gets the next number of one count.  Each stream is done up to some number.  A stream is idle if its last
+ * launch is not above that number.
+ *
+ * A wait for a stream or an event can prove that work of other streams is done as well.  What it proves is the cover:
+ * pairs of a stream and a number.  The legacy default stream is ordered after all blocking streams of its context, and
+ * they after it.  A stream that waits for an event takes over the event's cover.
+ *
+ * Work that is not known to be done counts as not done.  So a segment can last longer than it must, but never shorter.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,9 +45,11 @@ struct event {
 };
 
 struct snapshot {
-	const void *context;	/* everything of it up to @number, if that is not 0... */
+	/* If @number is not 0: all work of @context up to @number. */
+	const void *context;
 	uint64_t number;
-	struct cover cover;	/* ...or only this */
+	/* Otherwise only this. */
+	struct cover cover;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,7 +57,7 @@ static struct stream *streams;
 static struct event *events[BUCKETS];
 static uint64_t number;
 static bool open_segment[GPURT_MAX_GPUS];
-static bool explicit;
+static bool explicit;	/* the program marks its segments itself */
 
 void segments_lock(void)
 {
@@ -92,7 +97,10 @@ static struct stream *stream_of(const struct place *place, bool make)
 	if (!s)
 		return NULL;
 	s->place = *place;
-	/* The legacy default stream is not ordered with itself; a stream made before we looked may be non-blocking. */
+	/*
+	 * A stream whose creation was not seen may be non-blocking, so nothing is concluded from its order.  The legacy
+	 * default stream is not ordered with itself.
+	 */
 	s->nonblocking = !place->thread;
 	s->next = streams;
 	streams = s;
@@ -110,7 +118,7 @@ static void cover_add(struct cover *cover, struct stream *s, uint64_t upto)
 			return;
 		}
 	}
-	for (i = 0; i < cover->size; i++)	/* what is done need not be kept */
+	for (i = 0; i < cover->size; i++)	/* drop entries that are done */
 		if (cover->entries[i].number > cover->entries[i].stream->done)
 			cover->entries[kept++] = cover->entries[i];
 	cover->size = kept;
@@ -131,7 +139,7 @@ static bool legacy(const struct place *place)
 	return place->stream == DEFAULT_STREAM && !place->thread;
 }
 
-/* What the order between the legacy default stream and blocking streams proves. */
+/* Adds to a stream's cover what the order between the legacy default stream and blocking streams proves. */
 static void order(struct stream *s)
 {
 	struct stream *other;
@@ -165,7 +173,7 @@ static void end(unsigned int gpu)
 	gpurt_call(NULL, GPURT_IOC_END, &e, false);
 }
 
-/* Whether a host manages this process's TSGs on that GPU: without that a segment would mean nothing. */
+/* Whether a host manages this process's TSGs on that GPU.  If not, segments are useless there. */
 static bool managed(unsigned int gpu)
 {
 	unsigned int gpus[GPURT_MAX_GPUS], n, i;
@@ -179,7 +187,6 @@ static bool managed(unsigned int gpu)
 	return false;
 }
 
-/* Work is about to be launched there. */
 void segments_launch(const struct place *place)
 {
 	struct stream *s;
@@ -270,7 +277,7 @@ struct snapshot *segments_snapshot_event(const void *event)
 	return made;
 }
 
-/* Ends the segments of GPUs on which nothing is outstanding. */
+/* Ends the segment on each GPU that has no outstanding work. */
 static void finish(void)
 {
 	bool busy[GPURT_MAX_GPUS] = { false };
@@ -362,7 +369,7 @@ void segments_forget_event(const void *event)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The program marks its own segments: from now on only those count. */
+/* The program marks its segments itself: ends the automatic ones and begins no more. */
 void segments_explicit(void)
 {
 	unsigned int gpu;
@@ -375,7 +382,7 @@ void segments_explicit(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The parent's work is the parent's. */
+/* In a child: the parent's work and segments are not the child's. */
 void segments_forked(void)
 {
 	struct stream *s;

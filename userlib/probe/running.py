@@ -45,7 +45,7 @@ class Outcome:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program into ``folder``.  Every user may run it, because some callers run as nobody.
+    """Compiles the program into ``folder``.  Every user may run it, because some callers run as the user nobody.
 
     Raises:
         CannotBuild: there is no C compiler, or the sources do not compile.

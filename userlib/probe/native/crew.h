@@ -33,8 +33,8 @@ typedef void (*crew_role)(struct crew *crew, int index, const void *argument);
 typedef void (*crew_tell)(const struct crew *crew, const void *argument);
 
 /*
- * Runs @role in @size processes, then @tell in this process.  If a member fails, or still runs @limit_s after the start,
- * the crew is killed and an error record is written instead.
+ * Runs @role in @size processes, then @tell in this process.  If a member fails, or still runs after @limit_s, the crew
+ * is killed and an error record is written instead.
  */
 void crew_run(int size, crew_role role, const void *argument, unsigned int limit_s, crew_tell tell);
 /* In a member: waits until all members are ready.  False if the crew is over before that. */

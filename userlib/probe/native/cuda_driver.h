@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The few functions of the CUDA driver API that the probe needs, found at run time in libcuda.so.1, so that it builds
- * with a C compiler alone.  Symbols with _v2 are the ones that cuda.h maps the plain names to.
+ * The functions of the CUDA driver API that the probe needs.  It finds them in libcuda.so.1 at run time, so that it
+ * builds without the CUDA toolkit.  cuda.h maps plain names to the symbols that end in _v2.
  */
 #ifndef PROBE_CUDA_DRIVER_H
 #define PROBE_CUDA_DRIVER_H
@@ -18,7 +18,7 @@ typedef void *cu_object;
 
 #define CU_NOT_READY 600
 #define CU_STREAM_NON_BLOCKING 1u
-/* Mapped, and for every context. */
+/* Mapped into the GPU's address space, and portable: every context may use it. */
 #define CU_HOST_MAPPED 3u
 #define CU_RESOURCE_SM 1
 #define CU_GREEN_DEFAULT_STREAM 1u
@@ -28,8 +28,8 @@ typedef void *cu_object;
 #define CU_ATTRIBUTE_PREEMPTION 90
 
 /*
- * CUdevResource: a type, 92 bytes of padding, then the number of SMs.  Later releases have more behind that; nothing
- * here makes arrays of them, so that room to spare serves for all.
+ * CUdevResource: a type, 92 bytes of padding, then the number of SMs.  Later releases append more.  The spare room at
+ * the end is enough for all releases, because the probe makes no arrays of this structure.
  */
 struct cu_resource {
 	int type;
@@ -39,7 +39,7 @@ struct cu_resource {
 };
 _Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it");
 
-/* X(name here, symbol, arguments) */
+/* The functions that the probe cannot do without: X(name in struct cuda, symbol, arguments). */
 #define CUDA_NEEDED(X) \
 	X(init, "cuInit", (unsigned int)) \
 	X(driver_version, "cuDriverGetVersion", (int *)) \
@@ -68,7 +68,7 @@ _Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it")
 	X(copy_in_async, "cuMemcpyHtoDAsync_v2", (cu_pointer, const void *, size_t, cu_object)) \
 	X(error_name, "cuGetErrorName", (cu_result, const char **))
 
-/* NULL where the driver has none: green contexts came with CUDA 12.4. */
+/* NULL if the driver lacks them: green contexts came with CUDA 12.4. */
 #define CUDA_OPTIONAL(X) \
 	X(device_resource, "cuDeviceGetDevResource", (cu_device, struct cu_resource *, int)) \
 	X(resource_split, "cuDevSmResourceSplitByCount", (struct cu_resource *, unsigned int *, \
@@ -91,16 +91,16 @@ struct cuda {
 /* Filled by cuda_find(). */
 extern struct cuda cu;
 
-/* Finds the library and initialises it; NULL, or why there is no GPU to be had. */
+/* Finds the library and initialises it.  Returns NULL, or why no GPU can be used. */
 const char *cuda_find(void);
-/* Makes the first device's context current; ends the process, with a line, where that fails. */
+/* Makes the first device's context current.  If that fails, writes an error record and ends the process. */
 void cuda_open(void);
-/* Ends the process, with a line, if @result is an error. */
+/* If @result is an error, writes an error record and ends the process. */
 void cuda_need(cu_result result, const char *what);
 const char *cuda_error(cu_result result);
 
 cu_object cuda_stream(int priority);
-/* Host memory that the GPU sees at *@device. */
+/* Zeroed host memory that the GPU sees at *@device. */
 void *cuda_mapped(size_t bytes, cu_pointer *device);
 
 #endif

@@ -48,7 +48,7 @@ static void ended(int signal_number)
 
 	if (off_since)
 		put_back();
-	/* A part may be in the middle of a line: begin a new one, and leave the broken one to the reader. */
+	/* The part may be in the middle of a line: start a new one.  The reader counts the broken one. */
 	if (write(STDOUT_FILENO, "\n", 1) < 0 || write(STDOUT_FILENO, said, sizeof(said) - 1) < 0)
 		_exit(128 + signal_number);
 	_exit(3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Nothing that the probe takes off the GPU stays off: a thread puts it back after two seconds, a signal handler does
- * when the part's time is up or somebody ends it, and what dies takes its groups with it.
+ * Guarantees that no group stays off the GPU.  A thread puts groups back after two seconds.  A signal handler puts them
+ * back when the part's time is up or the part is told to end.  If the process dies, the driver destroys its groups.
  */
 #ifndef PROBE_GUARD_H
 #define PROBE_GUARD_H
@@ -10,14 +10,14 @@
 
 #include "rm_control.h"
 
-/* Ends the process after @limit_s seconds, and on SIGTERM and SIGINT, with everything put back. */
+/* From now on, puts the groups back and ends the process after @limit_s seconds, on SIGTERM and on SIGINT. */
 void guard_start(unsigned int limit_s);
-/* Whom it watches over from now on. */
+/* The groups to put back, instead of the ones before. */
 void guard_watch(const struct rm_tsg *tsgs, size_t count);
-/* Around every stretch in which a group is off. */
+/* Called before a group goes off, and after it is on again. */
 void guard_off(void);
 void guard_on(void);
-/* How often the thread had to step in. */
+/* How often the thread has put the groups back. */
 unsigned int guard_fired(void);
 
 #endif

@@ -13,7 +13,7 @@
 #include "handover.h"
 #include "parts.h"
 
-/* On every architecture; older C libraries do not know them. */
+/* The same numbers on every architecture.  Older C libraries do not define them. */
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* A group and the descriptor behind it, handed from the process that owns them to another. */
+/* Hands a group and its descriptor from the process that owns them to another process. */
 #ifndef PROBE_HANDOVER_H
 #define PROBE_HANDOVER_H
 
@@ -9,17 +9,18 @@
 
 struct handover {
 	pid_t pid;
-	struct rm_tsg tsg;		/* .fd: as the owner numbers it */
+	struct rm_tsg tsg;		/* .fd: the owner's number for it */
 	struct ops_caller caller;
 };
 
-/* 0, or -1; with SCM_RIGHTS the descriptor travels along, else only its number. */
+/* Returns 0 or -1.  For caller "scm_rights" the descriptor itself is sent, otherwise only its number. */
 int handover_send(int socket, const struct handover *handover);
-/* NULL, or why there is nothing to call through; .tsg.fd is then this process's own. */
+/* Returns NULL, or why there is no descriptor.  On success .tsg.fd is this process's own descriptor. */
 const char *handover_receive(int socket, struct handover *handover);
 
-/* To user and group nobody, with no other groups; 0, or -1. */
+/* Becomes the user and the group nobody (65534), without other groups.  Returns 0 or -1. */
 int drop_privileges(void);
+/* Ends a child: SIGTERM, half a second, SIGKILL. */
 void kill_child(pid_t child);
 
 #endif

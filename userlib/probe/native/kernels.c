@@ -3,12 +3,12 @@
 
 #include "kernels.h"
 
-/* Plain PTX of an old version: every driver and every GPU since Pascal, the first to preempt compute, takes it. */
+/* Plain PTX of an old version, which every driver takes.  Pascal (sm_60) is the first GPU that preempts compute. */
 #define HEAD ".version 6.0\n.target sm_60\n.address_size 64\n"
 
 /*
- * One reading of the clock in the thread that writes the beat, with what changed since the last.  The beat goes out at
- * most every 500 ns: more would only queue up on the bus, and be late.  8192 is GAPS_MAX.
+ * One thread of the kernel reads the clock and writes the beat.  It writes at most every 500 ns, because more writes
+ * would only queue on the bus and arrive late.  The number 8192 below is GAPS_MAX.
  */
 #define BEAT_REGISTERS \
 	"	.reg .pred p, writer;\n" \
@@ -190,7 +190,7 @@ void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks
 		  uint64_t duration_ns, uint64_t least_gap_ns)
 {
 	void *arguments[] = { &beat.device, &duration_ns, &least_gap_ns };
-	/* One block alone is the smallest context there is to switch: a single thread of it. */
+	/* A single block runs with one thread, so that the context to be switched is as small as possible. */
 	unsigned int threads = blocks == 1 ? 1 : WORK_THREADS;
 
 	cuda_need(cu.launch(k->clock, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL), "clock_kernel");

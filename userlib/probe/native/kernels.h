@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The two kernels that the probe runs, and how they tell the host what they live through. */
+/* The two kernels that the probe runs, and the beat: what a kernel writes into host memory while it runs. */
 #ifndef PROBE_KERNELS_H
 #define PROBE_KERNELS_H
 
@@ -8,8 +8,8 @@
 #define GAPS_MAX 8192
 
 /*
- * Written by one thread of a kernel into host memory.  A gap is a pair of readings of the GPU's clock, one after the
- * other, that lie further apart than the launch's least gap: the kernel was not running between them.
+ * One thread of a kernel writes this into host memory.  A gap is a pair of successive readings of the GPU's clock that
+ * are further apart than the launch's least gap.  The kernel did not run between them.
  */
 struct beat {
 	volatile uint64_t now, count, start, end;
@@ -29,27 +29,28 @@ struct mapped_beat {
 #define WORK_THREADS 256
 #define WORK_SUMS 64
 
-/* Blocks of 256 threads that the GPU holds at once. */
+/* The kernels, and how many of their blocks of 256 threads the GPU holds at once. */
 struct kernels {
 	cu_object clock, work;
 	unsigned int clock_blocks, work_blocks;
 };
 
-/* Their PTX, as it goes to the driver. */
+/* The PTX of the kernels, as the driver gets it. */
 #define KERNEL_TEXTS 2
 extern const char *const kernel_texts[KERNEL_TEXTS];
 
 void kernels_load(struct kernels *kernels);
 struct mapped_beat beat_new(void);
-/* Forgets what the last launch wrote. */
+/* Clears what the last launch wrote. */
 void beat_clear(struct mapped_beat beat);
 
-/* Every block watches the clock for @duration_ns; block 0 writes the beat. */
+/* Every block reads the clock for @duration_ns.  Block 0 writes the beat. */
 void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
 		  uint64_t duration_ns, uint64_t least_gap_ns);
 /*
- * @rounds of integer arithmetic in 16 registers a thread, exchanges through shared memory and atomic additions to
- * WORK_SUMS words of @out; a word a thread follows them.  The result depends on @rounds and @blocks alone.
+ * Runs @rounds of integer arithmetic in 16 registers of each thread, with exchanges through shared memory and atomic
+ * additions.  @out gets WORK_SUMS words of sums, then a word from each thread.  The result depends only on @rounds and
+ * @blocks.
  */
 void launch_work(const struct kernels *k, cu_object stream, unsigned int blocks, cu_pointer out,
 		 unsigned int rounds, struct mapped_beat beat, uint64_t least_gap_ns);

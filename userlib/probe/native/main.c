@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* One part of the probe: probe PART CALLS PREEMPTIONS SECONDS.  scripts/probe-nvidia runs it; see there. */
+/* Runs one part: probe PART CALLS PREEMPTIONS SECONDS.  userlib/probe/parts.py starts it and lists the parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

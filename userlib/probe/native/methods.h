@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The ways of taking a process's compute groups off the GPU and of letting them back. */
+/* The ways of taking a process's groups off the GPU and of putting them back. */
 #ifndef PROBE_METHODS_H
 #define PROBE_METHODS_H
 
@@ -20,13 +20,13 @@ struct method {
 
 #define METHODS 4
 extern const struct method methods[METHODS];
-/* GPFIFO_SCHEDULE off with PREEMPT, and FIFO_DISABLE_CHANNELS: what a backend would choose from. */
+/* GPFIFO_SCHEDULE off with PREEMPT, and FIFO_DISABLE_CHANNELS: the methods that a backend can choose from. */
 extern const struct method *const method_schedule, *const method_channels;
 
-/* The first status that is not 0; the guard watches from off to on. */
+/* Switch all groups and return the first status that is not 0.  The guard is armed from off to on. */
 int groups_off(const struct groups *groups, const struct method *method);
 int groups_on(const struct groups *groups, const struct method *method);
-/* Finds them and hands them to the guard; -1, with a line, where none was seen. */
+/* Finds the process's groups and gives them to the guard.  If there are none, writes an error record, returns -1. */
 int groups_find(struct groups *groups, bool compute_only);
 
 #endif

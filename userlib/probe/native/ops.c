@@ -8,18 +8,18 @@
 #include "guard.h"
 #include "ops.h"
 
-/* A control that is always refused, or very slow, is known after a few calls. */
+/* If a control is always refused, or is very slow, a few calls are enough. */
 #define ENOUGH_REFUSED 20
 #define ENOUGH_NS 1500000000u
 #define STATUSES_MAX 8
 
-/* What the group was set to before, to set it back. */
+/* The settings of the group before the measurement, to be restored. */
 struct before {
 	uint64_t slice_us;
 	uint32_t level;
 };
 
-/* @second: the other half of a pair (on after off), or the value to go back to. */
+/* A control.  @second: undo the first call: on after off, or the old value after the new one. */
 struct op {
 	const char *first_name, *second_name;
 	int (*call)(const struct rm_tsg *tsg, const struct before *before, bool second);
@@ -67,7 +67,7 @@ static int restart(const struct rm_tsg *tsg, const struct before *before, bool s
 	return rm_restart_runlist(tsg);
 }
 
-/* What any control costs: one that only reads. */
+/* A control that only reads: the floor for the latencies of the others. */
 static int info(const struct rm_tsg *tsg, const struct before *before, bool second)
 {
 	uint32_t id;
@@ -123,7 +123,7 @@ static void tally_tell(const struct tally *tally)
 	emit_raw("statuses", text);
 }
 
-/* The capabilities that count for some controls, as the kernel shows them. */
+/* Adds the caller and its capabilities, which some controls need, to a record. */
 static void tell_caller(const struct ops_caller *caller)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -206,7 +206,7 @@ void ops_measure(const struct rm_tsg *tsg, const struct ops_caller *caller)
 	if (rm_get_interleave(tsg, &before.level))
 		before.level = 0;
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		/* Without the old value there is no way back. */
+		/* The old value is needed to restore it. */
 		if (ops[i].call == set_timeslice && !before.slice_us)
 			emit_error("SET_TIMESLICE", "not tried: the time slice cannot be read");
 		else

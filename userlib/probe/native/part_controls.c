@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Status and latency of the controls: by the owner on an idle and on a busy GPU, then by other processes that hold a
- * duplicate of its descriptor.  They are root's or an ordinary user's; who owns is who started this part.
+ * Status and latency of the controls: called by the owner on an idle and on a busy GPU, then by other processes that
+ * hold a duplicate of its descriptor.  The owner runs as the user that started this part.  If that is root, each other
+ * process runs once as root and once as an ordinary user.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static void wait_for(pid_t child, const struct ops_caller *caller)
 		ops_refused(caller, "the caller died");
 }
 
-/* The child's memory is not CUDA's any more; it only changes who it is and starts anew. */
+/* CUDA does not work in a forked child, so the child changes its user if need be and executes the program again. */
 static void become_caller(int socket, bool ordinary)
 {
 	char number[16];
@@ -73,7 +74,7 @@ static void by_other(struct scene *scene, struct handover *handover, bool ordina
 	if (child > 0)
 		wait_for(child, &handover->caller);
 	close(pair[0]);
-	/* Whatever became of the caller: the group runs again. */
+	/* The caller may have failed with the group off: put it back. */
 	rm_channels(&scene->tsg, true);
 	rm_schedule(&scene->tsg, true);
 }
@@ -86,7 +87,7 @@ static void by_others(struct scene *scene, unsigned int calls)
 
 	handover.caller.calls = calls;
 	strcpy(handover.caller.load, "busy");
-	/* Yama lets only ancestors take a descriptor unless its owner agrees, as an agent would. */
+	/* Yama lets only an ancestor take a process's descriptor, unless the process allows it, as an agent would. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	for (i = 0; i < 2; i++) {
 		strcpy(handover.caller.how, ways[i]);
@@ -96,7 +97,7 @@ static void by_others(struct scene *scene, unsigned int calls)
 	}
 }
 
-/* The group that kernels run in, once one has run. */
+/* Runs a kernel, then finds the group that kernels run in. */
 static int set_scene(struct scene *scene)
 {
 	struct rm_tsg tsgs[32];

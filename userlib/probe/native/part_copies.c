@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Asynchronous copies under way while the compute groups, or all groups, are off: do they end, are they whole? */
+/* Asynchronous copies while the compute groups, or all groups, are off: whether they end, and end correctly. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void begin(struct copy *copy, bool inward)
 		cuda_need(cu.copy_out_async(copy->out, copy->device, BYTES, copy->stream), "cuMemcpyDtoHAsync");
 }
 
-/* 1 if it ended within @limit_ns. */
+/* Returns 1 if the copy ended within @limit_ns. */
 static unsigned int ends_within(struct copy *copy, uint64_t limit_ns)
 {
 	uint64_t begun = now_ns();
@@ -88,7 +88,7 @@ static void try_copies(struct copy *copy, const struct groups *groups, const cha
 	copy->alone_ns = alone(copy, inward);
 	for (i = 0; i < REPEATS; i++) {
 		fill(copy, i);
-		/* The other half of the way, undisturbed: what is compared at the end has gone both ways. */
+		/* The data is compared after a copy in both directions.  The other direction is undisturbed. */
 		if (!inward)
 			alone(copy, true);
 		begin(copy, inward);

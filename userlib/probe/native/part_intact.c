@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* Results of kernels that were preempted thousands of times, word by word against those of an undisturbed run. */
+/* Compares the results of kernels that were preempted thousands of times with those of an undisturbed run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "methods.h"
 #include "parts.h"
 
-#define LAUNCH_NS 40000000u	/* a launch's length, undisturbed */
+#define LAUNCH_NS 40000000u	/* length of an undisturbed launch */
 #define METHOD_NS 32000000000u
 #define LEAST_GAP_NS 20000u
 
@@ -68,7 +68,7 @@ static int prepare(struct work *work)
 	if (!work->expected || !work->got)
 		return -1;
 	cuda_need(cu.memory_alloc(&work->out, work->words * sizeof(uint32_t)), "cuMemAlloc");
-	/* The first run of all is slow for other reasons. */
+	/* The very first run is slow for other reasons, so the second is measured. */
 	work->rounds = 2000;
 	undisturbed(work, work->expected);
 	length = undisturbed(work, work->expected);
@@ -76,7 +76,7 @@ static int prepare(struct work *work)
 	return groups_find(&work->groups, true);
 }
 
-/* One launch, taken off and let back for as long as it runs; a little random, so that it is met anywhere. */
+/* Preempts one launch again and again, with random pauses, so that each preemption meets another instruction. */
 static void disturb(struct work *work, const struct method *method, unsigned int wanted, struct outcome *outcome)
 {
 	static uint32_t dice = 1;
@@ -128,7 +128,7 @@ static void tell(const struct work *work, const struct method *method, const str
 	emit_close();
 }
 
-/* How many preemptions it came to. */
+/* Returns how many preemptions there were. */
 static unsigned int try_method(struct work *work, const struct method *method, unsigned int wanted)
 {
 	struct outcome outcome = { .status = 0 };
@@ -156,7 +156,7 @@ int part_intact(const struct options *options)
 	if (prepare(&work))
 		return 1;
 	undisturbed(&work, work.expected);
-	/* Half of them one way; where that is refused the other way makes up for it. */
+	/* Half of the preemptions by each method.  The second makes up for what the first did not reach. */
 	done = try_method(&work, method_channels, options->preemptions / 2);
 	try_method(&work, method_schedule, options->preemptions - done);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What GPU is there, and what a CUDA process allocates on it. */
+/* The GPU, and the RM objects that a CUDA process allocates on it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -96,7 +96,7 @@ static void tell_controls(void)
 	}
 }
 
-/* One launch and one stream of each kind first: what libcuda allocates late is then there as well. */
+/* First makes a stream of each kind and launches into it, because libcuda allocates some objects only then. */
 int part_objects(const struct options *options)
 {
 	struct rm_object *objects = calloc(MANY, sizeof(*objects));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Does a running kernel stop, how long after the call, and when does it go on?  A thread watches the beat in host
- * memory; the kernel itself writes down when its clock jumped.
+ * Whether a running kernel stops, how long after the call, and when it resumes.  A thread watches the beat in host
+ * memory.  The kernel itself records when its clock jumped.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "parts.h"
 
 #define REPEATS 100
-/* As long without a beat (one is due every half microsecond) counts as stopped. */
+/* Without a beat for this long the kernel counts as stopped.  A beat is due every half microsecond. */
 #define STILL_NS 2000000u
 #define GIVE_UP_NS 30000000u
 #define KERNEL_NS 2000000000u
@@ -46,7 +46,7 @@ static void *watch(void *argument)
 	return NULL;
 }
 
-/* Waits for the beat to rest; the time of its last change, or 0 if it goes on. */
+/* Waits until the beat stops.  Returns the time of its last change, or 0 if it does not stop. */
 static uint64_t rest(struct watcher *watcher)
 {
 	uint64_t begun = now_ns(), changed;
@@ -59,7 +59,7 @@ static uint64_t rest(struct watcher *watcher)
 	return 0;
 }
 
-/* The first change after @since, or 0 if a second brings none. */
+/* Returns the time of the first change after @since, or 0 if there is none within a second. */
 static uint64_t change_after(struct watcher *watcher, uint64_t since)
 {
 	uint64_t changed;
@@ -85,7 +85,7 @@ static bool once(const struct groups *groups, const struct method *method, struc
 	seen->back[i] = now_ns() - on;
 	resumed = change_after(watcher, on);
 	if (stopped) {
-		/* A kernel that was between two beats when the call began has stopped at once. */
+		/* If the last beat came before the call began, the kernel stopped at once. */
 		seen->stop[seen->stopped] = stopped > off ? stopped - off : 0;
 		seen->resume[seen->stopped++] = resumed > on ? resumed - on : 0;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The parts of the probe; each runs alone in its process and says what it sees through emit.h. */
+/* The parts of the probe.  Each runs in a process of its own and writes its findings as records (emit.h). */
 #ifndef PROBE_PARTS_H
 #define PROBE_PARTS_H
 
@@ -18,7 +18,7 @@ int part_latency(const struct options *options);
 int part_partition(const struct options *options);
 int part_mps(const struct options *options);
 
-/* The other end of part_controls: calls through a descriptor that comes over socket @fd. */
+/* The other process of part_controls: receives a descriptor over socket @fd and calls through it. */
 int caller_main(int fd);
 
 #endif

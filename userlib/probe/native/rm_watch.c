@@ -90,7 +90,7 @@ static void look(int fd, uint32_t request, const void *argument)
 		count_control(argument);
 }
 
-/* The request that an RM_TRANSFER carries, and its argument in *@argument; any other request is returned unchanged. */
+/* The request that an RM_TRANSFER carries, with its argument in *@argument.  Other requests stay as they are. */
 static uint32_t unwrapped(uint32_t request, const void **argument)
 {
 	const struct rm_transfer *transfer = *argument;
@@ -170,7 +170,8 @@ static void fill(struct rm_tsg *tsg, const struct rm_object *group)
 			continue;
 		if (o->class == RM_CLASS_SUBDEVICE && o->parent == group->parent)
 			tsg->subdevice = o->handle;
-		if (o->parent != group->handle || !RM_CLASS_IS_CHANNEL(o->class) || tsg->channel_count == RM_CHANNELS_MAX)
+		if (o->parent != group->handle || !RM_CLASS_IS_CHANNEL(o->class) ||
+		    tsg->channel_count == RM_CHANNELS_MAX)
 			continue;
 		tsg->channels[tsg->channel_count++] = o->handle;
 		tsg->compute |= has_compute(o->client, o->handle);
