@@ -26,6 +26,7 @@
 #define GPURT_H
 
 #ifndef GPURT_CDEF
+#include <stddef.h>
 #include <stdint.h>
 #include <gpurt/uapi.h>
 #endif
