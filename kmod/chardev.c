@@ -2,9 +2,9 @@
 /*
  * /dev/gpurt: descriptors and their owners.
  *
- * A descriptor belongs to the process that opened it.  Another process that got hold of it can do nothing
- * with it, and the client ends when its owner does, whoever still holds the descriptor: the notifier of the
- * owner's address space says when that process exits or executes another program.
+ * A descriptor belongs to the process that opened it.  Another process that holds the descriptor can do nothing with
+ * it.  The descriptor's clients end when its owner does, even if another process still holds the descriptor: the
+ * notifier of the owner's address space reports that the owner exits or executes another program.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -12,11 +12,15 @@
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
 #include "chardev.h"
+#include "client.h"
+#include "gpu.h"
+#include "ioctl.h"
+#include "register.h"
+#include "wait.h"
 
-/* All clients end; for the descriptor's release and for its owner's end, whichever comes first. */
+/* Ends all clients.  Called when the descriptor is released, and when its owner ends: the first call does the work. */
 static void file_gone(struct gpurt_file *file, bool process)
 {
 	int i;
@@ -88,6 +92,7 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
+/* Called with file->lock held. */
 static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
@@ -105,8 +110,8 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 }
 
 /*
- * The caller's client for that GPU, made on first use.  It lives as long as the descriptor does, hence longer
- * than any call on it.  -EPERM: not the owner; -ESTALE: the owner executed another program; -ENODEV.
+ * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor does, hence longer than
+ * any call on it.  -EPERM: the caller is not the owner; -ESTALE: the owner executed another program; -ENODEV.
  */
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {
@@ -135,7 +140,7 @@ static __poll_t client_poll(struct gpurt_client *client)
 {
 	__poll_t mask = 0;
 
-	gpurt_client_polled(client);
+	gpurt_wait_polled(client);
 	if (READ_ONCE(client->gpu->dying))
 		return EPOLLHUP | EPOLLERR;
 	if (READ_ONCE(client->core.depth) && gpurt_client_granted(client))

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* /dev/gpurt: descriptors and the processes that own them. */
 #ifndef GPURT_CHARDEV_H
 #define GPURT_CHARDEV_H
 
-#include "internal.h"
+#include <linux/irq_work.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <linux/wait.h>
 
-struct file;
+#include "uapi/gpurt.h"
 
-/* ioctl.c */
-long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg);
+struct gpurt_client;
+struct pid;
 
-/* chardev.c */
+/* An open descriptor. */
+struct gpurt_file {
+	struct mutex lock;		/* its clients, and their TSGs */
+	struct gpurt_client *clients[GPURT_MAX_GPUS];
+	bool gone;			/* its process ended or executed another program */
+	struct pid *tgid;
+	char comm[GPURT_COMM_LEN];
+	wait_queue_head_t poll;
+	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue */
+	struct mmu_notifier owner;
+};
+
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
+
+int gpurt_chardev_start(void);
+void gpurt_chardev_stop(void);
 
 #endif

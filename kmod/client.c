@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Clients: what a descriptor is to one GPU. */
+/* Clients: they come, go, and have decisions taken. */
+#include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/timekeeping.h>
 
-#include "internal.h"
+#include "chardev.h"
+#include "client.h"
+#include "events.h"
+#include "exempt.h"
+#include "wait.h"
 
 DEFINE_STATIC_SRCU(gpurt_clients_srcu);
 static atomic64_t last_id = ATOMIC64_INIT(0);
@@ -37,18 +41,7 @@ static void client_destroy(struct rcu_head *rcu)
 	kfree(client);
 }
 
-static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	bool exempt = !u->client->core.exempt;
-
-	if (u->client->gone)
-		return 0;
-	gpu->ops->exempt(gpu->driver, u->client->ctx, exempt);
-	gpurt_set_exempt(&gpu->sched, &u->client->core, exempt, now);
-	return 0;
-}
-
-/* With the GPU held alive: tells the driver, and lets the client be seen. */
+/* Called with the GPU held alive.  Tells the driver of the client and makes it visible. */
 static int client_join(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
@@ -62,11 +55,11 @@ static int client_join(struct gpurt_client *client)
 	list_add_tail_rcu(&client->node, &gpu->clients);
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
-	gpurt_client_exempt(client);
+	gpurt_exempt_apply(client);
 	return 0;
 }
 
-/* Makes the descriptor a client of the GPU, whose reference passes to the client if that goes well. */
+/* Makes the descriptor a client of the GPU.  On success the caller's reference of the GPU passes to the client. */
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file)
 {
 	struct gpurt_client *client;
@@ -85,7 +78,7 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	return ERR_PTR(err);
 }
 
-/* Nobody else has the client any more: the driver forgets it. */
+/* Called when no call of the client is under way and none will come.  The driver forgets the client. */
 static void client_leave(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
@@ -112,7 +105,7 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * The client's process ended (@process), or closed its descriptor.  No call on the client is under way.  Its memory
+ * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.  Its memory
  * stays until gpurt_client_free().
  */
 void gpurt_client_gone(struct gpurt_client *client, bool process)
@@ -127,19 +120,19 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		if (gpu->ops->client_ends)
 			gpu->ops->client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);
-		/* Not before it is off the runlist. */
+		/* The decision has taken it off the runlist; only now may the driver forget it. */
 		if (client->gone)
 			client_leave(client);
 		gpurt_gpu_release(gpu, token);
 	}
-	/* The driver goes first, and takes its clients along. */
+	/* The driver goes away first: gpurt_clients_drain() removes all clients. */
 	if (!client->gone)
 		wait_for_completion(&gpu->drained);
-	gpurt_client_wake(client);
+	gpurt_wait_wake(client);
 	gpurt_client_ordered(client);
 }
 
-/* The driver goes away, and no decision is under way: the runlist is everyone's again, without us. */
+/* Called while the driver goes away, when no decision is under way.  The runlist becomes everyone's again. */
 void gpurt_clients_drain(struct gpurt_gpu *gpu)
 {
 	struct gpurt_client *client;
@@ -152,7 +145,7 @@ void gpurt_clients_drain(struct gpurt_gpu *gpu)
 		if (!client)
 			return;
 		client_leave(client);
-		gpurt_client_wake(client);
+		gpurt_wait_wake(client);
 		gpurt_client_ordered(client);
 	}
 }
@@ -165,64 +158,28 @@ void gpurt_client_free(struct gpurt_client *client)
 	call_srcu(&gpurt_clients_srcu, &client->rcu, client_destroy);
 }
 
-/* Whether the client's TSGs are on the runlist; for those who wait, without the gate. */
+/* Whether the client's TSGs are on the runlist.  For readers without the gate. */
 bool gpurt_client_granted(const struct gpurt_client *client)
 {
-	/* Pairs with apply(): who sees the runner sees whether the update went well. */
-	struct gpurt_sched_client *runner = smp_load_acquire(&client->gpu->runner);
+	/* Pairs with apply(): a reader that sees the runner also sees whether the commit succeeded. */
+	struct gpurt_sched_client *runner = smp_load_acquire(&client->gpu->runlist.runner);
 
-	if (READ_ONCE(client->gpu->fault))
+	if (READ_ONCE(client->gpu->runlist.fault))
 		return false;
 	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
 }
 
-/* Wakes one of those who wait in the client's process, who wakes the next.  Any context. */
-void gpurt_client_wake(struct gpurt_client *client)
-{
-	/* Pairs with the barriers in setting the state of those who are about to wait. */
-	smp_mb();
-	if (swait_active(&client->waiters)) {
-		atomic_inc(&client->wakes);
-		swake_up_one(&client->waiters);
-	}
-	/* The barrier above is waitqueue_active()'s as well. */
-	if (waitqueue_active(&client->file->poll))
-		irq_work_queue(&client->file->poll_wake);
-}
-
-/* From now on, until it is gone, somebody may always be waiting in poll(). */
-void gpurt_client_polled(struct gpurt_client *client)
-{
-	if (READ_ONCE(client->polled))
-		return;
-	mutex_lock(&client->file->lock);
-	if (!client->polled)
-		atomic_inc(&client->gpu->waiting);
-	client->polled = true;
-	mutex_unlock(&client->file->lock);
-}
-
-/* The driver: work of the client completed.  Any context. */
+/* Called by the driver, in any context: work of the client completed. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
 {
 	if (gpurt_events_wanted())
 		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
 	atomic_inc(&client->completions);
-	gpurt_client_wake(client);
+	gpurt_wait_wake(client);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_work_done);
 
-/* The driver: there may be an order for the client, an agent.  Any context. */
-void gpurt_client_ordered(struct gpurt_client *client)
-{
-	/* Pairs with the barrier in setting the state of who is about to wait. */
-	smp_mb();
-	if (swait_active(&client->orders))
-		swake_up_one(&client->orders);
-}
-EXPORT_SYMBOL_GPL(gpurt_client_ordered);
-
-/* The driver: the client, an agent, has not carried out the order of @since in time.  Any context. */
+/* Called by the driver, in any context: the client, an agent, has not carried out the order of @since in time. */
 void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since)
 {
 	if (gpurt_events_wanted())
@@ -248,11 +205,11 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	int err;
 
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
-	b->state = gpu->fault ? GPURT_STATE_PENDING : gpurt_state_of(&gpu->sched, c);
+	b->state = gpu->runlist.fault ? GPURT_STATE_PENDING : gpurt_state_of(&gpu->sched, c);
 	return err;
 }
 
-/* What will decide in a segment that begins with these priorities: the client's place among those who wait. */
+/* The priority that a segment will have which begins with these: the call's place in the queue at the gate. */
 static u32 level_of(const struct gpurt_client *client, u32 own, u32 hint)
 {
 	u32 set = READ_ONCE(client->core.set);
@@ -262,7 +219,7 @@ static u32 level_of(const struct gpurt_client *client, u32 own, u32 hint)
 	return hint ? hint : own;
 }
 
-/* -EOVERFLOW, or -ENODEV once the driver goes away. */
+/* Begins a segment.  -EOVERFLOW, or -ENODEV once the driver goes away. */
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state)
 {
 	struct begin_update b = {
@@ -280,7 +237,7 @@ static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_end(&gpu->sched, &u->client->core, now);
 }
 
-/* -ENOENT, or -ENODEV once the driver goes away. */
+/* Ends the innermost segment.  -ENOENT, or -ENODEV once the driver goes away. */
 int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
@@ -302,7 +259,7 @@ static int decide_closed(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/* The client opened a TSG, or closed one.  The GPU is held alive. */
+/* Called with the GPU held alive.  The client opened a TSG, or closed one. */
 void gpurt_client_tsg(struct gpurt_client *client, bool opened)
 {
 	struct gpurt_update u = {
@@ -315,7 +272,7 @@ void gpurt_client_tsg(struct gpurt_client *client, bool opened)
 		gpurt_job_tsg_opened(client->gpu);
 }
 
-/* Only the first TSG and the last one make a difference: however many there are, this is short. */
+/* Only the first TSG and the last one change anything, so this takes the same time for any number of TSGs. */
 static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	u32 count = container_of(u, struct value_update, u)->value;
@@ -331,7 +288,7 @@ static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/* The client has @count TSGs now.  The GPU is held alive. */
+/* Called with the GPU held alive.  The client has @count TSGs now. */
 void gpurt_client_tsgs(struct gpurt_client *client, u32 count)
 {
 	struct value_update v = {
@@ -353,7 +310,7 @@ static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 no
 	return u->client->gone ? 0 : gpurt_set_priority(&gpu->sched, &u->client->core, v->value, now);
 }
 
-/* The control plane sets the client's priority; see gpurt_set_priority().  The GPU is held alive. */
+/* Called with the GPU held alive.  The control plane sets the client's priority; see gpurt_set_priority(). */
 int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 {
 	struct value_update v = { .u = { .decide = decide_priority, .client = client }, .value = priority };
@@ -368,7 +325,7 @@ static int decide_budget(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return u->client->gone ? 0 : gpurt_set_budget(&gpu->sched, &u->client->core, v->value, v->action, now);
 }
 
-/* Likewise its budget. */
+/* Called with the GPU held alive.  The control plane sets the client's budget; see gpurt_set_budget(). */
 int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action)
 {
 	struct value_update v = {
@@ -378,17 +335,6 @@ int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action)
 	return gpurt_gate_update(client->gpu, &v.u);
 }
 
-/* Brings the client in line with the administrator's exemptions.  The GPU is held alive. */
-void gpurt_client_exempt(struct gpurt_client *client)
-{
-	struct gpurt_update u = { .decide = decide_exempt, .client = client };
-
-	/* Without rules most clients need not pass the gate. */
-	if (client->gpu->ops->exempt && gpurt_exempt_matches(client) != READ_ONCE(client->core.exempt))
-		gpurt_gate_update(client->gpu, &u);
-}
-
-/* Clients are not freed between the two; in between one may sleep. */
 int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)
 {
 	return srcu_read_lock(&gpurt_clients_srcu);
@@ -404,6 +350,7 @@ bool gpurt_clients_reading(void)
 	return srcu_read_lock_held(&gpurt_clients_srcu);
 }
 
+/* Waits until the last client has been freed. */
 void gpurt_clients_stop(void)
 {
 	srcu_barrier(&gpurt_clients_srcu);

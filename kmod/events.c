@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What happened.  Tracers are told at once.  Readers of the multicast group are told through a ring, for a
- * message needs memory, and there is none to be had where events come from.
+ * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
+ * and code that reports an event often may not allocate any.
  */
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/timekeeping.h>
 #include <linux/workqueue.h>
 
+#include "client.h"
 #include "events.h"
-#include "internal.h"
+#include "gpu.h"
+#include "netlink.h"
+#include "selftest.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -18,10 +21,10 @@
 
 static struct gpurt_record *ring;
 static DEFINE_RAW_SPINLOCK(ring_lock);
-static unsigned int head, tail;	/* written up to, read up to */
+static unsigned int head, tail;	/* next to write, next to read; they wrap */
 static u64 lost;
 
-/* Whether anyone listens to any of them. */
+/* Whether a tracer listens to any of the tracepoints. */
 static bool traced(void)
 {
 	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
@@ -110,15 +113,15 @@ static void drain(struct work_struct *work)
 
 static DECLARE_WORK(drain_work, drain);
 
-/* Whether anyone wants to know of events. */
+/* Whether a tracer or a reader of the multicast group listens. */
 bool gpurt_events_wanted(void)
 {
 	return gpurt_netlink_heard() || traced();
 }
 
 /*
- * Any context.  @client NULL: it happened to everyone.  @cause and @latency are what GPURT_A_CAUSE and
- * GPURT_A_LATENCY_NS tell.
+ * Reports an event.  Any context.  @client NULL: it happened to everyone.  @cause and @latency become GPURT_A_CAUSE and
+ * GPURT_A_LATENCY_NS.
  */
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency)
 {

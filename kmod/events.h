@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* Events, for tracers and for readers of the multicast group. */
 #ifndef GPURT_EVENTS_H
 #define GPURT_EVENTS_H
 
@@ -6,17 +7,26 @@
 
 #include "uapi/gpurt.h"
 
-/* One event, complete: what it is about may be gone when it is read. */
+struct gpurt_client;
+struct gpurt_gpu;
+
+/* A complete event: the client that it is about may be gone when the record is read. */
 struct gpurt_record {
 	u64 time;
-	u64 client;			/* 0: everyone */
-	u64 latency;			/* of commits and work; of LOST, how many */
+	u64 client;			/* its id; 0: the event is about everyone */
+	u64 latency;			/* of commits and work, ns; of GPURT_EVENT_LOST, how many were lost */
 	u32 event;
 	u32 gpu;
 	u32 cause;
 	u32 priority;
-	s32 pid;			/* as the initial namespace sees it */
+	s32 pid;			/* in the initial namespace */
 	char comm[GPURT_COMM_LEN];
 };
+
+bool gpurt_events_wanted(void);
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency);
+
+int gpurt_events_start(void);
+void gpurt_events_stop(void);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whom the administrator exempts: by process, by name, or by cgroup.  The rules hold for clients to come as
- * well.  A name is what the process called itself when it opened the device, which it may choose; rules by
- * name are for an administrator who trusts those who may open the device.
+ * The clients that the administrator exempts, by process, by name, or by cgroup.  The rules also hold for clients that
+ * open the device later.  A name is what the process called itself when it opened the device, and a process may choose
+ * that.  Rules by name are for an administrator who trusts everyone that may open the device.
  */
 #include <linux/cgroup.h>
 #include <linux/kernfs.h>
@@ -13,7 +13,8 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "internal.h"
+#include "client.h"
+#include "exempt.h"
 
 #define MAX_RULES 4096
 
@@ -28,6 +29,7 @@ static DEFINE_MUTEX(rules_lock);
 static LIST_HEAD(rules);
 static unsigned int rules_count;
 
+/* Called with rules_lock held. */
 static struct rule *find(u32 attr, const char *text, const struct pid *pid)
 {
 	struct rule *rule;
@@ -38,6 +40,7 @@ static struct rule *find(u32 attr, const char *text, const struct pid *pid)
 	return NULL;
 }
 
+/* Called with rules_lock held, or when no other code runs. */
 static void rule_free(struct rule *rule)
 {
 	list_del(&rule->node);
@@ -46,7 +49,7 @@ static void rule_free(struct rule *rule)
 	kfree(rule);
 }
 
-/* A process that is gone cannot be named any more, so its rule could never be removed. */
+/* Removes the rules for processes that have ended: those cannot be named any more. */
 static void forget_the_dead(void)
 {
 	struct rule *rule, *next;
@@ -61,6 +64,7 @@ static void forget_the_dead(void)
 	}
 }
 
+/* Called with rules_lock held.  @why: the reason for a refusal. */
 static int rule_add(u32 attr, const char *text, struct pid *pid, const char **why)
 {
 	struct rule *rule;
@@ -81,7 +85,7 @@ static int rule_add(u32 attr, const char *text, struct pid *pid, const char **wh
 	return 0;
 }
 
-/* Adds or removes the rule for @pid, or for the name or path @text.  Removing what is not there is no mistake. */
+/* Adds or removes the rule for @pid, or for the name or path @text.  To remove a rule that does not exist is no error. */
 int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, const char **why)
 {
 	struct rule *rule;
@@ -154,6 +158,28 @@ bool gpurt_exempt_matches(const struct gpurt_client *client)
 	return found;
 }
 
+static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	bool exempt = !u->client->core.exempt;
+
+	if (u->client->gone)
+		return 0;
+	gpu->ops->exempt(gpu->driver, u->client->ctx, exempt);
+	gpurt_set_exempt(&gpu->sched, &u->client->core, exempt, now);
+	return 0;
+}
+
+/* Called with the GPU held alive.  Makes the client what the rules say. */
+void gpurt_exempt_apply(struct gpurt_client *client)
+{
+	struct gpurt_update u = { .decide = decide_exempt, .client = client };
+
+	/* Without rules most clients need not pass the gate. */
+	if (client->gpu->ops->exempt && gpurt_exempt_matches(client) != READ_ONCE(client->core.exempt))
+		gpurt_gate_update(client->gpu, &u);
+}
+
+/* Removes all rules.  Called when no other code runs. */
 void gpurt_exempt_clear(void)
 {
 	struct rule *rule, *next;

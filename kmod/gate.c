@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The gate: decisions about a GPU are taken one at a time, and whoever is more urgent on the GPU goes first.
+ * The gate: decisions about a GPU are taken one at a time, the one of the highest GPU priority first.
  *
- * The bounds rest on what this file does (docs/readings.md, assumptions A2 and A3).  An rt_mutex would serve
- * its waiters by their priority on the CPU, which need not be the one on the GPU, and a task above all of
- * them could preempt its holder in the middle of an update, for as long as it likes.  Here
+ * The bounds rest on what this file does (docs/readings.md, assumptions A2 and A3).  An rt_mutex would serve its
+ * waiters by their priority on the CPU, which may differ from the one on the GPU; and any task of higher CPU priority
+ * could preempt its holder in the middle of an update, for an unbounded time.  Here
  *
- *   - those who wait stay in the queue until they run, and only the first of the queue may enter: a less
- *     urgent task never passes a more urgent one that was woken but has not got its CPU yet; a more urgent
- *     one that comes meanwhile does pass;
- *   - who is inside cannot be preempted.  If the driver's commit() does not sleep, preemption is off until
- *     the decision is carried out.  If it may sleep, the GPU's thread decides for the callers, at the
- *     highest FIFO priority.
+ *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
+ *     passes a more urgent one that was woken but has not got its CPU yet.  A more urgent task that arrives meanwhile
+ *     does pass;
+ *   - the holder cannot be preempted.  If the driver's commit() does not sleep, preemption is off until the decision
+ *     is carried out.  If commit() may sleep, the GPU's thread, which has the highest FIFO priority, takes the
+ *     decisions for the callers.
  *
- * Nothing that is called inside may allocate, sleep (but for such a commit), or take a lock that sleeps under
- * PREEMPT_RT.
+ * Code that runs with the gate held must not allocate, must not sleep (except in such a commit), and must not take a
+ * lock that sleeps under PREEMPT_RT.
  */
+#include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/timekeeping.h>
 
-#include "internal.h"
-
-void gpurt_gate_init(struct gpurt_gate *gate)
-{
-	raw_spin_lock_init(&gate->lock);
-	gate->held = false;
-	gpurt_queue_init(&gate->waiters);
-}
+#include "client.h"
+#include "events.h"
+#include "gate.h"
+#include "gpu.h"
 
 static struct gpurt_update *first(const struct gpurt_gate *gate)
 {
@@ -36,14 +32,14 @@ static struct gpurt_update *first(const struct gpurt_gate *gate)
 	return node ? list_entry(node, struct gpurt_update, node) : NULL;
 }
 
-/* Called with the lock held; returns with the gate and without the lock.  May have slept, unless @u is first. */
+/* Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept. */
 static void wait_in_queue(struct gpurt_gate *gate, struct gpurt_update *u)
 {
 	gpurt_queue_add(&gate->waiters, &u->node, u->level);
 	for (;;) {
-		/* Not to be interrupted: every stay inside is short, and a waiter must leave the queue. */
+		/* Signals do not interrupt this wait: every holder is quick, and a waiter must leave the queue. */
 		set_current_state(TASK_UNINTERRUPTIBLE);
-		if (!gate->held && first(gate) == u)
+		if (!gate->holder && first(gate) == u)
 			break;
 		raw_spin_unlock(&gate->lock);
 		schedule();
@@ -53,7 +49,7 @@ static void wait_in_queue(struct gpurt_gate *gate, struct gpurt_update *u)
 	gpurt_queue_del(&gate->waiters, &u->node, u->level);
 }
 
-/* Returns with preemption off. */
+/* Returns with the gate held and preemption off. */
 static void enter(struct gpurt_gate *gate, struct gpurt_update *u)
 {
 	struct gpurt_update *other;
@@ -61,9 +57,9 @@ static void enter(struct gpurt_gate *gate, struct gpurt_update *u)
 	u->task = current;
 	raw_spin_lock(&gate->lock);
 	other = first(gate);
-	if (gate->held || (other && other->level >= u->level))
+	if (gate->holder || (other && other->level >= u->level))
 		wait_in_queue(gate, u);
-	gate->held = true;
+	gate->holder = current;
 	preempt_disable();
 	raw_spin_unlock(&gate->lock);
 }
@@ -73,7 +69,7 @@ static void leave(struct gpurt_gate *gate)
 	struct gpurt_update *next;
 
 	raw_spin_lock(&gate->lock);
-	gate->held = false;
+	gate->holder = NULL;
 	next = first(gate);
 	if (next)
 		wake_up_process(next->task);
@@ -81,19 +77,20 @@ static void leave(struct gpurt_gate *gate)
 	preempt_enable();
 }
 
+/* Called with the gate held. */
 static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	u64 now = ktime_get_ns();
 
-	gpu->wanted = gpurt_events_wanted();
+	gpu->events_wanted = gpurt_events_wanted();
 	u->ret = u->decide(gpu, u, now);
-	gpurt_sched_after(gpu, now);
+	gpurt_runlist_set_timer(gpu);
 }
 
-/* The GPU's thread: takes the decisions that wait, the most urgent first. */
-void gpurt_gate_delegated(struct kthread_work *work)
+/* The GPU's thread takes the decisions that wait, the most urgent first. */
+static void decide_for_others(struct kthread_work *work)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, delegated_work);
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, gate.delegated);
 	struct gpurt_gate *gate = &gpu->gate;
 	struct task_struct *task;
 	struct gpurt_update *u;
@@ -105,7 +102,7 @@ void gpurt_gate_delegated(struct kthread_work *work)
 		decide(gpu, u);
 		task = u->task;
 		get_task_struct(task);
-		/* From here on @u is its owner's again, who may be gone.  Pairs with delegate(). */
+		/* From here on @u belongs to its caller again, which may have returned.  Pairs with delegate(). */
 		smp_store_release(&u->done, true);
 		wake_up_process(task);
 		put_task_struct(task);
@@ -114,13 +111,14 @@ void gpurt_gate_delegated(struct kthread_work *work)
 	raw_spin_unlock(&gate->lock);
 }
 
-/* The caller is killed, and cannot end before its decision is taken: which need not wait for its process. */
+/* The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process. */
 static void tell_end(struct gpurt_gpu *gpu, const struct gpurt_update *u)
 {
 	if (u->own && gpu->ops->client_ends)
 		gpu->ops->client_ends(gpu->driver, u->client->ctx, true);
 }
 
+/* Waits until the GPU's thread has taken the decision. */
 static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	struct gpurt_gate *gate = &gpu->gate;
@@ -131,10 +129,10 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	raw_spin_lock(&gate->lock);
 	gpurt_queue_add(&gate->waiters, &u->node, u->level);
 	raw_spin_unlock(&gate->lock);
-	kthread_queue_work(gpu->worker, &gpu->delegated_work);
+	kthread_queue_work(gpu->worker, &gate->delegated);
 	for (;;) {
 		set_current_state(told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
-		/* Pairs with gpurt_gate_delegated(): who sees that it is done sees the result. */
+		/* Pairs with decide_for_others(): a caller that sees @done also sees the result. */
 		if (smp_load_acquire(&u->done))
 			break;
 		if (told || !fatal_signal_pending(current)) {
@@ -149,14 +147,14 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Has the decision taken and carried out; returns what it returned.  The caller holds the GPU alive, or else
- * its driver's commit() does not sleep: then -ENODEV once the driver is going away.
+ * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or the
+ * driver's commit() does not sleep.  In the second case -ENODEV once the driver is going away.
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	if (!gpu->ops->commit_sleeps) {
 		enter(&gpu->gate, u);
-		/* Preemption is off, which gpu_stop() waits for. */
+		/* gpurt_gpu_stop() waits until preemption is on again. */
 		if (likely(!READ_ONCE(gpu->dying)))
 			decide(gpu, u);
 		else
@@ -168,4 +166,33 @@ int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 		delegate(gpu, u);
 	}
 	return u->ret;
+}
+
+/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	int token, ret;
+
+	if (!gpu->ops->commit_sleeps)
+		return gpurt_gate_update(gpu, u);
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	ret = gpurt_gate_update(gpu, u);
+	gpurt_gpu_release(gpu, token);
+	return ret;
+}
+
+#ifdef GPURT_DEBUG
+void gpurt_gate_assert_held(const struct gpurt_gpu *gpu)
+{
+	WARN_ON_ONCE(current != (gpu->ops->commit_sleeps ? gpu->worker->task : READ_ONCE(gpu->gate.holder)));
+}
+#endif
+
+void gpurt_gate_init(struct gpurt_gate *gate)
+{
+	raw_spin_lock_init(&gate->lock);
+	gate->holder = NULL;
+	gpurt_queue_init(&gate->waiters);
+	kthread_init_work(&gate->delegated, decide_for_others);
 }

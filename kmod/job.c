@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for its whole job.  The GPU's
- * thread looks at the states of the clients' tasks, either every so often (`poll`) or when the scheduler's
- * tracepoints say that one of them changed (`notify`).  A probe runs under the scheduler's own locks, where
- * nobody may be woken; an interrupt is raised instead, or where a machine cannot do that to itself, a timer set.
+ * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for the task's whole job.  The GPU's
+ * thread looks at the states of the clients' tasks, either periodically (`poll`) or when the scheduler's tracepoints
+ * report that one of them changed (`notify`).  A probe of a tracepoint runs with the scheduler's locks held, where
+ * nothing may be woken.  So it raises an interrupt, which wakes the thread.  A machine that cannot interrupt itself
+ * sets a timer instead.
  */
 #include <linux/hash.h>
+#include <linux/ktime.h>
+#include <linux/lockdep.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
-#include <linux/timekeeping.h>
+#include <linux/string.h>
 #include <linux/tracepoint.h>
 
+#include "client.h"
 #include "compat.h"
-#include "internal.h"
-
-#define POLL_MIN 100000ULL
-#define POLL_MAX 10000000000ULL
+#include "gpu.h"
+#include "job.h"
 
 static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
 {
-	return atomic_read(&gpu->watched[hash_ptr(tgid, GPURT_WATCH_BITS)]) > 0;
+	return atomic_read(&gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]) > 0;
 }
 
-/* @change: 1 for a process that became a client, -1 for one that no longer is. */
+/* @change: 1 for a process that became a client, -1 for a process that no longer is one. */
 void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
 {
-	atomic_add(change, &gpu->watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
+	atomic_add(change, &gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
 }
-
-/* The scheduler's tracepoints. */
 
 #ifdef CONFIG_TRACEPOINTS
 
 static struct tracepoint *tp_switch, *tp_wakeup, *tp_wakeup_new;
 
-static void look_at(struct tracepoint *tp, void *data)
+static void remember(struct tracepoint *tp, void *data)
 {
 	if (!strcmp(tp->name, "sched_switch"))
 		tp_switch = tp;
@@ -45,10 +45,10 @@ static void look_at(struct tracepoint *tp, void *data)
 		tp_wakeup_new = tp;
 }
 
-/* Modules are not given their names; those of the kernel itself stay where they are. */
-void gpurt_job_start(void)
+/* These tracepoints are not exported by name.  They are the kernel's own, not a module's, so they never go away. */
+void gpurt_job_find_tracepoints(void)
 {
-	for_each_kernel_tracepoint(look_at, NULL);
+	for_each_kernel_tracepoint(remember, NULL);
 }
 
 bool gpurt_job_can_notify(void)
@@ -56,13 +56,13 @@ bool gpurt_job_can_notify(void)
 	return tp_switch && tp_wakeup && tp_wakeup_new;
 }
 
-/* Also in the scheduler, with its locks held. */
+/* Wakes the thread.  Any context, also with the scheduler's locks held. */
 static void look_soon(struct gpurt_gpu *gpu)
 {
 	if (arch_irq_work_has_interrupt())
-		irq_work_queue(&gpu->job_irq);
+		irq_work_queue(&gpu->job.irq);
 	else
-		hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+		hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 static void changed(struct gpurt_gpu *gpu, struct task_struct *task)
@@ -117,12 +117,13 @@ static int probes_add(struct gpurt_gpu *gpu) { return -EOPNOTSUPP; }
 static void probes_remove(struct gpurt_gpu *gpu) { }
 static void look_soon(struct gpurt_gpu *gpu) { }
 bool gpurt_job_can_notify(void) { return false; }
-void gpurt_job_start(void) { }
+void gpurt_job_find_tracepoints(void) { }
 #endif
 
-/* The thread. */
-
-/* The highest real-time priority among the process's runnable threads; whether there are any. */
+/*
+ * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
+ * priority of those, if it was lower.
+ */
 static bool is_runnable(struct pid *tgid, u32 *priority)
 {
 	struct task_struct *leader = pid_task(tgid, PIDTYPE_TGID), *t;
@@ -155,7 +156,10 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_job(&gpu->sched, &u->client->core, j->own, j->runnable, now);
 }
 
-/* Reports those whose state is @runnable now and was not, or whose priority changed. */
+/*
+ * Called with the GPU held alive and clients kept from being freed.  Reports the clients that are @runnable now and
+ * were not, or whose priority changed.
+ */
 static void scan(struct gpurt_gpu *gpu, bool runnable)
 {
 	struct gpurt_client *client;
@@ -181,148 +185,104 @@ static void scan(struct gpurt_gpu *gpu, bool runnable)
 
 static void look(struct kthread_work *work)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_work);
-	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->updated_ns), now, took;
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job.look);
+	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->runlist.updated_ns), now, took;
 	int token, reading;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	reading = gpurt_clients_read();
-	/* Who starts first, then who stops: a hand-over is one update, not two. */
+	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
 	scan(gpu, true);
 	scan(gpu, false);
 	gpurt_clients_done(reading);
 	gpurt_gpu_release(gpu, token);
 	/*
-	 * Nothing on this CPU outranks this thread.  However short the period, and however often those who are
-	 * watched change state, it leaves half of the time to everyone else.  What the driver needs to update the
-	 * runlist is epsilon's, and does not count.
+	 * Nothing on this CPU outranks this thread.  It rests for as long as it looked, so that half of the time is
+	 * left to other tasks however short the period is and however often tasks change state.  The driver's time
+	 * for updates of the runlist does not count: the analyses charge it as epsilon.
 	 */
 	now = ktime_get_ns();
 	took = now - began;
-	took -= min(took, READ_ONCE(gpu->updated_ns) - updated);
-	WRITE_ONCE(gpu->job_rest, now + took);
+	took -= min(took, READ_ONCE(gpu->runlist.updated_ns) - updated);
+	WRITE_ONCE(gpu->job.rest_until, now + took);
 }
 
-/* How long until the thread may look again, ns. */
+/* How long until the thread may look again, in ns. */
 static u64 rest(struct gpurt_gpu *gpu)
 {
-	u64 until = READ_ONCE(gpu->job_rest), now = ktime_get_ns();
+	u64 until = READ_ONCE(gpu->job.rest_until), now = ktime_get_ns();
 
 	return until > now ? until - now : 0;
 }
 
-static enum hrtimer_restart job_timer(struct hrtimer *timer)
+static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 {
-	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job_timer);
+	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job.timer);
 	u64 wait = rest(gpu);
 
 	if (!wait)
-		kthread_queue_work(gpu->worker, &gpu->job_work);
-	if (READ_ONCE(gpu->notice) == GPURT_NOTICE_NOTIFY) {
-		/* Not forwarded: an interrupt on another CPU may have started it again by now. */
+		kthread_queue_work(gpu->worker, &gpu->job.look);
+	if (READ_ONCE(gpu->job.notice) == GPURT_NOTICE_NOTIFY) {
+		/* Not forwarded: an interrupt on another CPU may have started the timer again by now. */
 		if (wait)
 			hrtimer_start(timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 		return HRTIMER_NORESTART;
 	}
-	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->poll_ns)));
+	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->job.poll_ns)));
 	return HRTIMER_RESTART;
 }
 
-static void job_irq(struct irq_work *work)
+static void irq_raised(struct irq_work *work)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job_irq);
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job.irq);
 	u64 wait = rest(gpu);
 
 	if (wait)
-		hrtimer_start(&gpu->job_timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
+		hrtimer_start(&gpu->job.timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 	else
-		kthread_queue_work(gpu->worker, &gpu->job_work);
+		kthread_queue_work(gpu->worker, &gpu->job.look);
 }
 
-/* Which way to notice. */
-
-static void stop(struct gpurt_gpu *gpu)
+/* Called with gpu->policy_lock held. */
+void gpurt_job_stop(struct gpurt_gpu *gpu)
 {
-	if (gpu->job_probed)
+	lockdep_assert_held(&gpu->policy_lock);
+	if (gpu->job.probed)
 		probes_remove(gpu);
-	gpu->job_probed = false;
-	irq_work_sync(&gpu->job_irq);
-	hrtimer_cancel(&gpu->job_timer);
-	kthread_flush_work(&gpu->job_work);
-	gpu->job_active = false;
+	gpu->job.probed = false;
+	irq_work_sync(&gpu->job.irq);
+	hrtimer_cancel(&gpu->job.timer);
+	kthread_flush_work(&gpu->job.look);
 }
 
-/* The timer goes off at once, so that what is true already is noticed. */
-static void start(struct gpurt_gpu *gpu, const char **why)
+/* Called with gpu->policy_lock held.  @why: a warning, if there is one. */
+void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 {
-	if (gpu->notice == GPURT_NOTICE_NOTIFY) {
-		gpu->job_probed = !probes_add(gpu);
-		if (!gpu->job_probed) {
-			WRITE_ONCE(gpu->notice, GPURT_NOTICE_POLL);
+	lockdep_assert_held(&gpu->policy_lock);
+	if (gpu->job.notice == GPURT_NOTICE_NOTIFY) {
+		gpu->job.probed = !probes_add(gpu);
+		if (!gpu->job.probed) {
+			WRITE_ONCE(gpu->job.notice, GPURT_NOTICE_POLL);
 			*why = "the scheduler's tracepoints are missing in this kernel: polling instead";
 		}
 	}
-	gpu->job_active = true;
-	hrtimer_start(&gpu->job_timer, 0, HRTIMER_MODE_REL_HARD);
+	/* The timer expires at once, so that tasks that are runnable already are noticed. */
+	hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_HARD);
 }
 
-struct policy_update {
-	struct gpurt_update u;
-	u32 policy;
-};
-
-static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	return gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
-}
-
-/* -EINVAL with @why, or -ENODEV; on success @why may be a warning. */
-int gpurt_job_set_policy(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
-{
-	struct policy_update p = { .u = { .decide = decide_policy }, .policy = policy };
-	int err;
-
-	if (poll_ns < POLL_MIN || poll_ns > POLL_MAX) {
-		*why = "a polling period must be 0.1 ms to 10 s";
-		return -EINVAL;
-	}
-	mutex_lock(&gpu->job_lock);
-	stop(gpu);
-	WRITE_ONCE(gpu->notice, notice);
-	WRITE_ONCE(gpu->poll_ns, poll_ns);
-	err = gpurt_update(gpu, &p.u);
-	if (!err && policy == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
-		start(gpu, why);
-	mutex_unlock(&gpu->job_lock);
-	return err;
-}
-
-/* A process that opens a TSG is running, and there is no change of state to tell of it. */
+/* A process that opens a TSG is running, and no change of its state will report that. */
 void gpurt_job_tsg_opened(struct gpurt_gpu *gpu)
 {
-	if (READ_ONCE(gpu->job_probed))
+	if (READ_ONCE(gpu->job.probed))
 		look_soon(gpu);
 }
 
-void gpurt_job_init_gpu(struct gpurt_gpu *gpu)
+void gpurt_job_init(struct gpurt_gpu *gpu)
 {
-	const char *why = NULL;
-
-	mutex_init(&gpu->job_lock);
-	compat_hrtimer_setup(&gpu->job_timer, job_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	compat_irq_work_init_hard(&gpu->job_irq, job_irq);
-	kthread_init_work(&gpu->job_work, look);
-	gpu->notice = GPURT_NOTICE_POLL;
-	gpu->poll_ns = GPURT_POLL_DEFAULT_NS;
-	if (gpu->sched.policy == GPURT_POLICY_JOB)
-		start(gpu, &why);
-}
-
-/* The GPU is dying: nobody starts it again. */
-void gpurt_job_stop(struct gpurt_gpu *gpu)
-{
-	mutex_lock(&gpu->job_lock);
-	stop(gpu);
-	mutex_unlock(&gpu->job_lock);
+	compat_hrtimer_setup(&gpu->job.timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	compat_irq_work_init_hard(&gpu->job.irq, irq_raised);
+	kthread_init_work(&gpu->job.look, look);
+	gpu->job.notice = GPURT_NOTICE_POLL;
+	gpu->job.poll_ns = GPURT_POLL_DEFAULT_NS;
 }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suites, in modules built with GPURT_KUNIT=y for kernels with CONFIG_KUNIT, where they run at load time:
- * what exists in the kernel only, with a driver that fails and blocks to order.
+ * KUnit suites, in modules built with GPURT_KUNIT=y for kernels with CONFIG_KUNIT, where they run at load time.  They
+ * test what exists in the kernel only, with a driver that fails and blocks on demand.
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "compat.h"
-#include "internal.h"
+#include "chardev.h"
+#include "client.h"
+#include "exempt.h"
+#include "gpu.h"
+#include "register.h"
+#include "selftest.h"
 
 #define CLIENTS 4
 #define PATIENCE 10000		/* ms */
 
-/* A GPU whose driver remembers whom each commit was for. */
+/* A GPU whose driver records which client each commit was for. */
 struct bench {
 	struct gpurt_gpu *gpu;
 	struct gpurt_file file;
@@ -89,7 +93,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	return b;
 }
 
-/* Clients leave after their GPU has gone, which they may. */
+/* The clients leave after their GPU has gone: that is allowed. */
 static void bench_free(struct bench *b)
 {
 	int i;
@@ -98,7 +102,7 @@ static void bench_free(struct bench *b)
 		gpurt_client_gone(b->clients[i], false);
 		gpurt_client_free(b->clients[i]);
 	}
-	gpurt_clients_stop();	/* their last reference to the file */
+	gpurt_clients_stop();	/* the last use of the file by a client */
 }
 
 static u32 begin(struct gpurt_client *client, u32 priority)
@@ -230,7 +234,7 @@ static void an_update_that_failed_is_tried_again(struct kunit *test)
 	/* after 1, 2 and 4 ms */
 	KUNIT_EXPECT_GE(test, ktime_ms_delta(ktime_get(), start), 7LL);
 	KUNIT_EXPECT_EQ(test, b->commits, 4);
-	KUNIT_EXPECT_EQ(test, b->gpu->faults, 3ULL);
+	KUNIT_EXPECT_EQ(test, b->gpu->runlist.faults, 3ULL);
 	KUNIT_EXPECT_PTR_EQ(test, b->given[3], (void *)b->clients[0]);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
-#include "internal.h"
+#include "chardev.h"
+#include "drv/agent.h"
+#include "drv/vgpu.h"
+#include "events.h"
+#include "exempt.h"
+#include "job.h"
+#include "netlink.h"
+#include "policy.h"
+#include "selftest.h"
 
 static int __init gpurt_init(void)
 {
 	int err;
 
-	gpurt_job_start();
+	gpurt_job_find_tracepoints();
 	err = gpurt_selftest();
 	if (err)
 		return err;
-	err = gpurt_sched_check();
+	err = gpurt_policy_check();
 	if (err)
 		return err;
 	err = gpurt_events_start();

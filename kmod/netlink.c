@@ -28,10 +28,7 @@ int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why)
 	return err;
 }
 
-/*
- * What the kernel's own validation leaves open: the version, no attribute twice, none of @required (by bit)
- * missing.
- */
+/* Checks what the kernel's own validation does not: the version, that no attribute is repeated or missing. */
 int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack)
 {
 	const struct genlmsghdr *header = nlmsg_data(nlh);
@@ -118,7 +115,7 @@ struct genl_family gpurt_family __ro_after_init = {
 	.n_mcgrps = ARRAY_SIZE(groups),
 };
 
-/* Whether anyone has joined the group of events. */
+/* Whether a socket has joined the group of events. */
 bool gpurt_netlink_heard(void)
 {
 	return genl_has_listeners(&gpurt_family, &init_net, 0);
@@ -145,7 +142,7 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r)
 	return 0;
 }
 
-/* Sends an event to whoever listens.  One who reads too slowly is told by its socket. */
+/* Sends an event to every reader.  A reader that is too slow learns from its socket (ENOBUFS) that it lost some. */
 void gpurt_netlink_send(const struct gpurt_record *record)
 {
 	struct sk_buff *skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* The control plane: generic netlink family "gpurt". */
 #ifndef GPURT_NETLINK_H
 #define GPURT_NETLINK_H
 
 #include <net/genetlink.h>
 
-#include "internal.h"
+struct gpurt_record;
 
 /* netlink.c */
 extern struct genl_family gpurt_family;
+int gpurt_netlink_start(void);
+void gpurt_netlink_stop(void);
+bool gpurt_netlink_heard(void);
+void gpurt_netlink_send(const struct gpurt_record *record);
 int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack);
 int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why);
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The control plane's GET commands, which are all dumps.  What is read is read without the gate: an
- * unprivileged reader must not hold up a decision.  Processes are shown as the reader's namespace sees them.
+ * The control plane's GET commands, which are all dumps.  They do not take the gate: an unprivileged reader must not
+ * delay a decision.  Process numbers are those of the reader's namespace.
  */
+#include <linux/ktime.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
-#include <linux/timekeeping.h>
 
+#include "client.h"
 #include "compat.h"
+#include "gpu.h"
 #include "netlink.h"
+#include "register.h"
 
-/* Where a dump is. */
+/* How far a dump has got. */
 struct cursor {
 	bool started;
 	u32 gpu;			/* the next one */
-	u32 last;			/* the last one to be told of */
-	u64 item;			/* within the GPU: what has been told */
+	u32 last;			/* the last one of this dump */
+	u64 item;			/* within the GPU: the last one that was sent */
 };
 
 static struct cursor *cursor_of(struct netlink_callback *cb)
@@ -24,7 +27,7 @@ static struct cursor *cursor_of(struct netlink_callback *cb)
 	return (struct cursor *)cb->ctx;
 }
 
-/* Not a start() operation, for those cannot say why they refuse. */
+/* Not a start() operation: one of those cannot say why it refuses. */
 static int start(struct netlink_callback *cb)
 {
 	struct nlattr **attrs = compat_dump_attrs(cb);
@@ -57,7 +60,7 @@ static void *begin(struct sk_buff *skb, struct netlink_callback *cb, u8 command)
 	return genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq, &gpurt_family, NLM_F_MULTI, command);
 }
 
-/* @put adds what there is to say of a GPU from @at on; -EMSGSIZE when the buffer is full. */
+/* @put adds the messages about one GPU, from the cursor on; -EMSGSIZE when the buffer is full. */
 static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 		int (*put)(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu))
 {
@@ -104,8 +107,8 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 
 static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
-	/* Pairs with apply(); the caller keeps clients from being freed. */
-	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runner);
+	/* Pairs with apply().  dump() keeps clients from being freed. */
+	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runlist.runner);
 
 	if (!runner)
 		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
@@ -125,14 +128,14 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	}
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
-	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->notice)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->poll_ns), GPURT_A_PAD) ||
+	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
+	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_TIER, gpu->ops->tier) ||
 	    nla_put_string(skb, GPURT_A_DRIVER, gpu->ops->name) ||
 	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
 	    put_runner(skb, gpu) ||
-	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->commits), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->faults), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
+	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
@@ -146,12 +149,12 @@ int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
 	return dump(skb, cb, put_status);
 }
 
-/* Up to now: of the runner, the core knows only what it was when it last decided. */
+/* Up to now.  The scheduler has charged the runner only up to its last decision. */
 static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	u64 ns = READ_ONCE(c->held_ns);
 
-	if (READ_ONCE(gpu->runner) == c)
+	if (READ_ONCE(gpu->runlist.runner) == c)
 		ns += ktime_get_ns() - READ_ONCE(gpu->sched.since);
 	return ns;
 }
@@ -220,7 +223,7 @@ int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb)
 
 static int put_latency(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu, u32 cause)
 {
-	const struct gpurt_latency *l = &gpu->latency[cause];
+	const struct gpurt_latency *l = &gpu->runlist.latency[cause];
 	void *header = begin(skb, cb, GPURT_CMD_GET_LATENCY);
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) || nla_put_u32(skb, GPURT_A_CAUSE, cause) ||
@@ -236,13 +239,13 @@ static int put_latency(struct sk_buff *skb, struct netlink_callback *cb, struct 
 	return 0;
 }
 
-/* Causes that never happened are left out. */
+/* Leaves out causes that never happened. */
 static int put_latencies(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	struct cursor *at = cursor_of(cb);
 
 	for (; at->item < GPURT_CAUSE_COUNT; at->item++)
-		if (READ_ONCE(gpu->latency[at->item].count) && put_latency(skb, cb, gpu, at->item))
+		if (READ_ONCE(gpu->runlist.latency[at->item].count) && put_latency(skb, cb, gpu, at->item))
 			return -EMSGSIZE;
 	return 0;
 }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The control plane's SET commands.  A refusal has changed nothing. */
+/* The control plane's SET commands.  A command that is refused changes nothing. */
 #include <linux/capability.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/string.h>
 
-#include "compat.h"
+#include "client.h"
+#include "exempt.h"
+#include "gpu.h"
 #include "netlink.h"
+#include "policy.h"
+#include "register.h"
 
 #define HAS(name) BIT_ULL(GPURT_A_##name)
 
-/* May the sender do this, and is everything there? */
+/* Whether the sender may do this, and the message has every attribute in @required. */
 static int may(struct sk_buff *skb, struct genl_info *info, u64 required)
 {
 	if (!netlink_capable(skb, CAP_SYS_NICE))
@@ -28,7 +32,7 @@ static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
 	return info->attrs[attr] ? nla_get_u64(info->attrs[attr]) : otherwise;
 }
 
-/* What a command does to one GPU; a positive result counts what it did. */
+/* What a command does to one GPU, held alive.  Returns -errno, or how many clients it changed. */
 typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid);
 
 static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid)
@@ -48,7 +52,7 @@ static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid
 	return ret;
 }
 
-/* Does it to the GPU that is named, or to all; returns the count, or the first error. */
+/* Does it to the GPU that the message names, or to all.  Returns the count, or the first error. */
 static int each_gpu(struct genl_info *info, gpu_fn fn, struct pid *pid)
 {
 	int ret, count = 0;
@@ -69,7 +73,7 @@ static int each_gpu(struct genl_info *info, gpu_fn fn, struct pid *pid)
 	return count;
 }
 
-/* Does it to every client of the process that is named, as the sender's namespace numbers it. */
+/* Does it to every client of the process that the message names, by its number in the sender's namespace. */
 static int each_client(struct genl_info *info, gpu_fn fn)
 {
 	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
@@ -133,9 +137,9 @@ static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, struct pid 
 	const char *why = NULL;
 	int err;
 
-	err = gpurt_job_set_policy(gpu, nla_get_u32(info->attrs[GPURT_A_POLICY]),
-				   get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL),
-				   get_u64(info, GPURT_A_POLL_NS, GPURT_POLL_DEFAULT_NS), &why);
+	err = gpurt_policy_set(gpu, nla_get_u32(info->attrs[GPURT_A_POLICY]),
+			       get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL),
+			       get_u64(info, GPURT_A_POLL_NS, GPURT_POLL_DEFAULT_NS), &why);
 	return gpurt_nl_refuse(info->extack, err, why);
 }
 
@@ -157,11 +161,11 @@ static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, struc
 	struct gpurt_client *client;
 
 	gpurt_for_each_client(client, gpu)
-		gpurt_client_exempt(client);
+		gpurt_exempt_apply(client);
 	return 0;
 }
 
-/* The rule that the message is about: which attribute, and its text. */
+/* Which attribute names the rule, and its text; 0: none, or several. */
 static u32 which_rule(struct genl_info *info, char *text, size_t size)
 {
 	static const u32 kinds[] = { GPURT_A_PID, GPURT_A_COMM, GPURT_A_CGROUP };

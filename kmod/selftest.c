@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Self-tests at load time, in modules built with GPURT_DEBUG=y: what user-space tests of core/ cannot see,
- * namely that it works as compiled for this kernel, and the gate, which exists only here.
+ * Self-tests at load time, in modules built with GPURT_DEBUG=y.  They test what user-space tests of core/ cannot: that
+ * core/ works as compiled for this kernel, and the gate, which exists only in the kernel.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "compat.h"
-#include "internal.h"
+#include "gpu.h"
+#include "selftest.h"
 
 #define CHECK(holds) do { \
 	if (!(holds)) { \
@@ -58,7 +58,7 @@ static bool __init test_histogram(void)
 	return true;
 }
 
-/* The gate: who comes while it is held leaves the queue by level, and by arrival among equals. */
+/* The gate: visitors that arrive while it is held enter by level, and by arrival among equals. */
 
 #define VISITORS 6
 
@@ -110,14 +110,14 @@ static bool __init arrive(struct gpurt_gpu *gpu, struct visitor *v, u32 level)
 	return true;
 }
 
-static void __init hold(struct gpurt_gate *gate, bool held)
+static void __init hold(struct gpurt_gate *gate, bool hold)
 {
 	struct list_head *first;
 
 	raw_spin_lock(&gate->lock);
-	gate->held = held;
+	gate->holder = hold ? current : NULL;
 	first = gpurt_queue_first(&gate->waiters);
-	if (!held && first)
+	if (!hold && first)
 		wake_up_process(list_entry(first, struct gpurt_update, node)->task);
 	raw_spin_unlock(&gate->lock);
 }
@@ -170,7 +170,7 @@ static bool __init test_gate(void)
 	return true;
 }
 
-/* 0, or -EINVAL having said what failed.  Want of memory is not a failure. */
+/* 0, or -EINVAL after a message that says what failed.  A lack of memory is no failure. */
 int __init gpurt_selftest(void)
 {
 	if (!test_queue() || !test_histogram() || !test_gate())

@@ -21,7 +21,6 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "../internal.h"
 #include "agent.h"
 #include "devices.h"
 

@@ -46,6 +46,10 @@ struct agent_ctx {
 	bool exempt;
 };
 
+/* agent.c */
+int gpurt_agents_start(void);
+void gpurt_agents_stop(void);
+
 /* agent.c; under the lock */
 u64 gpurt_agent_bound(void);
 bool gpurt_agent_wanted(const struct agent_gpu *dev, const struct agent_process *p);

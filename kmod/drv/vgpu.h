@@ -9,7 +9,7 @@
 #include <linux/xarray.h>
 
 #include "../core/vgpu.h"
-#include "../internal.h"
+#include "drv.h"
 
 struct vgpu {
 	raw_spinlock_t lock;		/* everything but tsgs; taken with interrupts off */
@@ -43,6 +43,8 @@ struct vgpu_work {
 };
 
 /* vgpu.c */
+int gpurt_vgpu_start(void);
+void gpurt_vgpu_stop(void);
 void vgpu_arm(struct vgpu *dev);
 
 /* vgpu_work.c */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A client: one open descriptor on one GPU.  What the scheduler knows about it is struct gpurt_sched_client, what
+ * the driver knows about it is its context.
+ */
+#ifndef GPURT_CLIENT_H
+#define GPURT_CLIENT_H
+
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/rculist.h>
+#include <linux/swait.h>
+#include <linux/types.h>
+
+#include "core/policy.h"
+#include "gpu.h"
+
+struct gpurt_file;
+struct pid;
+
+struct gpurt_client {
+	struct gpurt_sched_client core;	/* with the gate held */
+	u64 granted_at;			/* with the gate held */
+	bool gone;			/* with the gate held */
+	struct gpurt_gpu *gpu;
+	struct gpurt_file *file;
+	void *ctx;			/* the driver's context */
+	struct list_head node;		/* of gpurt_gpu.clients */
+	bool listed;			/* with gpurt_gpu.clients_lock held */
+	u64 id;
+	struct pid *tgid;
+	char comm[GPURT_COMM_LEN];
+
+	struct swait_queue_head waiters;	/* for grants and completions */
+	atomic_t wakes;				/* how often a waiter was woken */
+	struct swait_queue_head orders;		/* the call that waits for the agent's next order */
+	atomic_t ordering;			/* 1: there is such a call */
+	atomic_t completions;
+	int seen;			/* completions that GPURT_IOC_WAIT has reported */
+	bool polled;			/* written with gpurt_file.lock held */
+	struct rcu_head rcu;
+};
+
+static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
+{
+	return container_of(c, struct gpurt_client, core);
+}
+
+struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
+void gpurt_client_gone(struct gpurt_client *client, bool process);
+void gpurt_client_free(struct gpurt_client *client);
+
+int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
+int gpurt_client_end(struct gpurt_client *client);
+void gpurt_client_tsg(struct gpurt_client *client, bool opened);
+void gpurt_client_tsgs(struct gpurt_client *client, u32 count);
+int gpurt_client_priority(struct gpurt_client *client, u32 priority);
+int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);
+bool gpurt_client_granted(const struct gpurt_client *client);
+
+void gpurt_clients_drain(struct gpurt_gpu *gpu);
+void gpurt_clients_stop(void);
+
+/* Between the first two no client of any GPU is freed.  The caller may sleep. */
+int gpurt_clients_read(void);
+void gpurt_clients_done(int token);
+bool gpurt_clients_reading(void);
+#define gpurt_for_each_client(client, gpu) \
+	list_for_each_entry_rcu(client, &(gpu)->clients, node, gpurt_clients_reading())
+
+#endif

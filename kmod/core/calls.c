@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "calls.h"
+
+static bool query_valid(const union gpurt_argument *a)
+{
+	return !a->query.pad;
+}
+
+static bool begin_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_begin *b = &a->begin;
+
+	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->pad && b->priority <= GPURT_MAX_PRIORITY;
+}
+
+static bool end_valid(const union gpurt_argument *a)
+{
+	return !(a->end.flags & ~(u32)GPURT_END_FLAGS) && !a->end.pad;
+}
+
+static bool wait_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_wait *w = &a->wait;
+
+	return w->what < GPURT_WAIT_COUNT && (w->what == GPURT_WAIT_WORK || (!w->tsg && !w->work));
+}
+
+static bool tsg_open_valid(const union gpurt_argument *a)
+{
+	return !a->tsg.flags && !a->tsg.tsg;
+}
+
+static bool tsg_close_valid(const union gpurt_argument *a)
+{
+	return !a->tsg.flags;
+}
+
+static bool submit_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_submit *s = &a->submit;
+
+	return !(s->flags & ~(u32)GPURT_SUBMIT_FLAGS) && !s->pad && s->engine < GPURT_ENGINE_COUNT &&
+	       s->duration_ns && s->duration_ns <= GPURT_MAX_WORK_NS;
+}
+
+/* Printable ASCII, not empty, with a NUL within @size bytes. */
+static bool is_name(const char *name, u32 size)
+{
+	u32 i;
+
+	for (i = 0; i < size && name[i]; i++)
+		if (name[i] < ' ' || name[i] > '~')
+			return false;
+	return i && i < size;
+}
+
+static bool agent_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_agent *g = &a->agent;
+
+	return !g->flags && g->tier < GPURT_TIER_COUNT && g->tsgs <= GPURT_MAX_TSGS &&
+	       is_name(g->driver, sizeof(g->driver));
+}
+
+static bool order_valid(const union gpurt_argument *a)
+{
+	return !a->order.flags && !a->order.pad && a->order.result <= 0;
+}
+
+#define CALL(name, member, has_answer, rules) { \
+	.code = GPURT_IOC_##name, .size = sizeof(((union gpurt_argument *)NULL)->member), \
+	.answers = has_answer, .valid = rules, \
+}
+
+static const struct gpurt_call calls[] = {
+	CALL(QUERY, query, true, query_valid),
+	CALL(BEGIN, begin, true, begin_valid),
+	CALL(END, end, false, end_valid),
+	CALL(WAIT, wait, true, wait_valid),
+	CALL(TSG_OPEN, tsg, true, tsg_open_valid),
+	CALL(TSG_CLOSE, tsg, false, tsg_close_valid),
+	CALL(SUBMIT, submit, true, submit_valid),
+	CALL(AGENT, agent, true, agent_valid),
+	CALL(ORDER, order, true, order_valid),
+};
+
+/* The call with that ioctl number, whatever size and direction the number says; NULL: there is none. */
+const struct gpurt_call *gpurt_call_find(u32 code)
+{
+	u32 i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (_IOC_TYPE(calls[i].code) == _IOC_TYPE(code) && _IOC_NR(calls[i].code) == _IOC_NR(code))
+			return &calls[i];
+	return NULL;
+}
+
+/*
+ * Whether a caller's structure may have @size bytes: 0, -EINVAL or -E2BIG.  What a longer one has beyond call->size
+ * must be zero (E2BIG).  No structure has grown since version 1, so the known size is also the minimum.
+ */
+int gpurt_call_check_size(const struct gpurt_call *call, u32 size)
+{
+	if (size < call->size)
+		return -EINVAL;
+	return size > GPURT_MAX_STRUCT ? -E2BIG : 0;
+}
+
+/* Whether the structure obeys the rules of its call: 0 or -EINVAL. */
+int gpurt_call_check(const struct gpurt_call *call, const union gpurt_argument *argument)
+{
+	return call->valid(argument) ? 0 : -EINVAL;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The administrator's rules: which clients' TSGs stay on every runlist. */
+#ifndef GPURT_EXEMPT_H
+#define GPURT_EXEMPT_H
+
+#include <linux/types.h>
+
+struct gpurt_client;
+struct pid;
+
+int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, const char **why);
+void gpurt_exempt_apply(struct gpurt_client *client);
+bool gpurt_exempt_matches(const struct gpurt_client *client);
+void gpurt_exempt_clear(void);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The gate: decisions about one GPU are taken one at a time, in order of priority on the GPU. */
+#ifndef GPURT_GATE_H
+#define GPURT_GATE_H
+
+#include <linux/kthread.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "core/queue.h"
+
+struct gpurt_client;
+struct gpurt_gpu;
+struct task_struct;
+
+/* A decision to be taken with the gate held.  It lives on the caller's stack. */
+struct gpurt_update {
+	/* Called with the gate held: must not allocate, sleep, or take a lock that sleeps under PREEMPT_RT. */
+	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
+	u32 level;			/* 0..99: its place in the queue of those that wait */
+	struct gpurt_client *client;	/* the client that it is about; NULL: none */
+	bool own;			/* the client's own call causes it: until it returns the client cannot be closed */
+	int ret;			/* what decide() returned */
+	/* The gate's own. */
+	struct list_head node;
+	struct task_struct *task;
+	bool done;
+};
+
+struct gpurt_gate {
+	raw_spinlock_t lock;
+	struct task_struct *holder;	/* NULL: the gate is free.  Unused where commit() sleeps */
+	struct gpurt_queue waiters;	/* gpurt_update.node, by level */
+	struct kthread_work delegated;	/* where commit() sleeps: the GPU's thread takes the decisions */
+};
+
+void gpurt_gate_init(struct gpurt_gate *gate);
+int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u);
+
+/* Warns, in a module built with GPURT_DEBUG=y, if the caller does not hold the gate. */
+#ifdef GPURT_DEBUG
+void gpurt_gate_assert_held(const struct gpurt_gpu *gpu);
+#else
+static inline void gpurt_gate_assert_held(const struct gpurt_gpu *gpu) { }
+#endif
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One GPU.
+ *
+ * What protects what, the outermost lock first:
+ *   gpurt_file.lock		a descriptor's clients: made, closed, and their TSGs opened and closed
+ *   gpurt_gpu.alive (SRCU)	held by readers while a decision or an operation of the driver is under way.  The
+ *				driver may go away only after they have left
+ *   gpurt_gpu.gate		decisions and commits, everything about scheduling; see gate.c
+ *   gpurt_gpu.clients_lock	changes of the list of clients.  gpurt_clients_read() is for its readers
+ */
+#ifndef GPURT_GPU_H
+#define GPURT_GPU_H
+
+#include <linux/atomic.h>
+#include <linux/completion.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/srcu.h>
+#include <linux/types.h>
+
+#include "core/policy.h"
+#include "drv/drv.h"
+#include "gate.h"
+#include "job.h"
+#include "runlist.h"
+
+struct gpurt_gpu {
+	struct kref ref;
+	struct rcu_head rcu;
+	u32 index;
+	const struct gpurt_driver_ops *ops;
+	void *driver;			/* the driver's own */
+	struct kthread_worker *worker;	/* its thread has the highest FIFO priority */
+
+	struct srcu_struct alive;
+	bool dying;
+	struct completion drained;	/* the driver has been told that every client is gone */
+
+	struct gpurt_gate gate;
+	struct gpurt_sched sched;	/* with the gate held */
+	bool events_wanted;		/* with the gate held: somebody reads events */
+	struct gpurt_runlist runlist;
+
+	struct mutex policy_lock;	/* one change of the policy at a time */
+	struct gpurt_job job;
+
+	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
+	struct mutex clients_lock;
+	struct list_head clients;
+};
+
+struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *driver);
+void gpurt_gpu_stop(struct gpurt_gpu *gpu);
+void gpurt_gpu_put(struct gpurt_gpu *gpu);
+
+bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
+void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Sets a GPU's policy, and how policy `job` notices changes. */
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/printk.h>
+
+#include "gpu.h"
+#include "job.h"
+#include "policy.h"
+
+#define POLL_MIN 100000ULL
+#define POLL_MAX 10000000000ULL
+
+static unsigned int first_policy = GPURT_POLICY_SEGMENT;
+module_param_named(policy, first_policy, uint, 0444);
+MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3 lock-priority, 4 lock-fifo");
+
+/* 0 if the module's parameter is valid, else -EINVAL. */
+int gpurt_policy_check(void)
+{
+	if (first_policy < GPURT_POLICY_COUNT)
+		return 0;
+	pr_err("gpurt: policy=%u: 0 to %u\n", first_policy, GPURT_POLICY_COUNT - 1);
+	return -EINVAL;
+}
+
+struct policy_update {
+	struct gpurt_update u;
+	u32 policy;
+};
+
+static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
+}
+
+/* -EINVAL with the reason in @why, or -ENODEV.  On success @why may be a warning. */
+int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
+{
+	struct policy_update p = { .u = { .decide = decide_policy }, .policy = policy };
+	int err;
+
+	if (poll_ns < POLL_MIN || poll_ns > POLL_MAX) {
+		*why = "a polling period must be 0.1 ms to 10 s";
+		return -EINVAL;
+	}
+	mutex_lock(&gpu->policy_lock);
+	gpurt_job_stop(gpu);
+	WRITE_ONCE(gpu->job.notice, notice);
+	WRITE_ONCE(gpu->job.poll_ns, poll_ns);
+	err = gpurt_update(gpu, &p.u);
+	if (!err && policy == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
+		gpurt_job_start(gpu, why);
+	mutex_unlock(&gpu->policy_lock);
+	return err;
+}
+
+/* Called before the GPU can be found: no lock is needed. */
+void gpurt_policy_init(struct gpurt_gpu *gpu)
+{
+	const char *why = NULL;
+
+	mutex_init(&gpu->policy_lock);
+	gpurt_job_init(gpu);
+	gpurt_set_policy(&gpu->sched, first_policy, ktime_get_ns());
+	mutex_lock(&gpu->policy_lock);
+	if (first_policy == GPURT_POLICY_JOB)
+		gpurt_job_start(gpu, &why);
+	mutex_unlock(&gpu->policy_lock);
+}
+
+/* The GPU is dying: gpurt_policy_set() does not start policy `job` any more. */
+void gpurt_policy_stop(struct gpurt_gpu *gpu)
+{
+	mutex_lock(&gpu->policy_lock);
+	gpurt_job_stop(gpu);
+	mutex_unlock(&gpu->policy_lock);
+}

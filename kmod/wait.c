@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Calls that wait for a grant, for work, or for an agent's next order; and what wakes them. */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/irq_work.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/swait.h>
+
+#include "chardev.h"
+#include "client.h"
+#include "gpu.h"
+#include "wait.h"
+
+/*
+ * The condition that a call waits for.  Called with the GPU held alive; must not sleep.  1: it is true; 0: not yet;
+ * -errno: it never will be.
+ */
+typedef int (*check_fn)(struct gpurt_client *client, struct gpurt_wait *w);
+
+static int check(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	int ret, token;
+
+	if (!gpurt_gpu_hold(client->gpu, &token))
+		return -ENODEV;
+	ret = READ_ONCE(client->file->gone) ? -ESTALE : fn(client, w);
+	gpurt_gpu_release(client->gpu, token);
+	return ret;
+}
+
+static int check_grant(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_runlist *r = &client->gpu->runlist;
+
+	if (!READ_ONCE(client->core.depth))
+		return -ENOENT;
+	if (!gpurt_client_granted(client))
+		return 0;
+	w->completed_ns = max(READ_ONCE(client->granted_at), READ_ONCE(r->runner) ? 0 : READ_ONCE(r->everyone_since));
+	return 1;
+}
+
+static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	return gpu->ops->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
+}
+
+static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	return client->gpu->ops->idle(client->gpu->driver, client->ctx, &w->completed_ns);
+}
+
+/* Sleeps until woken, or until @until.  0, -EINTR or -ETIMEDOUT. */
+static int doze(ktime_t *until)
+{
+	if (signal_pending(current))
+		return -EINTR;
+	return schedule_hrtimeout(until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
+}
+
+/*
+ * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes one waiter only.  What has come
+ * true may concern another waiter, or this one and others; so each waiter passes a wake-up on, once.
+ */
+static int wait_on(struct swait_queue_head *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
+	int ret, err = 0, woken, seen = atomic_read(&client->wakes);
+	DECLARE_SWAITQUEUE(wait);
+
+	if (w->timeout_ns < KTIME_MAX) {
+		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
+		limit = &until;
+	}
+	for (;;) {
+		prepare_to_swait_exclusive(queue, &wait, TASK_INTERRUPTIBLE);
+		ret = check(client, w, fn);
+		if (ret || err)
+			break;
+		woken = atomic_read(&client->wakes);
+		if (woken != seen)
+			swake_up_one(queue);
+		seen = woken;
+		err = doze(limit);
+	}
+	finish_swait(queue, &wait);
+	swake_up_one(queue);
+	return ret < 0 ? ret : ret ? 0 : err;
+}
+
+/* Waits for a grant or a completion. */
+static int wait_counted(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	int err;
+
+	atomic_inc(&client->gpu->waiting);	/* pairs with resume_later() */
+	err = wait_on(&client->waiters, client, w, fn);
+	atomic_dec(&client->gpu->waiting);
+	return err;
+}
+
+/* GPURT_IOC_WAIT, and what of it other calls need. */
+int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	const struct gpurt_driver_ops *ops = client->gpu->ops;
+
+	switch (w->what) {
+	case GPURT_WAIT_WORK:
+		return ops->work_done ? wait_counted(client, w, check_work) : -EOPNOTSUPP;
+	case GPURT_WAIT_IDLE:
+		return ops->idle ? wait_counted(client, w, check_idle) : -EOPNOTSUPP;
+	default:
+		return wait_counted(client, w, check_grant);
+	}
+}
+
+struct order_wait {
+	struct gpurt_wait w;
+	struct gpurt_order *order;
+};
+
+static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_order *o = container_of(w, struct order_wait, w)->order;
+
+	return client->gpu->ops->order(client->gpu->driver, client->ctx, o);
+}
+
+/* Waits for an order newer than o->answered, for o->timeout_ns at most.  The driver has agents. */
+int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
+{
+	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };
+
+	return wait_on(&client->orders, client, &wait.w, check_order);
+}
+
+/* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */
+void gpurt_wait_wake(struct gpurt_client *client)
+{
+	/* Pairs with the barrier in prepare_to_swait_exclusive(). */
+	smp_mb();
+	if (swait_active(&client->waiters)) {
+		atomic_inc(&client->wakes);
+		swake_up_one(&client->waiters);
+	}
+	/* waitqueue_active() needs a barrier too: the one above. */
+	if (waitqueue_active(&client->file->poll))
+		irq_work_queue(&client->file->poll_wake);
+}
+
+/* Called by the driver, in any context: there may be an order for the client, an agent. */
+void gpurt_client_ordered(struct gpurt_client *client)
+{
+	/* Pairs with the barrier in prepare_to_swait_exclusive(). */
+	smp_mb();
+	if (swait_active(&client->orders))
+		swake_up_one(&client->orders);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_ordered);
+
+/* The client's process called poll().  From now on it counts as waiting, until the client is freed. */
+void gpurt_wait_polled(struct gpurt_client *client)
+{
+	if (READ_ONCE(client->polled))
+		return;
+	mutex_lock(&client->file->lock);
+	if (!client->polled)
+		atomic_inc(&client->gpu->waiting);
+	client->polled = true;
+	mutex_unlock(&client->file->lock);
+}
