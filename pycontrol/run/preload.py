@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from gpurt.errors import RefusedError, RuntimeFailure
+from pycontrol.run.compiling import compile_with
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "libgpurt-preload.so"
@@ -18,7 +18,6 @@ NAME = "libgpurt-preload.so"
 VARIABLE = "GPURT_PRELOAD"
 #: Where `make install` puts libraries.
 FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu")
-PATIENCE = 200
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -44,15 +43,7 @@ def find() -> Path:
 def _build() -> Path:
     target = ROOT / "build" / "userlib"
     command = ["make", "-s", "-C", str(ROOT / "userlib"), f"BUILD={target}", f"{target}/{NAME}"]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    except FileNotFoundError:
-        raise RuntimeFailure(f"{NAME} must be built and there is no make; run scripts/setup") from None
-    except subprocess.TimeoutExpired:
-        raise RuntimeFailure(f"building {NAME} took longer than {PATIENCE} s; try again") from None
-    if run.returncode:
-        first = next((line for line in run.stderr.splitlines() if "error" in line.lower()), "make failed")
-        raise RuntimeFailure(f"{NAME} does not build: {first}")
+    compile_with(command, NAME)
     return target / NAME
 
 

@@ -6,19 +6,18 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import subprocess
 import tempfile
 from pathlib import Path
 
 from analysis.model import CpuSegment, Segment, Span, Task, Waiting
 from gpurt.errors import RuntimeFailure
+from pycontrol.run.compiling import compile_with
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Set this to use a program built elsewhere.
 VARIABLE = "GPURT_TASK"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
-#: Longest time the compiler may take, seconds.
-PATIENCE = 120
+INCLUDE = f"-I{ROOT / 'userlib' / 'include'}"
 
 
 def find() -> Path:
@@ -71,24 +70,12 @@ def _build(sources: list[Path]) -> Path:
         if not os.access(target, os.X_OK):
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-                _compile(compiler, sources, Path(directory) / "program")
-                (Path(directory) / "program").replace(target)
+                program = Path(directory) / "program"
+                compile_with([*compiler, INCLUDE, *map(str, sources), "-pthread", "-o", str(program)], "gpurt-task")
+                program.replace(target)
     except OSError as error:
         raise RuntimeFailure(f"cannot build gpurt-task in {_cache()}: {error.strerror}; set {VARIABLE}") from None
     return target
-
-
-def _compile(compiler: list[str], sources: list[Path], target: Path) -> None:
-    command = [*compiler, f"-I{ROOT / 'userlib' / 'include'}", *map(str, sources), "-pthread", "-o", str(target)]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    except FileNotFoundError:
-        raise RuntimeFailure(f"gpurt-task must be compiled and there is no {command[0]}; run scripts/setup") from None
-    except subprocess.TimeoutExpired:
-        raise RuntimeFailure(f"compiling gpurt-task took longer than {PATIENCE} s; try again") from None
-    if run.returncode:
-        first = next((line for line in run.stderr.splitlines() if "error" in line), f"{command[0]} failed")
-        raise RuntimeFailure(f"gpurt-task does not compile: {first}")
 
 
 def _span(span: Span) -> str:

@@ -18,6 +18,7 @@ from analysis.trace import Event, Kind
 from gpurt.errors import RuntimeFailure
 from pycontrol.run import placement, task_program, task_report
 from pycontrol.run import trace as run_trace
+from pycontrol.run.compiling import compile_with
 
 
 def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int = 10 * MS) -> Task:
@@ -189,6 +190,14 @@ class TestProgram:
         monkeypatch.setenv("CC", "no-such-compiler")
         with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
             task_program.find()
+
+    def test_a_compiler_that_fails(self) -> None:
+        script = "echo 'In file included' >&2; echo 'x.c:1: error: wrong' >&2; exit 1"
+        with pytest.raises(RuntimeFailure, match=r"a thing does not compile: x\.c:1: error: wrong"):
+            compile_with(["sh", "-c", script], "a thing")
+        with pytest.raises(RuntimeFailure, match="a thing does not compile: false failed"):
+            compile_with(["false"], "a thing")
+        compile_with(["true"], "a thing")
 
     def test_arguments_name_every_segment(self) -> None:
         segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))
