@@ -28,12 +28,17 @@ HEADERS = [
     "kmod/core/latency.h",
     "kmod/core/policy.h",
     "kmod/core/vgpu.h",
+    "kmod/core/gate.h",
+    "kmod/core/retry.h",
+    "kmod/core/agents.h",
     "userlib/include/gpurt.h",
     "analysis/native/simulate.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
     "analysis/native/rta.h",
 ]
+#: Headers whose object-like macros Python sees too.
+CONSTANTS = [UAPI, "kmod/core/gate.h", "kmod/core/retry.h", "kmod/core/agents.h"]
 #: Types that the headers take from the kernel or from libc.
 TYPES = """
 typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
@@ -47,6 +52,10 @@ void gpurt_py_commit(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64
 void gpurt_py_event(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);
 void gpurt_py_done(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, struct gpurt_vgpu_work *, u64);
 void gpurt_py_run(struct gpurt_vgpu *, struct gpurt_vgpu_tsg *, u64);
+void gpurt_py_order(struct gpurt_agents *, struct gpurt_agent_process *);
+void gpurt_py_late(struct gpurt_agents *, struct gpurt_agent_process *, u64);
+void gpurt_py_finished(struct gpurt_agents *, int, u64);
+void gpurt_py_retry(struct gpurt_agents *);
 }
 """
 
@@ -76,7 +85,8 @@ def make_ffi() -> FFI:
     builder = FFI()
     builder.cdef(TYPES)
     builder.cdef(declarations(HEADERS))
-    builder.cdef(constants(UAPI))
+    for header in CONSTANTS:
+        builder.cdef(constants(header))
     builder.cdef(CALLBACKS)
     internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib"))]
     includes = "".join(f'#include "{header}"\n' for header in internal)

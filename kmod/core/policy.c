@@ -17,13 +17,22 @@ static bool engaged(const struct gpurt_sched *s, const struct gpurt_sched_client
 	return s->policy == GPURT_POLICY_JOB ? has_job(c) : c->depth > 0;
 }
 
+/*
+ * What decides in a segment that begins with these priorities: @set by the control plane, the task's @own, and
+ * @hint asked for by the segment (0: none).
+ */
+u32 gpurt_begin_level(u32 set, u32 own, u32 hint)
+{
+	if (set != GPURT_PRIORITY_OWN)
+		return set;
+	return hint ? hint : own;
+}
+
 static u8 level_of(const struct gpurt_sched_client *c)
 {
 	if (c->demoted)
 		return 0;
-	if (c->set != GPURT_PRIORITY_OWN)
-		return c->set;
-	return c->hint ? c->hint : c->own;
+	return (u8)gpurt_begin_level(c->set, c->own, c->hint);
 }
 
 static void arm(struct gpurt_sched *s)
@@ -343,32 +352,36 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 		lost(s, c, now);
 }
 
-/* A driver asks gpurt_on_runlist() whether the new TSG may run; no update is due. */
-void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+/*
+ * The client has @count TSGs now.  A client that loses its last TSG loses its place as well.  A driver asks
+ * gpurt_on_runlist() whether a new TSG may run; no update is due.
+ */
+void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now)
 {
+	u32 cause = count > c->tsgs ? GPURT_CAUSE_JOB : GPURT_CAUSE_TSG;
 	bool had = has_job(c);
 
-	charge(s, now);
-	c->tsgs++;
-	rejob(s, c, had);
-	decide(s, GPURT_CAUSE_JOB, now);
-}
-
-/* A client that loses its last TSG loses its place as well. */
-void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
-{
-	bool had = has_job(c);
-
-	if (!c->tsgs)
+	if (count == c->tsgs)
 		return;
 	charge(s, now);
-	c->tsgs--;
+	c->tsgs = count;
 	rejob(s, c, had);
-	if (!c->tsgs && c->depth) {
+	if (!count && c->depth) {
 		leave(s, c);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
-	decide(s, GPURT_CAUSE_TSG, now);
+	decide(s, cause, now);
+}
+
+void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	gpurt_set_tsgs(s, c, c->tsgs + 1, now);
+}
+
+void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (c->tsgs)
+		gpurt_set_tsgs(s, c, c->tsgs - 1, now);
 }
 
 /* The client died, executed another program, or closed its descriptor.  Its memory is the host's again. */

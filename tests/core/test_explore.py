@@ -69,7 +69,7 @@ PLANTED = {
     "place kept after death": (
         "policy", "	leave(s, c);\n	s->ops->event(s, c, GPURT_EVENT_GONE", "	s->ops->event(s, c, GPURT_EVENT_GONE"
     ),
-    "last TSG closed, place kept": ("policy", "if (!c->tsgs && c->depth) {", "if (0) {"),
+    "last TSG closed, place kept": ("policy", "if (!count && c->depth) {", "if (0) {"),
     "needless update": ("policy", "if (next != old) {", "if (next != old || next) {"),
     "exempt and not told": (
         "policy", "	if (exempt)\n		gained(s, c, now);\n	else\n		lost(s, c, now);\n", ""

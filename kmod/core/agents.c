@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "agents.h"
+
+#define process_of(entry) list_entry(entry, struct gpurt_agent_process, node)
+
+/* Whether the TSGs of the process may run once step `off` is over. */
+static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	return !a->only || a->only == p || p->exempt;
+}
+
+/* Whether they may run already. */
+static bool allowed(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	return p->exempt || (a->open && wanted(a, p));
+}
+
+static bool obeyed(const struct gpurt_agent_process *p)
+{
+	return !p->registered || p->answered == p->sequence;
+}
+
+static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	if (wanted(a, p) || obeyed(p))
+		return GPURT_AGENT_OWES_NOTHING;
+	return p->late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
+}
+
+/* To be called after every change of what owes() depends on. */
+static void recount(struct gpurt_agents *a, struct gpurt_agent_process *p)
+{
+	a->owing[p->owes]--;
+	p->owes = owes(a, p);
+	a->owing[p->owes]++;
+}
+
+/* When there is something to do about the process by itself. */
+static u64 next_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	u64 late = p->late ? U64_MAX : p->since + a->bound;
+
+	if (obeyed(p))
+		return U64_MAX;
+	return p->again < late ? p->again : late;
+}
+
+/* Answers leave the deadline as it is: finding the next one would take a look at every process. */
+static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	u64 next = next_of(a, p);
+
+	if (next < a->deadline)
+		a->deadline = next;
+}
+
+/* From when on the time of an order counts that is given now. */
+static u64 counts_from(const struct gpurt_agents *a, u64 now)
+{
+	return a->step ? a->step_since : now;
+}
+
+static void deliver(struct gpurt_agents *a, struct gpurt_agent_process *p)
+{
+	p->again = U64_MAX;
+	p->sequence++;
+	a->ops->order(a, p);
+}
+
+/* Gives an order, unless it is the one that holds. */
+static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, bool on, u64 now)
+{
+	if (!p->registered || p->on == on)
+		return;
+	p->on = on;
+	p->since = counts_from(a, now);
+	deliver(a, p);
+	recount(a, p);
+	arm(a, p);
+}
+
+static void order_all(struct gpurt_agents *a, bool on, u64 now)
+{
+	struct list_head *pos;
+
+	list_for_each(pos, &a->processes) {
+		recount(a, process_of(pos));
+		if (wanted(a, process_of(pos)) == on)
+			order(a, process_of(pos), on, now);
+	}
+}
+
+static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
+{
+	a->step = step;
+	a->step_since = now;
+	a->open = step == GPURT_AGENTS_ON;
+	order_all(a, a->open, now);
+}
+
+static void finish(struct gpurt_agents *a, int err, u64 now)
+{
+	a->step = GPURT_AGENTS_NO_UPDATE;
+	a->failed = err;
+	a->ops->finished(a, err, now);
+}
+
+/* Takes the update in flight as far as the answers so far permit. */
+static void proceed(struct gpurt_agents *a, u64 now)
+{
+	if (a->step == GPURT_AGENTS_OFF && !a->owing[GPURT_AGENT_OWES_ANSWER]) {
+		if (a->wait && a->owing[GPURT_AGENT_OWES_LATE]) {
+			finish(a, -ETIMEDOUT, now);
+			return;
+		}
+		begin_step(a, GPURT_AGENTS_ON, now);
+	}
+	if (a->step == GPURT_AGENTS_ON && (!a->only || obeyed(a->only) || a->only->late))
+		finish(a, 0, now);
+}
+
+/* A process changed: what waited for it may go on. */
+static void settle(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	recount(a, p);
+	if (a->step)
+		proceed(a, now);
+	else if (a->failed && !a->owing[GPURT_AGENT_OWES_LATE] && !a->owing[GPURT_AGENT_OWES_ANSWER])
+		a->ops->retry(a);
+}
+
+static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	if (obeyed(p))
+		return;
+	if (!p->late && now >= p->since + a->bound) {
+		p->late = true;
+		recount(a, p);
+		a->ops->late(a, p, now);
+	}
+	if (now >= p->again)
+		deliver(a, p);
+}
+
+/* Everyone may run, and there are no processes.  @wait and @bound as in struct gpurt_agents. */
+void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait)
+{
+	*a = (struct gpurt_agents){
+		.ops = ops, .host = host, .bound = bound, .wait = wait, .deadline = U64_MAX, .open = true,
+	};
+	INIT_LIST_HEAD(&a->processes);
+}
+
+/* Begins an update: @only, or everyone if NULL, and the exempt may run.  One that is in flight is dropped. */
+void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *only, u64 now)
+{
+	a->only = only;
+	begin_step(a, GPURT_AGENTS_OFF, now);
+	proceed(a, now);
+}
+
+/* To be called at a->deadline: notices lateness, and gives refused orders again. */
+void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
+{
+	struct list_head *pos;
+
+	a->deadline = U64_MAX;
+	list_for_each(pos, &a->processes) {
+		notice(a, process_of(pos), now);
+		arm(a, process_of(pos));
+	}
+	proceed(a, now);
+}
+
+/* The process has its first client. */
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p)
+{
+	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING };
+	list_add_tail(&p->node, &a->processes);
+	a->owing[p->owes]++;
+}
+
+/* The process has no client any more; its memory is the host's again.  It must not be the one to be alone. */
+void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	gpurt_agents_resign(a, p, now);
+	a->owing[p->owes]--;
+	list_del_init(&p->node);
+}
+
+/* One more client of the process is exempt, or one less. */
+void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
+{
+	p->exempt += exempt ? 1 : -1;
+	if (allowed(a, p))
+		order(a, p, true, now);
+	else if (!wanted(a, p))
+		order(a, p, false, now);
+	settle(a, p, now);
+}
+
+/*
+ * The agent of the process says who it is.  For a new one order 1 is what holds: p->on.  @driver has less than
+ * GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.
+ */
+void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
+			   u64 now)
+{
+	u32 i;
+
+	for (i = 0; i < GPURT_NAME_LEN - 1 && driver[i]; i++)
+		p->driver[i] = driver[i];
+	p->driver[i] = '\0';
+	p->tier = tier;
+	if (p->registered)
+		return;
+	p->registered = true;
+	p->on = allowed(a, p);
+	p->sequence = 1;
+	p->answered = 0;
+	p->since = counts_from(a, now);
+	p->again = U64_MAX;
+	recount(a, p);
+	arm(a, p);
+}
+
+/* The process has no agent any more: nothing is waited for. */
+void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	p->registered = false;
+	settle(a, p, now);
+}
+
+/*
+ * The agent has carried out order @number, or its driver refused to (@result).  -EINVAL: it was never given.  The
+ * answer to an order that was overtaken says nothing.
+ */
+int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
+{
+	if (number > p->sequence)
+		return -EINVAL;
+	if (number < p->sequence)
+		return 0;
+	if (!result) {
+		p->answered = number;
+		p->late = false;
+		p->again = U64_MAX;
+		settle(a, p, now);
+		return 0;
+	}
+	if (obeyed(p)) {
+		p->answered = number - 1;
+		p->since = counts_from(a, now);
+	}
+	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
+	recount(a, p);
+	arm(a, p);
+	return 0;
+}
+
+/* As strcmp(), which the core has not. */
+static int compare(const char *one, const char *other)
+{
+	for (; *one && *one == *other; one++)
+		other++;
+	return (unsigned char)*one - (unsigned char)*other;
+}
+
+/* The first name in the alphabet after @last; NULL: there is none. */
+static const char *name_after(const struct gpurt_agents *a, const char *last)
+{
+	const struct gpurt_agent_process *p;
+	const struct list_head *pos;
+	const char *best = NULL;
+
+	list_for_each(pos, &a->processes) {
+		p = list_entry(pos, const struct gpurt_agent_process, node);
+		if (p->registered && compare(p->driver, last) > 0 && (!best || compare(p->driver, best) < 0))
+			best = p->driver;
+	}
+	return best;
+}
+
+/* Appends what fits; how long the text is then. */
+static u32 append(char *text, u32 length, const char *more)
+{
+	while (*more && length < GPURT_NAME_LEN - 1)
+		text[length++] = *more++;
+	text[length] = '\0';
+	return length;
+}
+
+static void put_names(const struct gpurt_agents *a, char *text)
+{
+	const char *name = name_after(a, "");
+	u32 length = append(text, 0, name ? name : "none");
+
+	while (name && length < GPURT_NAME_LEN - 1) {
+		name = name_after(a, name);
+		if (name)
+			length = append(text, append(text, length, "+"), name);
+	}
+}
+
+void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts)
+{
+	const struct gpurt_agent_process *p;
+	const struct list_head *pos;
+	bool any = false;
+
+	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED };
+	list_for_each(pos, &a->processes) {
+		p = list_entry(pos, const struct gpurt_agent_process, node);
+		if (!p->registered)
+			continue;
+		facts->late += p->late;
+		if (!any || p->tier < facts->tier)
+			facts->tier = p->tier;
+		any = true;
+	}
+	put_names(a, facts->driver);
+}

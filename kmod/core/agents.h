@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Runlist updates of one GPU whose TSGs are switched by agents: one in each process, on an unmodified driver
+ * (GPURT_IOC_AGENT, GPURT_IOC_ORDER).  This is the protocol; a host only carries its messages.
+ *
+ * An update that gives the GPU to one process has two steps.
+ *
+ *   off	Every process whose TSGs must be off is ordered off.  The step is over when each of them has
+ *		answered or is late.
+ *   on		Every process that may run is ordered on.  The step is over when the owner's agent has
+ *		answered or is late.  Then the update is finished.
+ *
+ * An update that opens the GPU to everyone takes no process off, so it finishes at once.
+ *
+ * A process may run if no process is to be alone, if it is the one to be alone, or if one of its clients is
+ * exempt.  An exempt process is ordered on at once; every other one only when step `off` is over.
+ *
+ * An order replaces the one before it, which is never delivered once it is overtaken.  An agent that has not
+ * carried out an order within `bound` is late.  It stays late, and no update waits for it, until it answers an
+ * order; a new agent of the same process inherits that.  With `wait` an update fails (-ETIMEDOUT) if a late
+ * process must be off; the host tries it again, later or when `retry` says so.  An agent that says that its
+ * driver refused gets the order again, with a new number.
+ *
+ * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
+ * at most, whatever the processes do.
+ *
+ * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
+ * locks, allocates, or reads a clock.  An answer costs the same however many processes there are; an update and a
+ * tick visit each process.
+ */
+#ifndef GPURT_CORE_AGENTS_H
+#define GPURT_CORE_AGENTS_H
+
+#include "env.h"
+#include "../uapi/gpurt.h"
+
+#define GPURT_AGENT_BOUND_NS		100000000ULL	/* how long an agent may take, unless the host says otherwise */
+#define GPURT_AGENT_BOUND_MIN_NS	1000000ULL
+#define GPURT_AGENT_BOUND_MAX_NS	60000000000ULL
+#define GPURT_AGENT_AGAIN_NS		1000000ULL	/* after a refusal the order is given again so much later */
+
+enum gpurt_agents_step {
+	GPURT_AGENTS_NO_UPDATE,
+	GPURT_AGENTS_OFF,
+	GPURT_AGENTS_ON,
+};
+
+/* What a process that must be off still owes. */
+enum gpurt_agent_owes {
+	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run */
+	GPURT_AGENT_OWES_ANSWER,
+	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for */
+	GPURT_AGENT_OWES_COUNT,
+};
+
+struct gpurt_agent_process {
+	struct list_head node;		/* of gpurt_agents.processes */
+	u32 exempt;			/* how many of its clients are */
+	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
+	bool late;			/* outlives the agent */
+	bool registered;		/* has an agent; without one the rest means nothing */
+	bool on;			/* the last order: may its TSGs run */
+	u32 tier;			/* enum gpurt_tier */
+	u64 sequence;			/* number of the last order */
+	u64 answered;			/* number of the last order that was carried out */
+	u64 since;			/* when the last order began to hold */
+	u64 again;			/* when it is given again; U64_MAX: its driver did not refuse it */
+	char driver[GPURT_NAME_LEN];
+};
+
+struct gpurt_agents;
+
+/* None of these may call a function of this file. */
+struct gpurt_agents_ops {
+	/* There is a newer order for the process: p->sequence, p->on. */
+	void (*order)(struct gpurt_agents *a, struct gpurt_agent_process *p);
+	/* The process has not carried out the order of p->since in time. */
+	void (*late)(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
+	/* The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit(). */
+	void (*finished)(struct gpurt_agents *a, int err, u64 now);
+	/* The last update failed, and nothing stands in its way any more. */
+	void (*retry)(struct gpurt_agents *a);
+};
+
+struct gpurt_agents {
+	const struct gpurt_agents_ops *ops;
+	void *host;			/* the host's own */
+	struct list_head processes;
+	struct gpurt_agent_process *only;	/* to be alone; NULL: everyone may run */
+	u32 step;			/* enum gpurt_agents_step */
+	u32 owing[GPURT_AGENT_OWES_COUNT];	/* how many processes owe what */
+	u64 step_since;			/* when the step began */
+	u64 bound;			/* ns */
+	u64 deadline;			/* call gpurt_agents_tick() then; U64_MAX: no need.  May be too early */
+	bool wait;			/* fail rather than go on without a late process */
+	bool open;			/* the last step `off` is over: `only` may run */
+	bool failed;			/* the last update did */
+};
+
+/* What a GPU says of itself in GPURT_CMD_GET_STATUS. */
+struct gpurt_agents_facts {
+	char driver[GPURT_NAME_LEN];	/* names of the agents' drivers, sorted, each once, joined by '+' and cut */
+	u32 tier;			/* the lowest that an agent reached */
+	u32 late;			/* how many agents are */
+};
+
+void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
+void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *only, u64 now);
+void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
+void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
+
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p);
+void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
+void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now);
+void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
+			   u64 now);
+void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
+int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Which decision about a GPU is next: the highest level first, and among equals the one that came first
+ * (docs/readings.md, assumption A2).
+ *
+ * A decision that waits stays in the queue until it enters, so a less urgent one never passes it.  A more urgent one
+ * that comes meanwhile does pass.  The caller serialises all calls; sleeping, waking and barriers are the host's.
+ */
+#ifndef GPURT_CORE_GATE_H
+#define GPURT_CORE_GATE_H
+
+#include "env.h"
+#include "queue.h"
+
+/*
+ * Levels at which decisions queue.  A begin queues at gpurt_begin_level(), which is the level that the segment will
+ * have; an end, or a change of the client's TSGs, at gpurt_sched_client.level.  All others:
+ */
+#define GPURT_GATE_CONTROL	0	/* priority, policy, budget, exemption: by the administrator */
+#define GPURT_GATE_URGENT	99	/* a client is gone, a budget or a retry is due, a task's state changed */
+
+struct gpurt_turn {
+	struct list_head node;
+	u32 level;			/* 0..99 */
+};
+
+struct gpurt_turns {
+	bool held;			/* a decision is being taken or carried out */
+	struct gpurt_queue waiting;	/* gpurt_turn.node, by level */
+};
+
+void gpurt_turns_init(struct gpurt_turns *t);
+bool gpurt_turns_may_enter(const struct gpurt_turns *t, u32 level);
+void gpurt_turns_add(struct gpurt_turns *t, struct gpurt_turn *turn, u32 level);
+void gpurt_turns_remove(struct gpurt_turns *t, struct gpurt_turn *turn);
+struct gpurt_turn *gpurt_turns_first(const struct gpurt_turns *t);
+
+#endif

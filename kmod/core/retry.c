@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "retry.h"
+
+/* There is nothing to try again: at the start, and whenever an update went well. */
+void gpurt_retry_init(struct gpurt_retry *r)
+{
+	r->at = U64_MAX;
+	r->delay = GPURT_RETRY_FIRST_NS;
+}
+
+/* An update failed at @now. */
+void gpurt_retry_failed(struct gpurt_retry *r, u32 cause, u64 now)
+{
+	r->cause = cause;
+	r->at = now + r->delay;
+	r->delay = 2 * r->delay < GPURT_RETRY_LAST_NS ? 2 * r->delay : GPURT_RETRY_LAST_NS;
+}

@@ -1,0 +1,155 @@
+"""An obviously right model of kmod/core/agents.c: what is waited for is found anew at every step, nothing is counted."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+
+from pycontrol._gpurt import lib
+
+AGAIN = lib.GPURT_AGENT_AGAIN_NS
+
+
+@dataclass(eq=False)
+class Process:
+    """What is known of one process; of its agent while `agent` holds."""
+
+    name: int
+    agent: bool = False
+    exempt: int = 0
+    late: bool = False
+    on: bool = True
+    sequence: int = 0
+    answered: int = 0
+    since: int = 0
+    again: int | None = None
+    driver: str = ""
+    tier: int = 0
+
+    @property
+    def owes(self) -> bool:
+        return self.agent and self.answered != self.sequence
+
+
+@dataclass
+class Model:
+    """One GPU; `said` is what the host has been told."""
+
+    bound: int
+    wait: bool
+    processes: list[Process] = field(default_factory=list)
+    only: Process | None = None
+    step: str = ""  # "", "off" or "on"
+    step_since: int = 0
+    open: bool = True
+    failed: bool = False
+    said: list[tuple[object, ...]] = field(default_factory=list)
+
+    def may_run(self, p: Process) -> bool:
+        return self.only in (None, p) or p.exempt > 0
+
+    def debtors(self) -> list[Process]:
+        """Those who must be off and have not said that they are."""
+        return [p for p in self.processes if p.owes and not self.may_run(p)]
+
+    def give(self, p: Process, on: bool, now: int) -> None:
+        if p.agent and p.on != on:
+            p.on, p.since = on, self.step_since if self.step else now
+            self.deliver(p)
+
+    def deliver(self, p: Process) -> None:
+        p.sequence, p.again = p.sequence + 1, None
+        self.said.append(("order", p.name, p.on, p.sequence))
+
+    def go_on(self, now: int) -> None:
+        if self.step == "off" and all(p.late for p in self.debtors()):
+            if self.wait and self.debtors():
+                self.end(-errno.ETIMEDOUT)
+                return
+            self.step, self.step_since, self.open = "on", now, True
+            for p in self.processes:
+                if self.may_run(p):
+                    self.give(p, True, now)
+        if self.step == "on" and (self.only is None or not self.only.owes or self.only.late):
+            self.end(0)
+
+    def end(self, err: int) -> None:
+        self.step, self.failed = "", err != 0
+        self.said.append(("finished", err))
+
+    def changed(self, now: int) -> None:
+        if self.step:
+            self.go_on(now)
+        elif self.failed and not self.debtors():
+            self.said.append(("retry",))
+
+    # Events
+
+    def commit(self, only: Process | None, now: int) -> None:
+        self.only, self.step, self.step_since, self.open = only, "off", now, False
+        for p in self.processes:
+            if not self.may_run(p):
+                self.give(p, False, now)
+        self.go_on(now)
+
+    def tick(self, now: int) -> None:
+        for p in self.processes:
+            if p.owes and not p.late and now >= p.since + self.bound:
+                p.late = True
+                self.said.append(("late", p.name))
+            if p.owes and p.again is not None and now >= p.again:
+                self.deliver(p)
+        if self.step:
+            self.go_on(now)
+
+    def register(self, p: Process, driver: str, tier: int, now: int) -> None:
+        p.driver, p.tier = driver, tier
+        if not p.agent:
+            p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
+            p.on = p.exempt > 0 or (self.open and self.may_run(p))
+            p.since = self.step_since if self.step else now
+
+    def resign(self, p: Process, now: int) -> None:
+        p.agent = False
+        self.changed(now)
+
+    def leave(self, p: Process, now: int) -> None:
+        self.resign(p, now)
+        self.processes.remove(p)
+
+    def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
+        p.exempt += 1 if exempt else -1
+        if p.exempt or (self.open and self.may_run(p)):
+            self.give(p, True, now)
+        elif not self.may_run(p):
+            self.give(p, False, now)
+        self.changed(now)
+
+    def answer(self, p: Process, number: int, well: bool, now: int) -> int:
+        if number > p.sequence:
+            return -errno.EINVAL
+        if number < p.sequence:
+            return 0
+        if well:
+            p.answered, p.late, p.again = number, False, None
+            self.changed(now)
+            return 0
+        if not p.owes:
+            p.answered, p.since = number - 1, self.step_since if self.step else now
+        p.again = now + (self.bound if p.late else AGAIN)
+        return 0
+
+    # What follows
+
+    def next(self) -> int | None:
+        """When a tick is due."""
+        times = [p.again for p in self.processes if p.owes and p.again is not None]
+        times += [p.since + self.bound for p in self.processes if p.owes and not p.late]
+        return min(times, default=None)
+
+    def facts(self) -> tuple[str, int, int]:
+        """Driver, tier and number of late agents."""
+        agents = [p for p in self.processes if p.agent]
+        names = "+".join(sorted({p.driver for p in agents}))[: lib.GPURT_NAME_LEN - 1]
+        tier = min((p.tier for p in agents), default=int(lib.GPURT_TIER_UNPATCHED))
+        return names or "none", tier, sum(p.late for p in agents)

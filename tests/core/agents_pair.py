@@ -1,0 +1,141 @@
+"""kmod/core/agents.c and its model, to which the same happens; both are compared after every event."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from agents_model import Model, Process
+from pycontrol._gpurt import ffi, lib
+
+STEPS = {lib.GPURT_AGENTS_NO_UPDATE: "", lib.GPURT_AGENTS_OFF: "off", lib.GPURT_AGENTS_ON: "on"}
+DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")
+
+
+class Pair:
+    """One GPU with `size` processes at most; names of processes are indices."""
+
+    def __init__(self, size: int, bound: int, wait: bool) -> None:
+        self.model, self.now, self.size = Model(bound, wait), 0, size
+        self.said: list[tuple[object, ...]] = []
+        self.unsafe: list[int] = []  # processes that were in the way of an owner, or called late too early
+        self.raw = ffi.new("struct gpurt_agents *")
+        self.array = ffi.new("struct gpurt_agent_process[]", size)
+        self.ops = ffi.new("struct gpurt_agents_ops *")
+        self.keep = [
+            ffi.callback("void(struct gpurt_agents *, struct gpurt_agent_process *)", self.on_order),
+            ffi.callback("void(struct gpurt_agents *, struct gpurt_agent_process *, u64)", self.on_late),
+            ffi.callback("void(struct gpurt_agents *, int, u64)", self.on_finished),
+            ffi.callback("void(struct gpurt_agents *)", lambda _: self.said.append(("retry",))),
+        ]
+        self.ops.order, self.ops.late, self.ops.finished, self.ops.retry = self.keep
+        lib.gpurt_agents_init(self.raw, self.ops, ffi.NULL, bound, wait)
+
+    # What the core says
+
+    def index(self, raw: Any) -> int:
+        return int(raw - self.array)
+
+    def on_order(self, _a: Any, p: Any) -> None:
+        self.said.append(("order", self.index(p), bool(p.on), p.sequence))
+        before = self.find(self.index(p))
+        if p.on and self.raw.only == p and not p.exempt and before and not before.on:
+            self.unsafe += [other.name for other in self.model.processes if self.in_the_way(other.name)]
+
+    def in_the_way(self, name: int) -> bool:
+        """Whether the owner must not be ordered on yet: a process is on, or has not answered, and is waited for."""
+        raw = self.array[name]
+        if not raw.registered or raw.exempt or self.raw.only == self.array + name:
+            return False
+        off = not raw.on and raw.answered == raw.sequence
+        return not off and (not raw.late or self.model.wait or bool(raw.on))
+
+    def on_late(self, _a: Any, p: Any, now: int) -> None:
+        self.said.append(("late", self.index(p)))
+        if now < p.since + self.model.bound:
+            self.unsafe.append(self.index(p))
+
+    def on_finished(self, _a: Any, err: int, _now: int) -> None:
+        self.said.append(("finished", err))
+
+    # Events
+
+    def find(self, name: int) -> Process | None:
+        return next((p for p in self.model.processes if p.name == name), None)
+
+    def join(self, name: int) -> None:
+        if self.find(name):
+            return
+        lib.gpurt_agents_join(self.raw, self.array + name)
+        self.model.processes.append(Process(name))
+
+    def leave(self, name: int) -> None:
+        p = self.find(name)
+        if p and self.model.only is not p:
+            lib.gpurt_agents_leave(self.raw, self.array + name, self.now)
+            self.model.leave(p, self.now)
+
+    def register(self, name: int, driver: int = 0, tier: int = 1) -> None:
+        if p := self.find(name):
+            lib.gpurt_agents_register(self.raw, self.array + name, DRIVERS[driver].encode(), tier, self.now)
+            self.model.register(p, DRIVERS[driver], tier, self.now)
+
+    def resign(self, name: int) -> None:
+        if p := self.find(name):
+            lib.gpurt_agents_resign(self.raw, self.array + name, self.now)
+            self.model.resign(p, self.now)
+
+    def exempt(self, name: int, exempt: bool) -> None:
+        p = self.find(name)
+        if p and (exempt or p.exempt):
+            lib.gpurt_agents_exempt(self.raw, self.array + name, exempt, self.now)
+            self.model.set_exempt(p, exempt, self.now)
+
+    def answer(self, name: int, well: bool, behind: int = 0) -> None:
+        """The last order's answer, or that of the one so many before; -1: of one that was never given."""
+        p = self.find(name)
+        if not p or not p.agent or p.sequence < behind:
+            return
+        number, result = p.sequence - behind, 0 if well else -errno.EIO
+        code = lib.gpurt_agents_answer(self.raw, self.array + name, number, result, self.now)
+        assert code == self.model.answer(p, number, well, self.now)
+
+    def commit(self, name: int | None) -> None:
+        p = None if name is None else self.find(name)
+        if name is None or p:
+            lib.gpurt_agents_commit(self.raw, ffi.NULL if name is None else self.array + name, self.now)
+            self.model.commit(p, self.now)
+
+    def tick(self, passed: int = 0) -> None:
+        self.now += passed
+        lib.gpurt_agents_tick(self.raw, self.now)
+        self.model.tick(self.now)
+
+    def wait(self) -> None:
+        """Nothing happens until the deadline."""
+        if self.raw.deadline != 2**64 - 1:
+            self.tick(max(self.raw.deadline - self.now, 0))
+
+    # Comparison
+
+    def check(self) -> None:
+        """Both have told their host the same, know the same, and nothing is waited for without an end."""
+        a, m = self.raw, self.model
+        assert self.unsafe == []  # exceptions do not get out of a callback
+        assert self.said == m.said
+        assert (STEPS[a.step], bool(a.open), bool(a.failed)) == (m.step, m.open, m.failed)
+        for p in m.processes:
+            raw = self.array[p.name]
+            assert (bool(raw.registered), bool(raw.late), raw.exempt) == (p.agent, p.late, p.exempt)
+            if p.agent:
+                assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
+        owing = [p for p in m.debtors() if not p.late], [p for p in m.debtors() if p.late]
+        assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]
+        assert (due := m.next()) is None or a.deadline <= due
+        if m.step:
+            assert a.deadline <= a.step_since + m.bound
+        facts = ffi.new("struct gpurt_agents_facts *")
+        lib.gpurt_agents_facts(a, facts)
+        assert (ffi.string(facts.driver).decode(), facts.tier, facts.late) == m.facts()
+        self.said.clear()
+        m.said.clear()

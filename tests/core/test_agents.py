@@ -1,0 +1,199 @@
+"""The agents' protocol against its model: chosen cases, random sequences, and every sequence to a fixed depth."""
+
+from __future__ import annotations
+
+import copy
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from agents_model import AGAIN
+from agents_pair import DRIVERS, Pair
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pycontrol._gpurt import ffi, lib
+
+BOUND = 3 * AGAIN
+Event = tuple[Any, ...]
+
+
+def do(pair: Pair, *events: Event) -> list[tuple[object, ...]]:
+    """Has it all happen; what the host was told by the last event."""
+    said: list[tuple[object, ...]] = []
+    for name, *arguments in events:
+        getattr(pair, name)(*arguments)
+        said = list(pair.said)
+        pair.check()
+    return said
+
+
+def ready(processes: int, wait: bool = False, bound: int = BOUND) -> Pair:
+    """A GPU whose agents have all carried out their first order."""
+    pair = Pair(processes + 1, bound, wait)
+    for name in range(processes):
+        do(pair, ("join", name), ("register", name), ("answer", name, True))
+    return pair
+
+
+def test_the_owner_is_ordered_on_when_all_others_have_answered_off() -> None:
+    pair = ready(3)
+    assert do(pair, ("commit", 0)) == [("order", 1, False, 2), ("order", 2, False, 2)]
+    assert do(pair, ("answer", 1, True)) == []
+    assert do(pair, ("answer", 2, True)) == [("finished", 0)]  # it ran already, and runs on
+    assert do(pair, ("commit", 1)) == [("order", 0, False, 2)]
+    assert do(pair, ("answer", 0, True)) == [("order", 1, True, 3)]
+    assert do(pair, ("answer", 1, True)) == [("finished", 0)]
+    assert do(pair, ("commit", None)) == [("order", 0, True, 3), ("order", 2, True, 3), ("finished", 0)]
+
+
+def test_an_agent_that_is_late_stays_late_until_it_answers() -> None:
+    pair = ready(2)
+    do(pair, ("commit", 0))
+    assert do(pair, ("tick", BOUND)) == [("late", 1), ("finished", 0)]
+    for _ in range(3):  # it is waited for no more, whatever is ordered, and a new agent inherits that
+        assert do(pair, ("commit", None))[-1] == ("finished", 0)
+        assert do(pair, ("resign", 1), ("register", 1), ("commit", 0))[-1] == ("finished", 0)
+    assert pair.find(1).late
+    do(pair, ("answer", 1, True))
+    assert do(pair, ("commit", None), ("commit", 0)) == [("order", 1, False, 4)]
+
+
+def test_with_wait_an_update_fails_until_the_late_agent_answers() -> None:
+    pair = ready(2, wait=True)
+    assert do(pair, ("commit", 0), ("tick", BOUND)) == [("late", 1), ("finished", -errno.ETIMEDOUT)]
+    assert do(pair, ("commit", 0)) == [("finished", -errno.ETIMEDOUT)]
+    assert do(pair, ("answer", 1, True)) == [("retry",)]
+    assert do(pair, ("commit", 0)) == [("finished", 0)]
+
+
+def test_an_owner_that_is_late_itself_fails_nothing() -> None:
+    pair = ready(2, wait=True)
+    do(pair, ("commit", 0), ("answer", 1, True), ("commit", 1), ("answer", 0, True))
+    assert do(pair, ("tick", BOUND)) == [("late", 1), ("finished", 0)]
+
+
+def test_a_refused_order_is_given_again_with_a_new_number() -> None:
+    pair = ready(2)
+    do(pair, ("commit", 0), ("answer", 1, False))
+    assert pair.raw.deadline == AGAIN
+    assert do(pair, ("wait",)) == [("order", 1, False, 3)]
+    assert do(pair, ("answer", 1, False), ("wait",)) == [("order", 1, False, 4)]
+    assert do(pair, ("answer", 1, True)) == [("finished", 0)]
+
+
+def test_agents_that_come_in_the_middle_of_a_step_do_not_prolong_it() -> None:
+    pair = ready(3)
+    do(pair, ("commit", 0), ("tick", BOUND - 1), ("resign", 1), ("register", 1))
+    assert not pair.array[1].on
+    assert do(pair, ("tick", 1)) == [("late", 1), ("late", 2), ("finished", 0)]
+
+
+def test_the_names_of_drivers_are_sorted_and_cut() -> None:
+    pair = Pair(4, BOUND, False)
+    facts = ffi.new("struct gpurt_agents_facts *")
+    for name, driver in enumerate((3, 1, 3, 2)):
+        do(pair, ("join", name), ("register", name, driver, 2))
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver).decode() == f"{DRIVERS[2]}"
+    do(pair, ("resign", 3), ("register", 2, 0))
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver).decode() == "kfd-queue+nvidia-rm+x"
+
+
+NAMES = st.integers(0, 3)
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.tuples(st.just("join"), NAMES),
+    st.tuples(st.just("leave"), NAMES),
+    st.tuples(st.just("register"), NAMES, st.integers(0, len(DRIVERS) - 1), st.integers(0, 3)),
+    st.tuples(st.just("resign"), NAMES),
+    st.tuples(st.just("exempt"), NAMES, st.booleans()),
+    st.tuples(st.just("answer"), NAMES, st.just(True)),
+    st.tuples(st.just("answer"), NAMES, st.booleans(), st.integers(-1, 2)),
+    st.tuples(st.just("commit"), st.none() | NAMES),
+    st.tuples(st.just("tick"), st.integers(0, 2 * BOUND)),
+    st.tuples(st.just("wait")),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(wait=st.booleans(), events=st.lists(EVENTS, max_size=60))
+def test_random_sequences(wait: bool, events: list[Event]) -> None:
+    pair = ready(3, wait)
+    do(pair, *events)
+
+
+@settings(max_examples=200, deadline=None)
+@given(events=st.lists(EVENTS, max_size=40), only=NAMES)
+def test_a_failed_update_converges(events: list[Event], only: int) -> None:
+    """Whatever happened: once every agent answers what it is ordered, the update goes well within a few rounds."""
+    pair = ready(3, wait=True)
+    do(pair, *events)
+    do(pair, ("join", only), ("commit", only))
+    for _ in range(4):
+        do(pair, *[("answer", p.name, True) for p in pair.model.processes])
+        if pair.model.failed and not pair.model.step:
+            do(pair, ("commit", only))
+    assert (pair.model.step, pair.model.failed, pair.model.open) == ("", False, True)
+
+
+def alphabet(processes: int) -> list[Event]:
+    events: list[Event] = [("commit", None), ("tick", AGAIN)]
+    for name in range(processes):
+        events += [("commit", name), ("answer", name, True), ("answer", name, False), ("answer", name, True, 1)]
+        events += [("resign", name), ("register", name), ("exempt", name, True), ("exempt", name, False)]
+    return events
+
+
+class Saved:
+    """A state of a pair to come back to: the C memory stays where it is."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.raw, self.array = bytes(ffi.buffer(pair.raw)), bytes(ffi.buffer(pair.array))
+        self.model, self.now = copy.deepcopy(pair.model), pair.now
+
+    def restore(self, pair: Pair) -> None:
+        ffi.buffer(pair.raw)[:], ffi.buffer(pair.array)[:] = self.raw, self.array
+        pair.model, pair.now = copy.deepcopy(self.model), self.now
+        pair.said.clear()
+
+
+def key(pair: Pair) -> Event:
+    """All that decides how it goes on: numbers of orders count only as far as they differ, times as they matter."""
+    m, now = pair.model, pair.now
+
+    def age(since: int) -> int:
+        return min(now - since, m.bound)
+
+    def agent(p: Any) -> Event:
+        if not p.agent:
+            return ()
+        again = None if p.again is None else p.again - now
+        return p.on, p.sequence - p.answered, p.sequence > 1, age(p.since), again
+
+    processes = tuple((p.name, p.exempt, p.late, agent(p)) for p in m.processes)
+    step = age(m.step_since) if m.step else None
+    return m.only and m.only.name, m.step, step, m.open, m.failed, max(pair.raw.deadline - now, -1), processes
+
+
+@pytest.mark.parametrize("wait", [False, True], ids=["go-on", "wait"])
+@pytest.mark.parametrize(("processes", "depth", "least"), [(2, 5, 4_000), (3, 3, 800)])
+def test_every_sequence_of_events(
+    wait: bool, processes: int, depth: int, least: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Breadth first; a state that was met is left by every event once."""
+    pair, events = ready(processes, wait), alphabet(processes)
+    seen = {key(pair)}
+    front = [Saved(pair)]
+    for _ in range(depth):
+        reached = []
+        for state in front:
+            for event in events:
+                state.restore(pair)
+                do(pair, event)
+                if (at := key(pair)) not in seen:
+                    seen.add(at)
+                    reached.append(Saved(pair))
+        front = reached
+    assert len(seen) > least
+    record_property("states", len(seen))
