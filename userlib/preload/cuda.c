@@ -161,29 +161,8 @@ FORGET_EVENT(cuEventDestroy_v2)
 MAKE_STREAM(cuStreamCreate, (void **stream, unsigned int flags), (stream, flags))
 MAKE_STREAM(cuStreamCreateWithPriority, (void **stream, unsigned int flags, int priority), (stream, flags, priority))
 
-REAL(cuCtxSynchronize, (void))
-{
-	struct snapshot *snapshot;
-	int result;
-
-	FIND_REAL(cuCtxSynchronize);
-	snapshot = segments_snapshot_context(current_context());
-	result = real_cuCtxSynchronize();
-	segments_synchronised(snapshot, !result);
-	return result;
-}
-
-REAL(cuCtxDestroy_v2, (void *context))
-{
-	struct snapshot *snapshot;
-	int result;
-
-	FIND_REAL(cuCtxDestroy_v2);
-	snapshot = segments_snapshot_context(context);
-	result = real_cuCtxDestroy_v2(context);
-	segments_synchronised(snapshot, !result);
-	return result;
-}
+WAIT_CONTEXT(cuCtxSynchronize, current_context(), (void), ())
+WAIT_CONTEXT(cuCtxDestroy_v2, context, (void *context), (context))
 
 #define CAPTURE(begin, end)							\
 REAL(begin, (void *stream, int mode))						\
@@ -272,16 +251,11 @@ static void note_unhooked(const char *name)
 
 void *cuda_wrapper(const char *name, void *real)
 {
-	size_t i;
+	void *wrapper = entry_wrapper(entries, sizeof(entries) / sizeof(entries[0]), name, real);
 
-	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
-			continue;
-		*entries[i].real = real;
-		return entries[i].wrapper;
-	}
-	note_unhooked(name);
-	return NULL;
+	if (!wrapper)
+		note_unhooked(name);
+	return wrapper;
 }
 
 /* Like cuda_wrapper(), for cuGetProcAddress(): its @name has no suffix, and flags say which variant it found. */

@@ -29,7 +29,6 @@ static void *library_symbol(const char *name)
 	return found ? found : real_dlsym(RTLD_NEXT, name);
 }
 
-/* A process has one context on each device, so the device identifies the context. */
 static int current_device(void)
 {
 	static int (*hipGetDevice)(int *);
@@ -40,6 +39,12 @@ static int current_device(void)
 	if (hipGetDevice)
 		hipGetDevice(&device);
 	return device;
+}
+
+/* A process has one context on each device, so the device identifies the context. */
+static const void *context_of(int device)
+{
+	return (const void *)(uintptr_t)(device + 1);
 }
 
 static bool is_captured(const void *stream)
@@ -56,7 +61,7 @@ static struct place here(const void *stream, bool per_thread)
 {
 	int device = current_device();
 	struct place place = {
-		.context = (const void *)(uintptr_t)(device + 1), .stream = stream, .gpu = (unsigned int)device,
+		.context = context_of(device), .stream = stream, .gpu = (unsigned int)device,
 		.captured = is_captured(stream),
 	};
 
@@ -109,17 +114,7 @@ REAL(hipMemcpy, (void *to, const void *from, size_t size, int kind))
 	return result;
 }
 
-REAL(hipDeviceSynchronize, (void))
-{
-	struct snapshot *snapshot;
-	int result;
-
-	FIND_REAL(hipDeviceSynchronize);
-	snapshot = segments_snapshot_context((const void *)(uintptr_t)(current_device() + 1));
-	result = real_hipDeviceSynchronize();
-	segments_synchronised(snapshot, !result);
-	return result;
-}
+WAIT_CONTEXT(hipDeviceSynchronize, context_of(current_device()), (void), ())
 
 static const struct entry_point entries[] = {
 	ENTRY(hipLaunchKernel), ENTRY(hipModuleLaunchKernel), ENTRY(hipGraphLaunch), ENTRY(hipMemcpyAsync),
@@ -132,15 +127,10 @@ static const struct entry_point entries[] = {
 
 void *hip_wrapper(const char *name, void *real)
 {
-	size_t i;
+	void *wrapper = entry_wrapper(entries, sizeof(entries) / sizeof(entries[0]), name, real);
 
-	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
-			continue;
-		*entries[i].real = real;
-		return entries[i].wrapper;
-	}
-	if (!strncmp(name, "hipLaunch", 9) || !strncmp(name, "hipMemcpy", 9) || !strncmp(name, "hipModuleLaunch", 15))
+	if (!wrapper &&
+	    (!strncmp(name, "hipLaunch", 9) || !strncmp(name, "hipMemcpy", 9) || !strncmp(name, "hipModuleLaunch", 15)))
 		preload_count(COUNT_UNHOOKED);
-	return NULL;
+	return wrapper;
 }

@@ -10,6 +10,8 @@
 #ifndef GPURT_PRELOAD_LAUNCHES_H
 #define GPURT_PRELOAD_LAUNCHES_H
 
+#include <string.h>
+
 struct entry_point {
 	const char *name;	/* the symbol */
 	const char *base;	/* the name for look-ups that select a variant by flags */
@@ -72,6 +74,20 @@ REAL(name, (void *stream))							\
 	place = here(stream, per_thread);					\
 	snapshot = segments_snapshot(&place);					\
 	result = real_##name(stream);						\
+	segments_synchronised(snapshot, !result);				\
+	return result;								\
+}
+
+/* Waits for all work of @context. */
+#define WAIT_CONTEXT(name, context, params, args)				\
+REAL(name, params)								\
+{										\
+	struct snapshot *snapshot;						\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	snapshot = segments_snapshot_context(context);				\
+	result = real_##name args;						\
 	segments_synchronised(snapshot, !result);				\
 	return result;								\
 }
@@ -143,6 +159,20 @@ REAL(name, params)								\
 		segments_stream(&place, flags & 1);				\
 	}									\
 	return result;								\
+}
+
+/* Returns the wrapper of the symbol @name and stores the @real function for it, or returns NULL if there is none. */
+static inline void *entry_wrapper(const struct entry_point *entries, size_t count, const char *name, void *real)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
+			continue;
+		*entries[i].real = real;
+		return entries[i].wrapper;
+	}
+	return NULL;
 }
 
 #define ENTRY(name) { #name, NULL, false, (void *)name, (void **)&real_##name }
