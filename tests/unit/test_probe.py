@@ -71,6 +71,7 @@ def test_controls_by_owner_and_by_others(fake: Path) -> None:
     rights = "0" if os.geteuid() == 0 else "27"
     for caller in ("owner", "scm_rights", "pidfd_getfd"):
         own = [one for one in records if one.get("caller") == caller and one["uid"] == os.geteuid()]
+        assert {status for one in own for status in one["statuses"]} <= {"0", rights}
         assert {one["control"] for one in own if set(one["statuses"]) == {"0"}} >= {"PREEMPT wait", "SET_TIMESLICE"}
         assert {status for one in own if one["control"] == "MAKE_REALTIME" for status in one["statuses"]} == {rights}
         assert all(len(one["ns"]) in (20, 30) for one in own)

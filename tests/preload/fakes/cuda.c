@@ -211,7 +211,7 @@ EXPORT int cuLaunchKernel(void *f, unsigned int gx, unsigned int gy, unsigned in
 	(void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
 	if (f != (void *)2)
 		return submit(s, gx);
-	/* struct beat of scripts/probe/kernels.h: it has started */
+	/* struct beat of userlib/probe/native/kernels.h: it has started */
 	((volatile uint32_t *)(uintptr_t)*(uint64_t *)params[0])[9] = 1;
 	return submit(s, gx * *(uint64_t *)params[1] / 1000);
 }

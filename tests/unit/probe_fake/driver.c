@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A driver for the probe's tests, which compile the probe with -Dsyscall=fake_syscall.  It accepts every ioctl of
- * NVIDIA's type, remembers whether the group is on, and allows what needs CAP_SYS_NICE to root only.
+ * A driver for the probe's tests, which compile the probe with -Dsyscall=fake_syscall.  It knows the probe's requests
+ * and controls, and refuses all others.  It remembers whether the group is on, and allows only root what needs
+ * CAP_SYS_NICE.
  */
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -15,30 +17,47 @@
 /* Read by cuda.c.  Each process has its own, so calls of other processes change nothing here. */
 atomic_int fake_off;
 
+/* The controls that it knows, with the sizes of their parameters and whether they need CAP_SYS_NICE. */
+static const struct {
+	uint32_t cmd, size;
+	int privileged;
+} known[] = {
+	{ FAKE_SCHEDULE, 3, 0 }, { FAKE_SET_TIMESLICE, 8, 0 }, { FAKE_GET_TIMESLICE, 8, 0 }, { FAKE_PREEMPT, 8, 0 },
+	{ FAKE_GET_INFO, 4, 0 }, { FAKE_SET_INTERLEAVE, 4, 1 }, { FAKE_GET_INTERLEAVE, 4, 0 },
+	{ FAKE_MAKE_REALTIME, 1, 1 }, { FAKE_RESTART_RUNLIST, 2, 1 },
+	{ FAKE_DISABLE_CHANNELS, sizeof(struct fake_channels), 0 },
+};
+
+static uint32_t refusal(const struct fake_control *call)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (known[i].cmd != call->cmd)
+			continue;
+		if (known[i].size != call->size)
+			return 0x3a;	/* INVALID_PARAM_STRUCT */
+		return known[i].privileged && geteuid() ? 0x1b : 0;	/* INSUFFICIENT_PERMISSIONS */
+	}
+	return 0x24;	/* INVALID_COMMAND */
+}
+
 static uint32_t control(struct fake_control *call)
 {
 	const struct fake_channels *channels = (const void *)(uintptr_t)call->params;
 	uint8_t *bytes = (uint8_t *)(uintptr_t)call->params;
+	uint32_t status = refusal(call);
 
-	switch (call->cmd) {
-	case FAKE_SCHEDULE:
-		if (call->size != 3)
-			return 0x3a;
+	if (status)
+		return status;
+	if (call->cmd == FAKE_SCHEDULE)
 		fake_off = !bytes[0];
-		return 0;
-	case FAKE_DISABLE_CHANNELS:
-		if (call->size != sizeof(*channels) || channels->count != 2)
-			return 0x3a;
+	if (call->cmd == FAKE_DISABLE_CHANNELS && channels->count != 2)
+		return 0x1f;	/* INVALID_ARGUMENT */
+	if (call->cmd == FAKE_DISABLE_CHANNELS)
 		fake_off = channels->disable;
-		return 0;
-	case FAKE_GET_TIMESLICE:
+	if (call->cmd == FAKE_GET_TIMESLICE)
 		*(uint64_t *)bytes = 2000;
-		return 0;
-	case FAKE_SET_INTERLEAVE:
-	case FAKE_MAKE_REALTIME:
-	case FAKE_RESTART_RUNLIST:
-		return geteuid() ? 0x1b : 0;
-	}
 	return 0;
 }
 
@@ -54,7 +73,11 @@ long fake_syscall(long number, ...)
 	va_end(list);
 	if (number != SYS_ioctl || (a[1] >> 8 & 0xff) != 'F')
 		return syscall(number, a[0], a[1], a[2], a[3]);
-	if ((uint32_t)a[1] == FAKE_CONTROL)
+	if ((uint32_t)a[1] == FAKE_CONTROL) {
 		((struct fake_control *)a[2])->status = control((struct fake_control *)a[2]);
+	} else if ((uint32_t)a[1] != FAKE_ALLOC && (uint32_t)a[1] != FAKE_FREE) {
+		errno = ENOTTY;
+		return -1;
+	}
 	return 0;
 }
