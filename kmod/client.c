@@ -78,7 +78,7 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	return ERR_PTR(err);
 }
 
-/* Called when no call of the client is under way and none will come.  The driver forgets the client. */
+/* Called when no other operation for the client is under way and none will start.  The driver forgets the client. */
 static void client_leave(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;

@@ -27,6 +27,12 @@ static bool may_have(u32 priority)
 	return priority <= own_priority() || priority <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE);
 }
 
+static u32 caps_of(const struct gpurt_gpu *gpu)
+{
+	return (gpu->ops->work ? GPURT_CAP_VGPU : 0) | (gpu->ops->agents ? GPURT_CAP_AGENTS : 0) |
+	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0);
+}
+
 static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_query *q = &a->query;
@@ -36,7 +42,7 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 	if (!gpu)
 		return -ENODEV;
 	q->version = GPURT_VERSION;
-	q->caps = gpu->ops->caps | (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0);
+	q->caps = caps_of(gpu);
 	q->gpus = gpurt_gpu_count();
 	q->tier = gpu->ops->tier;
 	q->policy = READ_ONCE(gpu->sched.policy);
@@ -106,8 +112,8 @@ static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = open ? gpu->ops->tsg_open(gpu->driver, client->ctx, &t->tsg) :
-		     gpu->ops->tsg_close(gpu->driver, client->ctx, t->tsg);
+	err = open ? gpu->ops->work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
+		     gpu->ops->work->tsg_close(gpu->driver, client->ctx, t->tsg);
 	if (!err)
 		gpurt_client_tsg(client, open);
 	gpurt_gpu_release(gpu, token);
@@ -122,7 +128,7 @@ static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
 	client = gpurt_file_client(file, t->gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->tsg_open)
+	if (!client->gpu->ops->work)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	err = tsg_call(client, t, open);
@@ -152,11 +158,11 @@ static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
 	if (IS_ERR(client))
 		return PTR_ERR(client);
 	gpu = client->gpu;
-	if (!gpu->ops->submit)
+	if (!gpu->ops->work)
 		return -EOPNOTSUPP;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->submit(gpu->driver, client->ctx, &a->submit);
+	err = gpu->ops->work->submit(gpu->driver, client->ctx, &a->submit);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
@@ -169,7 +175,7 @@ static int agent_call(struct gpurt_client *client, struct gpurt_agent *a)
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->agent(gpu->driver, client->ctx, a);
+	err = gpu->ops->agents->agent(gpu->driver, client->ctx, a);
 	if (!err)
 		gpurt_client_tsgs(client, a->tsgs);
 	gpurt_gpu_release(gpu, token);
@@ -184,7 +190,7 @@ static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, a->agent.gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->agent)
+	if (!client->gpu->ops->agents)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	err = agent_call(client, &a->agent);
@@ -199,7 +205,7 @@ static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->answer(gpu->driver, client->ctx, o->answered, o->result);
+	err = gpu->ops->agents->answer(gpu->driver, client->ctx, o->answered, o->result);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
@@ -212,7 +218,7 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, a->order.gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->order)
+	if (!client->gpu->ops->agents)
 		return -EOPNOTSUPP;
 	if (atomic_xchg(&client->ordering, 1))
 		return -EBUSY;

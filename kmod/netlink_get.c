@@ -95,8 +95,8 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops->costs)
 			gpu->ops->costs(gpu->driver, &costs);
-		if (gpu->ops->late)
-			late = gpu->ops->late(gpu->driver);
+		if (gpu->ops->agents)
+			late = gpu->ops->agents->late(gpu->driver);
 		gpurt_gpu_release(gpu, token);
 	}
 	return nla_put_u32(skb, GPURT_A_LATE, late) ||

@@ -46,12 +46,14 @@ static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	return gpu->ops->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
+	return gpu->ops->work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
 }
 
 static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	return client->gpu->ops->idle(client->gpu->driver, client->ctx, &w->completed_ns);
+	struct gpurt_gpu *gpu = client->gpu;
+
+	return gpu->ops->work->idle(gpu->driver, client->ctx, &w->completed_ns);
 }
 
 /* Sleeps until woken, or until @until.  0, -EINTR or -ETIMEDOUT. */
@@ -110,9 +112,9 @@ int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
 
 	switch (w->what) {
 	case GPURT_WAIT_WORK:
-		return ops->work_done ? wait_counted(client, w, check_work) : -EOPNOTSUPP;
+		return ops->work ? wait_counted(client, w, check_work) : -EOPNOTSUPP;
 	case GPURT_WAIT_IDLE:
-		return ops->idle ? wait_counted(client, w, check_idle) : -EOPNOTSUPP;
+		return ops->work ? wait_counted(client, w, check_idle) : -EOPNOTSUPP;
 	default:
 		return wait_counted(client, w, check_grant);
 	}
@@ -127,7 +129,7 @@ static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	struct gpurt_order *o = container_of(w, struct order_wait, w)->order;
 
-	return client->gpu->ops->order(client->gpu->driver, client->ctx, o);
+	return client->gpu->ops->agents->order(client->gpu->driver, client->ctx, o);
 }
 
 /* Waits for an order newer than o->answered, for o->timeout_ns at most.  The driver has agents. */

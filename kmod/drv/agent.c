@@ -194,17 +194,13 @@ static void watch(struct work_struct *work)
 static const struct gpurt_driver_ops agent_ops = {
 	.name = "agents",
 	.tier = GPURT_TIER_UNPATCHED,
-	.caps = GPURT_CAP_AGENTS,
 	.commit_sleeps = true,
+	.agents = &gpurt_agent_calls,
 	.client_open = gpurt_agent_client_open,
 	.client_ends = gpurt_agent_client_ends,
 	.client_close = gpurt_agent_client_close,
 	.commit = agents_commit,
 	.exempt = gpurt_agent_exempt,
-	.agent = gpurt_agent_register,
-	.answer = gpurt_agent_answer,
-	.order = gpurt_agent_next,
-	.late = gpurt_agent_late,
 };
 
 static void *agents_create(void)

@@ -61,9 +61,6 @@ int gpurt_agent_client_open(void *driver, struct pid *tgid, struct gpurt_client 
 void gpurt_agent_client_ends(void *driver, void *ctx, bool process);
 void gpurt_agent_client_close(void *driver, void *ctx);
 void gpurt_agent_exempt(void *driver, void *ctx, bool exempt);
-int gpurt_agent_register(void *driver, void *ctx, struct gpurt_agent *a);
-int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result);
-int gpurt_agent_next(void *driver, void *ctx, struct gpurt_order *o);
-u32 gpurt_agent_late(void *driver);
+extern const struct gpurt_agent_ops gpurt_agent_calls;
 
 #endif

@@ -108,7 +108,7 @@ void gpurt_agent_exempt(void *driver, void *ctx, bool exempt)
 	spin_unlock(&dev->lock);
 }
 
-int gpurt_agent_register(void *driver, void *ctx, struct gpurt_agent *a)
+static int gpurt_agent_register(void *driver, void *ctx, struct gpurt_agent *a)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
@@ -149,7 +149,7 @@ static void answered(struct agent_gpu *dev, struct agent_process *p, s32 result)
 	}
 }
 
-int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result)
+static int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
@@ -168,7 +168,7 @@ int gpurt_agent_answer(void *driver, void *ctx, u64 number, s32 result)
 	return err;
 }
 
-int gpurt_agent_next(void *driver, void *ctx, struct gpurt_order *o)
+static int gpurt_agent_next(void *driver, void *ctx, struct gpurt_order *o)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
@@ -184,7 +184,7 @@ int gpurt_agent_next(void *driver, void *ctx, struct gpurt_order *o)
 	return ret;
 }
 
-u32 gpurt_agent_late(void *driver)
+static u32 gpurt_agent_late(void *driver)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_process *p;
@@ -196,3 +196,10 @@ u32 gpurt_agent_late(void *driver)
 	spin_unlock(&dev->lock);
 	return late;
 }
+
+const struct gpurt_agent_ops gpurt_agent_calls = {
+	.agent = gpurt_agent_register,
+	.answer = gpurt_agent_answer,
+	.order = gpurt_agent_next,
+	.late = gpurt_agent_late,
+};

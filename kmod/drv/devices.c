@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* Devices of a kind, as many as a module parameter says. */
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
@@ -8,7 +9,7 @@
 
 static DEFINE_MUTEX(devices_lock);
 
-/* Under devices_lock. */
+/* Called with devices_lock held.  Creates or destroys devices until there are @count. */
 static int bring_to(struct gpurt_devices *d, unsigned int count)
 {
 	void *device;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* As many GPUs of a kind as a module parameter says, which may change while the module is loaded. */
+/* As many GPUs of a kind as a module parameter says.  The parameter may change while the module is loaded. */
 #ifndef GPURT_DEVICES_H
 #define GPURT_DEVICES_H
 
@@ -8,15 +8,15 @@
 #include "../uapi/gpurt.h"
 
 struct gpurt_devices {
-	void *(*create)(void);		/* or ERR_PTR() */
+	void *(*create)(void);		/* returns an ERR_PTR() on failure */
 	void (*destroy)(void *device);
 	unsigned int wanted;
-	/* under the lock of devices.c */
+	/* With the lock of devices.c held. */
 	void *made[GPURT_MAX_GPUS];
 	bool started;
 };
 
-/* Of a parameter whose argument is a struct gpurt_devices. */
+/* For a module parameter whose argument is a struct gpurt_devices. */
 extern const struct kernel_param_ops gpurt_devices_ops;
 
 int gpurt_devices_start(struct gpurt_devices *devices);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a GPU driver offers to gpurt.  All policy stays in the module: a driver says which TSGs there are and
- * carries out what it is told.
+ * What a GPU driver offers to gpurt.  All policy stays in the module: a driver says which TSGs there are, and carries
+ * out updates of the runlist.
  *
- * A driver calls gpurt_gpu_register() once a GPU and gpurt_gpu_unregister() before the GPU goes away; the
- * latter returns when no operation is running and none will start.  Before it returns it has commit() put
- * everyone back on the runlist, and client_close() called for every client.
+ * A driver calls gpurt_gpu_register() once for each GPU, and gpurt_gpu_unregister() before the GPU goes away.  The
+ * latter returns when no operation is running and none will start.  Before it returns, commit() has put everyone back
+ * on the runlist, and client_close() was called for every client.
  *
- * commit() and exempt() are called one at a time.  A driver whose commit() never sleeps leaves commit_sleeps
- * unset: it is called with preemption off, in the context of whoever causes the update, and costs no context
- * switch.  Otherwise both are called in the GPU's own thread of highest FIFO priority.  Either way commit()
- * must take a bounded time: everyone who begins or ends a segment meanwhile waits for it.
+ * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, it runs in the
+ * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps under
+ * PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and it may
+ * sleep.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits for it.
  *
- * @now is the time at which the update was decided on, ktime_get_ns().
+ * "In process context" means: may sleep.  The descriptor's mutex is held or the GPU is going away, so these operations
+ * are called one at a time for each client.
  *
- * The other operations are called in process context and may sleep, but for work_done(), idle() and order(), which
- * may not; those for one client are called one at a time, but for submit(), work_done(), idle(), answer() and
- * order().
+ * "At any time" means: in process context, but without a lock, beside all other operations.
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -25,68 +24,93 @@
 
 #include "../uapi/gpurt.h"
 
-struct gpurt_gpu;
 struct gpurt_client;
+struct gpurt_gpu;
 struct pid;
 
-/* What the driver knows about the costs of its GPU; 0 where it knows nothing. */
+/* What the driver knows about the costs of its GPU, in ns; 0 where it knows nothing. */
 struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
+};
+
+/* GPUs whose TSGs and work the module creates itself: GPURT_CAP_VGPU.  A driver offers all of these or none. */
+struct gpurt_work_ops {
+	/* In process context.  Errors as in uapi/gpurt.h, GPURT_IOC_TSG_OPEN and GPURT_IOC_TSG_CLOSE. */
+	int (*tsg_open)(void *driver, void *ctx, u32 *tsg);
+	int (*tsg_close)(void *driver, void *ctx, u32 tsg);
+	/* At any time; may sleep.  Errors as GPURT_IOC_SUBMIT. */
+	int (*submit)(void *driver, void *ctx, struct gpurt_submit *submit);
+	/*
+	 * At any time; must not sleep: the caller is about to wait.  1: the work is done, since *when; 0: not yet, the
+	 * driver will call gpurt_client_work_done(); -ENOENT: no such TSG, or the work was never submitted.
+	 */
+	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
+	/* The same for all work of the client. */
+	int (*idle)(void *driver, void *ctx, u64 *when);
+};
+
+/* GPUs whose commits are carried out by agents in the clients' processes: GPURT_CAP_AGENTS.  All of these or none. */
+struct gpurt_agent_ops {
+	/* In process context.  The client registers as its process's agent.  Errors as GPURT_IOC_AGENT. */
+	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent);
+	/*
+	 * At any time; called once before the order() of the same call.  The agent carried out the order @answered, or
+	 * failed to (@result).  Errors as GPURT_IOC_ORDER.
+	 */
+	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
+	/*
+	 * At any time; must not sleep: the caller is about to wait.  1: there is an order newer than order->answered,
+	 * and *order now holds it; 0: not yet, the driver will call gpurt_client_ordered(); -ENOENT: no agent.  The
+	 * module does the waiting, with its time limit, its signals, and the end of the GPU.
+	 */
+	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
+	/* At any time.  How many processes have an order that their agent did not carry out in time. */
+	u32 (*late)(void *driver);
 };
 
 struct gpurt_driver_ops {
 	const char *name;
 	u32 tier;			/* enum gpurt_tier */
-	u32 caps;			/* GPURT_CAP_* */
 	bool commit_sleeps;
+	const struct gpurt_work_ops *work;	/* NULL: the module does not see the GPU's work */
+	const struct gpurt_agent_ops *agents;	/* NULL: the driver carries out commits itself */
 
-	/* A process became a client of the GPU; *ctx is the driver's own.  @client is for gpurt_client_work_done(). */
+	/*
+	 * In process context.  A process became a client of the GPU.  *ctx becomes the driver's context, which all other
+	 * operations are given.  The driver passes @client to the functions below.
+	 */
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx);
 	/*
-	 * It is about to be gone, with @process because its process ended or executed another program and hence all
-	 * that process's clients are: a commit() that is under way need not wait for it.  May come several times, and
-	 * while other operations for the client are under way; not where the GPU goes away.  May be NULL.
+	 * At any time; may be called several times; may be NULL.  The client is about to be closed, and a commit() that
+	 * is under way need not wait for it.  @process: its whole process ended or executed another program, so all
+	 * clients of that process go.  Not called when the GPU goes away.
 	 */
 	void (*client_ends)(void *driver, void *ctx, bool process);
-	/* It is gone: so are its TSGs and its work. */
+	/* In process context, the last operation for the client.  Its TSGs and its work are gone. */
 	void (*client_close)(void *driver, void *ctx);
-	/* Put @only's TSGs (everyone's if NULL) and the exempt ones on the runlist, take all others off. */
-	int (*commit)(void *driver, void *only, u64 now);
-	/* From the next commit() on the client's TSGs are on every runlist, or no longer.  May be NULL. */
-	void (*exempt)(void *driver, void *ctx, bool exempt);
-	/* May be NULL. */
-	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
-
-	/* GPURT_CAP_VGPU only. */
-	int (*tsg_open)(void *driver, void *ctx, u32 *tsg);
-	int (*tsg_close)(void *driver, void *ctx, u32 tsg);
-	int (*submit)(void *driver, void *ctx, struct gpurt_submit *submit);
-	/* 1: done, at *when; 0: not yet; -ENOENT: never submitted, or no such TSG. */
-	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
-	int (*idle)(void *driver, void *ctx, u64 *when);
-
-	/* GPURT_CAP_AGENTS only; errors as GPURT_IOC_AGENT and GPURT_IOC_ORDER have them. */
-	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent);
-	/* The order @answered was carried out, or was not (@result).  Called once before order(). */
-	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
 	/*
-	 * 1: there is a newer order than order->answered, which *order tells now; 0: not yet, it is asked again
-	 * after gpurt_client_ordered().  Waiting, its time limit, signals, and the end of the GPU are the module's.
+	 * With the gate held, or when the GPU goes away.  Put the TSGs of the client with context @only (NULL: of all
+	 * clients) and those of exempt clients on the runlist, and take all others off.  @now: when that was decided,
+	 * ktime_get_ns().  Returns 0 or -errno; after an error the module tries again.
 	 */
-	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
-	/* How many processes have an order that is not carried out although its time is over. */
-	u32 (*late)(void *driver);
+	int (*commit)(void *driver, void *only, u64 now);
+	/* With the gate held; may be NULL.  From the next commit() on the client is exempt, or is not. */
+	void (*exempt)(void *driver, void *ctx, bool exempt);
+	/* At any time; may be NULL. */
+	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
 };
 
+/* Both in process context, without a lock.  gpurt_gpu_register() returns an ERR_PTR() on failure. */
 struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
-/* Work of the client completed at @when, having been submitted at @since.  Any context. */
+
+/* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
-/* A commit() that failed may go well now: it is tried at once.  From operations of the client, but client_close(). */
+/* From an operation for the client, except client_close().  A commit() that failed may succeed now: try it at once. */
 void gpurt_client_retry(struct gpurt_client *client);
-/* There may be an order for the client, an agent.  Any context. */
+/* In any context.  There may be an order for the client, an agent. */
 void gpurt_client_ordered(struct gpurt_client *client);
-/* The client, an agent, has not carried out the order given at @since in time.  Any context. */
+/* In any context.  The client, an agent, has not carried out in time the order given at @since. */
 void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since);
 
 #endif

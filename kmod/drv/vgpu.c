@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual GPU as a driver: core/vgpu.c with a timer that goes off when something happens on the GPU.  It
- * can be told to fail, to stall, and to appear and disappear, so that what the module does then can be
- * tested.
+ * The virtual GPU as a driver: core/vgpu.c, with a timer that expires when something happens on the GPU.  Module
+ * parameters make it fail, stall, appear and disappear, for tests of what the module does then.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/timekeeping.h>
+#include <linux/ktime.h>
 
 #include "../compat.h"
 #include "devices.h"
 #include "vgpu.h"
 
-/* How long commit() may busy-wait with preemption off, ns; longer updates sleep. */
+/* commit() may busy-wait for so long with preemption off, in ns.  Longer updates sleep. */
 #define BUSY_MAX 10000000UL
 
 static ulong vgpu_slice_ns = 1024000;
@@ -39,7 +38,7 @@ static ulong vgpu_stall_ns;
 module_param(vgpu_stall_ns, ulong, 0600);
 MODULE_PARM_DESC(vgpu_stall_ns, "for tests: every update takes so much longer, in ns; with vgpu_sleeps only");
 
-/* Under the lock, after anything that may change what happens next. */
+/* Called with dev->lock held, after every change of what may happen next on the GPU. */
 void vgpu_arm(struct vgpu *dev)
 {
 	u64 next = gpurt_vgpu_next(&dev->core);
@@ -85,7 +84,7 @@ static void vgpu_client_close(void *driver, void *context)
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
 
-	/* No call of the client is under way: nobody else touches its list. */
+	/* No other operation for the client is under way, so its list is stable without the lock. */
 	list_for_each_entry_safe(tsg, next, &ctx->tsgs, node) {
 		xa_erase(&dev->tsgs, tsg->id);
 		vgpu_tsg_free(dev, tsg);
@@ -94,7 +93,7 @@ static void vgpu_client_close(void *driver, void *context)
 	kfree(ctx);
 }
 
-/* A real update keeps its caller for that long. */
+/* An update takes until @until: a real driver would keep its caller that long too. */
 static void keep_busy(u64 until)
 {
 	u64 now;
@@ -143,7 +142,7 @@ static int vgpu_commit(void *driver, void *only, u64 now)
 	if (unlikely(fails()))
 		return -EIO;
 	raw_spin_lock_irqsave(&dev->lock, flags);
-	/* Another client's submission, or the timer, may have brought the GPU further meanwhile. */
+	/* A submission of another client, or the timer, may have advanced the GPU beyond @now. */
 	now = max(now, dev->core.now);
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
 	vgpu_arm(dev);
@@ -173,10 +172,9 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 }
 
 #define VGPU_OPS(sleeps) { \
-	.name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .caps = GPURT_CAP_VGPU, .commit_sleeps = sleeps, \
+	.name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = sleeps, .work = &vgpu_work_ops, \
 	.client_open = vgpu_client_open, .client_close = vgpu_client_close, .commit = vgpu_commit, \
-	.exempt = vgpu_exempt, .costs = vgpu_costs, .tsg_open = vgpu_tsg_open, .tsg_close = vgpu_tsg_close, \
-	.submit = vgpu_submit, .work_done = vgpu_work_done, .idle = vgpu_idle, \
+	.exempt = vgpu_exempt, .costs = vgpu_costs, \
 }
 
 static const struct gpurt_driver_ops busy_ops = VGPU_OPS(false);

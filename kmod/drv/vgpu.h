@@ -12,11 +12,11 @@
 #include "drv.h"
 
 struct vgpu {
-	raw_spinlock_t lock;		/* everything but tsgs; taken with interrupts off */
+	raw_spinlock_t lock;		/* everything except tsgs; taken with interrupts off */
 	struct gpurt_vgpu core;
 	struct hrtimer timer;
-	u64 armed;			/* what it is set to */
-	struct list_head spent;		/* completed work, to be freed where memory may be */
+	u64 armed;			/* what the timer is set to */
+	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
 	struct xarray tsgs;
 };
@@ -26,7 +26,7 @@ struct vgpu_ctx {
 	struct gpurt_client *client;
 	struct list_head tsgs;
 	u32 queued;			/* work items of all its TSGs */
-	u64 last;			/* completion */
+	u64 last;			/* completion of the client's latest work */
 };
 
 struct vgpu_tsg {
@@ -49,12 +49,8 @@ void vgpu_arm(struct vgpu *dev);
 
 /* vgpu_work.c */
 extern const struct gpurt_vgpu_ops vgpu_core_ops;
+extern const struct gpurt_work_ops vgpu_work_ops;
 void vgpu_reap(struct vgpu *dev, unsigned int most);
 void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg);
-int vgpu_tsg_open(void *driver, void *context, u32 *id);
-int vgpu_tsg_close(void *driver, void *context, u32 id);
-int vgpu_submit(void *driver, void *context, struct gpurt_submit *s);
-int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when);
-int vgpu_idle(void *driver, void *context, u64 *when);
 
 #endif

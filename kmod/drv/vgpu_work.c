@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* TSGs of the virtual GPU, and their work. */
 #include <linux/slab.h>
-#include <linux/timekeeping.h>
+#include <linux/ktime.h>
 
 #include "vgpu.h"
 
-/* Work that is dropped in one go, with interrupts off. */
+/* How many work items are dropped at once, with interrupts off. */
 #define DROP 32
 
 static struct vgpu_tsg *tsg_of(struct gpurt_vgpu_tsg *t)
@@ -18,7 +18,7 @@ static struct vgpu_work *work_of(struct gpurt_vgpu_work *w)
 	return container_of(w, struct vgpu_work, core);
 }
 
-/* Called by the core, under the lock. */
+/* Called by core/vgpu.c with dev->lock held. */
 static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
 {
 	struct vgpu_tsg *tsg = tsg_of(t);
@@ -35,7 +35,7 @@ const struct gpurt_vgpu_ops vgpu_core_ops = {
 	.done = vgpu_done,
 };
 
-/* Frees completed work, @most items of it: an item is freed for each that is made, so there is never a heap. */
+/* Frees at most @most completed work items.  Each submission frees two, so they do not pile up. */
 void vgpu_reap(struct vgpu *dev, unsigned int most)
 {
 	struct gpurt_vgpu_work *w;
@@ -52,7 +52,7 @@ void vgpu_reap(struct vgpu *dev, unsigned int most)
 	}
 }
 
-int vgpu_tsg_open(void *driver, void *context, u32 *id)
+static int vgpu_tsg_open(void *driver, void *context, u32 *id)
 {
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
@@ -76,7 +76,7 @@ int vgpu_tsg_open(void *driver, void *context, u32 *id)
 	return 0;
 }
 
-/* The client's TSG of that number, under the lock; NULL: it has none such. */
+/* Called with dev->lock held.  The client's TSG of that number; NULL: it has none such. */
 static struct vgpu_tsg *tsg_find(struct vgpu *dev, struct vgpu_ctx *ctx, u32 id)
 {
 	struct vgpu_tsg *tsg = xa_load(&dev->tsgs, id);
@@ -84,7 +84,7 @@ static struct vgpu_tsg *tsg_find(struct vgpu *dev, struct vgpu_ctx *ctx, u32 id)
 	return tsg && tsg->ctx == ctx ? tsg : NULL;
 }
 
-/* Drops some of the TSG's work onto @dropped; whether that was all. */
+/* Moves some of the TSG's work to @dropped.  Returns true when none is left and the TSG is closed. */
 static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *dropped)
 {
 	struct gpurt_vgpu_work *w = NULL;
@@ -108,7 +108,7 @@ static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *
 	return !w;
 }
 
-/* Drops the TSG's work and frees it.  Nobody finds it by its number any more. */
+/* Drops the TSG's work and frees the TSG, which must not be found by its number any more. */
 void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 {
 	struct gpurt_vgpu_work *w, *next;
@@ -121,12 +121,12 @@ void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 	kfree(tsg);
 }
 
-int vgpu_tsg_close(void *driver, void *context, u32 id)
+static int vgpu_tsg_close(void *driver, void *context, u32 id)
 {
 	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
 
-	/* Only the client itself closes its TSGs, one call at a time: if it is there it stays. */
+	/* Only the client closes its TSGs, one call at a time.  So a TSG that is found here stays. */
 	raw_spin_lock_irq(&dev->lock);
 	tsg = tsg_find(dev, context, id);
 	raw_spin_unlock_irq(&dev->lock);
@@ -137,7 +137,7 @@ int vgpu_tsg_close(void *driver, void *context, u32 id)
 	return 0;
 }
 
-int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
+static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 {
 	struct vgpu_work *work = kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT);
 	struct vgpu_ctx *ctx = context;
@@ -168,7 +168,7 @@ int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 	return err;
 }
 
-/* The queues are in order of numbers. */
+/* Called with dev->lock held.  The queues are in order of work numbers. */
 static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
 {
 	const struct gpurt_vgpu_work *w;
@@ -185,7 +185,7 @@ static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
 	return false;
 }
 
-int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
+static int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
 {
 	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
@@ -203,7 +203,7 @@ int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
 	return ret;
 }
 
-int vgpu_idle(void *driver, void *context, u64 *when)
+static int vgpu_idle(void *driver, void *context, u64 *when)
 {
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
@@ -215,3 +215,11 @@ int vgpu_idle(void *driver, void *context, u64 *when)
 	raw_spin_unlock_irq(&dev->lock);
 	return ret;
 }
+
+const struct gpurt_work_ops vgpu_work_ops = {
+	.tsg_open = vgpu_tsg_open,
+	.tsg_close = vgpu_tsg_close,
+	.submit = vgpu_submit,
+	.work_done = vgpu_work_done,
+	.idle = vgpu_idle,
+};
