@@ -12,7 +12,7 @@ from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
 
-#: What the module and the hosts implement; MPCP and FMLP+ need boosting, which they do not.
+#: The policies that the module and the user-space host implement.  MPCP and FMLP+ need boosting, which neither has.
 SHIPPED = ("segment", "job", "lock-priority", "lock-fifo", "timesliced")
 MIXED = "gcaps-mixed"
 #: With more tasks that use the GPU not every combination of modes is tried.
@@ -84,7 +84,7 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
         result = test.run(taskset)
         yield Choice(test.name, test.policy, modes, result, slack(result), {})
         return
-    if rta.find(test.name.removesuffix(rta.SUFFIX)).run(taskset).schedulable:
+    if rta.find(test.base).run(taskset).schedulable:
         return
     assigned = _assigned(test, taskset, modes)
     if assigned:

@@ -17,52 +17,62 @@ from numpy.typing import NDArray
 
 from analysis import rta
 from analysis.batch import Batch, from_tasksets
-from analysis.model import CpuSegment, Taskset
+from analysis.model import CpuSegment, Taskset, Waiting
+from analysis.rta.order import Equals
+from analysis.rta.recurrence import solve
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
-from analysis.rta.system import System, solve
+from analysis.rta.system import System
 from gpurt._gpurt import ffi, lib
 
-#: Compiled tests by name; each of them that is ``rta.SUFFIX``-able in the registry is so here.
-TESTS: dict[str, int] = {
-    "fixed-priority": lib.GPURT_RTA_FIXED_PRIORITY,
-    "gcaps-suspend": lib.GPURT_RTA_GCAPS_SUSPEND,
-    "gcaps-busy": lib.GPURT_RTA_GCAPS_BUSY,
-    "gcaps-suspend-printed": lib.GPURT_RTA_GCAPS_SUSPEND_PRINTED,
-    "gcaps-busy-printed": lib.GPURT_RTA_GCAPS_BUSY_PRINTED,
-    "tsg-rr-suspend": lib.GPURT_RTA_TSG_RR_SUSPEND,
-    "tsg-rr-busy": lib.GPURT_RTA_TSG_RR_BUSY,
-    "tsg-rr-suspend-printed": lib.GPURT_RTA_TSG_RR_SUSPEND_PRINTED,
-    "tsg-rr-busy-printed": lib.GPURT_RTA_TSG_RR_BUSY_PRINTED,
-    "mpcp-suspend": lib.GPURT_RTA_MPCP_SUSPEND,
-    "mpcp-busy": lib.GPURT_RTA_MPCP_BUSY,
-    "mpcp-suspend-published": lib.GPURT_RTA_MPCP_SUSPEND_PUBLISHED,
-    "mpcp-busy-published": lib.GPURT_RTA_MPCP_BUSY_PUBLISHED,
-    "fmlp-suspend": lib.GPURT_RTA_FMLP_SUSPEND,
-    "fmlp-busy": lib.GPURT_RTA_FMLP_BUSY,
-    "fmlp-suspend-published": lib.GPURT_RTA_FMLP_SUSPEND_PUBLISHED,
-    "fmlp-busy-published": lib.GPURT_RTA_FMLP_BUSY_PUBLISHED,
-    "thesis-kthread-busy": lib.GPURT_RTA_KTHREAD_BUSY,
-    "thesis-kthread-notify-busy": lib.GPURT_RTA_KTHREAD_NOTIFY_BUSY,
-    "thesis-kthread-busy-printed": lib.GPURT_RTA_KTHREAD_BUSY_PRINTED,
-    "thesis-ioctl-suspend": lib.GPURT_RTA_GCAPS_SUSPEND,
-    "thesis-ioctl-busy": lib.GPURT_RTA_GCAPS_BUSY,
-    "thesis-ioctl-suspend-printed": lib.GPURT_RTA_IOCTL_SUSPEND_PRINTED,
-    "thesis-ioctl-busy-printed": lib.GPURT_RTA_IOCTL_BUSY_PRINTED,
-}
+#: The classic recurrence for CPUs alone, which the benchmarks measure against.  It has a formula in C and is not a test
+#: of the registry.
+FIXED_PRIORITY = "fixed-priority"
 
-#: Tests that differ from a compiled one only where segments are long enough for overlaps.
-REDUCED = {
-    "thesis-ioctl-suspend-reduced": "thesis-ioctl-suspend",
-    "thesis-ioctl-busy-reduced": "thesis-ioctl-busy",
-}
-
-#: Above, the sets of who depends on whom would take more memory than the analysis is worth.
+#: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
 MOST_TASKS = 30_000
+
+_EQUALS = {
+    Equals.BOUNDED: lib.GPURT_RTA_BOUNDED,
+    Equals.CONTENDED: lib.GPURT_RTA_CONTENDED,
+    Equals.UNBOUNDED: lib.GPURT_RTA_UNBOUNDED,
+}
+
+
+def _formulas() -> dict[str, int]:
+    """The compiled formulas by name, as C lists them, and the place of each."""
+    names: dict[str, int] = {}
+    while (name := lib.gpurt_rta_formula(len(names))) != ffi.NULL:
+        names[ffi.string(name).decode()] = len(names)
+    return names
+
+
+#: The place of every compiled formula by its name (analysis/native/rta_formulas.h).
+FORMULAS: dict[str, int] = _formulas()
 
 
 def has(name: str) -> bool:
-    """Whether there is a compiled form of the test of that name, ``+gpu-priority`` included."""
-    return name.removesuffix(rta.SUFFIX) in TESTS
+    """Whether the test of that name has a compiled formula."""
+    return name == FIXED_PRIORITY or (name in rta.TESTS and rta.TESTS[name].compiled is not None)
+
+
+def takes(name: str) -> bool:
+    """Whether ``verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
+    return has(name) or (name in rta.TESTS and rta.TESTS[name].reduces is not None)
+
+
+def _facts(name: str) -> Any:
+    """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
+    facts = ffi.new("struct gpurt_rta_test *")
+    if name == FIXED_PRIORITY:
+        facts.formula = FORMULAS[name]
+        return facts
+    test = rta.TESTS.get(name)
+    if test is None or test.compiled is None:
+        raise ValueError(f"no compiled test is called {name!r}")
+    facts.formula, facts.poll = FORMULAS[test.compiled], test.poll
+    facts.busy, facts.ordered = test.waiting is Waiting.BUSY, test.ordered
+    facts.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
+    return facts
 
 
 def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) -> NDArray[np.bool_]:
@@ -72,17 +82,14 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     Raises ValueError for a test that is not compiled, and where more tasks of a taskset use the GPU than there are
     priorities to assign.
     """
-    if name.removesuffix(rta.SUFFIX) in REDUCED:
-        return _reduced(batch, name, threads)
-    if name.removesuffix(rta.SUFFIX) not in TESTS:
-        raise ValueError(f"no compiled test is called {name!r}")
+    if name in rta.TESTS and rta.TESTS[name].reduces:
+        return _reduced(batch, rta.TESTS[name], threads)
     answers = np.empty(len(batch), np.uint8)
-    view, out = batch.view(), ffi.cast("u8 *", answers.ctypes.data)
-    test = TESTS[name.removesuffix(rta.SUFFIX)]
+    facts, view, out = _facts(name), batch.view(), ffi.cast("u8 *", answers.ctypes.data)
     flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
 
     def part(bounds: tuple[int, int]) -> int:
-        return int(lib.gpurt_rta_verdicts(view, test, flags, *bounds, out))
+        return int(lib.gpurt_rta_verdicts(view, facts, flags, *bounds, out))
 
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
@@ -104,17 +111,17 @@ def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterab
     return answers
 
 
-def _reduced(batch: Batch, name: str, threads: int) -> NDArray[np.bool_]:
-    """The thesis's tests with reduced pessimism: those without it, where that cannot make a difference.
+def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
+    """A test with reduced pessimism: the test that it reduces, where overlaps cannot make a difference.
 
     Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
     GPU priorities are given; the readable implementation decides the rest.
     """
-    base = REDUCED[name.removesuffix(rta.SUFFIX)]
-    given = verdicts(batch, base, threads)
+    assert test.reduces is not None
+    given = verdicts(batch, test.reduces, threads)
     overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
-    answers = verdicts(batch, base + rta.SUFFIX, threads) if name.endswith(rta.SUFFIX) else given
-    return _readable(batch, name, answers | given, np.flatnonzero(overlapping & ~given))
+    answers = verdicts(batch, test.reduces + rta.SUFFIX, threads) if test.assigns else given
+    return _readable(batch, test.name, answers | given, np.flatnonzero(overlapping & ~given))
 
 
 def _overlaps(batch: Batch, index: int) -> bool:
@@ -142,8 +149,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
     Explanations of bounds are made by the readable implementation when asked for.
     """
-    ordered = test._ordered(taskset)
-    result = ordered or _analyse(test, taskset, False)
+    result = test.refusal(taskset) or _analyse(test, taskset, False)
     if result is None or (test.assigns and not result.schedulable):
         return test.run(taskset)
     return result
@@ -151,10 +157,8 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     """None where the compiled form cannot take the taskset, or there is none."""
-    name = test.name.removesuffix(rta.SUFFIX)
-    if name in REDUCED and not _overlapping(taskset):
-        name = REDUCED[name]
-    if name not in TESTS or len(taskset) > MOST_TASKS:
+    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
+    if rta.find(name).compiled is None or len(taskset) > MOST_TASKS:
         return None
     try:
         batch = from_tasksets([taskset])
@@ -165,7 +169,7 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     ranks = np.empty(max(len(taskset), 1), np.uint32)
     ranks[order] = range(len(taskset))
     status = lib.gpurt_rta_bounds(
-        batch.view(), TESTS[name], assume, 0,
+        batch.view(), _facts(name), assume, 0,
         ffi.cast("u32 *", ranks.ctypes.data), *found.pointers(),
     )  # fmt: skip
     if status == -lib.GPURT_RTA_ENOMEM:
@@ -181,7 +185,7 @@ def _overlapping(taskset: Taskset) -> bool:
 
 
 class _Found:
-    """What the compiled analysis writes, a task."""
+    """What the compiled analysis writes of each task."""
 
     def __init__(self, count: int) -> None:
         room = max(count, 1)
@@ -195,7 +199,7 @@ class _Found:
 
 
 class _Explained:
-    """Verdicts from what was found; the readable analysis is asked for what only it knows."""
+    """Verdicts from what was found.  The readable analysis adds what the compiled one does not compute."""
 
     def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
         self.test, self.taskset = test, taskset
@@ -224,7 +228,7 @@ class _Explained:
         return verdict
 
     def _solved(self, index: int) -> Verdict:
-        """The readable implementation's word on one task, given the bounds that were known to it."""
+        """What the readable implementation says of one task, given the bounds that were known to it."""
         task = self.taskset.tasks[index]
         known = {name: wcrt for name, wcrt in self.bounds.items() if self._above(name, task.priority)}
         return solve(task, self.test.demands(task, System(self.taskset, known)))

@@ -13,22 +13,22 @@ EIGHT = (
     Curve("gcaps_busy", "gcaps-busy+gpu-priority"),
     Curve("tsg_rr_suspend", "tsg-rr-suspend"),
     Curve("tsg_rr_busy", "tsg-rr-busy"),
-    Curve("mpcp_suspend", "mpcp-suspend", free=True),
-    Curve("mpcp_busy", "mpcp-busy", free=True),
-    Curve("fmlp+_suspend", "fmlp-suspend", free=True),
-    Curve("fmlp+_busy", "fmlp-busy", free=True),
+    Curve("mpcp_suspend", "mpcp-suspend"),
+    Curve("mpcp_busy", "mpcp-busy"),
+    Curve("fmlp+_suspend", "fmlp-suspend"),
+    Curve("fmlp+_busy", "fmlp-busy"),
 )
 
 #: What the papers print or have evaluated; unsound, to compare with their figures.
 PRINTED = (
-    Curve("gcaps_suspend, printed", "gcaps-suspend-printed", dashed=True),
-    Curve("gcaps_busy, printed", "gcaps-busy-printed", dashed=True),
-    Curve("tsg_rr_suspend, printed", "tsg-rr-suspend-printed", dashed=True),
-    Curve("tsg_rr_busy, printed", "tsg-rr-busy-printed", dashed=True),
-    Curve("mpcp_suspend, published", "mpcp-suspend-published", free=True, dashed=True),
-    Curve("mpcp_busy, published", "mpcp-busy-published", free=True, dashed=True),
-    Curve("fmlp+_suspend, published", "fmlp-suspend-published", free=True, dashed=True),
-    Curve("fmlp+_busy, published", "fmlp-busy-published", free=True, dashed=True),
+    Curve("gcaps_suspend, printed", "gcaps-suspend-printed"),
+    Curve("gcaps_busy, printed", "gcaps-busy-printed"),
+    Curve("tsg_rr_suspend, printed", "tsg-rr-suspend-printed"),
+    Curve("tsg_rr_busy, printed", "tsg-rr-busy-printed"),
+    Curve("mpcp_suspend, published", "mpcp-suspend-published"),
+    Curve("mpcp_busy, published", "mpcp-busy-published"),
+    Curve("fmlp+_suspend, published", "fmlp-suspend-published"),
+    Curve("fmlp+_busy, published", "fmlp-busy-published"),
 )
 
 PANELS = {

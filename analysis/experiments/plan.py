@@ -13,19 +13,24 @@ from analysis.model import Platform
 
 @dataclass(frozen=True)
 class Curve:
-    """A test under a label.  ``free``: on a platform where updates and context switches cost nothing.
-
-    ``dashed``: drawn so, and kept out of the picture of what is sound (tests as their sources print them).
-    """
+    """A test of the registry under the label that a figure gives it."""
 
     label: str
     test: str
-    free: bool = False
-    dashed: bool = False
+
+    @property
+    def free(self) -> bool:
+        """Whether the test is run on a platform where updates and context switches cost nothing."""
+        return not self.missing and rta.find(self.test).free
+
+    @property
+    def dashed(self) -> bool:
+        """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
+        return not self.missing and not rta.find(self.test).sound
 
     @property
     def platform(self) -> Platform:
-        """Where the test is run; CPUs are the parameters'."""
+        """Where the test is run; the number of CPUs is in the parameters."""
         return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
 
     @property
@@ -35,7 +40,7 @@ class Curve:
 
     @property
     def compiled(self) -> bool:
-        """Whether the test has a compiled form."""
+        """Whether the test has a compiled formula."""
         return compiled.has(self.test)
 
 
@@ -50,7 +55,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Experiment:
-    """``claim``: what the source's text says of its figure, for whoever compares."""
+    """``claim``: what the source's text says of its figure, to compare with."""
 
     name: str
     title: str

@@ -65,9 +65,9 @@ def evaluate(work: Work) -> Counts:
 
 
 def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
-    """Whether each taskset of a batch is schedulable, by the compiled test if there is one."""
+    """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
     placed = batch.on(curve.platform.alpha, curve.platform.theta)
-    if curve.compiled or curve.test.removesuffix(rta.SUFFIX) in compiled.REDUCED:
+    if compiled.takes(curve.test):
         return compiled.verdicts(placed, curve.test)
     test = rta.find(curve.test)
     return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)

@@ -1,46 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The order in which tasks are analysed, and what follows from one without a bound (analysis/rta/system.py). */
+/* The order in which tasks are analysed, and what follows from one without a bound (analysis/rta/analyse.py). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rta_internal.h"
 
-#define POLL 1000000	/* of policy `job`, as published */
 #define TRIED 3		/* tasks that are tried before all */
-
-/* Under policies `segment` with busy waiting and `job`, equals that use the GPU can wait for each other. */
-#define SUSPEND(function) { function, .ordered = true }
-#define BUSY(function) { function, .busy = true, .ordered = true, .distinct = CONTENDED }
-#define LOCK(function) { function, .ordered = true, .queues = true }
-#define LOCK_BUSY(function) { function, .busy = true, .ordered = true, .queues = true }
-#define ROUND_ROBIN(function) { function, .rounds = true }
-#define ROUND_ROBIN_BUSY(function) { function, .busy = true, .rounds = true }
-#define THREAD(function, look) { function, .busy = true, .ordered = true, .distinct = ALWAYS, .poll = look }
-
-const struct rta_test rta_tests[GPURT_RTA_TESTS] = {
-	[GPURT_RTA_FIXED_PRIORITY] = { rta_fixed_priority, .independent = true },
-	[GPURT_RTA_GCAPS_SUSPEND] = SUSPEND(rta_gcaps_suspend),
-	[GPURT_RTA_GCAPS_BUSY] = BUSY(rta_gcaps_busy),
-	[GPURT_RTA_GCAPS_SUSPEND_PRINTED] = SUSPEND(rta_gcaps_suspend_printed),
-	[GPURT_RTA_GCAPS_BUSY_PRINTED] = BUSY(rta_gcaps_busy_printed),
-	[GPURT_RTA_TSG_RR_SUSPEND] = ROUND_ROBIN(rta_tsg_rr_suspend),
-	[GPURT_RTA_TSG_RR_BUSY] = ROUND_ROBIN_BUSY(rta_tsg_rr_busy),
-	[GPURT_RTA_TSG_RR_SUSPEND_PRINTED] = ROUND_ROBIN(rta_tsg_rr_suspend_printed),
-	[GPURT_RTA_TSG_RR_BUSY_PRINTED] = ROUND_ROBIN_BUSY(rta_tsg_rr_busy_printed),
-	[GPURT_RTA_MPCP_SUSPEND] = LOCK(rta_mpcp_suspend),
-	[GPURT_RTA_MPCP_BUSY] = LOCK_BUSY(rta_mpcp_busy),
-	[GPURT_RTA_MPCP_SUSPEND_PUBLISHED] = LOCK(rta_mpcp_suspend_published),
-	[GPURT_RTA_MPCP_BUSY_PUBLISHED] = LOCK_BUSY(rta_mpcp_busy_published),
-	[GPURT_RTA_FMLP_SUSPEND] = LOCK(rta_fmlp_suspend),
-	[GPURT_RTA_FMLP_BUSY] = LOCK_BUSY(rta_fmlp_busy),
-	[GPURT_RTA_FMLP_SUSPEND_PUBLISHED] = LOCK(rta_fmlp_suspend_published),
-	[GPURT_RTA_FMLP_BUSY_PUBLISHED] = LOCK_BUSY(rta_fmlp_busy_published),
-	[GPURT_RTA_KTHREAD_BUSY] = THREAD(rta_kthread_busy, POLL),
-	[GPURT_RTA_KTHREAD_NOTIFY_BUSY] = THREAD(rta_kthread_busy, 0),
-	[GPURT_RTA_KTHREAD_BUSY_PRINTED] = THREAD(rta_kthread_busy_printed, 0),
-	[GPURT_RTA_IOCTL_SUSPEND_PRINTED] = SUSPEND(rta_ioctl_suspend_printed),
-	[GPURT_RTA_IOCTL_BUSY_PRINTED] = BUSY(rta_ioctl_busy_printed),
-};
 
 /* Whether tasks of at least two CPUs use the GPU, best effort included. */
 static bool contended(const struct rta *s)
@@ -57,7 +22,7 @@ static bool contended(const struct rta *s)
 	return false;
 }
 
-/* On a CPU, who preempts must outrank on the GPU; equals are as `distinct` says. */
+/* On a CPU, who preempts must outrank on the GPU; @distinct: no two of them may be equal. */
 static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool distinct)
 {
 	u32 u, v, group = cpu->first_user, lowest = UINT32_MAX;
@@ -81,7 +46,8 @@ static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool d
 
 bool rta_disordered(struct rta *s, const struct rta_test *test)
 {
-	bool distinct = test->distinct == ALWAYS || (test->distinct == CONTENDED && s->ties && contended(s));
+	bool distinct = test->equals == GPURT_RTA_UNBOUNDED ||
+			(test->equals == GPURT_RTA_CONTENDED && s->ties && contended(s));
 	u32 i;
 
 	if (!test->ordered || (s->plain && !s->ties))
@@ -123,7 +89,7 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 {
 	u32 i, settled = 0;
 
-	if (test->independent && !s->ties && !s->integers)
+	if (test->formula->charges == RTA_INDEPENDENT && !s->ties && !s->integers)
 		return rta_fixed_schedulable(s);
 	if (!s->assume && !s->integers && hopeless(s, test))
 		return false;
@@ -151,7 +117,7 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test,
 				      u32 flags, u32 index)
 {
-	s->assume = test->independent;	/* then nobody asks for the bounds themselves */
+	s->assume = test->formula->charges == RTA_INDEPENDENT;	/* then no formula needs the bounds themselves */
 	if (!rta_load(s, b, test, index))
 		return GPURT_RTA_REFUSED;
 	if (!s->real_time || (!rta_disordered(s, test) && rta_schedulable(s, test)))
@@ -178,20 +144,22 @@ static struct rta *room_for(const struct gpurt_batch *b, const struct rta_test *
 	return s;
 }
 
-int gpurt_rta_verdicts(const struct gpurt_batch *b, u32 test, u32 flags, u32 from, u32 to, u8 *verdicts)
+int gpurt_rta_verdicts(const struct gpurt_batch *b, const struct gpurt_rta_test *facts, u32 flags, u32 from, u32 to,
+		       u8 *verdicts)
 {
+	struct rta_test test;
 	struct rta *s;
 	int err;
 	u32 i;
 
-	if (test >= GPURT_RTA_TESTS || from > to || to > b->count)
+	if (!rta_test_init(&test, facts) || from > to || to > b->count)
 		return -GPURT_RTA_EINVAL;
-	s = room_for(b, &rta_tests[test], from, to, &err);
+	s = room_for(b, &test, from, to, &err);
 	if (!s)
 		return err;
 	s->integers = flags & GPURT_RTA_INTEGERS;
 	for (i = from; i < to; i++)
-		verdicts[i] = (u8)verdict(s, b, &rta_tests[test], flags, i);
+		verdicts[i] = (u8)verdict(s, b, &test, flags, i);
 	rta_free(s);
 	return 0;
 }

@@ -8,30 +8,20 @@
 
 #include "batch.h"
 
-enum gpurt_rta_test {
-	GPURT_RTA_FIXED_PRIORITY,	/* C + G on the CPU, no GPU: the classic recurrence */
-	GPURT_RTA_GCAPS_SUSPEND,
-	GPURT_RTA_GCAPS_BUSY,
-	GPURT_RTA_GCAPS_SUSPEND_PRINTED,
-	GPURT_RTA_GCAPS_BUSY_PRINTED,
-	GPURT_RTA_TSG_RR_SUSPEND,
-	GPURT_RTA_TSG_RR_BUSY,
-	GPURT_RTA_TSG_RR_SUSPEND_PRINTED,
-	GPURT_RTA_TSG_RR_BUSY_PRINTED,
-	GPURT_RTA_MPCP_SUSPEND,
-	GPURT_RTA_MPCP_BUSY,
-	GPURT_RTA_MPCP_SUSPEND_PUBLISHED,
-	GPURT_RTA_MPCP_BUSY_PUBLISHED,
-	GPURT_RTA_FMLP_SUSPEND,
-	GPURT_RTA_FMLP_BUSY,
-	GPURT_RTA_FMLP_SUSPEND_PUBLISHED,
-	GPURT_RTA_FMLP_BUSY_PUBLISHED,
-	GPURT_RTA_KTHREAD_BUSY,		/* the thread looks every ms */
-	GPURT_RTA_KTHREAD_NOTIFY_BUSY,
-	GPURT_RTA_KTHREAD_BUSY_PRINTED,
-	GPURT_RTA_IOCTL_SUSPEND_PRINTED,
-	GPURT_RTA_IOCTL_BUSY_PRINTED,
-	GPURT_RTA_TESTS,
+/* Whether GPU-using tasks of one CPU that have the same priority have a bound (analysis/rta/order.py). */
+enum gpurt_rta_equals {
+	GPURT_RTA_BOUNDED,		/* always */
+	GPURT_RTA_CONTENDED,		/* only if no task of another CPU uses the GPU */
+	GPURT_RTA_UNBOUNDED,		/* never */
+};
+
+/* A test: the place of its formula in the table, and the facts that the registry states (analysis/rta/test.py). */
+struct gpurt_rta_test {
+	u32 formula;
+	u32 busy;			/* tasks wait busily for the GPU */
+	u32 ordered;			/* GPU priorities must not contradict CPU priorities */
+	u32 equals;			/* enum gpurt_rta_equals */
+	int64_t poll;			/* of policy `job`, ns */
 };
 
 enum gpurt_rta_verdict {
@@ -61,18 +51,22 @@ enum gpurt_rta_error {
 	GPURT_RTA_ENOMEM,
 };
 
+/* The name of the formula at place @formula of the table (rta_formulas.h); NULL beyond the last. */
+const char *gpurt_rta_formula(u32 formula);
+
 /*
  * Whether tasksets @from to @to - 1 are schedulable: one enum gpurt_rta_verdict each in @verdicts, by its index.
  * @flags: enum gpurt_rta_flags; assignment is by Audsley's method.
  */
-int gpurt_rta_verdicts(const struct gpurt_batch *batch, u32 test, u32 flags, u32 from, u32 to, u8 *verdicts);
+int gpurt_rta_verdicts(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 flags, u32 from, u32 to,
+		       u8 *verdicts);
 
 /*
  * The bounds of all tasks of taskset @index.  @assume: D stands in every jitter.  @rank: order in which culprits
  * are named.  A task: @state; @wcrt, its least solution, also where the bound was withdrawn; @culprit, for
  * GPURT_RTA_DEPENDS.  Indices count from the first of the taskset.  Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
  */
-int gpurt_rta_bounds(const struct gpurt_batch *batch, u32 test, u32 assume, u32 index, const u32 *rank,
-		     u8 *state, int64_t *wcrt, u32 *culprit);
+int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 assume, u32 index,
+		     const u32 *rank, u8 *state, int64_t *wcrt, u32 *culprit);
 
 #endif

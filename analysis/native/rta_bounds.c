@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* All bounds of one taskset, and which rest on a task that has none (analysis/rta/system.py, analyse). */
+/* All bounds of one taskset, and which rest on a task that has none (analysis/rta/analyse.py). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,14 +117,15 @@ static void all(struct bounds *b, const struct rta_test *test)
 	withdraw(b);
 }
 
-int gpurt_rta_bounds(const struct gpurt_batch *batch, u32 test, u32 assume, u32 index, const u32 *rank,
-		     u8 *state, int64_t *wcrt, u32 *culprits)
+int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *facts, u32 assume, u32 index,
+		     const u32 *rank, u8 *state, int64_t *wcrt, u32 *culprits)
 {
+	struct rta_test test;
 	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .culprit = culprits };
 	u32 count, cpus;
 	int err = -GPURT_RTA_ENOMEM;
 
-	if (test >= GPURT_RTA_TESTS || index >= batch->count)
+	if (!rta_test_init(&test, facts) || index >= batch->count)
 		return -GPURT_RTA_EINVAL;
 	count = batch->first[index + 1] - batch->first[index];
 	cpus = rta_cpus(batch, batch->first[index], batch->first[index + 1]);
@@ -137,9 +138,9 @@ int gpurt_rta_bounds(const struct gpurt_batch *batch, u32 test, u32 assume, u32 
 	b.lost = calloc(cpus, sizeof(*b.lost));
 	if (b.s && b.failed && b.rows && b.lost) {
 		b.s->assume = assume;
-		err = !rta_load(b.s, batch, &rta_tests[test], index);
+		err = !rta_load(b.s, batch, &test, index);
 		if (!err)
-			all(&b, &rta_tests[test]);
+			all(&b, &test);
 	}
 	rta_free(b.s);
 	free(b.failed);

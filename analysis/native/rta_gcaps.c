@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and printed.py, term by term. */
+/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and ecrts24_printed.py, term by term. */
 #include "rta_internal.h"
 
 /* The entry of hpp(t) after @h, or the first: those above @t on its CPU, and its equals. */

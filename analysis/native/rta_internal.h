@@ -4,6 +4,7 @@
 #define GPURT_RTA_INTERNAL_H
 
 #include "rta.h"
+#include "rta_formulas.h"
 
 #define RTA_CPUS 4096	/* CPU numbers are below */
 
@@ -46,43 +47,38 @@ struct rta {
 	uint64_t *needs;		/* the tasks that the bound rests on, or NULL if nobody asks */
 };
 
-/* The constant part of a task's recurrence; the rest it pushes as rows. */
-typedef int64_t (*rta_demands)(struct rta *s, const struct rta_task *t);
+/* Pushes the recurring demands of a task as rows; returns the constant ones. */
+typedef int64_t rta_demands(struct rta *s, const struct rta_task *t);
 
-/* The entry of the table of tests. */
+/* What a formula charges: which sums it can make, and whether it needs the responses of other tasks. */
+enum rta_charges {
+	RTA_DEMAND,		/* the demands and updates of tasks, by their responses */
+	RTA_ROUNDS,		/* the same, and rounds of time slices */
+	RTA_QUEUES,		/* the same, and the requests of all other tasks for each segment */
+	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
+};
+
+struct rta_formula {
+	const char *name;
+	rta_demands *demands;
+	enum rta_charges charges;
+};
+
+/* A test whose facts have been checked. */
 struct rta_test {
-	rta_demands demands;
-	bool busy, ordered;		/* ordered: GPU priorities must not contradict CPU priorities */
-	bool independent;		/* no charge depends on a response */
-	bool rounds, queues;		/* charges rounds of slices; or requests of others */
-	enum { ANYHOW, CONTENDED, ALWAYS } distinct;	/* when equals of a CPU that use the GPU have no bound */
+	const struct rta_formula *formula;
+	enum gpurt_rta_equals equals;
+	bool busy, ordered;
 	int64_t poll;
 };
 
-extern const struct rta_test rta_tests[GPURT_RTA_TESTS];
+/* False if there is no such formula or the poll is negative. */
+bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
-/* rta_gcaps.c, rta_locks.c, rta_thesis.c */
-int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t);
-int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t);
-int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t);
-int64_t rta_gcaps_suspend_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t);
-int64_t rta_tsg_rr_busy(struct rta *s, const struct rta_task *t);
-int64_t rta_tsg_rr_suspend_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_tsg_rr_busy_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t);
-int64_t rta_mpcp_busy(struct rta *s, const struct rta_task *t);
-int64_t rta_mpcp_suspend_published(struct rta *s, const struct rta_task *t);
-int64_t rta_mpcp_busy_published(struct rta *s, const struct rta_task *t);
-int64_t rta_fmlp_suspend(struct rta *s, const struct rta_task *t);
-int64_t rta_fmlp_busy(struct rta *s, const struct rta_task *t);
-int64_t rta_fmlp_suspend_published(struct rta *s, const struct rta_task *t);
-int64_t rta_fmlp_busy_published(struct rta *s, const struct rta_task *t);
-int64_t rta_kthread_busy(struct rta *s, const struct rta_task *t);
-int64_t rta_kthread_busy_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_ioctl_suspend_printed(struct rta *s, const struct rta_task *t);
-int64_t rta_ioctl_busy_printed(struct rta *s, const struct rta_task *t);
+/* Every formula of the table, by its function. */
+#define RTA_DECLARE(name, function, charges) rta_demands function;
+RTA_FORMULAS(RTA_DECLARE)
+#undef RTA_DECLARE
 
 static inline int64_t rta_max(int64_t a, int64_t b)
 {

@@ -5,7 +5,6 @@
 #include "rta_internal.h"
 
 #define LARGEST (1LL << 58)
-#define MOST_POLL 1e6	/* of any test */
 #define COUNTED 0x1p49		/* jobs of one task in one window; rta_ceil needs less than 2^50 */
 
 struct rta *rta_new(u32 tasks, u32 cpus)
@@ -147,12 +146,15 @@ static void find_users(struct rta *s)
 static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
 		      double overhead)
 {
-	return 6 * demand + (test->rounds ? rounds : 0) + (segments + 2) * (overhead + (test->queues ? requests : 0));
+	enum rta_charges charges = test->formula->charges;
+
+	return 6 * demand + (charges == RTA_ROUNDS ? rounds : 0) +
+	       (segments + 2) * (overhead + (charges == RTA_QUEUES ? requests : 0));
 }
 
-static double overhead(const struct gpurt_batch *b)
+static double overhead(const struct gpurt_batch *b, const struct rta_test *test)
 {
-	return 6 * ((double)b->alpha + 2 * (double)b->theta + MOST_POLL);
+	return 6 * ((double)b->alpha + 2 * (double)b->theta + (double)test->poll);
 }
 
 static double round_of(const struct gpurt_batch *b, double users)
@@ -177,9 +179,9 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 	}
 	if (shortest <= 0 || least < 0 || longest >= LARGEST)
 		return false;
-	jobs = (2 * (double)longest + MOST_POLL) / (double)shortest + 2;
+	jobs = (2 * (double)longest + (double)test->poll) / (double)shortest + 2;
 	charge = charged(test, (double)demand, (double)slices * round_of(b, tasks), 2.0 * eta, tasks * (double)request,
-			 overhead(b));
+			 overhead(b, test));
 	return jobs < COUNTED && tasks * jobs * charge < (double)LARGEST;
 }
 
@@ -199,11 +201,11 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
-		double jobs = (2 * longest + MOST_POLL) * t->inverse + 2;
+		double jobs = (2 * longest + (double)test->poll) * t->inverse + 2;
 
 		most = jobs > most ? jobs : most;
 		sum += jobs * charged(test, demand, (double)t->slices * round_of(b, s->gpu_users), (double)t->eta + eta,
-				      requests, overhead(b));
+				      requests, overhead(b, test));
 	}
 	return most < COUNTED && sum < (double)LARGEST;
 }

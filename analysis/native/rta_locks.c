@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and published.py, term by term. */
+/* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and locks_published.py, term by term. */
 #include "rta_internal.h"
 
 /* All entries, best effort included, which have no bounds but hold the GPU too. */
@@ -167,7 +167,7 @@ int64_t rta_fmlp_busy(struct rta *s, const struct rta_task *t)
 	return own(s, t) + first_come(s, t) + spun(s, t);
 }
 
-/* published.py: what the evaluation published with GCAPS charges. */
+/* locks_published.py: what the evaluation published with GCAPS charges. */
 
 static void preemption_published(struct rta *s, const struct rta_task *t, bool busy)
 {

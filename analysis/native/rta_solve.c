@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The search for the least solution of one recurrence (analysis/rta/system.py, solve). */
+/* The search for the least solution of one recurrence (analysis/rta/recurrence.py). */
 #include "rta_internal.h"
 
 /* The readable search gives up after as many. */
@@ -132,7 +132,7 @@ static void clear(struct rta *s)
 static int64_t collect(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
 	clear(s);
-	return test->demands(s, t);
+	return test->formula->demands(s, t);
 }
 
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from analysis.model import Task, Taskset, Waiting
+from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
-from analysis.rta.system import Demands, System, solve
+from analysis.rta.system import Demands, System
 
 LEVELS = 99
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 from analysis.model import Task
 from analysis.rta.mpcp import bounded, carried, held, last_segment, own, preemption, request, spinning, spun
+from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, Shared, System
+from analysis.rta.system import System
 
 QUEUE = "readings: FMLP+, the queue"
 BOOST = "readings: FMLP+, boosting"

@@ -3,7 +3,7 @@
 
 The bounds here differ from the paper's lemmas where those do not hold for a GPU that is owned from a segment's
 begin to its end; docs/readings.md, "GCAPS: the GPU is owned from begin to end", has the argument and proof.
-The paper to the letter is in printed.py.
+The paper to the letter is in ecrts24_printed.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.model import Task, Waiting
+from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, Shared, System
+from analysis.rta.system import System
 
 MIXED = "readings: GCAPS, each task in its own mode"
 OWNED = "ECRTS'24 lemmas 10, 11 and 13, for ownership from begin to end (readings: GCAPS)"

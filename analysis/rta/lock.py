@@ -13,8 +13,9 @@ from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import Task
 from analysis.rta.gcaps import ownership
 from analysis.rta.mpcp import recurring
+from analysis.rta.recurrence import Demand, Unbounded, below_solution
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System, Unbounded, below_solution
+from analysis.rta.system import System
 
 QUEUE = "readings: locks without boosting, the queue"
 CPU = "readings: locks without boosting, CPU"

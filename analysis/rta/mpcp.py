@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task
+from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, Shared, System
+from analysis.rta.system import System
 
 QUEUE = "readings: MPCP, the queue"
 BOOST = "readings: MPCP, boosting"

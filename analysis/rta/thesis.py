@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from analysis.model import MS, Task
 from analysis.rta import gcaps
+from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, Demands, Shared, System
+from analysis.rta.system import Demands, System
 
 #: Where the kernel thread runs, and how often it looks as published (section 4.5.1), ns.
 THREAD_CPU = 0

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from analysis.model import Task
+from analysis.rta.recurrence import Demand
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System
+from analysis.rta.system import System
 from analysis.rta.thesis import THREAD_CPU
 
 #: Steps of equation 4.7, which does not always end.

@@ -7,8 +7,9 @@ The paper's equation 3 forgets the context switch back to the task itself; docs/
 from __future__ import annotations
 
 from analysis.model import Task
+from analysis.rta.recurrence import Demand
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System
+from analysis.rta.system import System
 
 
 def suspend(task: Task, system: System) -> list[Demand]:

@@ -11,7 +11,7 @@ from analysis.batch import from_tasksets
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.rta.result import Bound, Verdict
 
-COMPILED = [name for name in rta.TESTS if compiled.has(name) or name.removesuffix(rta.SUFFIX) in compiled.REDUCED]
+COMPILED = [name for name in rta.TESTS if compiled.takes(name)]
 
 
 def random_taskset(rng: random.Random) -> Taskset:

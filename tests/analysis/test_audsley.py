@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from analysis import compiled, rta
 from analysis.model import Task, Taskset
-from analysis.rta.system import analyse
+from analysis.rta.analyse import analyse
 
 
 def respects_cpu_order(order: tuple[Task, ...]) -> bool:

@@ -15,8 +15,10 @@ from analysis import compiled, rta
 from analysis.batch import from_tasksets
 from analysis.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import MS, Platform, Task, Taskset
+from analysis.rta.analyse import analyse
+from analysis.rta.recurrence import Demand
 from analysis.rta.result import Bound, Failure, Kind, Reason
-from analysis.rta.system import Demand, System, analyse
+from analysis.rta.system import System
 
 HUGE = 2**61
 
@@ -50,7 +52,7 @@ def test_both_verdicts_occur() -> None:
     assert all(0 < share < 1 for share in shares.values()), shares
 
 
-@pytest.mark.parametrize("name", list(compiled.TESTS))
+@pytest.mark.parametrize("name", [compiled.FIXED_PRIORITY, *(name for name in rta.TESTS if compiled.has(name))])
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.1, 1.1), segments=(1, 9))], ids=["3", "wide"])
 def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
     """scripts/agree --shortcuts does the same for 10^6 tasksets."""
@@ -71,7 +73,7 @@ def test_plain_fixed_priority_against_an_oracle() -> None:
         return [own, *(Demand(Kind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
 
     tasksets = [random_taskset(random.Random(seed)) for seed in range(600)]
-    found = [bool(compiled.verdicts(from_tasksets([taskset]), "fixed-priority")[0]) for taskset in tasksets]
+    found = [bool(compiled.verdicts(from_tasksets([taskset]), compiled.FIXED_PRIORITY)[0]) for taskset in tasksets]
     assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
     assert 50 < sum(found) < 550
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from analysis import rta
 from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.rta import Bound, Failure, Reason
-from analysis.rta.system import System, analyse, solve
+from analysis.rta.analyse import analyse
+from analysis.rta.recurrence import solve
+from analysis.rta.system import System
 from analysis.simulate import Options, worst_over_offsets
 
 #: Tests that give CPU-only tasks no jitter; what is published and printed with jitter is not held to that.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.model import Task, Waiting
+from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, Demands, Shared, System
+from analysis.rta.system import Demands, System
 
 MPCP = "readings: MPCP, as the evaluation charges it"
 FMLP = "readings: FMLP+, as the evaluation charges it"

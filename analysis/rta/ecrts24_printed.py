@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from analysis.model import Task
 from analysis.rta import tsg_rr
 from analysis.rta.gcaps import own
+from analysis.rta.recurrence import Demand
 from analysis.rta.result import Kind
-from analysis.rta.system import Demand, System
+from analysis.rta.system import System
 
 
 def gcaps_suspend(task: Task, system: System) -> Sequence[Demand]:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The analysis of a whole taskset: in which order tasks are bounded, and what follows from one without a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from analysis.model import Task, Taskset
+from analysis.rta.recurrence import Demand, Shared, Unbounded, solve
+from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
+from analysis.rta.system import Demands, System
+
+
+def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False) -> Result:
+    """Runs an analysis over a taskset, most urgent task first.
+
+    With ``assume_deadlines`` no response time is used in another's jitter: D_h is (section 6.4).  A bound that
+    rests on a task without one is withdrawn: its jitter assumed that the task meets its deadline.
+    """
+    verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
+    needs: dict[str, list[frozenset[str | None]]] = {}
+    failed: set[str | None] = set()
+    lost_on: dict[int, str] = {}  # whoever comes after these on their CPU is preempted by them
+    known: dict[str, int] = {}
+    pending: list[Task] = []
+    system = System(taskset, known)
+    for task in taskset.real_time:
+        if pending and pending[0].priority != task.priority:
+            _settle(pending, verdicts, known, assume_deadlines)
+            pending = []
+        lost = lost_on.get(task.cpu)
+        demands: Sequence[Demand | Shared] = ()
+        if lost is None:
+            try:
+                demands = demands_of(task, system)
+                needs[task.name] = _needs(demands)
+                lost = _culprit(needs[task.name], failed)
+            except Unbounded as unbounded:
+                lost = unbounded.culprit
+        verdict = verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
+        if isinstance(verdict, Failure):
+            failed.add(task.name)
+            if task.cpu_time or task.misc_time:
+                lost_on.setdefault(task.cpu, task.name)
+        pending.append(task)
+    _withdraw(taskset, verdicts, needs, failed)
+    return Result(name, {t.name: verdicts[t.name] for t in taskset})
+
+
+def _settle(tasks: list[Task], verdicts: dict[str, Verdict], known: dict[str, int], never: bool) -> None:
+    """Response times become known to lower priorities only: equals bound each other by deadlines."""
+    for task in tasks:
+        verdict = verdicts[task.name]
+        if isinstance(verdict, Bound) and not never:
+            known[task.name] = verdict.wcrt
+
+
+def _depends(task: Task, culprit: str) -> Failure:
+    return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
+
+
+def _needs(demands: Sequence[Demand | Shared]) -> list[frozenset[str | None]]:
+    """The tasks whose response times a bound rests on."""
+    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
+    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
+
+
+def _culprit(needs: Sequence[frozenset[str | None]], failed: AbstractSet[str | None]) -> str | None:
+    """One of the tasks without a bound that a task needs, the first by name; None if there is none."""
+    lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
+    return min(lost, default=None)
+
+
+def _withdraw(
+    taskset: Taskset,
+    verdicts: dict[str, Verdict],
+    needs: Mapping[str, Sequence[frozenset[str | None]]],
+    failed: set[str | None],
+) -> None:
+    """Turns bounds that assumed a failed task's deadline into failures, until nothing changes."""
+    bounded = [t for t in taskset.real_time if isinstance(verdicts[t.name], Bound)]
+    changed = True
+    while changed:
+        changed = False
+        for task in bounded:
+            culprit = None if task.name in failed else _culprit(needs[task.name], failed)
+            if culprit:
+                verdicts[task.name] = _depends(task, culprit)
+                failed.add(task.name)
+                changed = True

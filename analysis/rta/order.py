@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Priorities under which no bound holds, because tasks can wait for each other for ever.
+
+The reasons are in docs/readings.md, "Order of priorities".
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from analysis.model import Task, Taskset
+
+
+class Equals(Enum):
+    """Whether GPU-using tasks of one CPU that have the same priority have a bound."""
+
+    BOUNDED = "always"
+    CONTENDED = "only if no task of another CPU uses the GPU"
+    UNBOUNDED = "never"
+
+
+def disorder(taskset: Taskset) -> str | None:
+    """Why no bound holds under these GPU priorities (ECRTS'24, section 5.3); None if they are in order.
+
+    A task that preempts another on their CPU must have the higher GPU priority too.  Otherwise each can wait for the
+    other.
+    """
+    lowest: dict[int, Task] = {}
+    equals: list[Task] = []
+    for task in taskset:
+        if task.uses_gpu and task.best_effort is (task.segment_priority > 0):
+            return f"{task.name} is real-time on only one of CPU and GPU"
+    for task in (t for t in taskset.real_time if t.uses_gpu):
+        if equals and equals[0].priority != task.priority:
+            for h in equals:
+                lowest[h.cpu] = min(lowest.get(h.cpu, h), h, key=lambda t: t.segment_priority)
+            equals = []
+        equals.append(task)
+        above = lowest.get(task.cpu)
+        if above is not None and above.segment_priority <= task.segment_priority:
+            return f"{above.name} preempts {task.name} on their CPU but does not outrank it on the GPU"
+    return None
+
+
+def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:
+    """Why no bound holds where two GPU-using tasks of a CPU have the same priority; None if one can hold.
+
+    A task that waits for the GPU and keeps its CPU can keep it from an equal that owns the GPU.  Under policy `job`
+    that needs no other task: one of the two is given the GPU while the other spins for it.  It needs none either where
+    one task sleeps while it owns the GPU and the other spins.  Where all tasks spin under `segment`, the owner must
+    sleep at the update lock when its segment ends, so that a task of another CPU must use the GPU.
+    """
+    seen: dict[tuple[int, int], str] = {}
+    cpus = {t.cpu for t in taskset if t.uses_gpu}
+    if equals is Equals.BOUNDED or (equals is Equals.CONTENDED and len(cpus) < 2):
+        return None
+    for task in (t for t in taskset.real_time if t.uses_gpu):
+        other = seen.setdefault((task.cpu, task.priority), task.name)
+        if other != task.name:
+            return f"{other} and {task.name} use the GPU and have the same priority on their CPU"
+    return None

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The registry of schedulability tests: one row a test, and nothing about a test is stated anywhere else.
+
+``analysis.rta.test.Test`` says what each field means; docs/adding-an-analysis.md says how to add a row.  The order of
+the rows is the order in which commands list the tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from analysis.model import Waiting
+from analysis.rta import ecrts24_printed, fmlp, gcaps, lock, locks_published, mpcp, thesis, thesis_printed, tsg_rr
+from analysis.rta.test import Test
+
+BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
+
+# Where several tests are unsound for the same reason.
+_OWNED = "charges a remote task only G^e + 2 epsilon, but it owns the GPU from begin to end, on its CPU too"
+_INDIRECT = _OWNED + "; loses a same-core task's busy waiting where the task itself is CPU-only"
+_SWITCH = "leaves out the context switch back to the task after each round"
+_OVERLAPS = "subtracts overlaps that need not happen, from lemmas that do not hold"
+_NO_SWITCH = "leaves out context switches"
+
+GCAPS = (
+    Test(
+        "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
+        gcaps.suspend, compiled="gcaps-suspend", assignable=True,
+    ),
+    Test(
+        "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
+        "segment", SUSPEND,
+        ecrts24_printed.gcaps_suspend, compiled="gcaps-suspend-printed", sound=False, note=_OWNED,
+    ),
+    Test(
+        "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12", "segment", BUSY,
+        gcaps.busy, compiled="gcaps-busy", assignable=True,
+    ),
+    Test(
+        "gcaps-busy-printed", "GCAPS, busy waiting, as printed", "ECRTS'24 lemmas 8-12", "segment", BUSY,
+        ecrts24_printed.gcaps_busy, compiled="gcaps-busy-printed", sound=False, note=_INDIRECT,
+    ),
+    Test(
+        "gcaps-mixed", "GCAPS, each task in its own waiting mode", "readings: GCAPS, each task in its own mode",
+        "segment", None, gcaps.mixed, assignable=True,
+    ),
+)  # fmt: skip
+
+ROUND_ROBIN = (
+    Test(
+        "tsg-rr-suspend", "default driver, self-suspension", "ECRTS'24 lemmas 1-3, 6, 7", "timesliced", SUSPEND,
+        tsg_rr.suspend, compiled="tsg-rr-suspend",
+    ),
+    Test(
+        "tsg-rr-suspend-printed", "default driver, self-suspension, as printed", "ECRTS'24 lemmas 1-3, 6, 7",
+        "timesliced", SUSPEND,
+        ecrts24_printed.tsg_rr_suspend, compiled="tsg-rr-suspend-printed", sound=False, note=_SWITCH,
+    ),
+    Test(
+        "tsg-rr-busy", "default driver, busy waiting", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
+        tsg_rr.busy, compiled="tsg-rr-busy",
+    ),
+    Test(
+        "tsg-rr-busy-printed", "default driver, busy waiting, as printed", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
+        ecrts24_printed.tsg_rr_busy, compiled="tsg-rr-busy-printed", sound=False, note=_SWITCH,
+    ),
+)  # fmt: skip
+
+# Without boosting, as policies lock-priority and lock-fifo ship.
+LOCKS = (
+    Test(
+        "lock-priority-suspend", "priority-ordered lock, self-suspension", "readings: locks without boosting",
+        "lock-priority", SUSPEND, lock.priority_suspend,
+    ),
+    Test(
+        "lock-priority-busy", "priority-ordered lock, busy waiting", "readings: locks without boosting",
+        "lock-priority", BUSY, lock.priority_busy,
+    ),
+    Test(
+        "lock-fifo-suspend", "first-come lock, self-suspension", "readings: locks without boosting",
+        "lock-fifo", SUSPEND, lock.fifo_suspend,
+    ),
+    Test(
+        "lock-fifo-busy", "first-come lock, busy waiting", "readings: locks without boosting",
+        "lock-fifo", BUSY, lock.fifo_busy,
+    ),
+)  # fmt: skip
+
+# The published lock protocols, which boost the holder; no host ships their policies.
+BOOSTED_LOCKS = (
+    Test(
+        "mpcp-suspend", "MPCP, boosted, self-suspension", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", SUSPEND,
+        mpcp.suspend, compiled="mpcp-suspend", free=True,
+    ),
+    Test(
+        "mpcp-suspend-published", "MPCP, boosted, self-suspension, as evaluated with GCAPS",
+        "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", SUSPEND, locks_published.mpcp(SUSPEND),
+        compiled="mpcp-suspend-published", sound=False, note=_NO_SWITCH, free=True,
+    ),
+    Test(
+        "fmlp-suspend", "FMLP+, boosted, self-suspension", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", SUSPEND,
+        fmlp.suspend, compiled="fmlp-suspend", free=True,
+    ),
+    Test(
+        "fmlp-suspend-published", "FMLP+, boosted, self-suspension, as evaluated with GCAPS",
+        "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", SUSPEND, locks_published.fmlp(SUSPEND),
+        compiled="fmlp-suspend-published", sound=False, free=True,
+        note="leaves out context switches, and G^e of local higher tasks ahead in the queue",
+    ),
+    Test(
+        "mpcp-busy", "MPCP, boosted, busy waiting", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", BUSY,
+        mpcp.busy, compiled="mpcp-busy", free=True,
+    ),
+    Test(
+        "mpcp-busy-published", "MPCP, boosted, busy waiting, as evaluated with GCAPS",
+        "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", BUSY, locks_published.mpcp(BUSY),
+        compiled="mpcp-busy-published", sound=False, free=True,
+        note="leaves out context switches, and G^e of lower tasks that spin above every priority of the CPU",
+    ),
+    Test(
+        "fmlp-busy", "FMLP+, boosted, busy waiting", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", BUSY,
+        fmlp.busy, compiled="fmlp-busy", free=True,
+    ),
+    Test(
+        "fmlp-busy-published", "FMLP+, boosted, busy waiting, as evaluated with GCAPS",
+        "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", BUSY, locks_published.fmlp(BUSY),
+        compiled="fmlp-busy-published", sound=False, note=_NO_SWITCH, free=True,
+    ),
+)  # fmt: skip
+
+KERNEL_THREAD = (
+    Test(
+        "thesis-kthread-busy", "kernel thread that looks every ms, busy waiting", "thesis lemmas 12, 13", "job", BUSY,
+        thesis.kernel_thread(thesis.POLL), compiled="thesis-kthread-busy", poll=thesis.POLL, assignable=True,
+    ),
+    Test(
+        "thesis-kthread-busy-printed", "kernel thread that looks every ms, busy waiting, as printed",
+        "thesis lemmas 12, 13", "job", BUSY,
+        thesis_printed.kernel_thread, compiled="thesis-kthread-busy-printed", poll=thesis.POLL, sound=False,
+        note="leaves out the time until the thread looks, its execution for lower tasks, tasks above a remote owner on "
+        "its CPU, and what a same-core task that spins waits for",
+    ),
+    Test(
+        "thesis-kthread-notify-busy", "kernel thread that is notified, busy waiting", "thesis lemmas 12, 13",
+        "job", BUSY,
+        thesis.kernel_thread(0), compiled="thesis-kthread-busy", assignable=True,
+    ),
+)  # fmt: skip
+
+IOCTL = (
+    Test(
+        "thesis-ioctl-suspend", "ioctl approach, self-suspension", "thesis lemmas 14, 15, as in gcaps-suspend",
+        "segment", SUSPEND, gcaps.suspend, compiled="gcaps-suspend", assignable=True,
+    ),
+    Test(
+        "thesis-ioctl-suspend-printed", "ioctl approach, self-suspension, as printed",
+        "thesis lemmas 14, 15, as in gcaps-suspend", "segment", SUSPEND, thesis_printed.ioctl_suspend,
+        compiled="thesis-ioctl-suspend-printed", sound=False,
+        note="charges one update a segment, not two; " + _OWNED,
+    ),
+    Test(
+        "thesis-ioctl-busy", "ioctl approach, busy waiting", "thesis lemmas 14, 16, as in gcaps-busy",
+        "segment", BUSY, gcaps.busy, compiled="gcaps-busy", assignable=True,
+    ),
+    Test(
+        "thesis-ioctl-busy-printed", "ioctl approach, busy waiting, as printed",
+        "thesis lemmas 14, 16, as in gcaps-busy", "segment", BUSY, thesis_printed.ioctl_busy,
+        compiled="thesis-ioctl-busy-printed", sound=False,
+        note="charges one update a segment, not two; " + _INDIRECT,
+    ),
+    Test(
+        "thesis-ioctl-suspend-reduced", "ioctl approach, self-suspension, overlaps off, strictly periodic releases",
+        "thesis lemmas 19, 20", "segment", SUSPEND, thesis.reduced_suspend, reduces="thesis-ioctl-suspend",
+        periodic=True, assignable=True,
+    ),
+    Test(
+        "thesis-ioctl-suspend-reduced-printed",
+        "ioctl approach, self-suspension, overlaps off, strictly periodic releases, as printed",
+        "thesis lemmas 19, 20", "segment", SUSPEND, thesis_printed.reduced_suspend, sound=False, note=_OVERLAPS,
+    ),
+    Test(
+        "thesis-ioctl-busy-reduced", "ioctl approach, busy waiting, overlaps off, strictly periodic releases",
+        "thesis lemmas 19, 21", "segment", BUSY, thesis.reduced_busy, reduces="thesis-ioctl-busy",
+        periodic=True, assignable=True,
+    ),
+    Test(
+        "thesis-ioctl-busy-reduced-printed",
+        "ioctl approach, busy waiting, overlaps off, strictly periodic releases, as printed",
+        "thesis lemmas 19, 21", "segment", BUSY, thesis_printed.reduced_busy, sound=False, note=_OVERLAPS,
+    ),
+)  # fmt: skip
+
+#: All rows.
+ROWS = (*GCAPS, *ROUND_ROBIN, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
+
+
+def _tests() -> dict[str, Test]:
+    """Every row by name, each that is assignable followed by its ``+gpu-priority`` form."""
+    tests: dict[str, Test] = {}
+    for row in ROWS:
+        for test in (row, row.with_assignment()) if row.assignable else (row,):
+            if test.name in tests:
+                raise ValueError(f"two rows are called {test.name!r}")
+            tests[test.name] = test
+    return tests
+
+
+#: Every test by name.
+TESTS = _tests()
+
+
+def find(name: str) -> Test:
+    """The test of that name.  Raises ValueError that names the nearest ones."""
+    try:
+        return TESTS[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, TESTS, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(TESTS))}"
+        raise ValueError(f"no test is called {name!r}; {hint}") from None

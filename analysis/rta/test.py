@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a schedulability test is: a formula, and the facts about it that the registry states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from analysis.model import Taskset, Waiting
+from analysis.rta.analyse import analyse
+from analysis.rta.audsley import Assignment, assign
+from analysis.rta.order import Equals, disorder, equals_that_wait
+from analysis.rta.result import BestEffort, Failure, Reason, Result
+from analysis.rta.system import Demands
+
+#: What the name of a test ends with that assigns GPU priorities.
+SUFFIX = "+gpu-priority"
+
+
+@dataclass(frozen=True)
+class Test:
+    """A named schedulability test.  The fields, apart from ``assigns``, are a row of the registry.
+
+    What it bounds:
+        ``policy``: the policy that the bound is for; the attack simulates it, and ``analysis.choose`` proposes it if it
+        ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.  ``poll``: how often policy
+        `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
+    What is known of it:
+        ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
+    Its formulas:
+        ``demands``: the readable formula.  ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
+        None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
+        overlap with whole jobs of other tasks.
+    How it is used:
+        ``assignable``: whether the registry also has it with ``+gpu-priority``.  ``free``: the experiments run it where
+        updates and context switches cost nothing, as the papers do.
+    """
+
+    name: str
+    title: str
+    source: str
+    policy: str
+    waiting: Waiting | None
+    demands: Demands
+    compiled: str | None = None
+    reduces: str | None = None
+    sound: bool = True
+    note: str = ""
+    poll: int = 0
+    periodic: bool = False
+    assignable: bool = False
+    free: bool = False
+    assigns: bool = False
+
+    @property
+    def base(self) -> str:
+        """Its name without ``+gpu-priority``."""
+        return self.name.removesuffix(SUFFIX)
+
+    def with_assignment(self) -> Test:
+        """The test that also assigns GPU priorities."""
+        title = f"{self.title}, GPU priorities assigned"
+        return replace(self, name=self.name + SUFFIX, title=title, assigns=True)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they play no part."""
+        return self.policy != "timesliced"
+
+    def equals(self, spins: bool) -> Equals:
+        """Which tasks of equal priority have no bound; ``spins``: whether some task waits busily."""
+        if self.policy == "job":
+            return Equals.UNBOUNDED
+        if self.policy != "segment" or not spins:
+            return Equals.BOUNDED
+        return Equals.UNBOUNDED if self.waiting is None else Equals.CONTENDED
+
+    def run(self, taskset: Taskset) -> Result:
+        """Verdicts of every task.
+
+        A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
+        """
+        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
+        if not self.assigns or result.schedulable:
+            return result
+        try:
+            assignment = self.assign(taskset)
+        except ValueError:  # more users of the GPU than priorities: nothing can be assigned
+            return result
+        if assignment.priorities is None:
+            return result
+        changed = taskset.with_gpu_priorities(assignment.priorities)
+        return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
+
+    def refusal(self, taskset: Taskset) -> Result | None:
+        """A failure for every task where priorities let tasks wait for each other for ever; None where they do not."""
+        spins = any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
+        reason = disorder(taskset) if self.ordered else None
+        reason = reason or equals_that_wait(taskset, self.equals(spins))
+        if reason is None:
+            return None
+        return Result(
+            self.name,
+            {
+                t.name: BestEffort(t.name)
+                if t.best_effort
+                else Failure(t.name, Reason.GPU_ORDER, t.deadline, culprit=reason)
+                for t in taskset
+            },
+        )
+
+    def assign(self, taskset: Taskset) -> Assignment:
+        """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.
+
+        Raises ValueError if more tasks use the GPU than there are priorities.
+        """
+        return assign(self.demands, self.waiting, taskset)

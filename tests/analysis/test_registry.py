@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The registry and what refers to it: the compiled formulas, the choice, the figures, README and the documentation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import cpu, gpu, task, taskset
+
+from analysis import choose, compiled, rta
+from analysis.attack.search import Effort, attack
+from analysis.experiments import EXPERIMENTS
+from analysis.model import Taskset, Waiting
+from analysis.rta import registry
+from analysis.simulate import BOOSTED, POLICIES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_name_is_used_once() -> None:
+    names = [row.name for row in registry.ROWS]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if name.endswith(rta.SUFFIX)]
+    assert {test.base for test in rta.TESTS.values()} == set(names)
+    assert {test.base for test in rta.TESTS.values() if test.assigns} == {r.name for r in registry.ROWS if r.assignable}
+
+
+def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
+    named = {row.compiled for row in registry.ROWS if row.compiled}
+    assert set(compiled.FORMULAS) == named | {compiled.FIXED_PRIORITY}
+    assert sorted(compiled.FORMULAS.values()) == list(range(len(compiled.FORMULAS)))
+
+
+def test_rows_of_one_compiled_formula_have_one_readable_formula() -> None:
+    """The bounds of both are then equal wherever those of one are; the kernel thread's differ in the poll alone."""
+    rows = [row for row in registry.ROWS if row.compiled and row.policy != "job"]
+    for one in rows:
+        assert {other.demands for other in rows if other.compiled == one.compiled} == {one.demands}
+
+
+def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
+    reduced = [row for row in registry.ROWS if row.reduces]
+    assert reduced
+    for row in reduced:
+        assert row.reduces is not None
+        other = rta.find(row.reduces)
+        assert (other.policy, other.waiting, other.assignable) == (row.policy, row.waiting, row.assignable)
+        assert other.compiled is not None
+        assert row.compiled is None
+
+
+@pytest.mark.parametrize("row", registry.ROWS, ids=lambda row: row.name)
+def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
+    assert row.policy in {*POLICIES, *BOOSTED}
+    assert row.title
+    assert row.source
+    assert row.sound is not bool(row.note), "an unsound test says why, a sound one has nothing to say"
+    assert row.waiting is not None or row.compiled is None, "compiled code knows one waiting mode for all tasks"
+    assert row.poll == 0 or row.policy == "job"
+    assert not (row.assignable and not row.ordered)
+
+
+def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
+    tests = {choice.test for choice in choose.choices(taskset(task("t", 0, 1, 10, cpu(1), gpu(1, 1))))}
+    assert {rta.find(name).policy for name in tests} == set(choose.SHIPPED)
+
+
+def test_every_curve_of_a_figure_is_a_test() -> None:
+    curves = [curve for experiment in EXPERIMENTS.values() for curve in experiment.curves]
+    assert [curve.label for curve in curves if curve.missing] == []
+    assert {rta.find(curve.test).sound for curve in curves if curve.dashed} == {False}
+
+
+def test_soundness_says_of_every_test_what_the_registry_says() -> None:
+    text = (ROOT / "docs/soundness.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `([^`]+)` \| (sound|unsound) \|", text, re.MULTILINE))
+    assert shown == {test.name: "sound" if test.sound else "unsound" for test in rta.TESTS.values()}
+
+
+def test_readme_names_every_family_of_tests() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z-]+)`", text))
+    families = {re.split("-(?:suspend|busy|mixed)", row.name)[0] for row in registry.ROWS}
+    assert {family for family in families if not any(name.startswith(family) for name in named)} == set()
+
+
+def pessimistic(row: rta.Test) -> rta.Test:
+    """A row for an analysis that nothing else in this repository knows."""
+    return replace(row, name="tomorrow", title="tomorrow's bound", demands=row.demands, compiled=None)
+
+
+def test_a_new_row_is_all_that_a_new_analysis_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by name, listed, analysed, assigned priorities, chosen and attacked, all from the row alone."""
+    row = pessimistic(rta.find("gcaps-suspend"))
+    for test in (row, row.with_assignment()):
+        monkeypatch.setitem(registry.TESTS, test.name, test)
+    system = taskset(task("a", 0, 2, 20, cpu(1), gpu(0.5, 2)), task("b", 1, 1, 40, gpu(1, 3)), epsilon=0.1)
+    assert rta.find("tomorrow").run(system).wcrt("b") == rta.find("gcaps-suspend").run(system).wcrt("b")
+    assert compiled.run(rta.find("tomorrow"), system).schedulable
+    assert "tomorrow" in [choice.test for choice in choose.choices(system)]
+    outcome = attack("tomorrow+gpu-priority", 5, effort=Effort(2, 2))
+    assert outcome.tasksets == 5
+    assert outcome.violations == 0
+
+
+def test_an_unknown_name_is_answered_with_near_ones() -> None:
+    with pytest.raises(ValueError, match="did you mean gcaps-busy"):
+        rta.find("gcaps-buzy")
+
+
+def test_refusal_follows_from_policy_and_waiting() -> None:
+    """Equals of one CPU: only where one can wait for the other for ever is a bound refused."""
+    equals = taskset(task("a", 0, 1, 20, gpu(0, 1)), task("b", 0, 1, 20, gpu(0, 1)))
+    contended = Taskset(equals.platform, (*equals, task("c", 1, 2, 20, gpu(0, 1))))
+    refused = {
+        row.name: (row.refusal(equals) is not None, row.refusal(contended) is not None) for row in registry.ROWS
+    }
+    assert refused["thesis-kthread-busy"] == (True, True)
+    assert refused["gcaps-busy"] == (False, True)
+    for row in registry.ROWS:
+        if row.waiting is Waiting.SUSPEND or row.policy not in ("segment", "job"):
+            assert refused[row.name] == (False, False)
