@@ -56,12 +56,24 @@ class GpuSegment:
 Segment: TypeAlias = CpuSegment | GpuSegment
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The part of the GPU that a task may use.  No bound and no simulation depends on it.
+
+    ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
+    """
+
+    compute_units: int | None = None
+    cu_mask: int | None = None
+
+
 @dataclass(frozen=True)
 class Task:
     """One sporadic task, pinned to one CPU.
 
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
     ``gpu_priority`` is the priority of its GPU segments where it differs from ``priority``.
+    ``partition`` is its part of the GPU; None: all of it.
     """
 
     name: str
@@ -72,6 +84,7 @@ class Task:
     segments: tuple[Segment, ...]
     waiting: Waiting = Waiting.SUSPEND
     gpu_priority: int | None = None
+    partition: Partition | None = None
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
-from analysis.model import CpuSegment, Segment, Span, Taskset, Waiting
+from analysis.model import CpuSegment, Partition, Segment, Span, Taskset, Waiting
 from gpurt.units import format_time
 
 Row = Mapping[str, Any]
@@ -88,7 +88,18 @@ def toml(taskset: Taskset) -> str:
             lines.append('waiting = "busy"')
         lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
         lines.append(f"segments = [{', '.join(_inline(s) for s in task.segments)}]")
+        if task.partition is not None:
+            lines.append(f"partition = {_partition(task.partition)}")
     return "\n".join(lines) + "\n"
+
+
+def _partition(partition: Partition) -> str:
+    keys = []
+    if partition.compute_units is not None:
+        keys.append(f"compute_units = {partition.compute_units}")
+    if partition.cu_mask is not None:
+        keys.append(f'cu_mask = "{partition.cu_mask:#x}"')
+    return f"{{ {', '.join(keys)} }}"
 
 
 def _inline(segment: Segment) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task, Taskset, Waiting
+from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Task, Taskset, Waiting
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import lines_of
@@ -32,12 +32,10 @@ MAX_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Launch:
-    """How a task is started, and what it is confined to."""
+    """How a task is started: its command, and the cgroup that it runs in."""
 
     command: tuple[str, ...] | None = None
     cgroup: str | None = None
-    compute_units: int | None = None
-    cu_mask: int | None = None
 
 
 @dataclass(frozen=True)
@@ -250,19 +248,19 @@ def _task(values: dict[str, Any]) -> Task:
     period = values["period"]
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period), tuple(segments),
-        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
+        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"), _partition(values.get("partition")),
     )  # fmt: skip
 
 
+def _partition(values: dict[str, Any] | None) -> Partition | None:
+    if values is None:
+        return None
+    mask = values.get("cu_mask")
+    return Partition(values.get("compute_units"), int(mask, 16) if mask else None)
+
+
 def _launch(values: dict[str, Any]) -> Launch:
-    partition = values.get("partition", {})
-    mask = partition.get("cu_mask")
-    return Launch(
-        tuple(values["command"]) if "command" in values else None,
-        values.get("cgroup"),
-        partition.get("compute_units"),
-        int(mask, 16) if mask else None,
-    )
+    return Launch(tuple(values["command"]) if "command" in values else None, values.get("cgroup"))
 
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:

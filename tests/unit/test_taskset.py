@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
@@ -14,8 +16,13 @@ import tomlkit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.model import MS, US, GpuSegment, Span, Waiting
-from analysis.taskset import json_schema, load
+from analysis import rta
+from analysis.attack.report import toml
+from analysis.choose import with_modes
+from analysis.model import MS, US, GpuSegment, Partition, Span, Taskset, Waiting
+from analysis.rta.regions import with_region
+from analysis.sensitivity import slowed
+from analysis.taskset import Launch, json_schema, load
 from analysis.taskset.file import tomllib
 from analysis.taskset.lines import lines_of
 from analysis.taskset.write import write_values
@@ -46,6 +53,39 @@ def test_minimal_example_is_read_exactly() -> None:
     )  # fmt: skip
     assert camera.segments[1] == GpuSegment(Span.exactly(500 * US), Span(8 * MS, 6 * MS))
     assert (mapping.deadline, mapping.waiting, mapping.gpu_priority) == (200 * MS, Waiting.SUSPEND, None)
+
+
+def partitions(taskset: Taskset) -> list[Partition | None]:
+    return [task.partition for task in taskset]
+
+
+def test_a_task_carries_its_partition(tmp_path: Path) -> None:
+    """Through every way in which a taskset is made from another one, and through files that are written."""
+    path = tmp_path / "set.toml"
+    task = '\n[[task]]\nname = "{}"\ncpu = 0\npriority = {}\nperiod = "1s"\n'
+    task += 'segments = [{{ misc = "1ms", gpu = "2ms" }}]\n'
+    text = '[platform]\ncpus = 1\n' + task.format("count", 3) + "[task.partition]\ncompute_units = 4\n"
+    text += task.format("mask", 2) + 'partition = { cu_mask = "0xf0", compute_units = 2 }\n' + task.format("whole", 1)
+    path.write_text(text)
+    found = [Partition(4, None), Partition(2, 0xF0), None]
+    file = load(path)
+    assert partitions(file.taskset) == found
+    assert file.launch["mask"] == Launch()
+    assert partitions(file.taskset.with_gpu_priorities({"count": 7, "whole": 5})) == found
+    assert partitions(slowed(file.taskset, Fraction(2))) == found
+    assert partitions(with_modes(file.taskset, {"mask": Waiting.BUSY})) == found
+    assert partitions(with_region(file.taskset, MS)) == found
+    write_values(path, {"gpu_priority": {"count": 7, "mask": 6}, "waiting": {"whole": "busy"}})
+    assert partitions(load(path).taskset) == found
+    path.write_text(toml(file.taskset))
+    assert load(path).taskset == file.taskset
+
+
+def test_no_bound_depends_on_a_partition() -> None:
+    taskset = load(ROOT / "examples/case-study.toml").taskset
+    parted = replace(taskset, tasks=tuple(replace(t, partition=Partition(1, 1)) for t in taskset))
+    for test in rta.TESTS.values():
+        assert test.run(parted).verdicts == test.run(taskset).verdicts
 
 
 def test_case_study_is_the_paper_s_table() -> None:
