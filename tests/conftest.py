@@ -1,10 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for all tests."""
+"""What holds for all tests: signals, and which tests run unless all are asked for."""
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
+
+import pytest
 
 # A shell without job control has what it puts into the background ignore SIGINT, and what that starts as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same clean-up as after SIGINT: tests end the machines and hosts that they started.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also tests that build or boot kernels (marked `kernels`)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is marked `kernels` unless it is asked for: by --all, by -m, or by naming its file or folder.
+
+    What remains of it comes first, because it takes longest.
+    """
+    machines = [item for item in items if item.get_closest_marker("kernels")]
+    others = [item for item in items if not item.get_closest_marker("kernels")]
+    if not (config.getoption("--all") or config.option.markexpr):
+        paths = {Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args}
+        named = paths - {config.rootpath, Path(__file__).parent}
+        left_out = [item for item in machines if not any(item.path.is_relative_to(path) for path in named)]
+        machines = [item for item in machines if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+    items[:] = machines + others

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* core_pair CLIENTS: median nanoseconds of one begin and one end, with CLIENTS clients in segments. */
+/* core_pair CLIENTS [PAIRS REPEATS]: median nanoseconds of one begin and one end, with CLIENTS clients in segments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "../../kmod/core/policy.h"
-
-#define PAIRS 200000
-#define REPEATS 15
 
 static unsigned long commits;
 
@@ -38,9 +35,11 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
-	unsigned int count = argc > 1 ? atoi(argv[1]) : 64, i, r, *order = malloc(PAIRS * sizeof(*order));
+	unsigned int count = argc > 1 ? atoi(argv[1]) : 64, i, r;
+	unsigned int pairs = argc > 2 ? atoi(argv[2]) : 200000, repeats = argc > 3 ? atoi(argv[3]) : 15;
+	unsigned int *order = malloc(pairs * sizeof(*order));
 	struct gpurt_sched_client *clients = calloc(count, sizeof(*clients));
-	double times[REPEATS];
+	double *times = malloc(repeats * sizeof(*times));
 	struct gpurt_sched s;
 	u64 clock = 0;
 
@@ -51,20 +50,20 @@ int main(int argc, char **argv)
 		gpurt_sched_client_init(&clients[i]);
 		gpurt_begin(&s, &clients[i], 1 + random() % 99, 0, clock++);
 	}
-	for (i = 0; i < PAIRS; i++)
+	for (i = 0; i < pairs; i++)
 		order[i] = random() % count;
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		double start = now_ns();
 
-		for (i = 0; i < PAIRS; i++) {
+		for (i = 0; i < pairs; i++) {
 			struct gpurt_sched_client *c = &clients[order[i]];
 
 			gpurt_end(&s, c, clock++);
 			gpurt_begin(&s, c, c->own, 0, clock++);
 		}
-		times[r] = (now_ns() - start) / PAIRS;
+		times[r] = (now_ns() - start) / pairs;
 	}
-	qsort(times, REPEATS, sizeof(*times), compare);
-	printf("%.2f\n", times[REPEATS / 2]);
+	qsort(times, repeats, sizeof(*times), compare);
+	printf("%.2f\n", times[repeats / 2]);
 	return commits ? 0 : 1;
 }

@@ -2,7 +2,7 @@
 """A latency-critical process on a real GPU against best-effort ones, as the driver has it and under gpurt.
 
 Needs an NVIDIA GPU whose driver release libgpurt-preload knows; yields nothing elsewhere.  Each measurement takes
-GPURT_BENCH_SECONDS (60 unless set).  Nothing about the card is changed.
+GPURT_BENCH_SECONDS (60 unless set; with --quick 1).  Nothing about the card is changed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Bench:
 
     program: Path
     managed: dict[str, str]
+    seconds: int
 
     def start(self, part: str, seconds: int, managed: bool) -> subprocess.Popen[str]:
         """Starts one side."""
@@ -54,9 +55,10 @@ class Bench:
 
     def critical(self, crowd: int, managed: bool, explicit: bool = False) -> list[int]:
         """Response times of the critical process beside so many others, ns."""
-        others = [self.start("load", SECONDS + GRACE, managed) for _ in range(crowd)]
+        others = [self.start("load", self.seconds + GRACE, managed) for _ in range(crowd)]
         try:
-            return list(records(self.start("explicit" if explicit else "critical", SECONDS, managed))["ns"])
+            own = self.start("explicit" if explicit else "critical", self.seconds, managed)
+            return list(records(own, self.seconds)["ns"])
         finally:
             for other in others:
                 other.send_signal(signal.SIGTERM)
@@ -65,13 +67,13 @@ class Bench:
 
     def throughput(self, managed: bool) -> float:
         """Launches a second of best-effort work without any critical process."""
-        record = records(self.start("load", SECONDS, managed))
+        record = records(self.start("load", self.seconds, managed), self.seconds)
         return float(record["launches"]) * 1e9 / float(record["ns"])
 
 
-def records(process: subprocess.Popen[str]) -> dict[str, Any]:
+def records(process: subprocess.Popen[str], seconds: int) -> dict[str, Any]:
     """What a side said once it has ended."""
-    text, _ = process.communicate(timeout=SECONDS + GRACE)
+    text, _ = process.communicate(timeout=seconds + GRACE)
     lines = [json.loads(line) for line in text.splitlines()]
     found = [line for line in lines if line.get("record") in ("critical", "load")]
     if not found:
@@ -112,7 +114,7 @@ def missing(program: Path) -> str:
     return "" if trial.returncode == 0 else trial.stdout.strip() or "the program failed"
 
 
-def run() -> Iterator[tuple[str, float, str]]:
+def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     """Yields gpu.alone_p99_us, gpu.unmanaged_*, gpu.gpurt_*, gpu.preempt_us.*, gpu.best_effort_loss_percent."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -122,7 +124,8 @@ def run() -> Iterator[tuple[str, float, str]]:
             print(f"bench gpu: {reason}: nothing is measured", file=sys.stderr)
             return
         with serving(folder) as path, connect(str(path)) as control:
-            bench = Bench(program, {**preload.environment(preload.find(), str(path)), "GPURT_QUIET": "1"})
+            managed = {**preload.environment(preload.find(), str(path)), "GPURT_QUIET": "1"}
+            bench = Bench(program, managed, 1 if quick else SECONDS)
             yield from figures("alone", bench.critical(0, False))
             for crowd in CROWDS:
                 yield from figures(f"unmanaged.{crowd}", bench.critical(crowd, False))

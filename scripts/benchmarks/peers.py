@@ -18,8 +18,9 @@ from analysis.model import MS, Platform, Taskset
 from analysis.simulate import Options, simulate
 
 INSIDE = Path(__file__).resolve().parent / "inside/simso_jobs.py"
-HORIZON = 20_000 * MS
+HORIZON, QUICK_HORIZON = 20_000 * MS, 100 * MS
 REPEATS = 3
+MISSING = 3
 
 
 def tasksets() -> list[Taskset]:
@@ -29,17 +30,17 @@ def tasksets() -> list[Taskset]:
     return [batch.taskset(index) for index in range(len(batch))]
 
 
-def ours(sets: list[Taskset]) -> float:
+def ours(sets: list[Taskset], horizon: int) -> float:
     """Jobs a second, one call a taskset."""
     start = time.perf_counter()
-    seen = [simulate(taskset, Options(horizon=HORIZON)) for taskset in sets]
+    seen = [simulate(taskset, Options(horizon=horizon)) for taskset in sets]
     return sum(task.jobs for one in seen for task in one.tasks.values()) / (time.perf_counter() - start)
 
 
-def simso(python: Path, sets: list[Taskset]) -> float:
+def simso(python: Path, sets: list[Taskset], horizon: int) -> float:
     """The same of SimSo, start-up not counted."""
     tasks = [[[t.period, t.cpu_time] for t in taskset.real_time] for taskset in sets]
-    request = json.dumps({"horizon": HORIZON, "tasksets": tasks})
+    request = json.dumps({"horizon": horizon, "tasksets": tasks})
     done = subprocess.run([python, INSIDE], input=request, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"bench: SimSo failed:\n{done.stderr}")
@@ -47,16 +48,17 @@ def simso(python: Path, sets: list[Taskset]) -> float:
     return float(result["jobs"] / result["seconds"])
 
 
-def run() -> Iterator[tuple[str, float, str]]:
+def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     """Yields peers.simso.jobs_per_s, peers.gpurt.jobs_per_s and simulate.over_simso."""
-    sets = tasksets()
+    sets, horizon = tasksets(), QUICK_HORIZON if quick else HORIZON
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin/python"
         install = [python, "-m", "pip", "install", "-q", "simso==0.8.5"]
         if subprocess.run(install, stdout=sys.stderr, check=False).returncode:
-            sys.exit("bench: SimSo could not be installed from PyPI")
-        pairs = [(simso(python, sets), ours(sets)) for _ in range(REPEATS)]
+            print("bench: SimSo could not be installed from PyPI", file=sys.stderr)
+            sys.exit(MISSING)
+        pairs = [(simso(python, sets, horizon), ours(sets, horizon)) for _ in range(REPEATS)]
     yield "peers.simso.jobs_per_s", sorted(a for a, _ in pairs)[REPEATS // 2], "jobs/s"
     yield "peers.gpurt.jobs_per_s", sorted(b for _, b in pairs)[REPEATS // 2], "jobs/s"
     yield "simulate.over_simso", sorted(b / a for a, b in pairs)[REPEATS // 2], "ratio"

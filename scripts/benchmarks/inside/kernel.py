@@ -19,7 +19,7 @@ from pycontrol.live.control import Control, connect
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 DEVICE = "/dev/gpurt"
-CYCLES = 400
+CYCLES, QUICK_CYCLES = 400, 10
 #: An update later than this after a change was made for another one, ns.
 LATE = 20_000_000
 SLEPT = re.compile(r" (\d+)\.(\d{6}): sched_switch:")
@@ -61,11 +61,11 @@ def tracing() -> Iterator[Path]:
         folder.rmdir()
 
 
-def reactions(program: Path, control: Control, notice: Notice) -> list[float]:
+def reactions(program: Path, control: Control, notice: Notice, cycles: int) -> list[float]:
     """Times from a task's going to sleep, as the scheduler sees it, to the end of the runlist update, us."""
     control.set_policy(Policy.JOB, notice=notice)
     with tracing() as folder:
-        subprocess.run([program, "jobs", str(CYCLES)], check=True)
+        subprocess.run([program, "jobs", str(cycles)], check=True)
         lines = (folder / "trace").read_text().splitlines()
     control.set_policy(Policy.SEGMENT)
     # the runlist is everyone's again because a task has stopped
@@ -76,19 +76,20 @@ def reactions(program: Path, control: Control, notice: Notice) -> list[float]:
         at = bisect.bisect_left(done, time)
         if at < len(done) and done[at] - time < LATE:
             found.append((done[at] - time) / 1000)
-    if len(found) < CYCLES // 2:
-        sys.exit(f"only {len(found)} of {CYCLES} changes were noticed")
+    if len(found) < cycles // 2:
+        sys.exit(f"only {len(found)} of {cycles} changes were noticed")
     return found
 
 
 def main() -> None:
     """Prints all figures."""
+    cycles = QUICK_CYCLES if "--quick" in sys.argv else CYCLES
     with tempfile.TemporaryDirectory() as folder, connect(DEVICE) as control:
         program = compiled(Path(folder))
         for name, value, unit in calls(program):
             print(name, value, unit, flush=True)
         for notice in (Notice.POLL, Notice.NOTIFY):
-            found = reactions(program, control, notice)
+            found = reactions(program, control, notice, cycles)
             cuts = statistics.quantiles(found, n=100)
             print(f"kernel.{notice.word}_reaction_us.p50", cuts[49], "us", flush=True)
             print(f"kernel.{notice.word}_reaction_us.p99", cuts[98], "us", flush=True)

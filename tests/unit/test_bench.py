@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/bench, as short as it can be: every benchmark runs and yields its figures, which mean nothing here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Some of what each benchmark measures.  One on a GPU is tried in tests/preload, on a fake one.
+FIGURES = {
+    "analysis": {"analysis.gcaps-suspend.speedup", "analysis.fig8_all.seconds", "analysis.large_taskset.seconds"},
+    "core": {"core.pair_ns.8", "core.ratio_4096_8"},
+    "emulator": {"emulator.completion_error_ms.p99", "emulator.begin_end_us.p50"},
+    "kernel": {"kernel.begin_end_over_noop", "kernel.poll_reaction_us.p50", "kernel.notify_reaction_us.p99"},
+    "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
+    "simulate": {"simulate.jobs_per_s"},
+}
+MISSING = 3
+#: It boots a kernel; it installs from PyPI.
+LONG = {"kernel", "peers"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.kernels, pytest.mark.timeout(3600)] * (name in LONG)) for name in FIGURES],
+)
+def test_a_benchmark_yields_its_figures(name: str) -> None:
+    command = ["setpriv", "--pdeathsig", "TERM", sys.executable, ROOT / "scripts/bench", name, "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == MISSING:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = {line["name"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
+    assert FIGURES[name] <= set(figures)
+    assert all(value > 0 for value in figures.values()), figures
+
+
+def test_every_benchmark_is_tried() -> None:
+    names = {path.stem for path in (ROOT / "scripts/benchmarks").glob("*.py")}
+    assert names == {*FIGURES, "gpu"}
