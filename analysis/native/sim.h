@@ -3,6 +3,7 @@
 #ifndef GPURT_SIM_H
 #define GPURT_SIM_H
 
+#include "../../kmod/core/gate.h"
 #include "../../kmod/core/policy.h"
 #include "../../kmod/core/vgpu.h"
 #include "simulate.h"
@@ -34,7 +35,7 @@ struct job_task {
 	u64 left;		/* of EXECUTING */
 	u64 until;		/* of UPDATING */
 	u64 ready_since;	/* order among equals */
-	u64 lock_since;
+	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
 	u64 next_release;
 	u64 backlog[BACKLOG];
 	u32 queued, head;
@@ -66,7 +67,7 @@ struct sim {
 	u64 order;
 	u64 random;
 	u64 next_poll;
-	struct job_task *lock;		/* owner of the update lock */
+	struct gpurt_turns turns;	/* the update lock, and those who wait for it */
 	bool committed;
 	bool gpu_news;			/* someone may have to be woken */
 	struct job_task *on_gpu;

@@ -137,25 +137,27 @@ static void updated(struct sim *s, struct job_task *t)
 		ready(s, t, EXECUTING);
 }
 
-/* Hands the lock to the waiter of highest GPU priority, first come among equals. */
+static struct job_task *first_waiter(const struct sim *s)
+{
+	struct gpurt_turn *turn = gpurt_turns_first(&s->turns);
+
+	return turn ? list_entry(turn, struct job_task, turn) : NULL;
+}
+
+/* The first waiter may have the lock.  It stays in the queue until its CPU runs it. */
 static void release_lock(struct sim *s)
 {
-	struct job_task *best = NULL, *t;
+	struct job_task *next = first_waiter(s);
 
-	for (t = s->tasks; t < s->tasks + s->count; t++)
-		if (t->step == ASLEEP_LOCK &&
-		    (!best || t->task->gpu_priority > best->task->gpu_priority ||
-		     (t->task->gpu_priority == best->task->gpu_priority && t->lock_since < best->lock_since)))
-			best = t;
-	s->lock = best;
-	if (best)
-		ready(s, best, HANDED);
+	s->turns.held = false;
+	if (next)
+		ready(s, next, HANDED);
 }
 
 /* The task has the lock and its CPU: the decision, and the update if the runlist changes. */
 static void update(struct sim *s, struct job_task *t)
 {
-	s->lock = t;
+	s->turns.held = true;
 	s->committed = false;
 	if (t->in_segment)
 		gpurt_end(&s->sched, &t->client, s->now);
@@ -168,19 +170,17 @@ static void update(struct sim *s, struct job_task *t)
 
 static void request_lock(struct sim *s, struct job_task *t)
 {
-	struct job_task *holder = s->lock;
+	struct job_task *next = first_waiter(s);
 
-	if (holder && holder->step == HANDED && t->task->gpu_priority > holder->task->gpu_priority) {
-		set_step(s, holder, ASLEEP_LOCK);	/* it has not begun: the more urgent one goes first */
-		holder = NULL;
-	}
 	/* The published protocols leave the runlist alone: there is nothing to take turns for. */
-	if (!holder || s->config->boost) {
+	if (s->config->boost || gpurt_turns_may_enter(&s->turns, t->task->gpu_priority)) {
+		if (next && next->step == HANDED)
+			set_step(s, next, ASLEEP_LOCK);	/* it has not begun: the more urgent one goes first */
 		update(s, t);
 		return;
 	}
+	gpurt_turns_add(&s->turns, &t->turn, t->task->gpu_priority);
 	set_step(s, t, ASLEEP_LOCK);
-	t->lock_since = ++s->order;
 }
 
 bool sim_act(struct sim *s, struct job_task *t)
@@ -200,6 +200,7 @@ bool sim_act(struct sim *s, struct job_task *t)
 		request_lock(s, t);
 		return true;
 	case HANDED:
+		gpurt_turns_remove(&s->turns, &t->turn);
 		update(s, t);
 		return true;
 	case UPDATING:

@@ -84,6 +84,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 	gpurt_sched_init(&s->sched, &sched_ops, s, 0);
 	gpurt_vgpu_init(&s->vgpu, &vgpu_ops, s, config->slice, config->theta, config->alpha, config->copy_engine, 0);
 	gpurt_set_policy(&s->sched, config->policy, 0);
+	gpurt_turns_init(&s->turns);
 	memset(stats, 0, s->count * sizeof(*stats));
 	for (i = 0; i < s->count; i++) {
 		struct job_task *t = &s->tasks[i];
