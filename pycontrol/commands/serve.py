@@ -13,6 +13,7 @@ import click
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
+from gpurt.units import format_time
 from pycontrol.commands.options import Time
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.gpu import Gpu, Tell
@@ -79,7 +80,7 @@ Examples:
 Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 )
 @serving
-@click.option("--answer-bound", default="100ms", type=Time(), show_default=True,
+@click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,
               help="How long an agent may take to carry out an order.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="An agent is late: go on, with the isolation lost, or wait for it.")  # fmt: skip
@@ -92,8 +93,8 @@ def serve(
     Each process takes its own time-slice groups off the GPU and puts them back when this host says so; which
     drivers that works on, and its limits, are in docs/unpatched.md.
     """
-    if answer_bound <= 0:
-        raise UsageError("--answer-bound must be longer than 0")
+    if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
+        raise UsageError("--answer-bound must be 1 ms to 60 s")
     obedience = Obedience(answer_bound, when_late == "go-on")
     number = int(Policy.parse(policy))
 

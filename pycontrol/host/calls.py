@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Tier
 from pycontrol.host.agents import AgentGpu
-from pycontrol.host.gpu import FOREVER, Client, Gpu, Waiter
+from pycontrol.host.gpu import FOREVER, Client, Decision, Gpu, Waiter
 from pycontrol.host.peer import Peer
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.wire import Malformed, Refusal, structure
@@ -91,44 +91,42 @@ class Calls:
         own = caller.peer.priority(made.priority)
         client = caller.client(gpu)
 
-        def decide() -> None:
-            if client.id not in gpu.clients:
-                return
-            result = lib.gpurt_begin(gpu.sched, client.core, own, made.priority, self.clock())
-            made.state = lib.gpurt_state_of(gpu.sched, client.core)
-            gpu.settle()
-            if result or not made.flags & lib.GPURT_BEGIN_WAIT or made.state == lib.GPURT_STATE_RUNNING:
-                gpu.after_update(lambda: answer(result))
-                return
+        def decide(now: int) -> int:
+            return int(lib.gpurt_begin(gpu.sched, client.core, own, made.priority, now))
 
-            def granted(outcome: int, _when: int) -> None:
-                made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
-                gpu.after_update(lambda: answer(outcome))
+        def granted(outcome: int, _when: int) -> None:
+            made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
+            answer(outcome)
 
-            gpu.wait_grant(client, Waiter(granted))
+        def begun(result: int) -> None:
+            made.state = lib.GPURT_STATE_PENDING if gpu.fault else lib.gpurt_state_of(gpu.sched, client.core)
+            waits = made.flags & lib.GPURT_BEGIN_WAIT and made.state != lib.GPURT_STATE_RUNNING
+            if waits and not result and not client.gone:
+                gpu.wait_grant(client, Waiter(granted))
+            else:
+                answer(result)
 
-        gpu.update(made.priority or own, decide)
+        def level() -> int:
+            return int(lib.gpurt_begin_level(client.core.set, own, made.priority))
+
+        gpu.update(Decision(decide, begun, level, client, call=True))
 
     def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_END."""
         require(not made.flags & ~lib.GPURT_END_FLAGS and not made.pad)
         gpu = self.gpu(made)
         client = caller.client(gpu)
-        if not client.core.depth:
+        drain = made.flags & lib.GPURT_END_DRAIN
+        if drain and not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
 
-        def decide() -> None:
-            if client.id not in gpu.clients:
-                return
-            result = lib.gpurt_end(gpu.sched, client.core, self.clock())
-            gpu.segment_over(client)
-            gpu.settle()
-            gpu.after_update(lambda: answer(result))
+        def decide(now: int) -> int:
+            return int(lib.gpurt_end(gpu.sched, client.core, now))
 
         def drained(_result: int, _when: int) -> None:
-            gpu.update(client.core.level, decide)
+            gpu.update(Decision(decide, answer, lambda: int(client.core.level), client, call=True))
 
-        if made.flags & lib.GPURT_END_DRAIN:
+        if drain:
             virtual(gpu).wait_idle(client, Waiter(drained))
         else:
             drained(0, 0)
@@ -160,15 +158,18 @@ class Calls:
         """GPURT_IOC_TSG_OPEN."""
         require(not made.flags and not made.tsg)
         gpu = virtual(self.gpu(made))
-        made.tsg = gpu.open_tsg(caller.client(gpu))
-        answer(0)
+
+        def opened(number: int) -> None:
+            made.tsg = number
+            answer(0)
+
+        gpu.open_tsg(caller.client(gpu), opened)
 
     def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_CLOSE."""
         require(not made.flags)
         gpu = virtual(self.gpu(made))
-        gpu.close_tsg(caller.client(gpu), made.tsg)
-        answer(0)
+        gpu.close_tsg(caller.client(gpu), made.tsg, answer)
 
     def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_SUBMIT."""
@@ -179,29 +180,32 @@ class Calls:
         made.work = gpu.submit(caller.client(gpu), made.tsg, made.engine, fence, made.duration_ns)
         answer(0)
 
-
     def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
         require(not made.flags and made.tier < lib.GPURT_TIER_COUNT and made.tsgs <= lib.GPURT_MAX_TSGS)
         require(0 < len(driver) < lib.GPURT_NAME_LEN and driver.isascii() and driver.decode("ascii").isprintable())
         gpu = by_agents(self.gpu(made))
-        agent = gpu.register(caller.client(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs)
-        made.on, made.sequence = agent.on, agent.sequence
-        answer(0)
+
+        def registered(result: int, on: bool, sequence: int) -> None:
+            made.on, made.sequence = on, sequence
+            answer(result)
+
+        gpu.register(caller.client(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
 
     def order(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_ORDER."""
         require(not made.flags and not made.pad and made.result <= 0)
         gpu = by_agents(self.gpu(made))
-        agent = gpu.answer(caller.client(gpu), made.answered, made.result)
+        client = caller.client(gpu)
+        gpu.answer(client, made.answered, made.result)
 
         def happened(result: int, _when: int) -> None:
-            made.on, made.sequence = agent.on, agent.sequence
+            made.on, made.sequence = client.own.raw.on, client.own.raw.sequence
             answer(result)
 
         waiter = Waiter(happened)
-        gpu.next_order(agent, made.answered, waiter)
+        gpu.next_order(client, made.answered, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
-from pycontrol.host.gpu import Client, Gpu
+from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
+#: One decision: has it taken, and calls the function with its result once it is carried out.
+Step = Callable[[Callable[[int], None]], None]
+
+
+def in_turn(steps: Sequence[Step], done: Callable[[], None]) -> None:
+    """Has one decision taken after the other, then calls `done`."""
+    if steps:
+        steps[0](lambda _result: in_turn(steps[1:], done))
+    else:
+        done()
 
 
 class Commands:
@@ -26,24 +37,31 @@ class Commands:
         self.malformed = malformed
         self.clock = clock
 
-    def carry_out(self, peer: Peer, command: Command, request: Request) -> list[Record]:
-        """The records that answer a command.
+    def carry_out(
+        self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record]], None]
+    ) -> None:
+        """Calls `done` with the records that answer a command, once its decisions are carried out.
 
         Raises:
             Refusal: it is not permitted or not valid; nothing has changed.
         """
         if command.name.startswith("SET_") and not peer.administrator:
             raise Refusal(errno.EPERM, f"{command.name} needs CAP_SYS_NICE: run as root or as the host's own user")
-        handlers: dict[Command, Callable[[Request], Iterator[Record]]] = {
+        reading: dict[Command, Callable[[Request], Iterator[Record]]] = {
             Command.GET_STATUS: self.status,
             Command.GET_CLIENTS: self.clients,
             Command.GET_LATENCY: self.latencies,
+        }
+        setting: dict[Command, Callable[[Request], list[Step]]] = {
             Command.SET_PRIORITY: self.set_priority,
             Command.SET_POLICY: self.set_policy,
             Command.SET_BUDGET: self.set_budget,
             Command.SET_EXEMPT: self.set_exempt,
         }
-        return list(handlers[command](request))
+        if command in reading:
+            done(list(reading[command](request)))
+        else:
+            in_turn(setting[command](request), lambda: done([]))
 
     def chosen(self, request: Request) -> Sequence[Gpu]:
         """The GPU that is named, or all.  Raises Refusal ENODEV."""
@@ -57,7 +75,7 @@ class Commands:
     def status(self, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_STATUS."""
         for gpu in self.chosen(request):
-            runner, facts = gpu.runner(), gpu.facts()
+            runner, facts = gpu.runner, gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("CLIENTS", len(gpu.clients)),
@@ -65,7 +83,7 @@ class Commands:
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
-                ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", gpu.late()),
+                ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
             ]  # fmt: skip
 
     def clients(self, request: Request) -> Iterator[Record]:
@@ -103,17 +121,14 @@ class Commands:
             raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
         return found
 
-    def set_priority(self, request: Request) -> Iterator[Record]:
+    def set_priority(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_PRIORITY."""
         priority = int(request["PRIORITY"])
         if priority > lib.GPURT_MAX_PRIORITY and priority != lib.GPURT_PRIORITY_OWN:
             raise Refusal(errno.EINVAL, f"priority {priority} is neither 0 to {lib.GPURT_MAX_PRIORITY} nor OWN")
-        for gpu, client in self.of_pid(request):
-            lib.gpurt_set_priority(gpu.sched, client.core, priority, self.clock())
-            gpu.settle()
-        yield from ()
+        return [step(gpu, client, lib.gpurt_set_priority, priority) for gpu, client in self.of_pid(request)]
 
-    def set_policy(self, request: Request) -> Iterator[Record]:
+    def set_policy(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_POLICY."""
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
@@ -127,29 +142,34 @@ class Commands:
             raise Refusal(errno.EINVAL, f"a polling period of {poll_ns} ns is not within 0.1 ms to 10 s")
         for gpu in self.chosen(request):
             gpu.notice, gpu.poll_ns = notice, poll_ns
-            for client in gpu.clients.values():
-                lib.gpurt_job(gpu.sched, client.core, client.core.own, False, self.clock())
-            lib.gpurt_set_policy(gpu.sched, policy, self.clock())
-            gpu.settle()
-        yield from ()
+        return [step(gpu, None, lib.gpurt_set_policy, policy) for gpu in self.chosen(request)]
 
-    def set_budget(self, request: Request) -> Iterator[Record]:
+    def set_budget(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_BUDGET."""
-        action = int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
+        limit, action = int(request["BUDGET_NS"]), int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
         if action >= lib.GPURT_OVERRUN_COUNT:
             raise Refusal(errno.EINVAL, f"no such action on overrun: {action}")
-        for gpu, client in self.of_pid(request):
-            lib.gpurt_set_budget(gpu.sched, client.core, int(request["BUDGET_NS"]), action, self.clock())
-            gpu.settle()
-        yield from ()
+        return [step(gpu, client, lib.gpurt_set_budget, limit, action) for gpu, client in self.of_pid(request)]
 
-    def set_exempt(self, request: Request) -> Iterator[Record]:
+    def set_exempt(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_EXEMPT."""
         kinds = [kind for kind in ("PID", "COMM", "CGROUP") if kind in request]
         if len(kinds) != 1 or int(request["EXEMPT"]) > 1:
             raise Refusal(errno.EINVAL, "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP")
         self.rules.change(kinds[0], request[kinds[0]], bool(request["EXEMPT"]))
-        for gpu in self.gpus:
-            for client in gpu.clients.values():
-                gpu.exempt(client, self.rules.exempts(client.peer))
-        yield from ()
+        return [
+            partial(gpu.exempt, client, self.rules.exempts(client.peer))
+            for gpu in self.gpus
+            for client in gpu.clients.values()
+            if bool(client.core.exempt) != self.rules.exempts(client.peer)
+        ]
+
+
+def step(gpu: Gpu, client: Client | None, function: Callable[..., int], *arguments: int) -> Step:
+    """The decision that a function of the core takes, about a client or about everyone."""
+    about = [client.core] if client else []
+
+    def decide(now: int) -> int:
+        return int(function(gpu.sched, *about, *arguments, now))
+
+    return lambda done: gpu.update(Decision(decide, done, lambda: CONTROL, client))

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One GPU of the user-space host: the compiled scheduler, its clients, and who waits for what.
+"""One GPU of the user-space host: the compiled scheduler, its clients, and the way of a decision.
+
+Every decision of the scheduler goes through `Gpu.update`.  It waits in the order of core/gate until no runlist update
+is in flight; then it is taken.  If the core asks for an update, that stays in flight until the kind of GPU says that it
+is finished.  Only then is the caller answered and the next decision taken.
 
 What carries out a runlist update and what work is on the GPU is the business of the two kinds of GPU: `VirtualGpu`
-(host_virtual.py) and `AgentGpu` (host_agents.py).  The core calls back in the middle of its decisions; what a
-callback learns is kept and acted upon afterwards (`Gpu.settle`), so that no request is answered from inside the core.
+(virtual.py) and `AgentGpu` (agents.py).  The core calls back in the middle of its decisions; what a callback learns is
+kept and acted upon afterwards (`Gpu.settle`), so that no request is answered from inside the core.
 """
 
 from __future__ import annotations
 
 import errno
-import heapq
-import itertools
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +24,15 @@ from gpurt.enums import Cause, EventKind, Tier
 from pycontrol.host.peer import Peer
 
 FOREVER = lib.GPURT_FOREVER
+CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
 #: Answers a request: its result, and the time at which what it waited for happened.
 Answer = Callable[[int, int], None]
+
+
+def address(raw: Any) -> int:
+    """What tells one C object from another."""
+    return int(ffi.cast("uintptr_t", raw))
 
 
 @dataclass(eq=False)
@@ -48,7 +57,36 @@ class Client:
     peer: Peer
     core: Any
     own: Any = None
+    gone: bool = False
+    calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: list[Waiter] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Decision:
+    """A decision to be taken: what to do at a given time, and whom to tell the result once that is carried out.
+
+    A decision about a client that is gone by then is not taken; its result is 0.  Decisions by `call` of a client are
+    taken in the order of the calls.
+    """
+
+    decide: Callable[[int], int]
+    done: Callable[[int], None]
+    level: Callable[[], int]
+    client: Client | None = None
+    call: bool = False
+    result: int = 0
+    turn: Any = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
+
+
+@dataclass(frozen=True)
+class Update:
+    """A runlist update in flight, and what happened since it was asked for."""
+
+    only: Client | None
+    cause: Cause
+    began: int
+    events: list[tuple[Client | None, EventKind, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -61,6 +99,7 @@ class Facts:
     alpha: int = 0
     theta: int = 0
     slice: int = 0
+    late: int = 0
 
 
 #: Told of every event: GPU, client (None: everyone), kind, time, cause and latency of commits.
@@ -79,6 +118,10 @@ def gpurt_py_event(sched: Any, client: Any, event: int, now: int) -> None:
     ffi.from_handle(sched.host).on_event(client, event, now)
 
 
+def ignore(_result: int) -> None:
+    """Nobody waits for the decision."""
+
+
 class Gpu(ABC):
     """One GPU, its clients and its statistics."""
 
@@ -89,18 +132,26 @@ class Gpu(ABC):
         self.clients: dict[int, Client] = {}
         self.commits = 0
         self.faults = 0
-        self.busy_until = 0
+        self.fault = False  # the runlist is not what it should be
+        self.runner: Client | None = None  # who has the GPU alone, once carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
-        self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, 1_000_000
-        self._by_client: dict[int, Client] = {}
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = itertools.count()
-        self._woken: list[Client | None] = []
-        self._granted: set[Client] = set()
+        self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
+        self.in_flight: Update | None = None
+        self._by_core: dict[int, Client] = {}
+        self._waiting: dict[int, Decision] = {}
+        self._current: Decision | None = None
+        self._settling = False
+        self._ticking = False  # a tick waits at the gate
+        self._retry_now = False
+        self._granted: set[Client] = set()  # those with waiters for a grant
         self._handle = ffi.new_handle(self)
         self._sched_ops = ffi.new(
             "struct gpurt_sched_ops *", {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event}
         )
+        self._turns = ffi.new("struct gpurt_turns *")
+        lib.gpurt_turns_init(self._turns)
+        self._retry = ffi.new("struct gpurt_retry *")
+        lib.gpurt_retry_init(self._retry)
         self.sched = ffi.new("struct gpurt_sched *")
         now = clock()
         lib.gpurt_sched_init(self.sched, self._sched_ops, self._handle, now)
@@ -118,103 +169,177 @@ class Gpu(ABC):
         """What it says of itself."""
 
     @abstractmethod
-    def commit(self, only: Client | None, cause: Cause, now: int) -> None:
-        """Carries out a runlist update, now or over time; nothing else is decided before `busy_until`."""
-
-    @abstractmethod
-    def after_update(self, then: Callable[[], None]) -> None:
-        """Runs `then` once the runlist update in flight is over: a caller pays for the update it causes."""
+    def commit(self, only: Client | None, now: int) -> None:
+        """Begins a runlist update; `finished` says when it is over, perhaps before this returns."""
 
     @abstractmethod
     def enter(self, client: Client) -> None:
         """A client has joined."""
 
     @abstractmethod
+    def ends(self, client: Client) -> None:
+        """A client's connection has ended.  It is gone soon; an update in flight need not wait for it."""
+
+    @abstractmethod
     def part(self, client: Client, now: int) -> None:
-        """A client has gone; the scheduler knows."""
+        """A client has gone and is off the runlist."""
 
     @abstractmethod
     def mark(self, client: Client, exempt: bool, now: int) -> None:
-        """A client is to be on every runlist, or no longer."""
-
-    @abstractmethod
-    def late(self) -> int:
-        """How many processes have not obeyed in time."""
+        """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
 
     # What the core says
 
     def on_commit(self, only: Any, cause: int, now: int) -> None:
         """The runlist is to be `only`."""
-        client = self._by_client[int(ffi.cast("uintptr_t", only))] if only != ffi.NULL else None
+        self._apply(self._by_core[address(only)] if only != ffi.NULL else None, Cause(cause), now)
+
+    def _apply(self, only: Client | None, cause: Cause, now: int) -> None:
+        self.in_flight = Update(only, cause, now)
+        self.commit(only, now)
+
+    def finished(self, err: int, latency: int) -> None:
+        """The update in flight is over, after `latency` ns: 0, or -errno if it must be tried again."""
+        update, self.in_flight = self.in_flight, None
+        assert update
+        self.runner, self.fault = update.only, err != 0
         self.commits += 1
-        self.commit(client, Cause(cause), now)
+        self.faults += self.fault
+        if err:
+            lib.gpurt_retry_failed(self._retry, int(update.cause), self.clock())
+        else:
+            lib.gpurt_retry_init(self._retry)
+        lib.gpurt_latency_record(self.latency[update.cause], latency)
+        self.tell(self, update.only, EventKind.COMMIT, update.began, update.cause, latency)
+        for client, kind, when in update.events:
+            self.tell(self, client, kind, when, None, 0)
 
-    def committed(self, client: Client | None, cause: Cause, began: int, latency: int) -> None:
-        """An update is over: measures it, and tells subscribers."""
-        lib.gpurt_latency_record(self.latency[cause], latency)
-        self.tell(self, client, EventKind.COMMIT, began, cause, latency)
+    def on_event(self, client: Any, event: int, now: int) -> None:
+        """Tells subscribers; of what an update brings about, once that is over."""
+        found = self._by_core.get(address(client)) if client != ffi.NULL else None
+        if self.in_flight:
+            self.in_flight.events.append((found, EventKind(event), now))
+        else:
+            self.tell(self, found, EventKind(event), now, None, 0)
 
-    def on_event(self, core: Any, event: int, now: int) -> None:
-        """Notes whom to wake, and tells subscribers."""
-        kind = EventKind(event)
-        client = self._by_client.get(int(ffi.cast("uintptr_t", core))) if core != ffi.NULL else None
-        if kind in (EventKind.GRANT, EventKind.RESUME):
-            self._woken.append(client)
-        self.tell(self, client, kind, now, None, 0)
+    # The way of a decision
+
+    def update(self, decision: Decision) -> None:
+        """Has a decision taken, now or in its turn."""
+        if decision.client and decision.call:
+            decision.client.calls.append(decision)
+            if len(decision.client.calls) > 1:
+                return
+        self._queue(decision)
+        self.settle()
+
+    def _queue(self, decision: Decision) -> None:
+        lib.gpurt_turns_add(self._turns, decision.turn, decision.level())
+        self._waiting[address(decision.turn)] = decision
+
+    def _take_next(self) -> bool:
+        """Takes the decision whose turn it is; whether there is one."""
+        turn = lib.gpurt_turns_first(self._turns)
+        if self._turns.held or turn == ffi.NULL:
+            return False
+        lib.gpurt_turns_remove(self._turns, turn)
+        decision = self._current = self._waiting.pop(address(turn))
+        self._turns.held = True
+        if not (decision.client and decision.client.gone):
+            decision.result = decision.decide(self.clock())
+        return True
+
+    def _carried_out(self) -> bool:
+        """Answers the decision that was taken, if no update is in flight any more; whether there was one."""
+        decision = self._current
+        if not decision or self.in_flight:
+            return False
+        self._current, self._turns.held = None, False
+        if decision.client and decision.call:
+            decision.client.calls.popleft()
+            if decision.client.calls:
+                self._queue(decision.client.calls[0])
+        decision.done(decision.result)
+        return True
+
+    def settle(self) -> None:
+        """Does all that can be done now: takes decisions, and answers those whose wait is over."""
+        if self._settling:  # by whom that one answered: the loop below goes on
+            return
+        self._settling = True
+        try:
+            while True:
+                self._answer()
+                if not self._carried_out() and not self._take_next():
+                    break
+        finally:
+            self._settling = False
+
+    def _answer(self) -> None:
+        """Answers those who wait for the GPU and have it, or whose segment is over."""
+        if self.in_flight:
+            return
+        for client in list(self._granted):
+            if not client.core.depth:
+                self._finish_grants(client, -errno.ENOENT)
+            elif self.granted(client):
+                self._finish_grants(client, 0)
+
+    def _finish_grants(self, client: Client, result: int) -> None:
+        self._granted.discard(client)
+        waiters, client.grant_waiters = client.grant_waiters, []
+        for waiter in waiters:
+            waiter.finish(result, 0 if result else self.clock())
+
+    def granted(self, client: Client) -> bool:
+        """Whether the client holds the GPU, no update being in flight."""
+        return not self.fault and bool(lib.gpurt_state_of(self.sched, client.core) == lib.GPURT_STATE_RUNNING)
+
+    def wait_grant(self, client: Client, waiter: Waiter) -> None:
+        """Answers once the client, which is in a segment, holds the GPU."""
+        client.grant_waiters.append(waiter)
+        self._granted.add(client)
+        self.settle()
 
     # Time
 
     def advance(self, now: int) -> None:
         """Lets everything up to `now` happen."""
-        if self.sched.deadline <= now:
-            lib.gpurt_tick(self.sched, now)
-        self._run_queue(now)
+        if not self._ticking and self._due() <= now:
+            self._tick_soon()
         self.settle()
+
+    def _due(self) -> int:
+        return 0 if self._retry_now and self.fault else min(self.sched.deadline, self._retry.at)
 
     def next(self) -> int:
         """When something will happen by itself, ns; FOREVER: never."""
-        return int(min(self.sched.deadline, self.busy_until if self._queue else FOREVER))
+        return int(FOREVER if self._ticking else self._due())
 
     def prompt(self) -> int:
-        """When somebody may have to be told something, ns."""
-        return int(self.busy_until if self._queue else FOREVER)
+        """When a client may have to be told something, ns."""
+        return int(FOREVER)
 
-    def settle(self) -> None:
-        """Answers those whose wait is over."""
-        while self._woken:
-            woken, self._woken = self._woken, []
-            for client_or_all in woken:
-                for client in list(self._granted) if client_or_all is None else [client_or_all]:
-                    self._wake(client)
+    def retry_now(self) -> None:
+        """The update that failed may go well now."""
+        self._retry_now = True
 
-    def _wake(self, client: Client) -> None:
-        if client in self._granted and self.granted(client):
-            self._granted.discard(client)
-            waiters, client.grant_waiters = client.grant_waiters, []
-            for waiter in waiters:
-                waiter.finish(0, self.clock())
+    def _tick_soon(self) -> None:
+        def over(_result: int) -> None:
+            self._ticking = False
 
-    # Runlist updates are serialised: one that takes time makes the next wait, by GPU priority
+        self._ticking = True
+        self.update(Decision(self._tick, over, lambda: URGENT))
 
-    def update(self, priority: int, decide: Callable[[], None]) -> None:
-        """Takes a decision now, or as soon as the update in flight is over."""
-        now = self.clock()
-        if now >= self.busy_until and not self._queue:
-            decide()
-        else:
-            heapq.heappush(self._queue, (-priority, next(self._order), decide))
-
-    def _run_queue(self, now: int) -> None:
-        while self._queue and now >= self.busy_until:
-            heapq.heappop(self._queue)[2]()
-
-    def granted(self, client: Client) -> bool:
-        """Whether the client holds the GPU."""
-        return bool(lib.gpurt_state_of(self.sched, client.core) == lib.GPURT_STATE_RUNNING)
-
-    def runner(self) -> Client | None:
-        """Who has the GPU alone."""
-        return self._by_client.get(int(ffi.cast("uintptr_t", self.sched.runner)))
+    def _tick(self, now: int) -> int:
+        """A budget is used up, or an update must be tried again.  If both, the next tick is for the other."""
+        retry = self._retry.at <= now or (self._retry_now and self.fault)
+        self._retry_now = False
+        if retry:
+            self._apply(self._by_core.get(address(self.sched.runner)), Cause(self._retry.cause), now)
+        elif self.sched.deadline <= now:
+            lib.gpurt_tick(self.sched, now)
+        return 0
 
     # Clients
 
@@ -223,41 +348,44 @@ class Gpu(ABC):
         client = Client(id_, peer, ffi.new("struct gpurt_sched_client *"))
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
-        self._by_client[int(ffi.cast("uintptr_t", client.core))] = client
+        self._by_core[address(client.core)] = client
         self.enter(client)
-        self.exempt(client, exempt)
+        if exempt:
+            self.exempt(client, exempt, ignore, call=True)
         return client
 
     def leave(self, client: Client) -> None:
-        """The client is gone: its place is free, its TSGs and its work with it."""
-        now = self.clock()
-        lib.gpurt_gone(self.sched, client.core, now)
-        self._granted.discard(client)
-        del self.clients[client.id]
-        self.part(client, now)
-        del self._by_client[int(ffi.cast("uintptr_t", client.core))]
-        self.settle()
+        """The client's connection has ended: its place is freed, and its TSGs and its work go with it."""
 
-    def exempt(self, client: Client, exempt: bool) -> None:
-        """Keeps the client's TSGs on every runlist, or no longer."""
-        if bool(client.core.exempt) != exempt:
-            now = self.clock()
-            self.mark(client, exempt, now)
-            lib.gpurt_set_exempt(self.sched, client.core, exempt, now)
-            self.settle()
+        def decide(now: int) -> int:
+            client.gone = True
+            lib.gpurt_gone(self.sched, client.core, now)
+            return 0
 
-    def wait_grant(self, client: Client, waiter: Waiter) -> None:
-        """Answers once the client holds the GPU."""
-        if self.granted(client):
-            waiter.finish(0, self.clock())
-        else:
-            client.grant_waiters.append(waiter)
-            self._granted.add(client)
-
-    def segment_over(self, client: Client) -> None:
-        """Answers those who wait for a GPU that their client, whose segment is over, will not be given."""
-        if not client.core.depth:
+        def done(_result: int) -> None:
             self._granted.discard(client)
-            waiters, client.grant_waiters = client.grant_waiters, []
-            for waiter in waiters:
-                waiter.finish(-errno.ENOENT)
+            del self.clients[client.id]
+            self.part(client, self.clock())
+            del self._by_core[address(client.core)]
+
+        self.ends(client)
+        self.update(Decision(decide, done, lambda: URGENT, client))
+
+    def exempt(self, client: Client, exempt: bool, done: Callable[[int], None], call: bool = False) -> None:
+        """Keeps the client's TSGs on every runlist, or no longer."""
+
+        def decide(now: int) -> int:
+            if bool(client.core.exempt) != exempt:
+                self.mark(client, exempt, now)
+                lib.gpurt_set_exempt(self.sched, client.core, exempt, now)
+            return 0
+
+        self.update(Decision(decide, done, lambda: CONTROL, client, call))
+
+    def job(self, client: Client, own: int, runnable: bool) -> None:
+        """Policy `job`: the client's task has this priority, and wants a CPU or not."""
+
+        def decide(now: int) -> int:
+            return int(lib.gpurt_job(self.sched, client.core, own, runnable, now))
+
+        self.update(Decision(decide, ignore, lambda: URGENT, client))

@@ -22,7 +22,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Cause, Command, EventKind, Packet
 from pycontrol import procs
 from pycontrol.host.calls import Calls
-from pycontrol.host.commands import Commands
+from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.gpu import FOREVER, Client, Gpu, Tell
 from pycontrol.host.peer import Rules, receive
@@ -114,7 +114,12 @@ class Host:
             self._next_poll = max(self._next_poll + period, now)
 
     def _poll(self, gpu: Gpu) -> None:
-        """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends."""
+        """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends.
+
+        In the middle of an update there is nothing to look for: it is looked again afterwards.
+        """
+        if gpu.in_flight:
+            return
         changed: list[tuple[bool, Client, int]] = []
         for client in gpu.clients.values():
             stat = procs.stat(client.peer.pid) if client.core.tsgs else None
@@ -123,8 +128,7 @@ class Host:
             if runnable != bool(client.core.runnable) or own != client.core.own:
                 changed.append((runnable, client, own))
         for runnable, client, own in sorted(changed, key=lambda change: not change[0]):
-            lib.gpurt_job(gpu.sched, client.core, own, runnable, time.monotonic_ns())
-        gpu.settle()
+            gpu.job(client, own, runnable)
 
     # Connections
 
@@ -235,16 +239,18 @@ class Host:
             answer(-refusal.error, None)
 
     def _netlink(self, connection: Connection, payload: bytes) -> None:
+        def done(records: list[Record]) -> None:
+            if connection.sock.fileno() >= 0:
+                for record in records:
+                    connection.send(message(command, record, head))
+                connection.send(finish(head))
+
         try:
             head, command, attributes = request(payload)
-            records = self.commands.carry_out(connection.peer, command, attributes)
+            self.commands.carry_out(connection.peer, command, attributes, done)
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
             connection.send(refuse(head_of(payload), refusal.error, refusal.text))
-            return
-        for record in records:
-            connection.send(message(command, record, head))
-        connection.send(finish(head))
 
     def tell(
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int

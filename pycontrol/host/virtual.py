@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import errno
-import heapq
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cap, Cause, EventKind, Tier
-from pycontrol.host.gpu import FOREVER, Client, Facts, Gpu, Tell, Waiter
+from gpurt.enums import Cap, EventKind, Tier
+from pycontrol.host.gpu import FOREVER, Client, Decision, Facts, Gpu, Tell, Waiter
 from pycontrol.host.wire import Refusal
 
 #: Completion times that a TSG remembers.
@@ -75,7 +74,8 @@ class VirtualGpu(Gpu):
         self._numbers: list[int] = []
         self._next_number = 0
         self._done: list[tuple[Client, Tsg, int, int]] = []
-        self._after: list[tuple[int, int, Callable[[], None]]] = []
+        self._end = 0  # of the update in flight
+        self._latency = 0  # its
         super().__init__(index, policy, tell, clock)
 
     def prepare(self, now: int) -> None:
@@ -92,28 +92,25 @@ class VirtualGpu(Gpu):
         shape = self.shape
         return Facts(Tier.VIRTUAL, "vgpu", Cap.VGPU | Cap.EMULATED, shape.alpha, shape.theta, shape.slice)
 
-    def late(self) -> int:
-        """None: the virtual GPU obeys."""
-        return 0
-
-    def commit(self, only: Client | None, cause: Cause, now: int) -> None:
-        """Carries out a runlist update and measures it."""
+    def commit(self, only: Client | None, now: int) -> None:
+        """Carries out a runlist update, which takes alpha, and measures it."""
         started = self.clock()
-        end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
-        self.busy_until = max(self.busy_until, end)
-        self.committed(only, cause, now, end - now + self.clock() - started)
+        self._end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
+        self._latency = self._end - now + self.clock() - started
+        self._finish(self.clock())
 
-    def after_update(self, then: Callable[[], None]) -> None:
-        """Runs `then` once the runlist update in flight is over."""
-        if self.busy_until > self.clock():
-            heapq.heappush(self._after, (self.busy_until, next(self._order), then))
-        else:
-            then()
+    def _finish(self, now: int) -> None:
+        """Ends the update in flight, if its time is over."""
+        if self.in_flight and self._end <= now:
+            self.finished(0, self._latency)
 
     def enter(self, client: Client) -> None:
         """A client has joined."""
         client.own = Context(ffi.new("struct gpurt_vgpu_ctx *"))
         lib.gpurt_vgpu_ctx_init(client.own.context)
+
+    def ends(self, client: Client) -> None:
+        """No update waits for a client."""
 
     def part(self, client: Client, now: int) -> None:
         """A client has gone, its TSGs and its work with it."""
@@ -134,13 +131,15 @@ class VirtualGpu(Gpu):
     def advance(self, now: int) -> None:
         """Lets everything up to `now` happen."""
         lib.gpurt_vgpu_advance(self.vgpu, now)
-        while self._after and self._after[0][0] <= now:
-            heapq.heappop(self._after)[2]()
+        self._finish(now)
         super().advance(now)
 
     def next(self) -> int:
         """When something will happen by itself, ns; FOREVER: never."""
-        return int(min(lib.gpurt_vgpu_next(self.vgpu), super().next()))
+        return int(min(lib.gpurt_vgpu_next(self.vgpu), self._update_end(), super().next()))
+
+    def _update_end(self) -> int:
+        return self._end if self.in_flight else FOREVER
 
     def prompt(self) -> int:
         """When somebody may have to be told something, ns: work completes, an update ends or begins.
@@ -150,15 +149,21 @@ class VirtualGpu(Gpu):
         at = lib.gpurt_vgpu_next(self.vgpu)
         if at in (self.vgpu.slice_end, self.vgpu.ready_at):
             at = FOREVER
-        return int(min(at, self._after[0][0] if self._after else FOREVER, super().prompt()))
+        return int(min(at, self._update_end(), super().prompt()))
 
     def settle(self) -> None:
-        """Answers those whose wait is over."""
-        while self._done or self._woken:
+        """Tells of work that has completed; takes decisions and answers."""
+        while True:
+            self._tell_done()
+            super().settle()
+            if not self._done:
+                break
+
+    def _tell_done(self) -> None:
+        while self._done:
             done, self._done = self._done, []
             for client, tsg, number, when in done:
                 self._completed(client, tsg, number, when)
-            super().settle()
 
     def _completed(self, client: Client, tsg: Tsg, number: int, when: int) -> None:
         _, submitted = tsg.works.pop(number)
@@ -182,8 +187,8 @@ class VirtualGpu(Gpu):
 
     # TSGs and work
 
-    def open_tsg(self, client: Client) -> int:
-        """A new TSG's number.  Raises Refusal EMFILE when there are too many."""
+    def open_tsg(self, client: Client, opened: Callable[[int], None]) -> None:
+        """Makes a TSG; `opened` gets its number.  Raises Refusal EMFILE when there are too many."""
         if len(self._by_tsg) >= lib.GPURT_MAX_TSGS:
             raise Refusal(errno.EMFILE, f"the GPU has {lib.GPURT_MAX_TSGS} TSGs already")
         if self._numbers:
@@ -194,9 +199,16 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_tsg_open(tsg.raw, client.own.context)
         client.own.tsgs[number] = tsg
         self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))] = (client, tsg)
-        lib.gpurt_tsg_opened(self.sched, client.core, self.clock())
-        self.settle()
-        return number
+        self._count(client, lib.gpurt_tsg_opened, lambda _result: opened(number))
+
+    def _count(self, client: Client, tell: Callable[[Any, Any, int], None], done: Callable[[int], None]) -> None:
+        """The scheduler learns of a TSG that was opened or closed."""
+
+        def decide(now: int) -> int:
+            tell(self.sched, client.core, now)
+            return 0
+
+        self.update(Decision(decide, done, lambda: int(client.core.level), client, call=True))
 
     def tsg(self, client: Client, number: int) -> Tsg:
         """The client's TSG of that number.  Raises Refusal ENOENT."""
@@ -205,23 +217,20 @@ class VirtualGpu(Gpu):
             raise Refusal(errno.ENOENT, f"no TSG {number} of this client")
         return found
 
-    def close_tsg(self, client: Client, number: int) -> None:
+    def close_tsg(self, client: Client, number: int, done: Callable[[int], None]) -> None:
         """Closes a TSG; the last one takes an open segment along.  Raises Refusal ENOENT."""
         self.tsg(client, number)
-        now = self.clock()
-        self._drop(client, number, now)
-        lib.gpurt_tsg_closed(self.sched, client.core, now)
+        self._drop(client, number, self.clock())
         if client.own.idle:
             for waiter in client.own.waiters:
                 waiter.finish(0, client.own.last_done)
             client.own.waiters = []
-        self.segment_over(client)
-        self.settle()
+        self._count(client, lib.gpurt_tsg_closed, done)
 
     def _drop(self, client: Client, number: int, now: int) -> None:
         tsg = client.own.tsgs[number]
         lib.gpurt_vgpu_advance(self.vgpu, now)
-        self.settle()
+        self._tell_done()
         while lib.gpurt_vgpu_drop(self.vgpu, tsg.raw, now) != ffi.NULL:
             pass
         lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)

@@ -1,11 +1,11 @@
-"""An obviously right model of kmod/core/agents.c: what is waited for is found anew at every step, nothing is counted."""
+"""An obviously right model of kmod/core/agents.c: at every step it finds anew what is waited for."""
 
 from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
 
-from pycontrol._gpurt import lib
+from gpurt._gpurt import lib
 
 AGAIN = lib.GPURT_AGENT_AGAIN_NS
 

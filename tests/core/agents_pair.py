@@ -6,7 +6,8 @@ import errno
 from typing import Any
 
 from agents_model import Model, Process
-from pycontrol._gpurt import ffi, lib
+
+from gpurt._gpurt import ffi, lib
 
 STEPS = {lib.GPURT_AGENTS_NO_UPDATE: "", lib.GPURT_AGENTS_OFF: "off", lib.GPURT_AGENTS_ON: "on"}
 DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")

@@ -12,7 +12,8 @@ from agents_model import AGAIN
 from agents_pair import DRIVERS, Pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pycontrol._gpurt import ffi, lib
+
+from gpurt._gpurt import ffi, lib
 
 BOUND = 3 * AGAIN
 Event = tuple[Any, ...]

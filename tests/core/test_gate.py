@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pycontrol._gpurt import ffi, lib
 from test_policy import Core
+
+from gpurt._gpurt import ffi, lib
 
 LEVELS = st.sampled_from([0, 0, 1, 31, 32, 50, 98, 99])
 

@@ -141,6 +141,7 @@ class Server:
         ]  # fmt: skip
         return {
             "groups": groups, "order": [engine.order[-256:] for engine in self.engines],
+            "refuse": {name: times for name, (times, _) in self.faults.refuse.items()},
             "calls": {str(file.owner.pid): file.calls[-64:] for file in self.files.values() if file.calls},
         }  # fmt: skip
 
