@@ -16,8 +16,6 @@
 #include "client.h"
 #include "exempt.h"
 
-#define MAX_RULES 4096
-
 struct rule {
 	struct list_head node;
 	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
@@ -70,7 +68,7 @@ static int rule_add(u32 attr, const char *text, struct pid *pid, const char **wh
 	struct rule *rule;
 
 	forget_the_dead();
-	if (rules_count >= MAX_RULES) {
+	if (rules_count >= GPURT_MAX_RULES) {
 		*why = "there are too many exemptions already; remove some first";
 		return -ENOBUFS;
 	}

@@ -6,20 +6,16 @@
 #include <linux/capability.h>
 #include <linux/module.h>
 
-#include "compat.h"
+#include "core/attributes.h"
 #include "events.h"
 #include "netlink.h"
 
-#define BY_NAME(x, prefix) [x] = prefix #x
-#define ALL_NAMES(prefix) { \
-	BY_NAME(GPURT_A_GPU, prefix), BY_NAME(GPURT_A_POLICY, prefix), BY_NAME(GPURT_A_NOTICE, prefix), \
-	BY_NAME(GPURT_A_POLL_NS, prefix), BY_NAME(GPURT_A_PID, prefix), BY_NAME(GPURT_A_COMM, prefix), \
-	BY_NAME(GPURT_A_CGROUP, prefix), BY_NAME(GPURT_A_PRIORITY, prefix), BY_NAME(GPURT_A_EXEMPT, prefix), \
-	BY_NAME(GPURT_A_BUDGET_NS, prefix), BY_NAME(GPURT_A_OVERRUN, prefix), \
-}
+#define MISSING(name, kind, bytes) [GPURT_A_##name] = "missing attribute GPURT_A_" #name,
+#define DUPLICATE(name, kind, bytes) [GPURT_A_##name] = "duplicate attribute GPURT_A_" #name,
 
-static const char *const missing_text[GPURT_A_END] = ALL_NAMES("missing attribute ");
-static const char *const duplicate_text[GPURT_A_END] = ALL_NAMES("duplicate attribute ");
+/* extack takes constant texts only. */
+static const char *const missing_text[GPURT_A_END] = { GPURT_ATTRIBUTES(MISSING) };
+static const char *const duplicate_text[GPURT_A_END] = { GPURT_ATTRIBUTES(DUPLICATE) };
 
 int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why)
 {
@@ -28,17 +24,14 @@ int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why)
 	return err;
 }
 
-/* Checks what the kernel's own validation does not: the version, that no attribute is repeated or missing. */
-int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack)
+/* Refuses a request in which an attribute is repeated, or one of @required is missing. */
+static int check_attributes(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack)
 {
-	const struct genlmsghdr *header = nlmsg_data(nlh);
 	const struct nlattr *attr;
 	int rem, type;
 	u64 seen = 0;
 
 	BUILD_BUG_ON(GPURT_A_END > 64);
-	if (header->version != GPURT_GENL_VERSION || header->reserved)
-		return gpurt_nl_refuse(extack, -EINVAL, "this host speaks version 1 of the family");
 	nlmsg_for_each_attr(attr, nlh, GENL_HDRLEN, rem) {
 		type = nla_type(attr);
 		if (type >= GPURT_A_END)
@@ -52,52 +45,40 @@ int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_
 	return 0;
 }
 
-static const struct nla_policy get_policy[] = {
-	[GPURT_A_GPU] = { .type = NLA_U32 },
-};
+/*
+ * Checks what the kernel's own validation does not: what the sender may do, the version, and that no attribute is
+ * repeated or missing.
+ */
+int gpurt_nl_check(struct sk_buff *skb, const struct nlmsghdr *nlh, struct netlink_ext_ack *extack)
+{
+	const struct genlmsghdr *header = nlmsg_data(nlh);
+	const struct gpurt_request *request = gpurt_request_find(header->cmd);
 
-static const struct nla_policy priority_policy[] = {
-	[GPURT_A_GPU] = { .type = NLA_U32 },
-	[GPURT_A_PID] = { .type = NLA_U32 },
-	[GPURT_A_PRIORITY] = { .type = NLA_U32 },
-};
+	if (request->administrator && !netlink_capable(skb, CAP_SYS_NICE))
+		return gpurt_nl_refuse(extack, -EPERM, "this needs CAP_SYS_NICE: run as root");
+	if (header->version != GPURT_GENL_VERSION || header->reserved)
+		return gpurt_nl_refuse(extack, -EINVAL, "this host speaks version 1 of the family");
+	return check_attributes(nlh, request->required, extack);
+}
 
-static const struct nla_policy policy_policy[] = {
-	[GPURT_A_GPU] = { .type = NLA_U32 },
-	[GPURT_A_POLICY] = { .type = NLA_U32 },
-	[GPURT_A_NOTICE] = { .type = NLA_U32 },
-	[GPURT_A_POLL_NS] = { .type = NLA_U64 },
-};
-
-static const struct nla_policy budget_policy[] = {
-	[GPURT_A_GPU] = { .type = NLA_U32 },
-	[GPURT_A_PID] = { .type = NLA_U32 },
-	[GPURT_A_BUDGET_NS] = { .type = NLA_U64 },
-	[GPURT_A_OVERRUN] = { .type = NLA_U32 },
-};
-
-static const struct nla_policy exempt_policy[] = {
-	[GPURT_A_EXEMPT] = { .type = NLA_U32 },
-	[GPURT_A_PID] = { .type = NLA_U32 },
-	[GPURT_A_COMM] = { .type = NLA_NUL_STRING, .len = GPURT_COMM_LEN - 1 },
-	[GPURT_A_CGROUP] = { .type = NLA_NUL_STRING, .len = GPURT_CGROUP_LEN - 1 },
-};
+/* By command, from core/attributes.c; see fill_policies(). */
+static struct nla_policy policies[GPURT_CMD_COUNT][GPURT_A_END] __ro_after_init;
 
 #define GET(command, function) { \
-	.cmd = command, .dumpit = function, .policy = get_policy, .maxattr = ARRAY_SIZE(get_policy) - 1, \
+	.cmd = command, .dumpit = function, .policy = policies[command], .maxattr = GPURT_A_END - 1, \
 }
-#define SET(command, function, rules) { \
-	.cmd = command, .doit = function, .policy = rules, .maxattr = ARRAY_SIZE(rules) - 1, \
+#define SET(command, function) { \
+	.cmd = command, .doit = function, .policy = policies[command], .maxattr = GPURT_A_END - 1, \
 }
 
 static const struct genl_ops ops[] = {
 	GET(GPURT_CMD_GET_STATUS, gpurt_nl_get_status),
 	GET(GPURT_CMD_GET_CLIENTS, gpurt_nl_get_clients),
 	GET(GPURT_CMD_GET_LATENCY, gpurt_nl_get_latency),
-	SET(GPURT_CMD_SET_PRIORITY, gpurt_nl_set_priority, priority_policy),
-	SET(GPURT_CMD_SET_POLICY, gpurt_nl_set_policy, policy_policy),
-	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget, budget_policy),
-	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt, exempt_policy),
+	SET(GPURT_CMD_SET_PRIORITY, gpurt_nl_set_priority),
+	SET(GPURT_CMD_SET_POLICY, gpurt_nl_set_policy),
+	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget),
+	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt),
 };
 
 static const struct genl_multicast_group groups[] = {
@@ -159,8 +140,37 @@ void gpurt_netlink_send(const struct gpurt_record *record)
 	genlmsg_multicast(&gpurt_family, skb, 0, 0, GFP_KERNEL);
 }
 
+static void __init fill_policy(struct nla_policy *policy, const struct gpurt_attribute *a)
+{
+	static const u8 types[] __initconst = {
+		[GPURT_TYPE_U32] = NLA_U32, [GPURT_TYPE_U64] = NLA_U64,
+		[GPURT_TYPE_STRING] = NLA_NUL_STRING, [GPURT_TYPE_BINARY] = NLA_BINARY,
+	};
+
+	policy->type = types[a->type];
+	if (a->type == GPURT_TYPE_STRING)
+		policy->len = a->size - 1;
+	else if (a->type == GPURT_TYPE_BINARY)
+		policy->len = a->size;
+}
+
+/* An attribute without a policy is refused as unknown. */
+static void __init fill_policies(void)
+{
+	const struct gpurt_request *request;
+	u32 command, number;
+
+	for (command = 0; command < GPURT_CMD_COUNT; command++) {
+		request = gpurt_request_find(command);
+		for (number = 0; request && number < GPURT_A_END; number++)
+			if ((request->required | request->optional) & BIT_ULL(number))
+				fill_policy(&policies[command][number], gpurt_attribute_find(number));
+	}
+}
+
 int __init gpurt_netlink_start(void)
 {
+	fill_policies();
 	return genl_register_family(&gpurt_family);
 }
 

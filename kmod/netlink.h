@@ -13,7 +13,7 @@ int gpurt_netlink_start(void);
 void gpurt_netlink_stop(void);
 bool gpurt_netlink_heard(void);
 void gpurt_netlink_send(const struct gpurt_record *record);
-int gpurt_nl_check(const struct nlmsghdr *nlh, u64 required, struct netlink_ext_ack *extack);
+int gpurt_nl_check(struct sk_buff *skb, const struct nlmsghdr *nlh, struct netlink_ext_ack *extack);
 int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why);
 
 /* netlink_get.c */

@@ -35,7 +35,7 @@ static int start(struct netlink_callback *cb)
 	struct gpurt_gpu *gpu;
 	int err;
 
-	err = gpurt_nl_check(cb->nlh, 0, cb->extack);
+	err = gpurt_nl_check(cb->skb, cb->nlh, cb->extack);
 	if (err)
 		return err;
 	*at = (struct cursor){ .started = true, .last = GPURT_MAX_GPUS - 1 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The control plane's SET commands.  A command that is refused changes nothing. */
-#include <linux/capability.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/string.h>
@@ -11,16 +10,6 @@
 #include "netlink.h"
 #include "policy.h"
 #include "register.h"
-
-#define HAS(name) BIT_ULL(GPURT_A_##name)
-
-/* Whether the sender may do this, and the message has every attribute in @required. */
-static int may(struct sk_buff *skb, struct genl_info *info, u64 required)
-{
-	if (!netlink_capable(skb, CAP_SYS_NICE))
-		return gpurt_nl_refuse(info->extack, -EPERM, "this needs CAP_SYS_NICE: run as root");
-	return gpurt_nl_check(info->nlhdr, required, info->extack);
-}
 
 static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
 {
@@ -98,7 +87,7 @@ static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, struct pi
 
 int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = may(skb, info, HAS(PID) | HAS(PRIORITY));
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 	u32 priority;
 
 	if (err)
@@ -123,7 +112,7 @@ static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, struct pid 
 
 int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = may(skb, info, HAS(PID) | HAS(BUDGET_NS));
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 
 	if (err)
 		return err;
@@ -145,7 +134,7 @@ static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, struct pid 
 
 int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = may(skb, info, HAS(POLICY));
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 
 	if (err)
 		return err;
@@ -186,7 +175,7 @@ static u32 which_rule(struct genl_info *info, char *text, size_t size)
 
 int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
 {
-	int err = may(skb, info, HAS(EXEMPT));
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 	char text[GPURT_CGROUP_LEN] = "";
 	struct pid *pid = NULL;
 	const char *why = NULL;

@@ -9,9 +9,6 @@
 #include "job.h"
 #include "policy.h"
 
-#define POLL_MIN 100000ULL
-#define POLL_MAX 10000000000ULL
-
 static unsigned int first_policy = GPURT_POLICY_SEGMENT;
 module_param_named(policy, first_policy, uint, 0444);
 MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3 lock-priority, 4 lock-fifo");
@@ -41,7 +38,7 @@ int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns,
 	struct policy_update p = { .u = { .decide = decide_policy }, .policy = policy };
 	int err;
 
-	if (poll_ns < POLL_MIN || poll_ns > POLL_MAX) {
+	if (poll_ns < GPURT_POLL_MIN_NS || poll_ns > GPURT_POLL_MAX_NS) {
 		*why = "a polling period must be 0.1 ms to 10 s";
 		return -EINVAL;
 	}

@@ -28,6 +28,8 @@ HEADERS = [
     "kmod/core/latency.h",
     "kmod/core/policy.h",
     "kmod/core/vgpu.h",
+    "kmod/core/calls.h",
+    "kmod/core/attributes.h",
     "kmod/core/gate.h",
     "kmod/core/retry.h",
     "kmod/core/agents.h",

@@ -91,10 +91,11 @@
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.
- * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`)
+ * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
+ *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS)
  * GPURT_CMD_SET_BUDGET	  PID, BUDGET_NS (0: none), OVERRUN (optional), GPU (optional)
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
- *			  never taken off the runlist.
+ *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
@@ -128,6 +129,9 @@
 #define GPURT_REMEMBERED	256
 #define GPURT_MAX_WORK_NS	3600000000000ULL
 #define GPURT_POLL_DEFAULT_NS	1000000ULL
+#define GPURT_POLL_MIN_NS	100000ULL
+#define GPURT_POLL_MAX_NS	10000000000ULL
+#define GPURT_MAX_RULES		4096
 #define GPURT_FOREVER		0xffffffffffffffffULL
 #define GPURT_COMM_LEN		16
 #define GPURT_NAME_LEN		32

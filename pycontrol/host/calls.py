@@ -15,6 +15,7 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.wire import Malformed, Refusal, structure
 
+#: The structure of each call; core/calls.c has its size and its rules.
 KINDS = {
     lib.GPURT_IOC_QUERY: "struct gpurt_query",
     lib.GPURT_IOC_BEGIN: "struct gpurt_begin",
@@ -26,8 +27,6 @@ KINDS = {
     lib.GPURT_IOC_AGENT: "struct gpurt_agent",
     lib.GPURT_IOC_ORDER: "struct gpurt_order",
 }
-NR_BITS = 0xFF  # of an ioctl number: which call of its kind (asm-generic/ioctl.h)
-BY_NR = {(code >> 8 & NR_BITS, code & NR_BITS): (code, kind) for code, kind in KINDS.items()}
 
 
 class Caller(Protocol):
@@ -54,17 +53,18 @@ class Calls:
             Malformed: no such call, or a structure that breaks the rules.
             Refusal: it cannot be carried out.
         """
-        known = BY_NR.get((code >> 8 & NR_BITS, code & NR_BITS))
-        if known is None:
+        known = lib.gpurt_call_find(code)
+        if not known:
             raise Malformed(f"no such call: {code:#x}", errno.ENOTTY)
-        exact, kind = known
-        made = structure(kind, payload)
+        made = structure(known, KINDS[known.code], payload)
+        if lib.gpurt_call_check(known, ffi.cast("union gpurt_argument *", made)):
+            raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")
         handler = {
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
-        }[exact]  # fmt: skip
+        }[known.code]  # fmt: skip
         handler(caller, made, lambda result: answer(result, made))
 
     def gpu(self, made: Any) -> Gpu:
@@ -76,7 +76,6 @@ class Calls:
 
     def query(self, _caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_QUERY."""
-        require(not made.pad)
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
         facts = gpu.facts()
@@ -86,7 +85,6 @@ class Calls:
 
     def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_BEGIN."""
-        require(not made.flags & ~lib.GPURT_BEGIN_FLAGS and not made.pad and made.priority <= lib.GPURT_MAX_PRIORITY)
         gpu = self.gpu(made)
         own = caller.peer.priority(made.priority)
         client = caller.client(gpu)
@@ -113,7 +111,6 @@ class Calls:
 
     def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_END."""
-        require(not made.flags & ~lib.GPURT_END_FLAGS and not made.pad)
         gpu = self.gpu(made)
         client = caller.client(gpu)
         drain = made.flags & lib.GPURT_END_DRAIN
@@ -133,8 +130,6 @@ class Calls:
 
     def wait(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_WAIT."""
-        require(made.what < lib.GPURT_WAIT_COUNT)
-        require(made.what == lib.GPURT_WAIT_WORK or not (made.tsg or made.work))
         gpu = self.gpu(made)
         client = caller.client(gpu)
 
@@ -156,7 +151,6 @@ class Calls:
 
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""
-        require(not made.flags and not made.tsg)
         gpu = virtual(self.gpu(made))
 
         def opened(number: int) -> None:
@@ -167,14 +161,11 @@ class Calls:
 
     def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_CLOSE."""
-        require(not made.flags)
         gpu = virtual(self.gpu(made))
         gpu.close_tsg(caller.client(gpu), made.tsg, answer)
 
     def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_SUBMIT."""
-        require(not made.flags & ~lib.GPURT_SUBMIT_FLAGS and not made.pad and made.engine < lib.GPURT_ENGINE_COUNT)
-        require(0 < made.duration_ns <= lib.GPURT_MAX_WORK_NS)
         gpu = virtual(self.gpu(made))
         fence = bool(made.flags & lib.GPURT_SUBMIT_FENCE)
         made.work = gpu.submit(caller.client(gpu), made.tsg, made.engine, fence, made.duration_ns)
@@ -183,8 +174,6 @@ class Calls:
     def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
-        require(not made.flags and made.tier < lib.GPURT_TIER_COUNT and made.tsgs <= lib.GPURT_MAX_TSGS)
-        require(0 < len(driver) < lib.GPURT_NAME_LEN and driver.isascii() and driver.decode("ascii").isprintable())
         gpu = by_agents(self.gpu(made))
 
         def registered(result: int, on: bool, sequence: int) -> None:
@@ -195,7 +184,6 @@ class Calls:
 
     def order(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_ORDER."""
-        require(not made.flags and not made.pad and made.result <= 0)
         gpu = by_agents(self.gpu(made))
         client = caller.client(gpu)
         gpu.answer(client, made.answered, made.result)
@@ -222,9 +210,3 @@ def by_agents(gpu: Gpu) -> AgentGpu:
     if not isinstance(gpu, AgentGpu):
         raise Refusal(errno.EOPNOTSUPP, "this GPU needs no agents")
     return gpu
-
-
-def require(holds: bool) -> None:
-    """Raises Refusal EINVAL unless it holds."""
-    if not holds:
-        raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")

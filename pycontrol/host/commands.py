@@ -45,7 +45,7 @@ class Commands:
         Raises:
             Refusal: it is not permitted or not valid; nothing has changed.
         """
-        if command.name.startswith("SET_") and not peer.administrator:
+        if lib.gpurt_request_find(command).administrator and not peer.administrator:
             raise Refusal(errno.EPERM, f"{command.name} needs CAP_SYS_NICE: run as root or as the host's own user")
         reading: dict[Command, Callable[[Request], Iterator[Record]]] = {
             Command.GET_STATUS: self.status,
@@ -137,8 +137,8 @@ class Commands:
             raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
         if notice != lib.GPURT_NOTICE_POLL:
             raise Refusal(errno.EOPNOTSUPP, "the user-space host can only poll; notify needs the kernel module")
-        poll_ns = int(request.get("POLL_NS", 1_000_000))
-        if not 100_000 <= poll_ns <= 10**10:
+        poll_ns = int(request.get("POLL_NS", lib.GPURT_POLL_DEFAULT_NS))
+        if not lib.GPURT_POLL_MIN_NS <= poll_ns <= lib.GPURT_POLL_MAX_NS:
             raise Refusal(errno.EINVAL, f"a polling period of {poll_ns} ns is not within 0.1 ms to 10 s")
         for gpu in self.chosen(request):
             gpu.notice, gpu.poll_ns = notice, poll_ns

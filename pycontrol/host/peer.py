@@ -13,12 +13,11 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from gpurt._gpurt import lib
 from pycontrol import procs
 from pycontrol.host.wire import Refusal
 
 CREDENTIALS = struct.Struct("=iII")
-#: Exemption rules that a host keeps.
-MAX_RULES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ class Rules:
         Raises:
             Refusal: no such process, a cgroup that is no absolute path, or too many rules.
         """
-        if add and len(self.pids) + sum(map(len, self.names.values())) >= MAX_RULES:
-            raise Refusal(errno.ENOBUFS, f"there are {MAX_RULES} exemptions already; remove some first")
+        if add and len(self.pids) + sum(map(len, self.names.values())) >= lib.GPURT_MAX_RULES:
+            raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} exemptions already; remove some first")
         if isinstance(what, int):
             self._change_pid(what, add)
             return

@@ -41,18 +41,6 @@ NLM_F_ACK_TLVS, NLMSGERR_ATTR_MSG = 0x200, 1
 NLM_F_MULTI = 2
 
 NAMES = {number: name for name, number in NUMBERS.items() if name in TYPES}
-#: What each request must have, and what it may have besides.
-REQUESTS: dict[Command, tuple[set[str], set[str]]] = {
-    Command.GET_STATUS: (set(), {"GPU"}),
-    Command.GET_CLIENTS: (set(), {"GPU"}),
-    Command.GET_LATENCY: (set(), {"GPU"}),
-    Command.SET_PRIORITY: ({"PID", "PRIORITY"}, {"GPU"}),
-    Command.SET_POLICY: ({"POLICY"}, {"GPU", "NOTICE", "POLL_NS"}),
-    Command.SET_BUDGET: ({"PID", "BUDGET_NS"}, {"GPU", "OVERRUN"}),
-    Command.SET_EXEMPT: ({"EXEMPT"}, {"PID", "COMM", "CGROUP"}),
-}
-#: Bytes of a string, the final NUL included.
-LENGTHS = {"COMM": lib.GPURT_COMM_LEN, "CGROUP": lib.GPURT_CGROUP_LEN}
 
 
 class Refusal(Exception):
@@ -86,22 +74,24 @@ class Head:
 # The data plane
 
 
-def structure(kind: str, payload: bytes) -> Any:
-    """The ioctl structure in a packet, by the rules of "Structures that grow"; a copy, owned by the caller.
+def structure(call: Any, kind: str, payload: bytes) -> Any:
+    """The structure of C type `kind` of a call (struct gpurt_call *) in a packet; a copy, owned by the caller.
+
+    The rules are "Structures that grow" of uapi/gpurt.h.
 
     Raises:
         Malformed: its size is not what it says, or it has content that this host does not know.
     """
-    known = ffi.sizeof(kind)
     if len(payload) < 4:
         raise Malformed("no structure")
     size = int.from_bytes(payload[:4], sys.byteorder)
-    if size < known or size != len(payload):
+    error = -lib.gpurt_call_check_size(call, size)
+    if error == errno.EINVAL or size != len(payload):
         raise Malformed(f"{kind}: size {size} of {len(payload)} bytes")
-    if size > lib.GPURT_MAX_STRUCT or any(payload[known:]):
+    if error or any(payload[call.size :]):
         raise Malformed(f"{kind}: newer than this host", errno.E2BIG)
     made = ffi.new(kind + " *")
-    ffi.memmove(made, payload, known)
+    ffi.memmove(made, payload, call.size)
     return made
 
 
@@ -126,17 +116,21 @@ def request(payload: bytes) -> tuple[Head, Command, dict[str, int | str]]:
     head = header(payload)
     if version != lib.GPURT_GENL_VERSION or reserved:
         raise Malformed(f"version {version} is not {lib.GPURT_GENL_VERSION}, or reserved bits are set")
-    try:
-        wanted = Command(command)
-        required, optional = REQUESTS[wanted]
-    except (KeyError, ValueError):
-        raise Refusal(errno.EOPNOTSUPP, f"no such command: {command}") from None
-    if head.dump and not wanted.name.startswith("GET_"):
+    rules = lib.gpurt_request_find(command)
+    if not rules:
+        raise Refusal(errno.EOPNOTSUPP, f"no such command: {command}")
+    if head.dump and not rules.dump:
         raise Refusal(errno.EOPNOTSUPP, "a SET command cannot be dumped")
-    found = dict(attributes(payload[HEADER.size + GENERIC.size :], required | optional))
+    required = names(rules.required)
+    found = dict(attributes(payload[HEADER.size + GENERIC.size :], required | names(rules.optional)))
     for name in sorted(required - found.keys()):
         raise Malformed(f"missing attribute {PREFIX}{name}")
-    return head, wanted, found
+    return head, Command(command), found
+
+
+def names(mask: int) -> set[str]:
+    """The attributes in a set of core/attributes.h, which has a bit for each."""
+    return {name for number, name in NAMES.items() if mask >> number & 1}
 
 
 def header(payload: bytes) -> Head:
@@ -188,7 +182,7 @@ def value(name: str, data: bytes) -> int | str:
             raise Malformed(f"attribute {PREFIX}{name} has {len(data)} bytes, not {form.size}")
         return int(form.unpack(data)[0])
     text = data[:-1]
-    if not text or b"\0" in text or data[-1:] != b"\0" or len(data) > LENGTHS.get(name, lib.GPURT_NAME_LEN):
+    if not text or b"\0" in text or data[-1:] != b"\0" or len(data) > lib.gpurt_attribute_find(NUMBERS[name]).size:
         raise Malformed(f"attribute {PREFIX}{name} is empty, too long, or has not one NUL at its end")
     try:
         return text.decode()

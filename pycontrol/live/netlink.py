@@ -49,23 +49,17 @@ Attributes: TypeAlias = Mapping[str, Value]
 
 #: Prefix of attribute names in C; Python leaves it out.
 PREFIX = "GPURT_A_"
-#: The type of each attribute's payload.
-TYPES: dict[str, str] = {
-    "GPU": "u32", "POLICY": "u32", "NOTICE": "u32", "POLL_NS": "u64", "TIER": "u32", "DRIVER": "string",
-    "CLIENTS": "u32", "TSGS": "u32", "IMAGE": "u32", "RUNNER_PID": "u32", "COMMITS": "u64",
-    "MALFORMED": "u64", "ALPHA_NS": "u64", "THETA_NS": "u64", "SLICE_NS": "u64", "CLIENT": "u64",
-    "PID": "u32", "COMM": "string", "CGROUP": "string", "STATE": "u32", "PRIORITY": "u32",
-    "OWN_PRIORITY": "u32", "SET_PRIORITY": "u32", "DEPTH": "u32", "EXEMPT": "u32", "DEMOTED": "u32",
-    "SEGMENTS": "u64", "PREEMPTIONS": "u64", "HELD_NS": "u64", "BUDGET_NS": "u64", "OVERRUN": "u32",
-    "OVERRUNS": "u64", "CAUSE": "u32", "COUNT": "u64", "MIN_NS": "u64", "SUM_NS": "u64", "MAX_NS": "u64",
-    "HISTOGRAM": "binary", "EVENT": "u32", "TIME_NS": "u64", "LATENCY_NS": "u64", "LOST": "u64",
-    "FAULTS": "u64", "LATE": "u32",
-}  # fmt: skip
 #: What pyroute2 calls these types.
 PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}
 #: Number of each attribute, by its name without the prefix.
 NUMBERS: dict[str, int] = {
     name.removeprefix(PREFIX): number for number, name in ffi.typeof("enum gpurt_attr").elements.items()
+}
+#: The type of each attribute's payload: u32, u64, string or binary (core/attributes.h).
+TYPES: dict[str, str] = {
+    name: ffi.string(ffi.cast("enum gpurt_attribute_type", found.type)).removeprefix("GPURT_TYPE_").lower()
+    for name, number in NUMBERS.items()
+    if (found := lib.gpurt_attribute_find(number))
 }
 #: The message type on a Unix socket, where there is nobody to hand out family numbers.
 SOCKET_FAMILY = GENL_ID_CTRL + 1

@@ -52,6 +52,9 @@ def test_every_structure_and_call_is_there_at_the_compiler_s_size(tmp_path: Path
         pytest.skip("needs a C compiler")
     calls = re.findall(r"#define (GPURT_IOC_\w+)\s+_IOWR", HEADER)
     assert {getattr(lib, call) for call in calls} == set(KINDS)
+    for code, kind in KINDS.items():  # the table that checks calls is about the same structures
+        found = lib.gpurt_call_find(code)
+        assert (found.code, found.size) == (code, ffi.sizeof(kind))
     structures = sorted(set(re.findall(r"^struct (gpurt_\w+) \{", HEADER, re.MULTILINE)))
     prints = "".join(f'printf("%zu\\n", sizeof(struct {name}));' for name in structures)
     source = tmp_path / "sizes.c"

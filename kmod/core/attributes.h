@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The control plane (uapi/gpurt.h) as tables: the type of each attribute, and what each request must and may have.
+ * Every host checks a request by these tables before it carries it out.
+ */
+#ifndef GPURT_CORE_ATTRIBUTES_H
+#define GPURT_CORE_ATTRIBUTES_H
+
+#include "env.h"
+#include "../uapi/gpurt.h"
+
+enum gpurt_attribute_type {
+	GPURT_TYPE_U32,
+	GPURT_TYPE_U64,
+	GPURT_TYPE_STRING,	/* ends in one NUL */
+	GPURT_TYPE_BINARY,
+};
+
+/*
+ * Every attribute: ATTRIBUTE(name, type, size).  The size of a number is exact.  That of a string is the longest that is
+ * allowed, its NUL included.
+ */
+#define GPURT_ATTRIBUTES(ATTRIBUTE) \
+	ATTRIBUTE(GPU, U32, sizeof(u32)) \
+	ATTRIBUTE(POLICY, U32, sizeof(u32)) \
+	ATTRIBUTE(NOTICE, U32, sizeof(u32)) \
+	ATTRIBUTE(POLL_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(TIER, U32, sizeof(u32)) \
+	ATTRIBUTE(DRIVER, STRING, GPURT_NAME_LEN) \
+	ATTRIBUTE(CLIENTS, U32, sizeof(u32)) \
+	ATTRIBUTE(TSGS, U32, sizeof(u32)) \
+	ATTRIBUTE(IMAGE, U32, sizeof(u32)) \
+	ATTRIBUTE(RUNNER_PID, U32, sizeof(u32)) \
+	ATTRIBUTE(COMMITS, U64, sizeof(u64)) \
+	ATTRIBUTE(MALFORMED, U64, sizeof(u64)) \
+	ATTRIBUTE(ALPHA_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(THETA_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(SLICE_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(CLIENT, U64, sizeof(u64)) \
+	ATTRIBUTE(PID, U32, sizeof(u32)) \
+	ATTRIBUTE(COMM, STRING, GPURT_COMM_LEN) \
+	ATTRIBUTE(CGROUP, STRING, GPURT_CGROUP_LEN) \
+	ATTRIBUTE(STATE, U32, sizeof(u32)) \
+	ATTRIBUTE(PRIORITY, U32, sizeof(u32)) \
+	ATTRIBUTE(OWN_PRIORITY, U32, sizeof(u32)) \
+	ATTRIBUTE(SET_PRIORITY, U32, sizeof(u32)) \
+	ATTRIBUTE(DEPTH, U32, sizeof(u32)) \
+	ATTRIBUTE(EXEMPT, U32, sizeof(u32)) \
+	ATTRIBUTE(DEMOTED, U32, sizeof(u32)) \
+	ATTRIBUTE(SEGMENTS, U64, sizeof(u64)) \
+	ATTRIBUTE(PREEMPTIONS, U64, sizeof(u64)) \
+	ATTRIBUTE(HELD_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(BUDGET_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(OVERRUN, U32, sizeof(u32)) \
+	ATTRIBUTE(OVERRUNS, U64, sizeof(u64)) \
+	ATTRIBUTE(CAUSE, U32, sizeof(u32)) \
+	ATTRIBUTE(COUNT, U64, sizeof(u64)) \
+	ATTRIBUTE(MIN_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(SUM_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(MAX_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(HISTOGRAM, BINARY, GPURT_HIST_BUCKETS * sizeof(u64)) \
+	ATTRIBUTE(EVENT, U32, sizeof(u32)) \
+	ATTRIBUTE(TIME_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(LATENCY_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(LOST, U64, sizeof(u64)) \
+	ATTRIBUTE(FAULTS, U64, sizeof(u64)) \
+	ATTRIBUTE(LATE, U32, sizeof(u32))
+
+struct gpurt_attribute {
+	u32 type;		/* enum gpurt_attribute_type */
+	u32 size;		/* in bytes, see above */
+};
+
+/* Sets of attributes have bit 1 << GPURT_A_... */
+struct gpurt_request {
+	u32 command;		/* enum gpurt_cmd */
+	bool administrator;	/* the sender needs CAP_SYS_NICE */
+	bool dump;		/* answered by a dump; other requests cannot be dumped */
+	u64 required;
+	u64 optional;
+};
+
+const struct gpurt_attribute *gpurt_attribute_find(u32 number);
+const struct gpurt_request *gpurt_request_find(u32 command);
+
+#endif
