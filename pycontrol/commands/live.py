@@ -284,7 +284,15 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
     from pycontrol.live.record import record
 
     seconds = _time(duration, "--duration") / 1e9 if duration else None
-    found = record(device, seconds, lambda count: None, tracepoints=tracepoints)
+    begun = False
+
+    def progress(_count: int) -> None:
+        nonlocal begun
+        if not begun:
+            click.echo("recording" if duration else "recording; Ctrl-C ends it", err=True)
+            begun = True
+
+    found = record(device, seconds, progress, tracepoints=tracepoints)
     found.save(output)
     click.echo(f"{len(found.events)} events in {output}")
     return 0

@@ -364,8 +364,8 @@ class Link:
         return self._events(timeout)
 
     def _events(self, timeout: float | None) -> Iterator[Message]:
-        early, self._early = self._early, []
-        yield from early
+        while self._early:
+            yield self._early.pop(0)
         while select.select([self._transport], [], [], timeout)[0]:
             data = self._transport.receive()
             if not data:

@@ -1,62 +1,104 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recording a host's events as a trace, whoever the clients are."""
+"""Records a host's events as a trace.  The host may be the kernel module or the user-space host."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from analysis.trace import Event, Kind, Trace
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, connect
-from pycontrol.live.events import named_events
+from pycontrol.live.events import LINGER, named_events
 from pycontrol.run.trace import held
 
-#: How often an end of the recording is noticed while nothing happens, seconds.
+#: How often the recorder looks whether the recording is to end while no event arrives, seconds.
 GLANCE = 0.1
-#: Events that are handed on in one go.
+#: The recorder reports its progress after at most this many events.
 CHUNK = 1024
 
 
 def record(
     device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False
 ) -> Trace:
-    """Events for so many seconds, or until interrupted; tasks are named COMM-PID.
+    """Records events for ``seconds``, or until SIGINT if ``seconds`` is None; tasks are named COMM-PID.
 
-    ``progress`` is told how many events there are; with ``tracepoints`` they come from tracefs, not by netlink.
-    Raises DeviceError if there is no host, or it goes away.
+    The recorder calls ``progress`` with the number of events so far: first when it has subscribed, then after each
+    list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.  The trace has every event
+    that the host sent before the end.  Must be called from the main thread, because it handles SIGINT.
+
+    Raises:
+        DeviceError: there is no host, or it goes away.
     """
     records: list[EventRecord] = []
-    with connect(device) as control:
+    with connect(device) as control, _interruptible() as stop:
         policy = control.status()[0].policy.word
-        stream = tracefs.follow(seconds, GLANCE) if tracepoints else _told(control, seconds)
-        try:
-            for some in stream:
-                records += some
-                progress(len(records))
-        except KeyboardInterrupt:
-            stream.close()
+        stream = tracefs.follow(seconds, GLANCE) if tracepoints else _told(control, seconds, stop)
+        for some in stream:
+            records += some
+            progress(len(records))
+            if stop.is_set():
+                break
+        stream.close()
+        if not tracepoints:
+            records += _rest(control)
     return assemble(records, policy)
 
 
-def _told(control: Control, seconds: float | None) -> Generator[list[EventRecord], None, None]:
-    """What the control plane tells, in lists."""
-    end = time.monotonic() + seconds if seconds is not None else None
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Inside the context SIGINT sets the event that this yields.
+
+    SIGINT raises no KeyboardInterrupt inside the context: an exception between reading a packet and storing its event
+    would lose the event.
+    """
+    stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _told(
+    control: Control, seconds: float | None, stop: threading.Event
+) -> Generator[list[EventRecord], None, None]:
+    """The events that the control plane sends, in lists; the first list is empty and means that it has subscribed."""
+    end = time.monotonic() + seconds if seconds is not None else float("inf")
     stream = control.events(GLANCE)
-    while end is None or time.monotonic() < end:
+    yield []
+    while time.monotonic() < end:
         some = []
         for one in stream:
             some.append(one)
-            if (end is not None and time.monotonic() >= end) or len(some) >= CHUNK:
+            if time.monotonic() >= end or len(some) >= CHUNK or stop.is_set():
                 break
         else:
             stream = control.more(GLANCE)
         yield some
 
 
+def _rest(control: Control) -> list[EventRecord]:
+    """The events that the host sent before this call and that are still unread.
+
+    The host answers a request after them, on the same socket, so they have arrived once the answer has.  Later events
+    are read too, for at most LINGER seconds: a busy host would otherwise keep the recorder for ever.
+    """
+    control.status()
+    found, end = [], time.monotonic() + LINGER
+    for one in control.more(0):
+        found.append(one)
+        if time.monotonic() >= end:
+            break
+    return found
+
+
 def assemble(records: list[EventRecord], policy: str) -> Trace:
-    """A trace from events, starting at time 0; intervals during which a task owned the GPU are added."""
+    """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU."""
     events = named_events(records, {})
     owned = held(events, {event.task for event in events if event.task})
     events += [Event(start, Kind.GPU, task, None, end - start, gpu=0) for task in owned for start, end in owned[task]]

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw import Raw, StartHost
+from raw import PATIENCE, Raw, StartHost
 
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
@@ -101,14 +100,15 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
 def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as recorder, Raw(host) as client:
-        time.sleep(1.5)  # for the recorder to subscribe; what comes before is not expected
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as recorder, Raw(host) as client:  # type: ignore[call-overload]
+        assert recorder.stderr
+        assert b"recording" in recorder.stderr.readline()  # it has subscribed
         for _ in range(3):
             client.begin(priority=9)
             client.end()
-        time.sleep(0.5)
         recorder.send_signal(signal.SIGINT)
-        out, _ = recorder.communicate(timeout=30)
+        out, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     assert b"events in" in out
     kinds = [event.kind for event in load(path).events]
@@ -163,6 +163,6 @@ def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: 
         f'segments = [{{ cpu = "1ms" }}]\ncommand = ["touch", "{mark}"]\n'
     )
     host = start_host()
-    cli.run(["--device", str(host), "run", str(path), "--seconds", "0.5"])
+    cli.run(["--device", str(host), "run", str(path), "--seconds", "2"])
     assert mark.exists()
     assert task_program.find().exists()
