@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-# A shell without job control has what it puts into the background ignore SIGINT, and what that starts as well.
+from hypothesis import HealthCheck, settings
+
+# Hypothesis limits how long one example and the drawing of examples may take.  On a busy machine both limits fail tests
+# that are right, so they are off; pytest's own limit ends a test that hangs.
+SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("gpurt", deadline=None, suppress_health_check=SUPPRESSED)
+settings.load_profile("gpurt")
+
+# A shell without job control makes its background jobs ignore SIGINT, and their children inherit that.  Some tests send
+# SIGINT to a child.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same clean-up as after SIGINT: tests end the machines and hosts that they started.

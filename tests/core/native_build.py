@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Whether GPURT_LONG asks for the long form of tests that search: deeper, and with more examples.
+LONG = bool(os.environ.get("GPURT_LONG"))
 NATIVE = Path(__file__).resolve().parent / "native"
 CORE = ROOT / "kmod/core"
 WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"]

@@ -252,7 +252,7 @@ class PolicyMachine(RuleBasedStateMachine):
                 assert client in granted
 
 
-PolicyMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=60, deadline=None)
+PolicyMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=60)
 TestPolicy = PolicyMachine.TestCase
 
 

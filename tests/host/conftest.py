@@ -6,7 +6,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,11 +61,3 @@ def connect(host: Path) -> Iterator[Callable[[], Raw]]:
     yield one
     for client in made:
         client.close()
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Waits until it holds; fails if it does not within PATIENCE."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it never came to hold"
-        time.sleep(0.005)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import select
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,19 @@ from gpurt.enums import Packet
 from pycontrol.host.calls import KINDS
 from pycontrol.live.netlink import PACKET
 
-#: How long anything may take before it counts as hung, seconds.
+#: How long anything may take before it counts as hung, seconds: far longer than a busy machine needs.
 PATIENCE = 200.0
 
 #: Starts a host with options; its socket.
 StartHost = Callable[..., Path]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Waits until it holds; fails if it does not within PATIENCE."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.005)
 
 
 class Raw:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw import Raw, StartHost
 
@@ -41,7 +41,7 @@ def test_unknown_calls_and_packets_are_counted(host: Path, connect: Connect) -> 
         assert plane.status()[0].malformed == 3
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(packets=st.lists(st.binary(min_size=1, max_size=80), max_size=8))
 def test_garbage_hurts_nobody_else(host: Path, packets: list[bytes]) -> None:
     with Raw(host) as bad, Raw(host) as good:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw import PATIENCE, eventually
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.trace import Event, Kind
@@ -31,7 +31,7 @@ def program() -> Path:
 
 
 def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 class TestPlacement:
@@ -139,9 +139,8 @@ class TestProgram:
         with task:
             assert task.stdout is not None
             assert task.stdout.readline() == b"ready\n"
-            time.sleep(0.1)
             task.terminate()
-            assert task.wait(20) == 0
+            assert task.wait(PATIENCE) == 0
         report = task_report.load(path)
         assert report is not None
         assert report.complete
@@ -163,12 +162,9 @@ class TestProgram:
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as launcher:
             assert launcher.stdout is not None
             task = int(launcher.stdout.readline())
-            time.sleep(0.2)
+            eventually(lambda: Path(f"/proc/{task}/comm").read_text() == "sleep\n")
             launcher.kill()
-        deadline = time.monotonic() + 20
-        while running(task) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not running(task)
+        eventually(lambda: not running(task))
 
     def test_not_the_child_of_who_it_was_told(self, program: Path) -> None:
         assert run(program, "--parent=1", "--exec", "true").returncode == 6

@@ -30,8 +30,8 @@ from pycontrol.host.calls import KINDS
 from pycontrol.live.netlink import PACKET, GenericTransport, SocketTransport
 
 T = TypeVar("T")
-#: How long anything may take before it counts as hung, seconds; machines that emulate others are slow.
-PATIENCE = 60.0
+#: How long anything may take before it counts as hung, seconds: far longer than a busy or emulated machine needs.
+PATIENCE = 200.0
 MS = 1_000_000
 IDLE, PENDING, RUNNING = lib.GPURT_STATE_IDLE, lib.GPURT_STATE_PENDING, lib.GPURT_STATE_RUNNING
 #: ioctl(2) as /proc/PID/syscall says it.

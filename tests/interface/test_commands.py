@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from actors import Actor
-from links import MS, Client, client_of, eventually, is_device
+from links import MS, PATIENCE, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
@@ -139,7 +139,7 @@ def test_a_preemption_is_told_from_beginning_to_end(connect: Connect, plane: Con
     high.begin(priority=10)
     high.end()
     ids = {one.client: name for one, name in zip(plane.clients(), ("low", "high"), strict=True)}
-    events = plane.events(timeout=20)
+    events = plane.events(PATIENCE)
     low.begin(priority=10)
     high.begin(priority=20)
     high.end()
@@ -165,7 +165,7 @@ def test_a_preemption_is_told_from_beginning_to_end(connect: Connect, plane: Con
 
 def test_every_update_is_told_with_its_cause(connect: Connect, spawn: Callable[..., Actor], plane: Control) -> None:
     mine, theirs = connect(), spawn()
-    events = plane.events(timeout=20)
+    events = plane.events(PATIENCE)
     mine.begin(priority=10)
     theirs.do("begin", priority=5)
     plane.set_priority(theirs.pid, 20)
@@ -189,7 +189,7 @@ def test_every_update_is_told_with_its_cause(connect: Connect, spawn: Callable[.
 def test_work_is_told_of_when_it_completes(connect: Connect, plane: Control) -> None:
     client = connect()
     tsg = client.tsg()
-    events = plane.events(timeout=20)
+    events = plane.events(PATIENCE)
     work = client.submit(tsg, 7 * MS)
     (event,) = first(events, 1)
     assert (event.kind, event.pid, event.time_ns) == (EventKind.WORK, ME, client.finished(tsg, work))
@@ -199,7 +199,7 @@ def test_work_is_told_of_when_it_completes(connect: Connect, plane: Control) -> 
 def test_a_client_that_goes_is_told_of(connect: Connect, plane: Control) -> None:
     client = connect()
     client.begin(priority=4)
-    events = plane.events(timeout=20)
+    events = plane.events(PATIENCE)
     client.close()
     story = first(events, 3)
     assert [event.kind for event in story] == [EventKind.GONE, EventKind.COMMIT, EventKind.RESUME]
@@ -211,7 +211,7 @@ def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, pl
     with control(str(host)) as slow:
         with socket.socket(fileno=os.dup(slow.fileno())) as shrunk:
             shrunk.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        events = slow.events(timeout=20)
+        events = slow.events(PATIENCE)
         # enough for this reader; not so many that a reader with the usual buffer would lose some as well
         for _ in range(50 if is_device(host) else 4000):
             busy.begin(priority=3)
@@ -222,7 +222,7 @@ def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, pl
         busy.begin(priority=3)
         assert next(event for event in events if event.kind is EventKind.BEGIN)
         # the kernel is still telling of all that; the next test must not hear of it
-        rest = plane.events(timeout=20)
+        rest = plane.events(PATIENCE)
         busy.end()
         busy.begin(priority=7)
         assert next(event for event in rest if event.kind is EventKind.BEGIN and event.priority == 7)
@@ -231,7 +231,7 @@ def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, pl
 def test_several_readers_get_the_same(host: Path, connect: Connect, plane: Control) -> None:
     client = connect()
     with control(str(host)) as other:
-        streams = [plane.events(timeout=20), other.events(timeout=20)]
+        streams = [plane.events(PATIENCE), other.events(PATIENCE)]
         client.begin(priority=3)
         stories = [first(stream, 4) for stream in streams]
         assert stories[0] == stories[1]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from links import Client, client_of
 from messages import ask, attributes, raw_attribute
@@ -165,7 +165,7 @@ ATTRIBUTES = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(body=ATTRIBUTES | st.binary(max_size=60), command=st.integers(0, 12).filter(lambda c: c != Command.SET_EXEMPT))
 def test_random_attributes_never_break_the_host(host: Path, plane: Control, body: bytes, command: int) -> None:
     """Exemptions are left out: one that came about by chance would stay."""

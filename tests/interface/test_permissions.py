@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from actors import Actor, in_child
-from links import RUNNING, Client, client_of
+from links import PATIENCE, RUNNING, Client, client_of
 from messages import ask, attributes
 
 from gpurt._gpurt import lib
@@ -166,7 +166,7 @@ def test_an_ordinary_user_may_listen(opened: Path, spawn: Callable[..., Actor]) 
 def hear_oneself(client: Client) -> list[str]:
     """The events of a segment."""
     with control(str(client.host)) as plane:
-        events = plane.events(timeout=20)
+        events = plane.events(PATIENCE)
         client.begin()
         client.end()
         return [event.kind.name for event in itertools.islice(events, 3)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from actors import Actor, of
-from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Image, Notice, Overrun, Policy, State
@@ -170,7 +170,7 @@ def be_real_time(_client: Client, priority: int) -> None:
 def test_an_overrun_is_reported(connect: Connect, plane: Control) -> None:
     greedy = connect()
     greedy.begin(priority=50)
-    events = plane.events(timeout=20)
+    events = plane.events(PATIENCE)
     plane.set_budget(ME, 5 * MS)
     assert next(event for event in events if event.kind is EventKind.OVERRUN).pid == ME
     one = plane.clients()[0]

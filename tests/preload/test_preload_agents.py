@@ -17,7 +17,7 @@ from pycontrol.live.control import connect as control
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
-LONG = "launch 0 400000"  # 0.4 s
+LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 SHORT = "launch 0 20000"
 
 
@@ -49,6 +49,7 @@ def test_real_time_work_comes_first(family: str, start: Start, plane: Control, g
     background.do(LONG, LONG)
     urgent.do(SHORT, "all", SHORT, "all")
     assert background.pid not in gpu.order()
+    gpu.finish(background.pid)
     background.do("all")
     assert gpu.order() == [urgent.pid] * 2 + [background.pid] * 2
     assert gpu.groups(background.pid)[0]["turns"] >= 1
@@ -74,6 +75,7 @@ def test_what_is_made_while_another_owns_it_is_off(family: str, start: Start, pl
     urgent.do(LONG)
     late_comer = start(family=family)
     late_comer.do(SHORT)
+    gpu.finish(urgent.pid)
     urgent.do("all")
     late_comer.do("all")
     assert gpu.order() == [urgent.pid, late_comer.pid]
@@ -84,6 +86,7 @@ def test_an_equal_never_preempts_and_a_higher_one_does(start: Start, plane: Cont
     first.do(LONG)
     equal.do(SHORT)
     higher.do(SHORT, "all")
+    gpu.finish(first.pid)
     first.do("all")
     equal.do("all")
     assert gpu.order() == [higher.pid, first.pid, equal.pid]
@@ -96,6 +99,7 @@ def test_a_preempted_process_that_dies_gives_its_place_up(start: Start, plane: C
     urgent.do(LONG)
     eventually(lambda: not gpu.enabled(low.pid))
     low.kill()
+    gpu.finish(urgent.pid)
     urgent.do("all")
     background.do("all")
     assert gpu.order() == [urgent.pid, background.pid]
@@ -104,7 +108,7 @@ def test_a_preempted_process_that_dies_gives_its_place_up(start: Start, plane: C
 
 def test_an_owner_that_dies_hands_the_gpu_on(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
     urgent, background = real_time(plane, start(family=family)), start(family=family)
-    urgent.do("launch 0 60000000")
+    urgent.do(LONG)
     background.do(SHORT)
     urgent.kill()
     background.do("all")
@@ -124,10 +128,10 @@ def test_refusals_are_tried_again(family: str, start: Start, plane: Control, gpu
 
 @pytest.mark.parametrize("when", ["go-on", "wait"])
 def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=50ms", f"--when-late={when}").path
+    host = serve("--answer-bound=1s", f"--when-late={when}").path
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
-        background.do("launch 0 3000000")
+        background.do(LONG)
         stop(background)  # it cannot answer, but its work goes on
         urgent.send(SHORT)
         eventually(lambda: plane.status()[0].late == 1)
@@ -147,10 +151,10 @@ def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Ser
 
 
 def test_a_late_process_that_dies_is_not_waited_for(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=50ms", "--when-late=wait").path
+    host = serve("--answer-bound=1s", "--when-late=wait").path
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
-        background.do("launch 0 60000000")
+        background.do(LONG)
         stop(background)
         urgent.send(SHORT, "all")
         eventually(lambda: plane.status()[0].late == 1)
@@ -160,11 +164,11 @@ def test_a_late_process_that_dies_is_not_waited_for(start: Start, serve: Callabl
 
 
 def test_late_answers_of_the_driver(start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
-    host = serve("--answer-bound=100ms", "--when-late=go-on").path
+    host = serve("--answer-bound=1s", "--when-late=go-on").path
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
-        background.do("launch 0 3000000")
-        gpu.ask("delay", name="preempt", ns=400_000_000)
+        background.do(LONG)
+        gpu.ask("delay", name="preempt", ns=3_000_000_000)
         with control(str(host)) as listener:
             events = listener.events(timeout=PATIENCE)
             urgent.do(SHORT)
@@ -178,7 +182,7 @@ def test_without_its_host_a_program_goes_on(
     family: str, start: Start, served: Served, plane: Control, gpu: FakeGpu
 ) -> None:
     background, urgent = start(family=family), real_time(plane, start(family=family))
-    urgent.do("launch 0 60000000")
+    urgent.do(LONG)
     background.do(SHORT)
     eventually(lambda: not gpu.enabled(background.pid))
     served.process.kill()
@@ -201,6 +205,7 @@ def test_a_child_leaves_its_parents_groups_alone(start: Start, plane: Control, g
     background.do(LONG, "child 0", "child 1")  # one closes all it inherited, one uses the GPU itself
     urgent.do(SHORT, "all")
     assert gpu.groups(background.pid)[0]["turns"] >= 1
+    gpu.finish(background.pid)
     background.do("all")
     eventually(lambda: {one.pid for one in plane.clients()} == {urgent.pid, background.pid})
 
@@ -212,6 +217,7 @@ def test_exec_in_the_middle(start: Start, plane: Control, gpu: FakeGpu) -> None:
     eventually(lambda: not gpu.enabled(program.pid))
     program.send("exec")
     program.do("context 0 0", SHORT)
+    gpu.finish(urgent.pid)
     urgent.do("all")
     program.do("all")
     assert gpu.order()[-1] == program.pid
@@ -279,8 +285,9 @@ def test_a_host_that_has_no_agents(start: Start) -> None:
 def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None:
     one, other = start(), real_time(plane, start())
     one.do("context 1 1", LONG)
-    other.do("launch 0 60000000")
-    eventually(lambda: gpu.order(1) == [one.pid])  # on GPU 1 nobody is in its way
+    other.do(LONG)
+    gpu.finish(one.pid)
+    eventually(lambda: gpu.order(1) == [one.pid])  # the work on GPU 0 is not in its way
     assert gpu.order(0) == []
     assert {client.gpu for client in plane.clients() if client.pid == one.pid} == {0, 1}
 

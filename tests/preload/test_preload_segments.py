@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from machines import Program, Start, eventually
+from machines import FakeGpu, Program, Start, eventually
 
 from pycontrol.live.control import Control
 
@@ -43,12 +43,13 @@ def test_what_ends_a_segment(wait: list[str], start: Start, depth: Depth) -> Non
     assert depth(program) == 0
 
 
-def test_asking_whether_it_is_done(start: Start, depth: Depth) -> None:
+def test_asking_whether_it_is_done(start: Start, depth: Depth, gpu: FakeGpu) -> None:
     program = start()
-    program.do("stream 1 1", "launch 1 100000")
+    program.do("stream 1 1", "launch 1 600000000")
     program.send("query 1")
     assert program.answer() == "busy 600"
     assert depth(program) == 1
+    gpu.finish(program.pid)
 
     def done() -> bool:
         program.send("query 1")

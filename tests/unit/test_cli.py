@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pycontrol import cli
@@ -267,7 +267,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(arguments=st.lists(WORDS, max_size=5))
 def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> None:
     code, _, err = gpurt(*arguments)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from library import ROOT, Compile, Run
+from library import PATIENCE, ROOT, Compile, Run
 
 from analysis.model import Platform
 from pycontrol.run.emulator import Emulator
@@ -26,7 +26,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs make and a C compiler")
     folder = tmp_path_factory.mktemp("prefix")
     command = ["make", "-s", "-C", ROOT / "userlib", "install", f"PREFIX={folder}", f"BUILD={folder}/build"]
-    subprocess.run(command, check=True, timeout=200)
+    subprocess.run(command, check=True, timeout=PATIENCE)
     return folder
 
 
@@ -65,7 +65,7 @@ def run(tmp_path: Path) -> Run:
     def call(program: Path, device: Path | None, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "GPURT_DEVICE": str(device or tmp_path / "none"), **extra}
         command = [str(program), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
 
     return call
 

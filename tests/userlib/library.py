@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: How long anything may take before it counts as hung, seconds: far longer than a busy machine needs.
+PATIENCE = 200.0
 
 #: Compiles source with the library's own sources; the program.
 Compile = Callable[..., Path]

@@ -52,8 +52,15 @@ class Engine:
         group.works.append([group.submitted, max(duration, 1)])
         return group.submitted
 
+    def finish(self, pid: int) -> None:
+        """Leaves 1 ns of each work of a process: it completes as soon as its group has the GPU."""
+        for group in self.groups:
+            if group.pid == pid:
+                for work in group.works:
+                    work[1] = 1
+
     def preempt(self, group: Group) -> None:
-        """Off the GPU now."""
+        """Takes a group off the GPU now."""
         if self.current is group:
             self.current = None
 

@@ -134,6 +134,9 @@ class Server:
             self.faults.refuse[str(what["name"])] = [int(str(what["times"])), int(str(what["status"]))]
         elif what["op"] == "delay":
             self.faults.delay[str(what["name"])] = int(str(what["ns"]))
+        elif what["op"] == "finish":
+            for engine in self.engines:
+                engine.finish(int(str(what["pid"])))
         groups = [
             {"pid": group.pid, "gpu": gpu, "enabled": group.enabled, "turns": group.turns, "queued": len(group.works),
              "completed": group.completed, "log": group.log[-64:]}
