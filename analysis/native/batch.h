@@ -5,7 +5,7 @@
 
 #include "../../kmod/core/env.h"
 
-/* Sums over a job's segments, and their maxima: more is not asked for by any compiled test. */
+/* Of each task: sums and maxima over the segments of a job.  No compiled test needs more. */
 struct gpurt_batch {
 	u32 count;			/* tasksets */
 	u32 *first;			/* [count + 1]; tasks of taskset i: first[i] to first[i + 1] - 1 */
@@ -18,12 +18,15 @@ struct gpurt_batch {
 	int64_t *misc, *pure;		/* G^m, G^e */
 	int64_t *longest;		/* max of G^m + G^e over segments, */
 	int64_t *longest_misc, *longest_pure;	/* of G^m, of G^e */
-	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with another */
+	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with a CPU segment */
 	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
 	int64_t alpha, theta, slice;
 };
 
-/* The segments: task i executes cpu, misc, pure of first[i], then of the next, ...; the last has a CPU part only. */
+/*
+ * The segments.  Task i executes cpu, misc and pure of piece first[i], then those of the next piece, up to the piece
+ * before first[i + 1].  A task's last piece has a CPU part only.
+ */
 struct gpurt_pieces {
 	u32 *first;			/* [tasks + 1] */
 	int64_t *cpu, *misc, *pure;

@@ -43,7 +43,7 @@ void gpurt_generate_shape(const struct gpurt_parameters *p, u64 seed, u64 index,
 	shape(p, &random, counts, loads);
 }
 
-/* UUniFast (Bini and Buttazzo 2005): each split leaves the rest distributed as the rest should be. */
+/* UUniFast (Bini and Buttazzo 2005) for the tasks of one CPU. */
 static void uunifast(struct maker *m, u32 first, u32 count, double load)
 {
 	u32 i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Random tasksets by the tables of the GCAPS paper and the thesis; analysis/generate.py says what is drawn how. */
+/* Random tasksets by the tables of the GCAPS paper and the thesis.  analysis/generate.py says how they are drawn. */
 #ifndef GPURT_GENERATE_H
 #define GPURT_GENERATE_H
 
@@ -20,16 +20,16 @@ struct gpurt_parameters {
 	int64_t period_min, period_max;
 };
 
-/* How many tasks a taskset may have at most. */
+/* The largest number of tasks that a taskset can have. */
 u32 gpurt_generate_room(const struct gpurt_parameters *p);
 
 /* What is drawn first for taskset @index: @counts tasks on each CPU, and its @loads. */
 void gpurt_generate_shape(const struct gpurt_parameters *p, u64 seed, u64 index, u32 *counts, double *loads);
 
 /*
- * Writes tasksets @from to @from + @count - 1 of a seed; each depends on seed and index alone.  @given: utilizations
- * for all tasks of all these tasksets, in the order of the CPUs' counts, instead of UUniFast; or NULL.
- * Returns 0, or -1 for want of memory.
+ * Writes tasksets @from to @from + @count - 1 of a seed.  A taskset depends on the seed and its index alone.
+ * @given: the utilizations of all tasks of all these tasksets, CPU by CPU, or NULL for UUniFast.
+ * Returns 0, or -1 if there is no memory.
  */
 int gpurt_generate(const struct gpurt_parameters *p, u64 seed, u64 from, u32 count, const double *given,
 		   struct gpurt_batch *batch, struct gpurt_pieces *pieces);

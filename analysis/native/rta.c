@@ -5,7 +5,7 @@
 
 #include "rta_internal.h"
 
-#define TRIED 3		/* tasks that are tried before all */
+#define TRIED 3		/* tasks that are tried before all others */
 
 /* Whether tasks of at least two CPUs use the GPU, best effort included. */
 static bool contended(const struct rta *s)
@@ -22,7 +22,10 @@ static bool contended(const struct rta *s)
 	return false;
 }
 
-/* On a CPU, who preempts must outrank on the GPU; @distinct: no two of them may be equal. */
+/*
+ * Whether the GPU priorities of a CPU contradict its CPU priorities: a task that preempts another must have the higher
+ * GPU priority too.  @distinct: no two GPU-using tasks may have the same CPU priority.
+ */
 static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool distinct)
 {
 	u32 u, v, group = cpu->first_user, lowest = UINT32_MAX;
@@ -70,8 +73,8 @@ static void respond(struct rta *s, bool at_once)
 }
 
 /*
- * Whether one of the last tasks, which most often decide, fails even if everyone above responds at once.  All
- * charges grow with the responses of others, so that it then fails in any case.
+ * Whether one of the least urgent tasks fails even if all other tasks respond at once.  Every charge grows with the
+ * responses of other tasks, so that it then fails in any case.  These tasks most often decide, so they are tried first.
  */
 static bool hopeless(struct rta *s, const struct rta_test *test)
 {
@@ -102,7 +105,7 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 				return false;
 			continue;
 		}
-		/* Equals bound each other by deadlines: a bound becomes known to lower priorities only. */
+		/* Tasks of equal priority use each other's deadlines: only lower priorities use a bound. */
 		if (i && t->priority != s->tasks[s->order[i - 1]].priority)
 			for (; settled < i; settled++)
 				s->tasks[s->order[settled]].response = s->tasks[s->order[settled]].found;
@@ -125,7 +128,7 @@ static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b
 	return flags & GPURT_RTA_ASSIGN ? rta_assign(s, test) : GPURT_RTA_NO;
 }
 
-/* Room for the largest of the tasksets; NULL if there is no memory, or one has a CPU out of range. */
+/* Memory for the largest of the tasksets; NULL and an error in @err if there is none or a CPU is out of range. */
 static struct rta *room_for(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, int *err)
 {
 	u32 i, tasks = 0, cpus = rta_cpus(b, b->first[from], b->first[to]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Compiled response-time tests: the same integers as the readable ones in analysis/rta, which say what each
- * term means.  Every function may be called from several threads at once.
+ * Compiled response-time tests.  They compute the same integers as the readable ones in analysis/rta, which say what
+ * each term means.  Several threads may call every function at once.
  */
 #ifndef GPURT_RTA_H
 #define GPURT_RTA_H
@@ -33,11 +33,11 @@ enum gpurt_rta_verdict {
 
 /* How to find verdicts. */
 enum gpurt_rta_flags {
-	GPURT_RTA_ASSIGN = 1,		/* where a taskset is not schedulable, assign GPU priorities and try again */
-	GPURT_RTA_INTEGERS = 2,		/* take no shortcut, not even a rounded one: to compare with */
+	GPURT_RTA_ASSIGN = 1,		/* if not schedulable, assign GPU priorities (Audsley) and try again */
+	GPURT_RTA_INTEGERS = 2,		/* take no shortcut and use no floating point: to compare with */
 };
 
-/* What became of a task. */
+/* What was found of a task. */
 enum gpurt_rta_state {
 	GPURT_RTA_BEST_EFFORT,
 	GPURT_RTA_BOUND,
@@ -55,16 +55,18 @@ enum gpurt_rta_error {
 const char *gpurt_rta_formula(u32 formula);
 
 /*
- * Whether tasksets @from to @to - 1 are schedulable: one enum gpurt_rta_verdict each in @verdicts, by its index.
- * @flags: enum gpurt_rta_flags; assignment is by Audsley's method.
+ * Writes into @verdicts, by index, whether each of the tasksets @from to @to - 1 is schedulable: an
+ * enum gpurt_rta_verdict.  @flags: enum gpurt_rta_flags.
  */
 int gpurt_rta_verdicts(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 flags, u32 from, u32 to,
 		       u8 *verdicts);
 
 /*
- * The bounds of all tasks of taskset @index.  @assume: D stands in every jitter.  @rank: order in which culprits
- * are named.  A task: @state; @wcrt, its least solution, also where the bound was withdrawn; @culprit, for
- * GPURT_RTA_DEPENDS.  Indices count from the first of the taskset.  Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
+ * The bounds of all tasks of taskset @index.  @assume: every jitter uses the deadline instead of the response time.
+ * @rank: of several tasks without a bound that a task depends on, the one of lowest rank is its culprit.
+ * Written for each task, by its index in the taskset: its @state (enum gpurt_rta_state); in @wcrt its least solution,
+ * also if the bound was withdrawn, or -1; in @culprit the index of that task, if the state is GPURT_RTA_DEPENDS.
+ * Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
  */
 int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 assume, u32 index,
 		     const u32 *rank, u8 *state, int64_t *wcrt, u32 *culprit);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Audsley's method on GPU segments: analysis/rta/audsley.py, which has the reasons. */
+/* Audsley's method on GPU segments.  analysis/rta/audsley.py gives the reasons. */
 #include "rta_internal.h"
 
-#define LEVELS 99	/* GPU priorities that there are */
-#define ABOVE 1000	/* of who has none yet: above all, in CPU order */
+#define LEVELS 99	/* number of GPU priorities */
+#define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
-/* The lowest GPU-using entry above a CPU-only one on its CPU, whose GPU priority decides its bound if tasks spin. */
+/*
+ * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task: the lowest GPU-using one above
+ * it on its CPU.  Returns the entry of that task; UINT32_MAX if there is none.
+ */
 static u32 rider_of(const struct rta *s, u32 entry)
 {
 	const struct rta_task *t = &s->tasks[entry];
@@ -19,7 +22,7 @@ static u32 rider_of(const struct rta *s, u32 entry)
 	return last;
 }
 
-/* Whether all CPU-only tasks pass whose bound rests on that entry's GPU priority, or on nobody's. */
+/* Whether all CPU-only tasks pass whose bound depends on the GPU priority of @entry; UINT32_MAX: on no task's. */
 static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 {
 	u32 i;
@@ -31,7 +34,7 @@ static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 	return true;
 }
 
-/* The unassigned GPU-using entry of lowest CPU priority on a CPU; UINT32_MAX if there is none. */
+/* The GPU-using entry of lowest CPU priority on a CPU that has no level yet; UINT32_MAX if there is none. */
 static u32 lowest_of(const struct rta *s, u32 cpu)
 {
 	u32 u = s->cpu[cpu].end_user;
@@ -42,6 +45,7 @@ static u32 lowest_of(const struct rta *s, u32 cpu)
 	return UINT32_MAX;
 }
 
+/* Gives a level to the first candidate that passes with it; false if no candidate does. */
 static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 {
 	u32 c, entry, before;

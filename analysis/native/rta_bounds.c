@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* All bounds of one taskset, and which rest on a task that has none (analysis/rta/analyse.py). */
+/* All bounds of one taskset.  A bound that rests on a task without one is withdrawn (analysis/rta/analyse.py). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rta_internal.h"
 
-/* What is known of every task while bounds are found; sets of tasks are bits by index. */
+/* What is known of every task while bounds are found.  A set of tasks has one bit for each index. */
 struct bounds {
 	struct rta *s;
 	const u32 *rank;
@@ -14,11 +14,11 @@ struct bounds {
 	u32 *culprit;
 	u32 words;
 	uint64_t *failed;
-	uint64_t *rows;		/* words a task: whom its bound rests on */
-	u32 *lost;		/* by CPU: index + 1 of whoever preempts all that come after it */
+	uint64_t *rows;		/* for each task, `words` words: the set of tasks that its bound rests on */
+	u32 *lost;		/* by CPU: index + 1 of a task without a bound that preempts all less urgent ones */
 };
 
-/* The first by rank among the tasks without a bound that one needs; UINT32_MAX if there is none. */
+/* Of the tasks in @needs that have no bound, the one of lowest rank; UINT32_MAX if all have one. */
 static u32 culprit(const struct bounds *b, const uint64_t *needs)
 {
 	u32 w, best = UINT32_MAX, index;
@@ -41,6 +41,7 @@ static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
 	b->failed[index / 64] |= 1ULL << index % 64;
 }
 
+/* Finds the bound of one task.  All more urgent tasks have been done. */
 static void one(struct bounds *b, const struct rta_test *test, struct rta_task *t)
 {
 	struct rta *s = b->s;
@@ -68,6 +69,7 @@ static void one(struct bounds *b, const struct rta_test *test, struct rta_task *
 		b->lost[t->cpu] = t->index + 1;
 }
 
+/* Lets lower priorities use the bounds of entries @from to @to - 1. */
 static void settle(struct rta *s, u32 from, u32 to)
 {
 	for (; from < to && !s->assume; from++)
@@ -75,7 +77,7 @@ static void settle(struct rta *s, u32 from, u32 to)
 			s->tasks[s->order[from]].response = s->tasks[s->order[from]].found;
 }
 
-/* Turns bounds that assumed a failed task's deadline into failures, until nothing changes. */
+/* A bound that assumed the deadline of a task without a bound becomes a failure, until nothing changes. */
 static void withdraw(struct bounds *b)
 {
 	struct rta *s = b->s;

@@ -2,7 +2,10 @@
 /* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and ecrts24_printed.py, term by term. */
 #include "rta_internal.h"
 
-/* The entry of hpp(t) after @h, or the first: those above @t on its CPU, and its equals. */
+/*
+ * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  hpp(t): the tasks above @t on its
+ * CPU, and those of its priority.
+ */
 static inline const struct rta_task *hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
 {
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
@@ -42,7 +45,7 @@ static const struct rta_task *lowest_owner(const struct rta *s, const struct rta
 		if (h->gpu_priority >= level)
 			lowest = h;
 		else if (!s->ties)
-			break;	/* those below have lower GPU priorities still */
+			break;	/* tasks below have lower GPU priorities */
 	}
 	return lowest;
 }
@@ -56,7 +59,7 @@ static bool has_equal(const struct rta *s, const struct rta_task *t)
 			   (t + 1 < s->tasks + cpu->end && t[1].priority == t->priority));
 }
 
-/* The entries of a CPU from its first to the lowest that can own the GPU at @level, with its equals. */
+/* What owners of a CPU and the tasks that preempt them add: all entries down to the lowest owner's priority. */
 static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 {
 	const struct rta_task *lowest = lowest_owner(s, cpu, level), *h;
@@ -72,6 +75,7 @@ static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 	}
 }
 
+/* What owners of GPU priority @level or more on other CPUs than @own_cpu add. */
 static void ownership(struct rta *s, u32 own_cpu, u32 level)
 {
 	u32 c;
@@ -163,7 +167,7 @@ int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t)
 	return own(s, t);
 }
 
-/* Own demand and interleaving; @back: the switch back to the task after each round, which the print forgets. */
+/* Own demand and interleaving.  @back: the cost of the switch back to the task after each round; 0 as printed. */
 static int64_t interleaved(const struct rta *s, const struct rta_task *t, int64_t back)
 {
 	int64_t others = (int64_t)s->gpu_users - (t->eta > 0);

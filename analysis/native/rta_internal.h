@@ -11,19 +11,19 @@
 struct rta_task {
 	int64_t period, deadline;
 	int64_t response;	/* R where it is known, else D */
-	int64_t found;		/* R, not yet known to all */
+	int64_t found;		/* R; no other task's jitter uses it yet */
 	int64_t cpu_time, misc, pure, slices;
 	int64_t longest, longest_misc, longest_pure, last, last_misc;
-	int64_t gpu_busy;	/* G + 2 epsilon eta: for how long a job owns the GPU if nobody delays it */
+	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	double inverse;		/* 1 / T */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 index;		/* in the taskset */
 };
 
-/* The real-time tasks of a CPU: entries begin to end - 1, most urgent first; which of them use the GPU. */
+/* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
 struct rta_cpu {
 	u32 begin, end;
-	u32 first_user, end_user;	/* in `users` */
+	u32 first_user, end_user;	/* those that use the GPU: places in `users` */
 };
 
 struct rta {
@@ -32,19 +32,20 @@ struct rta {
 	struct rta_cpu *cpu;
 	u32 *order;			/* real-time entries, most urgent first, ties by index */
 	u32 *users;			/* real-time entries that use the GPU, by CPU */
-	u32 user_count, gpu_users;	/* the latter with best effort */
+	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
 	int64_t alpha, theta, epsilon, slice, poll;
 	bool integers;			/* no shortcuts */
-	bool assume;			/* D_h stands for every R_h */
+	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */
-	bool plain;			/* GPU priorities equal CPU priorities */
+	bool plain;			/* every GPU priority equals the task's CPU priority */
 	bool small;			/* no sum of the whole batch can exceed 63 bits */
-	/* of the recurrence at hand */
+	/* of the recurrence that is being solved */
 	u32 room, rows, capped;
-	int64_t *amount, *period, *jitter, *last, *cap;	/* count holds up to `last`; cap: of the capped rows */
+	int64_t *amount, *period, *jitter, *cap;	/* of each row; cap: of the capped rows only */
+	int64_t *last;			/* the largest window for which the row's count of jobs is still right */
 	double *inverse;
 	double rate, carried, once;	/* sums of e / T, of J e / T, and of e or caps */
-	uint64_t *needs;		/* the tasks that the bound rests on, or NULL if nobody asks */
+	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
 };
 
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
@@ -85,7 +86,7 @@ static inline int64_t rta_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* How late the last @execution of a job of @h can begin. */
+/* R_h - @execution, at least 0: how late after its release a job of @h can begin its last @execution. */
 static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 {
 	return rta_max(h->response - execution, 0);
@@ -97,7 +98,7 @@ static inline void rta_need(struct rta *s, const struct rta_task *h)
 		s->needs[h->index / 64] |= 1ULL << h->index % 64;
 }
 
-/* @amount for every job of @h that can execute in the window. */
+/* Charges @amount for every job of @h that can execute in the window. */
 static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter)
 {
 	double rate = (double)amount * h->inverse;
@@ -117,8 +118,9 @@ static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task
 }
 
 /*
- * The same, at most @cap together; capped rows are kept from the other end of the arrays.  Best effort has no
- * response time to count jobs by: its cap, which is returned, is constant.
+ * Charges @amount for every job of @h that can execute in the window, and at most @cap together.  Returns the constant
+ * part: the cap of a best-effort task, whose jobs cannot be counted because it has no response time.  Capped rows are
+ * stored from the other end of the arrays.
  */
 static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap, const struct rta_task *h,
 				      int64_t jitter)
@@ -140,7 +142,7 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	return 0;
 }
 
-/* ceil(y / T) for y >= 0 and T > 0, y / T < 2^50: the estimate is at most 1 off, and two steps mend that. */
+/* ceil(y / T) for y >= 0, T > 0 and y / T < 2^50.  The first estimate is wrong by at most 1; two steps correct it. */
 static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
 {
 	int64_t k = (int64_t)((double)y * inverse);
@@ -150,26 +152,26 @@ static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
 	return k;
 }
 
-/* Whether no sum of tasks @from to @to - 1, at most @tasks of them in a taskset, can exceed 63 bits. */
+/* Whether no sum over tasks @from to @to - 1 can exceed 63 bits.  A taskset has at most @tasks of them. */
 bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks);
-/* Loads taskset @index of the batch; false if its sums could exceed 63 bits. */
+/* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
-/* One more than the highest CPU number of those tasks; 0 if that is out of range. */
+/* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */
 u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to);
 struct rta *rta_new(u32 tasks, u32 cpus);
 void rta_free(struct rta *s);
 
 /* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t);
-/* Whether there is one. */
+/* Whether rta_solve() finds a solution. */
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* Whether all tasks pass under plain fixed priorities, without ties. */
 bool rta_fixed_schedulable(struct rta *s);
-/* Whether GPU priorities make any bound impossible. */
+/* Whether priorities let tasks wait for each other for ever, so that no bound holds (analysis/rta/order.py). */
 bool rta_disordered(struct rta *s, const struct rta_test *test);
 /* Whether every real-time task passes. */
 bool rta_schedulable(struct rta *s, const struct rta_test *test);
-/* Audsley's method; the tasks are left with the priorities found. */
+/* Assigns GPU priorities by Audsley's method.  The tasks keep those that were found. */
 enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test);
 
 #endif

@@ -67,7 +67,7 @@ static void by_priority(const u32 *priority, u32 count, u32 *ranked)
 	}
 }
 
-/* Field by field: clearing the struct first would take longer than all the rest. */
+/* Fills an entry.  The struct is not cleared first: that would take longer than all else. */
 static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 index)
 {
 	t->period = b->period[at];
@@ -93,7 +93,7 @@ static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	return t->period > 0 && t->period < LARGEST && t->deadline >= 0 && t->deadline < LARGEST;
 }
 
-/* Places the ranked tasks by CPU; entries of one CPU keep their order. */
+/* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
 static bool place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
 {
 	u32 i, c, at, sum = 0;
@@ -138,10 +138,11 @@ static void find_users(struct rta *s)
 }
 
 /*
- * No sum of any test exceeds 63 bits if these bounds hold.  A window and a jitter are at most twice the longest
- * deadline or period.  A job is charged its own demand, by some tests its slices times rounds of all users, and for
- * each segment of it or of who waits overheads and, by some tests, the requests of all others.  Doubles are exact
- * enough with room to spare.
+ * An upper bound of what any formula charges for one job.  If rta_small() or small() accept the sum of this over all
+ * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
+ * and the poll.  A job is charged its own demand; under RTA_ROUNDS also its slices times a round of all users; and for
+ * each of its segments, or of the segments of the task that waits, overheads, and under RTA_QUEUES the requests of all
+ * other tasks.  Rounding of doubles is far below the margin of LARGEST to 2^63.
  */
 static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
 		      double overhead)
@@ -185,7 +186,7 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 	return jobs < COUNTED && tasks * jobs * charge < (double)LARGEST;
 }
 
-/* The same of one taskset, task by task: finer where periods differ much. */
+/* As rta_small(), of the loaded taskset and task by task: more exact if periods differ much. */
 static bool small(const struct rta *s, const struct gpurt_batch *b, const struct rta_test *test)
 {
 	double longest = 1, requests = 0, most = 0, sum = 0;

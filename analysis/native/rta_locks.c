@@ -2,7 +2,7 @@
 /* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and locks_published.py, term by term. */
 #include "rta_internal.h"
 
-/* All entries, best effort included, which have no bounds but hold the GPU too. */
+/* All entries.  Best-effort tasks are included: they hold the GPU too. */
 #define for_each_task(s, h) for (h = (s)->tasks; h < (s)->tasks + (s)->count; h++)
 
 static bool in_hpp(const struct rta_task *h, const struct rta_task *t)
@@ -40,7 +40,7 @@ static int64_t own(const struct rta *s, const struct rta_task *t)
 	return t->cpu_time + t->misc + t->pure + held(s, t);
 }
 
-/* Of lower tasks of its CPU, which execute above it: where they spin, whole requests; where they sleep, G^m. */
+/* What lower tasks of the CPU execute boosted above @t: whole requests if they spin, G^m if they sleep. */
 static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
 {
 	const struct rta_task *j;
@@ -57,7 +57,7 @@ static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
 	return constant;
 }
 
-/* The queue of MPCP: the longest lower request for each own, and higher ones of other CPUs for every job. */
+/* The queue of MPCP.  Each own request waits for the longest lower one, and for higher ones of other CPUs by jobs. */
 static int64_t by_priority(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
@@ -76,13 +76,16 @@ static int64_t by_priority(struct rta *s, const struct rta_task *t)
 	return t->eta * longest;
 }
 
-/* Of a task above on the CPU; one that never sleeps needs no jitter. */
+/* What @h, above on the CPU, preempts for.  A task that never sleeps needs no jitter. */
 static void preemption(struct rta *s, int64_t amount, const struct rta_task *h)
 {
 	rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
 }
 
-/* The end of the job before, boosted among CPU-only tasks above that were there before its release. */
+/*
+ * The end of @t's job before: @amount, which executes boosted although CPU-only tasks above @t are pending since before
+ * @t's release.  0 if @t has no such tasks above it.
+ */
 static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t amount)
 {
 	const struct rta_task *h;
@@ -104,7 +107,7 @@ int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
 	return constant;
 }
 
-/* What holders that spin take from the CPU: those above, lower ones for one request each, and the job before. */
+/* What holders that spin take from the CPU: tasks above, lower tasks for one request each, and the job before. */
 static int64_t spun(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
@@ -120,7 +123,7 @@ int64_t rta_mpcp_busy(struct rta *s, const struct rta_task *t)
 	return own(s, t) + by_priority(s, t) + spun(s, t);
 }
 
-/* The queue of FMLP+: one request of each task of another CPU for each own. */
+/* The queue of FMLP+: each own request waits for one request of each task of another CPU. */
 static int64_t first_come(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
@@ -132,7 +135,7 @@ static int64_t first_come(struct rta *s, const struct rta_task *t)
 	return constant;
 }
 
-/* Lower tasks of its CPU: a request for each own, and the boosted G^m of one after the last. */
+/* Lower tasks of the CPU: a request of each for every own request, and the boosted G^m of one more after the last. */
 static int64_t local(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *j;
@@ -178,7 +181,7 @@ static void preemption_published(struct rta *s, const struct rta_task *t, bool b
 			recurring(s, h->cpu_time + h->misc + (busy ? h->pure : 0), h);
 }
 
-/* The longest requests of all higher-priority tasks, which each response of one at @level is charged. */
+/* The sum of the longest requests of all tasks above @level: what each response of a task at @level is charged. */
 static int64_t added(const struct rta *s, u32 level)
 {
 	int64_t sum = 0;

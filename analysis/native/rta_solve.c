@@ -2,15 +2,15 @@
 /* The search for the least solution of one recurrence (analysis/rta/recurrence.py). */
 #include "rta_internal.h"
 
-/* The readable search gives up after as many. */
-#define STEPS 1000000
+#define STEPS 1000000	/* after which the search gives up, as the readable one does */
 
-/* Far more than what summing up to 2^15 rounded rows can be off by, relatively. */
+/* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
 #define SLACK (1.0 - 0x1p-36)
 
 /*
- * A lower bound of the solution, (constant + sum of J e / T) / (1 - sum of e / T), rounded down with room to
- * spare; -1 where there is no solution up to @limit.  It changes how soon the search ends, not where.
+ * A lower bound of the solution: (constant + sum of J e / T) / (1 - sum of e / T), rounded down by more than the errors
+ * of rounding.  Returns -1 if there is no solution up to @limit.  From any lower bound the search ends at the same
+ * value.
  */
 static int64_t below(const struct rta *s, int64_t constant, int64_t limit)
 {
@@ -24,7 +24,7 @@ static int64_t below(const struct rta *s, int64_t constant, int64_t limit)
 	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
 }
 
-/* Whether ceil(y) < y + 1 alone already proves a solution up to @limit: rounded up with room to spare. */
+/* Whether ceil(y) < y + 1 alone proves a solution up to @limit.  The sum is rounded up by more than the errors. */
 static bool far_below(const struct rta *s, int64_t constant, int64_t limit)
 {
 	double rate = s->rate / SLACK;
@@ -44,7 +44,7 @@ static inline int64_t capped_at(const struct rta *s, int64_t window)
 	return total;
 }
 
-/* What all rows come to at a window, and for each up to which window its count holds. */
+/* The sum of all rows at a window.  Sets `last` of each row. */
 static int64_t open_at(struct rta *s, int64_t window)
 {
 	int64_t total = 0, k;
@@ -58,7 +58,7 @@ static int64_t open_at(struct rta *s, int64_t window)
 	return total;
 }
 
-/* What the rows come to more at a window than at the one before. */
+/* By how much the sum of the rows grows from the window before to this one. */
 static int64_t grow_to(struct rta *s, int64_t window)
 {
 	int64_t more = 0, k;
@@ -94,7 +94,7 @@ static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t li
 	return -1;
 }
 
-/* The recurrence as it is written, from its constant part, with divisions. */
+/* Solves the recurrence as it is written: from its constant part, with divisions. */
 static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 {
 	int64_t closed = constant ? 0 : 1, x = constant, total, part;
@@ -147,7 +147,7 @@ int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_t
 	return start < 0 ? -1 : search(s, constant, start, limit);
 }
 
-/* Cheaper where the solution itself is not wanted: a window that suffices at the limit proves that there is one. */
+/* Whether there is a solution, which takes less time than to find it: one at the limit or below suffices. */
 static bool solvable(struct rta *s, int64_t constant, int64_t limit)
 {
 	int64_t closed = constant ? 0 : 1, start;
@@ -173,7 +173,7 @@ bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_tas
 	return solvable(s, constant, limit_of(t));
 }
 
-/* Each task adds one row to those of the task before it on its CPU. */
+/* The rows of a task are those of the task before it on its CPU and one more, so that they are not collected anew. */
 bool rta_fixed_schedulable(struct rta *s)
 {
 	const struct rta_task *t;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The thesis: the kernel thread of analysis/rta/thesis.py, and thesis_printed.py but for overlaps, term by term. */
+/* The thesis, term by term: the kernel thread of analysis/rta/thesis.py, and thesis_printed.py except overlaps. */
 #include "rta_internal.h"
 
-/* Where the thread runs, as there. */
-#define THREAD_CPU 0
+#define THREAD_CPU 0	/* where the kernel thread runs, as in analysis/rta/thesis.py */
 
-/* The thread executes above every task of its CPU, at the start and the end of every job that uses the GPU. */
+/*
+ * What the kernel thread executes on the CPU of @t: it runs at the start and the end of every job that uses the GPU,
+ * above every task of its CPU.
+ */
 static void thread(struct rta *s, const struct rta_task *t)
 {
 	u32 u;
@@ -18,7 +20,10 @@ static void thread(struct rta *s, const struct rta_task *t)
 	}
 }
 
-/* Jobs of a CPU that can own the GPU, from release to the update after completion, and what delays them. */
+/*
+ * What jobs of a CPU that can own the GPU at @level add, from their release to the update after their completion, and
+ * the jobs of that CPU that delay them.
+ */
 static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 {
 	u32 u, entry, lowest = UINT32_MAX;
