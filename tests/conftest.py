@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from hypothesis import HealthCheck, settings
 
 # Hypothesis limits how long one example and the drawing of examples may take.  On a busy machine both limits fail tests
