@@ -83,7 +83,7 @@ static int rule_add(u32 attr, const char *text, struct pid *pid, const char **wh
 	return 0;
 }
 
-/* Adds or removes the rule for @pid, or for the name or path @text.  To remove a rule that does not exist is no error. */
+/* Adds or removes the rule for @pid, or for the name or path @text.  Removing a rule that is not there is no error. */
 int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, const char **why)
 {
 	struct rule *rule;

@@ -20,7 +20,7 @@ struct gpurt_update {
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
 	u32 level;			/* 0..99: its place in the queue of those that wait */
 	struct gpurt_client *client;	/* the client that it is about; NULL: none */
-	bool own;			/* the client's own call causes it: until it returns the client cannot be closed */
+	bool own;			/* a call of the client itself causes it */
 	int ret;			/* what decide() returned */
 	/* The gate's own. */
 	struct list_head node;

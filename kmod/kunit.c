@@ -194,7 +194,7 @@ static bool most_urgent_waits(struct bench *b)
 }
 
 /* In order of arrival there would be an update for each of them. */
-static void who_waits_for_a_driver_that_sleeps_is_served_by_priority(struct kunit *test)
+static void waiters_for_a_driver_that_sleeps_are_served_by_priority(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &sleeping_driver);
 	struct beginner *one = kunit_kcalloc(test, CLIENTS, sizeof(*one), GFP_KERNEL);
@@ -294,7 +294,7 @@ static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
 
 static struct kunit_case gpu_cases[] = {
 	KUNIT_CASE(the_most_urgent_gets_the_gpu_and_hands_it_on),
-	KUNIT_CASE(who_waits_for_a_driver_that_sleeps_is_served_by_priority),
+	KUNIT_CASE(waiters_for_a_driver_that_sleeps_are_served_by_priority),
 	KUNIT_CASE(an_update_that_failed_is_tried_again),
 	KUNIT_CASE(a_gpu_that_goes_away_keeps_nobody),
 	{}

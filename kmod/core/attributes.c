@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "attributes.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define HAS(name) (1ULL << GPURT_A_##name)
 
 #define ATTRIBUTE(name, kind, bytes) [GPURT_A_##name] = { .type = GPURT_TYPE_##kind, .size = bytes },
@@ -33,7 +32,7 @@ const struct gpurt_request *gpurt_request_find(u32 command)
 {
 	u32 i;
 
-	for (i = 0; i < COUNT(requests); i++)
+	for (i = 0; i < ARRAY_SIZE(requests); i++)
 		if (requests[i].command == command)
 			return &requests[i];
 	return NULL;

@@ -17,8 +17,8 @@ enum gpurt_attribute_type {
 };
 
 /*
- * Every attribute: ATTRIBUTE(name, type, size).  The size of a number is exact.  That of a string is the longest that is
- * allowed, its NUL included.
+ * Every attribute: ATTRIBUTE(name, type, size).  The size of a number is exact.  The size of a string is the longest
+ * that is allowed, its NUL included.
  */
 #define GPURT_ATTRIBUTES(ATTRIBUTE) \
 	ATTRIBUTE(GPU, U32, sizeof(u32)) \

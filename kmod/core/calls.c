@@ -89,7 +89,7 @@ const struct gpurt_call *gpurt_call_find(u32 code)
 {
 	u32 i;
 
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
 		if (_IOC_TYPE(calls[i].code) == _IOC_TYPE(code) && _IOC_NR(calls[i].code) == _IOC_NR(code))
 			return &calls[i];
 	return NULL;

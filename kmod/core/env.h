@@ -24,6 +24,7 @@ typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
 #define U64_MAX UINT64_MAX
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 struct list_head { struct list_head *next, *prev; };
 #define list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))

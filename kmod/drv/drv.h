@@ -8,9 +8,10 @@
  * on the runlist, and client_close() was called for every client.
  *
  * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, it runs in the
- * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps under
- * PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and it may
- * sleep.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits for it.
+ * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps
+ * under PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and
+ * it may sleep.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits
+ * for it.
  *
  * "In process context" means: may sleep.  The descriptor's mutex is held or the GPU is going away, so these operations
  * are called one at a time for each client.
@@ -76,8 +77,8 @@ struct gpurt_driver_ops {
 	const struct gpurt_agent_ops *agents;	/* NULL: the driver carries out commits itself */
 
 	/*
-	 * In process context.  A process became a client of the GPU.  *ctx becomes the driver's context, which all other
-	 * operations are given.  The driver passes @client to the functions below.
+	 * In process context.  A process became a client of the GPU.  The driver sets *ctx to its own context for the
+	 * client, which the other operations are given.  It passes @client to the functions below.
 	 */
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx);
 	/*
