@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Many tasksets as flat arrays, for the compiled generator and tests, and the way between them and analysis.model."""
+"""Many tasksets as flat arrays, for the compiled generator and tests; conversion from and to analysis.model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ TIMES = (
 
 @dataclass(frozen=True)
 class Pieces:
-    """The segments of a batch: CPU time, G^m and G^e of ``first[i]`` and on for task i; its last has CPU time only."""
+    """The segments of a batch, as CPU time, G^m and G^e: task i has pieces ``first[i]`` to ``first[i + 1] - 1``.
+
+    The last piece of a task has CPU time only.
+    """
 
     first: Numbers
     cpu: Times
@@ -47,9 +50,10 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Batch:
-    """Tasksets as a struct of arrays (analysis/native/batch.h); tasks of taskset i are ``first[i]`` to ``first[i+1]``.
+    """Tasksets as a struct of arrays (analysis/native/batch.h).
 
-    ``pieces`` is None where the batch was made from Tasksets, which have the segments.
+    Taskset i has tasks ``first[i]`` to ``first[i + 1] - 1``.  ``pieces`` is None if the batch was made from Tasksets:
+    they have the segments.
     """
 
     platform: Platform
@@ -62,7 +66,7 @@ class Batch:
         return len(self.first) - 1
 
     def on(self, alpha: int, theta: int) -> Batch:
-        """The same tasksets where updates and context switches cost that much, ns."""
+        """The same tasksets on a platform with these costs of an update and a context switch, ns."""
         old = self.platform
         platform = Platform(old.cpus, alpha, theta, old.time_slice, old.copy_engine, old.compute_units)
         return Batch(platform, self.first, self.numbers, self.times, self.pieces)
@@ -82,7 +86,7 @@ class Batch:
         return struct
 
     def taskset(self, index: int) -> Taskset:
-        """One of the tasksets for the readable tests, best case equal to worst.  Raises ValueError without pieces."""
+        """One taskset, for the readable tests; best cases equal worst cases.  Raises ValueError without pieces."""
         if self.pieces is None:
             raise ValueError("this batch was made without segments")
         tasks = [self._task(at, at - int(self.first[index])) for at in range(*map(int, self.first[index : index + 2]))]
@@ -108,7 +112,7 @@ class Batch:
 
 
 def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
-    """A batch with room for so many; what is in it is undefined."""
+    """A batch with room for that many tasksets and tasks; its values are undefined."""
     return Batch(
         platform,
         np.zeros(tasksets + 1, np.uint32),
@@ -118,9 +122,9 @@ def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
 
 
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
-    """A batch of tasksets that share a platform but for the number of CPUs.
+    """A batch of tasksets that share a platform, except the number of CPUs.
 
-    Raises OverflowError where a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
     """
     platform = tasksets[0].platform
     costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice) for t in tasksets}
@@ -151,7 +155,7 @@ def _times(task: Task, platform: Platform) -> tuple[int, ...]:
 
 
 def _last(task: Task) -> tuple[int, int]:
-    """G and G^m of the GPU segment that a job ends with, empty ones aside; zeros if it ends with a CPU segment."""
+    """G and G^m of the GPU segment that a job ends with, apart from empty ones; zeros if it ends with a CPU segment."""
     for segment in reversed(task.segments):
         if isinstance(segment, GpuSegment) and segment.misc.worst + segment.pure.worst:
             return segment.misc.worst + segment.pure.worst, segment.misc.worst

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The choice of policy and of each task's waiting mode: what makes a taskset schedulable with the most slack."""
+"""The choice of a policy and of each task's waiting mode: those that make a taskset schedulable with the most slack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.rta import Bound, Result, Test
 #: The policies that the module and the user-space host implement.  MPCP and FMLP+ need boosting, which neither has.
 SHIPPED = ("segment", "job", "lock-priority", "lock-fifo", "timesliced")
 MIXED = "gcaps-mixed"
-#: With more tasks that use the GPU not every combination of modes is tried.
+#: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
 
 
@@ -24,8 +24,8 @@ class Choice:
     """One way to run the taskset, and what its test says.
 
     ``modes``: the waiting mode of each real-time task that uses the GPU.  ``slack``: the least (D - R) / D of all
-    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities that it needs, empty if those
-    of the file will do.
+    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities to assign, empty if those of
+    the file pass.
     """
 
     test: str
@@ -42,15 +42,15 @@ class Choice:
 
     @property
     def merit(self) -> tuple[bool, Fraction]:
-        """What makes one choice better than another: slack, or else how few tasks are without a bound."""
+        """How good the choice is: a schedulable one by its slack, another by how few tasks have no bound."""
         return self.schedulable, Fraction(-len(self.result.failures)) if self.slack is None else self.slack
 
 
 def choices(taskset: Taskset) -> list[Choice]:
-    """Every way that ships, the one with the most slack first; of equals the one that is earlier in the registry.
+    """Every way that ships, the one with the most slack first; of equals, the one that is earlier in the registry.
 
-    A way whose test assigns GPU priorities is listed only where the file's own fail and others pass; the best
-    combination of waiting modes only where tasks differ in them.
+    A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
+    combination of waiting modes is listed only if tasks differ in them.
     """
     found = [choice for test in rta.TESTS.values() if _eligible(test) for choice in _choices(test, taskset)]
     found += _combined(taskset)
@@ -69,7 +69,7 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 
 def _eligible(test: Test) -> bool:
-    """Sound for sporadic releases, of a policy that ships, and for one waiting mode."""
+    """Whether a test is sound for sporadic releases, for a policy that ships, and for one waiting mode."""
     return test.sound and not test.periodic and test.policy in SHIPPED and test.waiting is not None
 
 
@@ -78,7 +78,7 @@ def _users(taskset: Taskset) -> list[str]:
 
 
 def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
-    """The choice that a test stands for, if it is one."""
+    """The choice that a test stands for; none if it assigns GPU priorities without need or without success."""
     modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
     if not test.assigns:
         result = test.run(taskset)
@@ -92,7 +92,7 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
 
 
 def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice | None:
-    """With GPU priorities by a test that assigns them; None if there are none that pass."""
+    """The choice with GPU priorities that the test assigns; None if no assignment passes."""
     try:
         priorities = test.assign(taskset).priorities
     except ValueError:
@@ -104,7 +104,7 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 
 
 def _combined(taskset: Taskset) -> list[Choice]:
-    """The best choice of a waiting mode for each task under `segment`; none where it is one for all."""
+    """The best choice of a waiting mode for each task under `segment`; none if all tasks wait in the same mode."""
     users = _users(taskset)
     if len(users) < 2:
         return []
@@ -128,7 +128,7 @@ def _mixed(taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice:
 
 
 def _climb(taskset: Taskset, choice: Choice) -> Choice:
-    """Changes one task's mode after the other while that makes the choice better."""
+    """Changes the mode of one task at a time, as long as a change makes the choice better."""
     better = True
     while better:
         better = False

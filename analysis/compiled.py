@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled tests: the same verdicts and bounds as the readable ones, many tasksets at once, without the GIL.
+"""The compiled tests: the same verdicts and bounds as the readable ones, for many tasksets at once, without the GIL.
 
-Arithmetic is 64-bit.  A taskset whose sums could exceed that is found before its analysis, and the readable
-implementation, which knows no largest integer, decides it.  docs/readings.md has the proofs; tests hold both equal.
+They compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its analysis, and the
+readable implementation decides it.  docs/readings.md has the proofs; tests hold both implementations equal.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     """Whether each taskset of a batch is schedulable under the test of that name.
 
     ``integers``: without shortcuts, the recurrences as they are written; to compare with.
-    Raises ValueError for a test that is not compiled, and where more tasks of a taskset use the GPU than there are
+    Raises ValueError for a test that is not compiled, and if more tasks of a taskset use the GPU than there are
     priorities to assign.
     """
     if name in rta.TESTS and rta.TESTS[name].reduces:
@@ -105,7 +105,7 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
 
 
 def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
-    """The answers, those of some tasksets by the readable implementation."""
+    """The answers, with those of some tasksets replaced by what the readable implementation says."""
     for index in which:
         answers[index] = rta.find(name).run(batch.taskset(int(index))).schedulable
     return answers
@@ -134,7 +134,7 @@ def _overlaps(batch: Batch, index: int) -> bool:
 
 
 def _parts(count: int, pieces: int) -> list[tuple[int, int]]:
-    """Ranges of tasksets, several a thread: some tasksets take longer than others."""
+    """Ranges of tasksets, several for each thread because some tasksets take longer than others."""
     return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
 
 
@@ -145,9 +145,9 @@ def _raise(status: int) -> None:
 
 
 def run(test: rta.Test, taskset: Taskset) -> Result:
-    """What ``test.run`` says, bound by bound and failure by failure, sooner for large tasksets.
+    """The same result as ``test.run``, bound by bound and failure by failure, in less time for large tasksets.
 
-    Explanations of bounds are made by the readable implementation when asked for.
+    The readable implementation explains a bound when its terms are read.
     """
     result = test.refusal(taskset) or _analyse(test, taskset, False)
     if result is None or (test.assigns and not result.schedulable):
@@ -156,7 +156,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
-    """None where the compiled form cannot take the taskset, or there is none."""
+    """None if the test has no compiled formula, or the formula cannot take the taskset."""
     name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
     if rta.find(name).compiled is None or len(taskset) > MOST_TASKS:
         return None
@@ -193,7 +193,7 @@ class _Found:
         self.culprit = np.zeros(room, np.uint32)
 
     def pointers(self) -> Sequence[Any]:
-        """For C; the arrays must outlive them."""
+        """The arrays as C pointers.  The arrays must outlive them."""
         kinds = (("u8 *", self.state), ("int64_t *", self.wcrt), ("u32 *", self.culprit))
         return [ffi.cast(kind, array.ctypes.data) for kind, array in kinds]
 

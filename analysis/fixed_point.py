@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Least fixed points of monotone integer functions: what every response-time recurrence is."""
+"""Least fixed points of monotone integer functions: the solutions of response-time recurrences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Steps after which a search gives up; a recurrence moves by at least one job's demand a step.
+#: Steps after which a search gives up.  A recurrence grows by at least one job's demand in each step.
 MAX_STEPS = 1_000_000
 
 

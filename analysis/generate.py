@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2); analysis/native/generate.c.
+"""Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-What is drawn, in that order: tasks and load of each CPU; each task's utilization (C + G) / T by UUniFast, or by
-Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and G^m / G; which tasks are best
-effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn uniformly, and so is G.
+analysis/native/draft.c and generate.c draw them, in this order: tasks and load of each CPU; each task's utilization
+(C + G) / T by UUniFast, or by Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and
+G^m / G; which tasks are best effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn uniformly, and so is G.
 Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by worst fit decreasing.  A
 ratio G / C of 0 leaves empty GPU segments, which still begin and end.  All times are whole ns; taskset i of a seed is
 always the same.
@@ -28,7 +28,7 @@ METHODS = ("uunifast", "drs")
 
 @dataclass(frozen=True)
 class Parameters:
-    """What is drawn between which bounds; shares are of 1, times ns.
+    """The ranges from which values are drawn; shares are of 1, times in ns.
 
     ``tasks``: that many in all, dealt to the CPUs in turn, instead of ``tasks_per_cpu`` on each.  ``overlap``: add
     two CPU-only tasks of high utilization and short periods and one of long GPU execution (thesis, figure 4.13).
@@ -88,7 +88,7 @@ def generate(
 ) -> Batch:  # fmt: skip
     """Tasksets ``start`` to ``start + count - 1`` of a seed, on the platform's costs.
 
-    Raises ValueError for an unknown method, ImportError where "drs" is asked for and its package is missing.
+    Raises ValueError for an unknown method, and ImportError if "drs" is asked for and its package is missing.
     """
     if method not in METHODS:
         raise ValueError(f"no method is called {method!r}; there are {', '.join(METHODS)}")

@@ -2,7 +2,7 @@
 """The system model that every analysis, simulation and file of gpurt shares.
 
 Terms are those of GCAPS (ECRTS'24, section 4).  All times are integer nanoseconds; every class is
-immutable, so that a bound can be kept beside the very taskset it was computed for.
+immutable, so that a bound can be kept together with the taskset that it was computed for.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Task:
     """One sporadic task, pinned to one CPU.
 
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
-    ``gpu_priority`` is the priority of its GPU segments where it differs from ``priority``.
+    ``gpu_priority`` is the priority of its GPU segments if it differs from ``priority``.
     ``partition`` is its part of the GPU; None: all of it.
     """
 
@@ -113,7 +113,7 @@ class Task:
 
     @property
     def gpu_time(self) -> int:
-        """G_i, taken as G^m_i + G^e_i (the papers allow less where the two overlap)."""
+        """G_i, taken as G^m_i + G^e_i (the papers allow less if the two overlap)."""
         return self.misc_time + self.pure_time
 
     @property

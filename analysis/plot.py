@@ -38,7 +38,7 @@ def _save(figure: Any, output: Path) -> None:
 
 
 def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None = None) -> None:
-    """One lane a GPU and a CPU, releases and completions below.  Raises UsageError for an empty window."""
+    """Draws a lane for each GPU and CPU, then releases and completions.  Raises UsageError for an empty window."""
     times = [event.time for event in trace.events]
     if not times:
         raise UsageError("the trace has no events")
@@ -99,7 +99,7 @@ def _draw(axes: Any, event: Event, height: dict[tuple[str, Any], int], colours: 
 
 
 def responses(trace: Trace, output: Path) -> None:
-    """The distribution of response times, a curve a task.  Raises UsageError if no job finished."""
+    """Draws the distribution of response times, a curve for each task.  Raises UsageError if no job finished."""
     jobs = trace.responses()
     if not jobs:
         raise UsageError("the trace has no finished job")

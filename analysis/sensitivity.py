@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """How much may grow before a taskset misses: C or G of a task, epsilon, or everything (the clock).
 
-By binary search on the exact test.  A factor found is one at which the test passes; that nothing passes above it
-holds for tests whose bounds grow with demand, which those of the registry do (tests/analysis/test_gcaps.py).
+By binary search on the exact test.  The test passes at the factor that is found.  It fails at all larger ones if its
+bounds grow with demand, as those of the registry do (tests/analysis/test_gcaps.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Margin:
     """The largest ``factor`` at which the taskset passes: above 1 there is room, below 1 it must shrink.
 
     ``task`` is None for epsilon and the clock.  ``now``: the time that the factor is of, ns (0 for the clock).
-    ``factor`` is UNLIMITED where even that passes, and None where the test fails even at 0.
+    ``factor`` is UNLIMITED if even that passes, and None if the test fails even at 0.
     """
 
     what: What
@@ -51,7 +51,7 @@ class Margin:
 
 
 def margins(test: Test, taskset: Taskset) -> list[Margin]:
-    """Of every task's C and G where it has any, of epsilon, and of the clock."""
+    """The margins of every task's C and G unless they are 0, of epsilon, and of the clock."""
     found = [
         Margin(what, t.name, now, task_margin(test, taskset, t.name, what))
         for t in taskset
@@ -81,7 +81,7 @@ def task_margin(test: Test, taskset: Taskset, name: str, what: What) -> Fraction
 def epsilon_budget(test: Test, taskset: Taskset) -> int | None:
     """The largest epsilon with which the taskset passes, ns; None if it fails without any.
 
-    Theta keeps its part of epsilon; without an epsilon to part, all is alpha.  Searched up to the longest deadline.
+    Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  Searched up to the longest deadline.
     """
     platform = taskset.platform
     share = Fraction(platform.theta, platform.epsilon) if platform.epsilon else Fraction(0)
@@ -96,9 +96,9 @@ def epsilon_budget(test: Test, taskset: Taskset) -> int | None:
 
 
 def epsilon_budgets(test: Test, taskset: Taskset, clocks: Mapping[str, Fraction]) -> dict[str, int | None]:
-    """The epsilon that each choice of hardware may have, by name of the choice.
+    """The largest epsilon that passes on each of several machines, by name; None if it fails without any.
 
-    ``clocks``: for each how many times as long everything but epsilon takes there.
+    ``clocks``: for each machine, how many times as long everything except epsilon takes there.
     """
     return {name: epsilon_budget(test, _slower_tasks(taskset, factor)) for name, factor in clocks.items()}
 
@@ -114,7 +114,7 @@ def largest(changed: Callable[[Fraction], Taskset], test: Test) -> Fraction | No
 
 
 def _search(passes: Callable[[int], bool], limit: int) -> int | None:
-    """A value up to ``limit`` that passes while the next one does not; the limit if that passes, None if 0 does not."""
+    """A value up to ``limit`` that passes while the next one fails; the limit if that passes, None if 0 fails."""
     if not passes(0):
         return None
     if passes(limit):
@@ -132,7 +132,7 @@ def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
 
 
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
-    """The taskset on a machine where all execution, updates and switches included, takes ``factor`` times as long."""
+    """The taskset on a machine where all execution, updates and switches take ``factor`` times as long."""
     return with_epsilon(_slower_tasks(taskset, factor), factor)
 
 
@@ -159,11 +159,11 @@ def _segments(segments: Sequence[Segment], factor: Fraction, cpu: bool, gpu: boo
 
 
 def _span(span: Span, factor: Fraction) -> Span:
-    """Best cases stay, for a longer worst case does not make them longer."""
+    """The span with its worst case scaled; the best case stays, except that it is at most the worst."""
     worst = _scaled(span.worst, factor)
     return Span(worst, min(span.best, worst))
 
 
 def _scaled(time: int, factor: Fraction) -> int:
-    """Rounded up: the longer time is the one to be safe for."""
+    """The time scaled and rounded up, to be on the safe side."""
     return -(-time * factor.numerator // factor.denominator)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Simulation of a taskset in virtual time, over the same compiled core that ships (docs/simulator.md)."""
+"""Simulation of a taskset in virtual time, with the same compiled core that ships (docs/simulator.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICIES: dict[str, int] = {
     "lock-priority": lib.GPURT_POLICY_LOCK_PRIORITY,
     "lock-fifo": lib.GPURT_POLICY_LOCK_FIFO,
 }
-#: The published protocols: policies lock-* with boosting, which MPCP and FMLP+ need; the runlist is left alone.
+#: The published protocols MPCP and FMLP+: policies lock-* with boosting and without runlist updates.
 BOOSTED = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
@@ -38,7 +38,7 @@ _KINDS = {
     lib.GPURT_SIM_END: Kind.END,
     lib.GPURT_SIM_COMMIT: Kind.COMMIT,
 }
-#: The longest virtual time, ns; sums of two fit into 63 bits.
+#: The longest virtual time, ns: the sum of two fits into 63 bits.
 LONGEST = 2**62
 MAX_STEPS = 10**9
 
@@ -49,7 +49,7 @@ class SimulationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one task was seen to do.  Times in ns; ``worst`` is its MORT, at the job released ``worst_release``."""
+    """What was observed of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``."""
 
     jobs: int
     finished: int
@@ -66,7 +66,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The outcome a task, and the trace where one was asked for."""
+    """What was observed of each task, and the trace if one was asked for."""
 
     tasks: Mapping[str, Observed]
     trace: Trace | None = None
@@ -81,8 +81,8 @@ class Simulation:
 class Options:
     """How to simulate.
 
-    ``waiting`` overrides every task's own mode.  ``horizon``: jobs are released before that time, ns; twenty of
-    the longest period unless given.  ``poll``: period of policy `job`, ns, 0 to be notified at once.
+    ``waiting`` overrides every task's own mode.  ``horizon``: jobs are released before that time, ns; 20 times the
+    longest period unless given.  ``poll``: the period with which policy `job` looks, ns; 0: it is notified at once.
     """
 
     policy: str = "segment"
@@ -101,7 +101,7 @@ def simulate(
     offsets: Sequence[int] | None = None,
     events: int = 0,
 ) -> Simulation:
-    """One run from the given first releases (all at 0 unless given), with room for so many trace events.
+    """One run from the given first releases (all at 0 unless given), with room for ``events`` trace events.
 
     Raises SimulationError for what cannot be simulated: times too long, self-suspension under `job`.
     """
@@ -123,9 +123,10 @@ def worst_over_offsets(
     runs: int = 1000,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """The worst of each task over so many runs: all released at 0, then at random offsets within their periods.
+    """The worst of each task over so many runs: first all released at 0, then at random offsets within their periods.
 
-    Repeatable by ``options.seed``.  ``progress`` is told how many runs are done.  Raises SimulationError.
+    The same ``options.seed`` gives the same result.  ``progress`` is called with the number of runs done.  Raises
+    SimulationError.
     """
     call = _Call(taskset, options, None)
     step = max(1, runs // 100) if progress else runs
@@ -182,7 +183,7 @@ class _Call:
 
 
 def default_horizon(taskset: Taskset) -> int:
-    """Twenty of the longest period, ns."""
+    """20 times the longest period, ns."""
     return 20 * max((task.period for task in taskset), default=0)
 
 

@@ -2,7 +2,7 @@
 """The trace: what happened in a run, simulated or real, in one format.
 
 A trace is stored as Chrome/Perfetto trace-event JSON (open it at ui.perfetto.dev or chrome://tracing), with a
-track for each CPU, each GPU and each task, and reads back without loss: exact nanoseconds are in the arguments.
+track for each CPU, each GPU and each task.  The arguments hold exact nanoseconds, so that nothing is lost on reading.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Kind(str, Enum):
 class Event:
     """One event at ``time`` ns; CPU, UPDATE, GPU and COMMIT have a ``duration``, COMPLETE the response time.
 
-    ``task`` is empty where an event concerns everyone or nobody.
+    ``task`` is empty if an event concerns all tasks or none.
     """
 
     time: int
@@ -115,7 +115,7 @@ class Trace:
 
 
 def _to_chrome(event: Event, tasks: Mapping[str, int]) -> dict[str, Any]:
-    """A trace-event entry: an interval where something executes, an instant elsewhere."""
+    """A trace-event entry: an interval if something executes, otherwise an instant."""
     args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
     for name in ("task", "job", "duration", "cpu", "gpu", "detail"):
         value = getattr(event, name)
@@ -137,7 +137,7 @@ def _to_chrome(event: Event, tasks: Mapping[str, int]) -> dict[str, Any]:
 
 
 def load(path: Path | str) -> Trace:
-    """Reads a trace.  Raises FileError if there is none, or it is not one of ours."""
+    """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
     try:
         if Path(path).stat().st_size > MAX_BYTES:
             raise FileError(f"{path}: is too large for a trace")

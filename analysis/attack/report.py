@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the attack on the bounds found: a table, tasksets as files, and what a run has done so far."""
+"""What the attack on the bounds found: a table, tasksets as files, and the results of the tests that are finished."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def table(rows: Sequence[Row]) -> str:
 
 
 class Store:
-    """A file of JSON lines: what the run is, then a finished test a line.  A last line cut short is dropped."""
+    """A file of JSON lines: the run's settings, then a line for each finished test.  An incomplete line is dropped."""
 
     def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
-        """Reads what is there.  Raises ValueError where that is of another run, OSError."""
+        """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
         self.rows: dict[str, dict[str, Any]] = {}
@@ -62,7 +62,7 @@ class Store:
         self._write()
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Keeps a finished test."""
+        """Adds the result of a finished test."""
         self.rows[entry["test"]] = entry
         self._write()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Attacks on bounds: the search for a schedule in which a task takes longer than its bound.
 
-Random tasksets; for each that a test bounds, random first releases and demands, then a local search over first
-releases that raises the response time of the task nearest to its bound.  Repeatable by seed, whatever the number
-of processes.  What was found is in docs/soundness.md.
+Tasksets are random.  Each that a test bounds is simulated with random first releases and demands.  A local search over
+first releases then raises the response time of the task nearest to its bound.  The same seed gives the same result,
+whatever the number of processes.  docs/soundness.md says what was found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Task
 from analysis.rta import Test
 from analysis.simulate import Options, simulate, worst_over_offsets
 
-#: Tasksets that one process takes at a time; a part of what a seed means.
+#: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 100
 
 
@@ -34,7 +34,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Finding:
-    """The most that was seen of one task: its observed response time and its bound, ns, and how to see it again."""
+    """The longest response time observed of one task and its bound, ns, and how to observe it again."""
 
     taskset: Taskset
     task: str
@@ -51,9 +51,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the attack on one test came to.
+    """The result of the attack on one test.
 
-    ``worst``: the highest ratio of a task that others delay; ``smallest``: the simplest violation.
+    ``worst``: the highest ratio, of a task that other tasks delay; ``smallest``: the simplest violation.
     """
 
     test: str
@@ -65,7 +65,7 @@ class Outcome:
     smallest: Finding | None = None
 
     def joined(self, other: Outcome) -> Outcome:
-        """Both together."""
+        """Both outcomes as one."""
         worst = max((f for f in (self.worst, other.worst) if f), key=lambda f: f.ratio, default=None)
         smallest = min((f for f in (self.smallest, other.smallest) if f), key=lambda f: size(f.taskset), default=None)
         return Outcome(
@@ -82,7 +82,7 @@ def attack(
     effort: Effort = Effort(),
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Attacks a test with so many tasksets on so many processes; ``progress`` is told how many are done.
+    """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done.
 
     Raises ValueError for an unknown test.
     """
@@ -122,7 +122,7 @@ def _batch(batch: Batch) -> Outcome:
 
 
 def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = Effort()) -> Outcome:
-    """Attacks the test's bounds of one taskset; those of a taskset with failures are promises withdrawn."""
+    """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack."""
     taskset = prioritised(test, taskset)
     result = test.run(taskset)
     bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name))}
@@ -148,18 +148,18 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
 
 
 def is_delayed(verdict: rta.Verdict) -> bool:
-    """Whether a bound has a part that other tasks cause; one without is reached by every job."""
+    """Whether a bound has a term that another task causes.  Every job reaches a bound that has none."""
     return isinstance(verdict, rta.Bound) and any(term.source for term in verdict.terms)
 
 
 def prioritised(test: Test, taskset: Taskset) -> Taskset:
-    """The taskset with the GPU priorities that the test assigns, if it assigns any."""
+    """The taskset, with the GPU priorities that the test assigns if it assigns any."""
     priorities = test.assign(taskset).priorities if test.assigns else None
     return taskset if priorities is None else taskset.with_gpu_priorities(priorities)
 
 
 def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
-    """Worst-case execution, periodic; and random execution, sporadic if the test allows for that."""
+    """Worst-case execution with periodic releases; and random execution, sporadic unless the test is ``periodic``."""
     horizon = 6 * max(t.period for t in taskset)
     for execution in ("worst", "random"):
         late = execution == "random" and not test.periodic
@@ -171,7 +171,7 @@ def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
 def climb(
     taskset: Taskset, target: str, bound: int, options: Options, rng: random.Random, steps: int
 ) -> tuple[Finding, int]:
-    """Local search over first releases, from all at once; also the number of jobs simulated."""
+    """Local search over first releases, from 0 for every task; returns also the number of jobs simulated."""
     offsets = [0] * len(taskset)
     best, jobs = -1, 0
     for _ in range(steps + 1):
@@ -184,7 +184,7 @@ def climb(
 
 
 def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Random) -> list[int]:
-    """One or two first releases changed: at random, or so that a boundary of a segment meets the target's release."""
+    """The offsets with one or two changed: at random, or so that a segment's boundary is at the target's release."""
     changed = list(offsets)
     names = [t.name for t in taskset]
     for _ in range(rng.randint(1, 2)):
@@ -200,20 +200,20 @@ def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Ran
 
 
 def pieces(segment: Segment) -> tuple[int, ...]:
-    """The worst-case lengths of what a segment consists of, ns."""
+    """The worst-case lengths of the pieces of a segment, ns."""
     if isinstance(segment, CpuSegment):
         return (segment.time.worst,)
     return segment.misc.worst, segment.pure.worst
 
 
 def size(taskset: Taskset) -> tuple[int, int, int]:
-    """What makes a counterexample simple: few tasks, few segments, round numbers."""
+    """How simple a counterexample is: number of tasks, of segments, and of digits of its times."""
     lengths = [piece for t in taskset for s in t.segments for piece in pieces(s)]
     return len(taskset), sum(len(t.segments) for t in taskset), sum(len(str(n).rstrip("0")) for n in lengths)
 
 
 def minimised(test: Test, finding: Finding, tries: int = 200) -> Finding:
-    """A simpler taskset in which the bound is still broken: tasks and segments dropped, times rounded."""
+    """A finding with a simpler taskset that still breaks the bound: tasks and segments dropped, times rounded."""
     smaller = True
     while smaller:
         smaller = False
@@ -227,7 +227,7 @@ def minimised(test: Test, finding: Finding, tries: int = 200) -> Finding:
 
 
 def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Finding | None:
-    """A schedule in which the task exceeds its bound, if one is found."""
+    """A schedule in which the task exceeds its bound; None if none is found."""
     taskset = prioritised(test, taskset)
     result, rng = test.run(taskset), random.Random(0)
     bound = result.wcrt(task)
@@ -241,7 +241,7 @@ def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Finding | Non
 
 
 def simpler(taskset: Taskset, keep: str) -> Iterator[Taskset]:
-    """Tasksets with one thing less: a task other than ``keep``, a segment, or digits of all times."""
+    """Tasksets that are simpler by one step: a task other than ``keep`` less, a segment less, or fewer digits."""
     for index, task in enumerate(taskset):
         rest = taskset.tasks[:index], taskset.tasks[index + 1 :]
         if task.name != keep:

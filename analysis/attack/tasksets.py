@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tasksets to attack bounds with: small, of every kind, not those of any evaluation."""
+"""Tasksets to attack bounds with: small and of every kind, unlike those of the papers' evaluations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def random_taskset(rng: random.Random) -> Taskset:
 
 
 def with_random_modes(taskset: Taskset, rng: random.Random) -> Taskset:
-    """Each task in a waiting mode of its own."""
+    """The taskset with a random waiting mode for each task."""
     return replace(taskset, tasks=tuple(replace(t, waiting=rng.choice(list(Waiting))) for t in taskset))
 
 

@@ -9,12 +9,12 @@ from distributed import Client
 
 
 def connect(address: str, timeout: float = 10) -> _Connected:
-    """Connects to a scheduler.  Raises OSError if none answers in that many seconds."""
+    """Connects to a scheduler.  Raises OSError if none answers within ``timeout`` seconds."""
     return _Connected(Client(address, timeout=timeout))
 
 
 class _Connected:
-    """Yields the cluster's executor, and disconnects."""
+    """A context manager that yields the cluster's executor and disconnects at its end."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

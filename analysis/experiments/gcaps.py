@@ -7,7 +7,7 @@ from analysis.experiments import sweeps
 from analysis.experiments.plan import Curve, Experiment
 from analysis.generate import PAPER
 
-#: GCAPS tries the priorities of the tasks first and assigns GPU priorities where those fail (section 5.3).
+#: GCAPS tries the priorities of the tasks first, and assigns GPU priorities if those fail (section 5.3).
 EIGHT = (
     Curve("gcaps_suspend", "gcaps-suspend+gpu-priority"),
     Curve("gcaps_busy", "gcaps-busy+gpu-priority"),
@@ -19,7 +19,7 @@ EIGHT = (
     Curve("fmlp+_busy", "fmlp-busy"),
 )
 
-#: What the papers print or have evaluated; unsound, to compare with their figures.
+#: The bounds that the papers print or have evaluated: unsound, to compare with their figures.
 PRINTED = (
     Curve("gcaps_suspend, printed", "gcaps-suspend-printed"),
     Curve("gcaps_busy, printed", "gcaps-busy-printed"),

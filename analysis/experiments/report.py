@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The results of an experiment as a table and as a picture in the papers' layout."""
+"""The results of an experiment as a table, and as a picture in the papers' layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKERS = "os^Dv<>Pp*Xhd12348"
 
 
 def write_csv(table: Table, path: Path) -> None:
-    """One row a point and curve: panel, x, curve, schedulable, tasksets, share."""
+    """Writes a row for each point and curve: panel, x, curve, schedulable, tasksets, share."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(
             file, ["panel", "x", "curve", "schedulable", "tasksets", "share"], lineterminator="\n"
@@ -30,7 +30,7 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def draw(table: Table, path: Path, dashed: bool = False) -> None:
-    """Schedulability in % over each panel's axis; with ``dashed`` also what is printed but unsound."""
+    """Draws schedulability in % over each panel's axis; ``dashed``: with the curves of unsound tests."""
     panels, curves = table.experiment.panels, table.experiment.available
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
@@ -65,5 +65,5 @@ def _panel(axes: Any, xs: Sequence[float], points: Any, curves: Sequence[Curve],
 
 
 def _undated(path: Path) -> dict[str, Any] | None:
-    """Equal results make equal files: SVG would carry the date."""
+    """Metadata that leave the date out of SVG files, so that equal results make equal files."""
     return {"Date": None} if path.suffix == ".svg" else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs an experiment in pieces that can be done anywhere, in any order, and again after an interruption."""
+"""Runs an experiment in pieces: in any order, in any process or machine, and continued after an interruption."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Work:
-    """Tasksets ``start`` to ``start + count - 1`` of one point; it travels to other processes and machines."""
+    """Tasksets ``start`` to ``start + count - 1`` of one point; sent to other processes and machines."""
 
     panel: int
     point: int
@@ -52,7 +52,7 @@ class Work:
 
 
 class CheckpointError(ValueError):
-    """The checkpoint belongs to something else."""
+    """The checkpoint is of another experiment, other settings or other tests."""
 
 
 Counts = dict[str, int]
@@ -82,7 +82,7 @@ class Table:
     counts: tuple[tuple[Counts, ...], ...]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row a point and curve."""
+        """A row for each point and curve."""
         for panel, points in zip(self.experiment.panels, self.counts, strict=True):
             for (x, _), counts in zip(panel.points, points, strict=True):
                 for label, count in counts.items():
@@ -100,9 +100,9 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     executor: Executor | None = None,
 ) -> Table:
-    """Runs what the checkpoint does not have yet, in ``jobs`` threads or processes or where the executor says.
+    """Runs the pieces that the checkpoint lacks, by the executor, or in ``jobs`` threads or processes.
 
-    ``progress`` is told how many tasksets are done and how many there are.  Raises CheckpointError where the
+    ``progress`` is called with the number of tasksets done and of all tasksets.  Raises CheckpointError if the
     checkpoint is of another experiment or other settings.
     """
     pieces = plan(experiment, settings)
@@ -139,7 +139,7 @@ def _summed(experiment: Experiment, done: dict[tuple[int, int, int], Counts]) ->
 
 
 def _each(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Iterator[tuple[Work, Counts]]:
-    """Each piece and its counts, as they come."""
+    """Each piece and its counts, in the order in which they finish."""
     if executor is None and jobs <= 1:
         yield from ((work, evaluate(work)) for work in pieces)
         return
@@ -155,7 +155,7 @@ def _each(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Itera
 
 @contextmanager
 def _workers(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Iterator[Executor]:
-    """The executor given, or threads; processes where readable tests, which hold the GIL, have to run."""
+    """The given executor, or threads, or processes if readable tests have to run, because those hold the GIL."""
     if executor is not None:
         yield executor
         return
@@ -165,7 +165,7 @@ def _workers(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> It
 
 
 class _Checkpoint:
-    """A file of JSON lines: what it is of, then a finished piece a line.  A last line cut short is dropped."""
+    """A file of JSON lines: the run's settings, then a line for each finished piece.  An incomplete line is dropped."""
 
     def __init__(self, path: Path | None, experiment: Experiment, settings: Settings) -> None:
         self.path = path
@@ -190,7 +190,7 @@ class _Checkpoint:
             self.file.close()
 
     def add(self, work: Work, counts: Counts) -> None:
-        """Keeps a finished piece."""
+        """Adds a finished piece."""
         self.done[work.key] = counts
         self._write({"key": work.key, "counts": counts})
 

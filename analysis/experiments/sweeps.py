@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The axes that both papers sweep: one parameter takes the values of a panel, the others stay as the table says."""
+"""The axes that both papers sweep: one parameter takes the values of a panel, the others those of the papers' table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.generate import Parameters
 
 
 def tasks(base: Parameters, most: int = 20) -> Panel:
-    """Tasks in all, dealt to the CPUs in turn: 2, 4, ..."""
+    """The number of all tasks, dealt to the CPUs in turn: 2, 4, ..."""
     return _panel("tasks", "number of tasks", range(2, most + 1, 2), lambda x: replace(base, tasks=int(x)))
 
 

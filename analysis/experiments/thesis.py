@@ -9,7 +9,7 @@ from analysis.experiments import sweeps
 from analysis.experiments.plan import Curve, Experiment, Panel
 from analysis.generate import THESIS
 
-#: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; the kernel thread has none improved.
+#: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; there is none for the kernel thread.
 COMPARED = (
     Curve("ioctl_suspend", "thesis-ioctl-suspend-reduced+gpu-priority"),
     Curve("ioctl_busy", "thesis-ioctl-busy-reduced+gpu-priority"),

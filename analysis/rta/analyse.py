@@ -13,15 +13,15 @@ from analysis.rta.system import Demands, System
 
 
 def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False) -> Result:
-    """Runs an analysis over a taskset, most urgent task first.
+    """Bounds every task of a taskset, most urgent first.
 
-    With ``assume_deadlines`` no response time is used in another's jitter: D_h is (section 6.4).  A bound that
-    rests on a task without one is withdrawn: its jitter assumed that the task meets its deadline.
+    ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
+    without one is withdrawn, because it assumed that this task meets its deadline.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
     needs: dict[str, list[frozenset[str | None]]] = {}
     failed: set[str | None] = set()
-    lost_on: dict[int, str] = {}  # whoever comes after these on their CPU is preempted by them
+    lost_on: dict[int, str] = {}  # by CPU: a task without a bound that preempts all less urgent ones
     known: dict[str, int] = {}
     pending: list[Task] = []
     system = System(taskset, known)
@@ -49,7 +49,7 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
 
 
 def _settle(tasks: list[Task], verdicts: dict[str, Verdict], known: dict[str, int], never: bool) -> None:
-    """Response times become known to lower priorities only: equals bound each other by deadlines."""
+    """Makes these tasks' bounds known to lower priorities; tasks of equal priority use each other's deadlines."""
     for task in tasks:
         verdict = verdicts[task.name]
         if isinstance(verdict, Bound) and not never:
@@ -61,13 +61,13 @@ def _depends(task: Task, culprit: str) -> Failure:
 
 
 def _needs(demands: Sequence[Demand | Shared]) -> list[frozenset[str | None]]:
-    """The tasks whose response times a bound rests on."""
+    """The tasks that a bound rests on, in several sets."""
     single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
     return [single, *(d.sources for d in demands if isinstance(d, Shared))]
 
 
 def _culprit(needs: Sequence[frozenset[str | None]], failed: AbstractSet[str | None]) -> str | None:
-    """One of the tasks without a bound that a task needs, the first by name; None if there is none."""
+    """Of the tasks without a bound that a task needs, the first by name; None if there is none."""
     lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
     return min(lost, default=None)
 
@@ -78,7 +78,7 @@ def _withdraw(
     needs: Mapping[str, Sequence[frozenset[str | None]]],
     failed: set[str | None],
 ) -> None:
-    """Turns bounds that assumed a failed task's deadline into failures, until nothing changes."""
+    """Turns bounds that assumed the deadline of a task without a bound into failures, until nothing changes."""
     bounded = [t for t in taskset.real_time if isinstance(verdicts[t.name], Bound)]
     changed = True
     while changed:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """GPU priority assignment: Audsley's method on GPU segments (ECRTS'24, sections 5.3 and 6.4).
 
-Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried, so that
-the order of GPU priorities on a CPU equals that of CPU priorities by construction and no feasible assignment is
-lost to a check afterwards.  A task's test depends on the set of tasks with higher GPU priority alone (D_h stands
-in every jitter), and grows with it, which is what makes the method optimal where CPU priorities are distinct on
-each CPU; docs/readings.md, "Audsley", has the proof.
+Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  The order
+of GPU priorities on a CPU therefore equals that of CPU priorities by construction, and no feasible assignment is lost
+to a check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
+D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU.
+docs/readings.md, "Audsley", has the proof.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import Demands, System
 
+#: How many GPU priorities there are.
 LEVELS = 99
 
 
@@ -24,7 +25,7 @@ LEVELS = 99
 class Assignment:
     """GPU priorities by task name, or None and why there are none.
 
-    ``blocked``: for the first level that nobody could take, each candidate's failure.
+    ``blocked``: for the first level that no task could take, each candidate's failure.
     """
 
     priorities: dict[str, int] | None
@@ -69,7 +70,7 @@ def assign(demands: Demands, waiting: Waiting | None, taskset: Taskset) -> Assig
 
 
 def _numbers(tasks: list[Task]) -> list[int]:
-    """Priority numbers, lowest first: the tasks' own where they are distinct, else ranks."""
+    """Priority numbers, lowest first: the tasks' own if they are distinct, else ranks."""
     if len(tasks) > LEVELS:
         raise ValueError(f"{len(tasks)} tasks use the GPU, but there are only {LEVELS} priorities")
     own = sorted({t.priority for t in tasks})
@@ -77,7 +78,7 @@ def _numbers(tasks: list[Task]) -> list[int]:
 
 
 def _lowest_of_each_cpu(unassigned: list[Task]) -> list[Task]:
-    """Candidates, lowest CPU priority first; of equals the last in the file."""
+    """The candidates, lowest CPU priority first; of equals on a CPU, the last in the file."""
     lowest = {t.cpu: t for t in unassigned}
     return sorted(lowest.values(), key=lambda t: t.priority)
 
@@ -85,8 +86,8 @@ def _lowest_of_each_cpu(unassigned: list[Task]) -> list[Task]:
 def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
-    That is the lowest GPU-using task above it on its CPU that waits busily, whose waiting contains that of the
-    others above it.
+    That is the lowest GPU-using task above it on its CPU that waits busily: its waiting time contains that of the
+    other ones above it.
     """
     if task.uses_gpu:
         return None
@@ -99,7 +100,7 @@ def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
 
 
 def _tentative(unassigned: list[Task], done: dict[str, int], candidate: Task, number: int) -> dict[str, int]:
-    """The candidate at ``number``, all other unassigned tasks above it, in CPU order."""
+    """GPU priorities with the candidate at ``number`` and all other unassigned tasks above it, in CPU order."""
     above = [t for t in unassigned if t is not candidate]
     return done | {candidate.name: number} | {t.name: LEVELS + len(above) - i for i, t in enumerate(above)}
 
@@ -112,7 +113,7 @@ def _trial(taskset: Taskset, priorities: dict[str, int]) -> System:
 
 
 def _failures(tasks: list[Task], demands: Demands, system: System) -> tuple[Failure, ...]:
-    """The failures among the tasks' own tests, every jitter by deadline."""
+    """The failures among these tasks; every jitter uses the deadline."""
     by_name = {t.name: t for t in system.taskset}
     verdicts = [solve(by_name[t.name], demands(by_name[t.name], system)) for t in tasks]
     return tuple(v for v in verdicts if not isinstance(v, Bound))  # type: ignore[misc]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """ECRTS'24, section 6, to the letter: kept to compare with, not to rely on.
 
-docs/readings.md says of each what is wrong.  Equation 1's G_i is read as G_i*, as the definition above lemma 8
-demands; best-effort tasks interfere nowhere but among the round-robin driver's TSGs.
+docs/readings.md says what is wrong with each formula.  Equation 1's G_i is read as G_i*, as the definition above lemma
+8 demands.  Best-effort tasks interfere only under the round-robin driver, through their TSGs.
 """
 
 from __future__ import annotations

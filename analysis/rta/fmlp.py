@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """FMLP+ on a GPU that is one global lock (Brandenburg, ECRTS 2014): first come, first served, with boosting.
 
-With partitioned CPUs and one lock the protocol's segment boosting comes to this: who holds the GPU executes above
-every normal priority of its CPU.  A request waits for at most one of each other task.  Waiters sleep; overheads are
-those of mpcp.py.  Proof, and what the published tests leave out: docs/readings.md, "FMLP+".
+With partitioned CPUs and one lock, the protocol's segment boosting comes to this: the task that holds the GPU executes
+above every normal priority of its CPU.  A request waits for at most one request of each other task.  Waiters sleep.
+Overheads are those of mpcp.py.  docs/readings.md, "FMLP+", has the proof, and says what the published tests leave out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def _local(task: Task, system: System) -> Iterable[Demand]:
-    """Lower tasks of its CPU: a whole request for each of its own, and the boosted G^m of one after the last."""
+    """Lower tasks of its CPU: a whole request for each own one, and the boosted G^m of one more after the last."""
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
         amount = j.gpu_time + held(j, system) if task.uses_gpu else j.misc_time
@@ -52,7 +52,7 @@ def _local(task: Task, system: System) -> Iterable[Demand]:
 
 
 def _remote(task: Task, system: System) -> list[Shared]:
-    """At most one request of each task of another CPU for each of the task's own, best effort included."""
+    """What tasks of other CPUs add, also best-effort ones: at most one request each for each of the task's own."""
     if not task.uses_gpu:
         return []
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """GCAPS: preemptive priority-based GPU scheduling (ECRTS'24, section 6.3), as policy `segment` implements it.
 
-The bounds here differ from the paper's lemmas where those do not hold for a GPU that is owned from a segment's
-begin to its end; docs/readings.md, "GCAPS: the GPU is owned from begin to end", has the argument and proof.
-The paper to the letter is in ecrts24_printed.py.
+Some lemmas of the paper do not hold for a GPU that is owned from a segment's begin to its end.  The bounds here differ
+from those lemmas.  docs/readings.md, "GCAPS: the GPU is owned from begin to end", has the argument and the proof.
+ecrts24_printed.py has the paper to the letter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def _preempting(tasks: Iterable[Task], system: System, *, owning: bool) -> list[Demand]:
-    """What tasks above on the same CPU add, none of which spins; with ``owning`` also while they own the GPU."""
+    """What tasks above on the same CPU add if none of them spins; ``owning``: also while they own the GPU."""
     demands = []
     for h in tasks:
         if not h.uses_gpu:
@@ -51,10 +51,10 @@ def _preempting(tasks: Iterable[Task], system: System, *, owning: bool) -> list[
 def busy(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under busy waiting: ECRTS'24 equation 1 with lemmas 8 to 12.
 
-    A same-core higher task holds the CPU for its whole job.  It may sleep on the update lock at a begin while
-    another core's lower task updates the runlist; that wait is charged, so that no jitter is needed.  Whether the
-    other core's task is the lower one is not asked: the answer would depend on the order among higher GPU
-    priorities, and Audsley's method needs a test that does not.
+    A higher task of the same CPU holds the CPU for its whole job.  At a begin it can sleep on the update lock while a
+    lower task of another CPU updates the runlist.  That wait is charged, so that no jitter is needed.  It is charged
+    whether the other task is lower or not: that would depend on the order among higher GPU priorities, and Audsley's
+    method needs a test that does not depend on it.
     """
     eps = system.epsilon
     demands: list[Demand | Shared] = [*own(task, system)]
@@ -77,7 +77,7 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
 def mixed(task: Task, system: System) -> list[Demand | Shared]:
     """Demands where each task waits in its own mode (readings, "GCAPS, each task in its own mode").
 
-    Where all GPU-using tasks above it wait in one mode these are the demands of that mode, whatever the task's own.
+    If all GPU-using tasks above it wait in one mode, these are the demands of that mode, whatever the task's own mode.
     """
     higher = system.hpp(task)
     spinning = [h for h in higher if h.uses_gpu and h.waiting is Waiting.BUSY]
@@ -85,7 +85,7 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
         return suspend(task, system)
     if len(spinning) == sum(h.uses_gpu for h in higher):
         return busy(task, system)
-    # A task that spins waits for the GPU-using tasks above it, so that their pure GPU execution counts.
+    # A task that spins waits for the GPU-using tasks above it: their pure GPU execution counts.
     sleeping = [h for h in higher if h not in spinning]
     demands: list[Demand | Shared] = [*own(task, system), *_preempting(sleeping, system, owning=True)]
     for h in spinning:
@@ -98,7 +98,7 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def _remote(task: Task, level: int, system: System, kind: Kind) -> Shared:
-    """What the owners on other CPUs, of at least GPU priority ``level``, add; the same for many tasks."""
+    """What owners on other CPUs of at least GPU priority ``level`` add; many tasks share these demands."""
     return system.shared(
         (task.cpu, level, task.priority, kind),
         lambda: ownership(system.remote_owners(task.cpu, level), system, kind),
@@ -116,10 +116,10 @@ def own(task: Task, system: System) -> list[Demand]:
 
 
 def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand]:
-    """For how long the GPU can belong to ``owners``, all those of a GPU priority on other CPUs than a task's.
+    """How long ``owners`` can own the GPU: all GPU-using tasks of CPUs other than a task's from some GPU priority up.
 
-    Every task above an owner on the owner's CPU delays it while it owns the GPU: such a task counts with its CPU
-    execution, and with its GPU segments if it is an owner itself (or could be).
+    A task above an owner on the owner's CPU can delay the owner while it owns the GPU.  Such a task counts with its
+    CPU execution, and with its GPU segments if it uses the GPU.
     """
     lowest: dict[int, int] = {}
     for h in owners:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Policies lock-priority and lock-fifo: a lock around whole GPU segments, without boosting, as they ship.
 
-A holder keeps its own CPU priority, so that tasks above it on its CPU prolong its request.  The GPU costs two
-runlist updates and a context switch a request.  Proof: docs/readings.md, "Locks without boosting".
+A holder keeps its own CPU priority, so that tasks above it on its CPU prolong its request.  A request costs two runlist
+updates and a context switch.  docs/readings.md, "Locks without boosting", has the proof.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def priority_suspend(task: Task, system: System) -> list[Demand]:
 
 
 def priority_busy(task: Task, system: System) -> list[Demand]:
-    """Policy lock-priority, busy waiting during pure GPU segments; who waits for the lock sleeps."""
+    """Policy lock-priority, busy waiting during pure GPU segments; a task that waits for the lock sleeps."""
     return [*_own(task, system), *_spinning(task, system), *_by_priority(task, system)]
 
 
@@ -37,7 +37,7 @@ def fifo_suspend(task: Task, system: System) -> list[Demand]:
 
 
 def fifo_busy(task: Task, system: System) -> list[Demand]:
-    """Policy lock-fifo, busy waiting during pure GPU segments; who waits for the lock sleeps."""
+    """Policy lock-fifo, busy waiting during pure GPU segments; a task that waits for the lock sleeps."""
     return [*_own(task, system), *_spinning(task, system), *_first_come(task, system)]
 
 
@@ -62,7 +62,7 @@ def _cpu(task: Task, system: System) -> list[Demand]:
 
 
 def _spinning(task: Task, system: System) -> list[Demand]:
-    """The same if holders spin: a job's own G^e takes the CPU too; jitter, for it sleeps until it is granted."""
+    """What preempts it if holders spin: a job's G^e takes the CPU too.  A job sleeps until its grant: hence jitter."""
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
@@ -78,7 +78,7 @@ def _local(task: Task, system: System) -> list[Demand]:
 
 
 def _by_priority(task: Task, system: System) -> list[Demand]:
-    """Holders of at least the task's priority, and for each request one of a lower one."""
+    """Holders of at least the task's priority, and for each own request one request of a lower task."""
     if not task.uses_gpu:
         return []
     demands = ownership(system.remote_hpg(task), system, Kind.GPU_PREEMPTION)
@@ -90,7 +90,10 @@ def _by_priority(task: Task, system: System) -> list[Demand]:
 
 
 def _first_come(task: Task, system: System) -> list[Demand]:
-    """For each request one of each less urgent task; a more urgent one may pass it at the update lock, and again."""
+    """For each own request, one request of each less urgent task, and all requests of more urgent ones.
+
+    A more urgent task can pass the task at the update lock again and again.
+    """
     if not task.uses_gpu:
         return []
     urgent = system.remote_hpg(task)
@@ -105,7 +108,7 @@ def _first_come(task: Task, system: System) -> list[Demand]:
 
 @dataclass(frozen=True)
 class _Hold:
-    """One request of ``holder`` from grant to end: its own length, and what tasks above it on its CPU add."""
+    """One request of ``holder`` from grant to end: its ``own`` length, and what the tasks in ``preempters`` add."""
 
     holder: Task
     own: int
@@ -116,7 +119,7 @@ class _Hold:
         return self.own + sum(amount for _, amount in self.preempters)
 
     def demands(self, times: int) -> list[Demand]:
-        """What so many of them come to; the bound rests on the preempters even where that is nothing."""
+        """The demands of so many of them.  The bound rests on the preempters even if they add nothing."""
         single = [Demand(Kind.BLOCKING, times * self.own, QUEUE, self.holder.name)]
         return single + [
             Demand(Kind.BLOCKING, times * amount, QUEUE, p.name, relied=True) for p, amount in self.preempters
@@ -124,7 +127,7 @@ class _Hold:
 
 
 def _holds(holders: list[Task], waiter: Task, system: System) -> list[_Hold]:
-    """Each holder's longest request.  Raises Unbounded for best effort: anything may keep it from its CPU."""
+    """Each holder's longest request.  Raises Unbounded for a best-effort holder: any task can keep it from its CPU."""
     for holder in holders:
         if holder.best_effort:
             raise Unbounded(holder.name)
@@ -156,8 +159,8 @@ def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
 def _delaying(holder: Task, system: System) -> list[Task]:
     """Tasks whose CPU segments can prolong the holder's request.
 
-    Those above it on its CPU; and its end may wait for the update lock behind a more urgent task that has been given
-    it but does not get its CPU, so those above such a task count too.
+    These are the tasks above it on its CPU.  The end of its segment can also wait for the update lock behind a more
+    urgent task that has been given the lock but not its CPU: the tasks above that one count too.
     """
     delaying = {t.name: t for t in system.hpp(holder)}
     owners = [o for o in system.gpu_tasks if o.cpu != holder.cpu and o.segment_priority >= holder.segment_priority]
@@ -165,6 +168,6 @@ def _delaying(holder: Task, system: System) -> list[Task]:
     for owner in owners:
         lowest[owner.cpu] = min(owner.priority, lowest.get(owner.cpu, owner.priority))
     for owner in owners:
-        if owner.priority == lowest[owner.cpu]:  # who is above the others of its CPU is above these
+        if owner.priority == lowest[owner.cpu]:  # tasks above the others of its CPU are above this one
             delaying |= {t.name: t for t in system.hpp(owner)}
     return list(delaying.values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""MPCP and FMLP+ as the evaluation published with GCAPS charges them, without overheads: to compare with.
+"""MPCP and FMLP+ as the evaluation published with GCAPS charges them, without overheads; kept to compare with.
 
 docs/readings.md, "MPCP" and "FMLP+", says how these differ from the bounds in mpcp.py and fmlp.py.
 """
@@ -18,7 +18,7 @@ FMLP = "readings: FMLP+, as the evaluation charges it"
 
 
 def mpcp(waiting: Waiting) -> Demands:
-    """The hybrid approach; a request's response is its length plus the longest of every more urgent task."""
+    """The hybrid approach; a request's response is its length plus the longest request of every more urgent task."""
 
     def demands(task: Task, system: System) -> list[Demand | Shared]:
         listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, MPCP)]
@@ -35,7 +35,7 @@ def mpcp(waiting: Waiting) -> Demands:
 
 
 def fmlp(waiting: Waiting) -> Demands:
-    """Requests of other CPUs, one for each own; whole requests of lower tasks of its CPU, one more than those."""
+    """One request of each task of another CPU for each own; of each lower task of its CPU, one more than that."""
 
     def demands(task: Task, system: System) -> list[Demand | Shared]:
         listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
@@ -79,7 +79,7 @@ def _queue(task: Task, system: System) -> Iterable[Demand]:
 
 
 def _requests(h: Task, system: System) -> Demand:
-    """Those of every job of h in the window."""
+    """The responses of every job of h in the window."""
     jitter = system.jitter(h, h.cpu_time + h.misc_time)
     return Demand(Kind.GPU_PREEMPTION, sum(_responses(h, system)), MPCP, h.name, h.period, jitter)
 

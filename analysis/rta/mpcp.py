@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """MPCP on a GPU that is one global lock (Patel, Baek, Kim, Rajkumar, RTAS 2018): priority-ordered, with boosting.
 
-A GPU segment is one request.  Its holder executes above every normal priority of its CPU, so that it holds the GPU
-for its own length, and the context switch to it (theta; 0 as published).  Waiters sleep.  The protocol leaves the
-runlist alone: alpha plays no part.  Proof and the published charge: docs/readings.md, "MPCP".
+A GPU segment is one request.  Its holder executes above every normal priority of its CPU.  Therefore it holds the GPU
+for its own length and the context switch to it (theta; 0 as published).  Waiters sleep.  The protocol makes no runlist
+updates, so that alpha plays no part.  docs/readings.md, "MPCP", has the proof and the published charge.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def held(task: Task, system: System) -> int:
 
 
 def request(task: Task, system: System) -> int:
-    """For how long the task's longest request holds the GPU."""
+    """How long the task's longest request holds the GPU, ns."""
     longest = max(s.misc.worst + s.pure.worst for s in task.gpu_segments)
     return longest + system.taskset.platform.theta
 
@@ -64,13 +64,13 @@ def recurring(kind: Kind, task: Task, amount: int, lemma: str, system: System) -
 
 
 def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
-    """The same for a task above on the CPU; one that never sleeps needs no jitter."""
+    """``amount`` for each job of a task above on the CPU.  A task that never sleeps needs no jitter."""
     jitter = system.jitter(h, amount) if h.uses_gpu else 0
     return Demand(Kind.CPU_PREEMPTION, amount, lemma, h.name, h.period, jitter)
 
 
 def last_segment(task: Task) -> GpuSegment:
-    """The GPU segment that a job ends with; an empty one if it ends otherwise."""
+    """The GPU segment that a job ends with; an empty one if it ends with a CPU segment."""
     last = next((s for s in reversed(task.segments) if length(s)), None)
     return last if isinstance(last, GpuSegment) else GpuSegment(Span.exactly(0), Span.exactly(0))
 
@@ -81,27 +81,30 @@ def length(segment: Segment) -> int:
 
 
 def carried(task: Task, amount: int, system: System) -> list[Demand]:
-    """The end of the task's job before, boosted among CPU-only tasks above it that were there before its release."""
+    """The end of the task's job before: boosted, while CPU-only tasks above the task wait since before its release."""
     if all(h.uses_gpu for h in system.hpp(task)):
         return []
     return [Demand(Kind.BLOCKING, amount, "readings: MPCP, the job before")]
 
 
 def spun(task: Task, system: System) -> list[Demand]:
-    """The same where it spins at its end."""
+    """The end of the job before if it spins there."""
     last = length(last_segment(task))
     return carried(task, last + system.taskset.platform.theta if last else 0, system)
 
 
 def bounded(kind: Kind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
-    """The same, at most ``cap`` together; a best-effort task has no response time to count jobs by."""
+    """``amount`` for each job of the task, at most ``cap`` together.
+
+    A best-effort task is charged the cap: its jobs cannot be counted, because it has no response time.
+    """
     if task.best_effort or not cap:
         return Demand(kind, cap, lemma, task.name)
     return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount), cap)
 
 
 def spinning(task: Task, system: System, lemma: str) -> Shared:
-    """Requests of lower tasks of its CPU, which spin above it: one before each of its own and one at the end."""
+    """Requests of lower tasks of its CPU, which spin above it: one before each own request and one at the end."""
 
     def make() -> Iterable[Demand]:
         for j in system.lower_on_cpu(task):
@@ -112,14 +115,14 @@ def spinning(task: Task, system: System, lemma: str) -> Shared:
 
 
 def _boosted(task: Task, system: System) -> Iterable[Demand]:
-    """The same where they sleep: what takes the CPU is G^m."""
+    """Requests of lower tasks of its CPU if they sleep during G^e: only their G^m takes the CPU."""
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
         yield bounded(Kind.BLOCKING, j, j.misc_time, (task.eta + 1) * longest, BOOST, system)
 
 
 def _queue(task: Task, system: System) -> list[Shared]:
-    """What the task waits for in the queue, from other CPUs if of at least its priority."""
+    """What the task waits for in the queue: a lower request, and on other CPUs requests of at least its priority."""
     if not task.uses_gpu:
         return []
     level = task.segment_priority
@@ -130,7 +133,7 @@ def _queue(task: Task, system: System) -> list[Shared]:
 
 
 def _blocking(task: Task, system: System) -> Iterable[Demand]:
-    """Each request may find one of lower priority holding the GPU: the longest."""
+    """Each own request can find a request of lower priority that holds the GPU: the longest one."""
     longest = max(system.outranked(task), key=lambda t: request(t, system), default=None)
     if longest:
         yield Demand(Kind.BLOCKING, task.eta * request(longest, system), QUEUE, longest.name)

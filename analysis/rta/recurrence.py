@@ -16,10 +16,10 @@ from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """``amount`` ns a job of ``source``, for every job that can execute in the window; once if period is 0.
+    """``amount`` ns for each job of ``source`` that can execute in the window; once if ``period`` is 0.
 
-    ``cap``: never more than that together, unless 0.  ``relied``: the bound rests on the source having one even
-    where the amount is 0.
+    ``cap``: the largest total, ns; 0: no cap.  ``relied``: the bound holds only if the source has a bound too, even if
+    the amount is 0.
     """
 
     kind: Kind
@@ -32,7 +32,7 @@ class Demand:
     relied: bool = False
 
     def at(self, window: int) -> int:
-        """What it comes to in a window of that length, ns."""
+        """The total in a window of that length, ns."""
         if not self.period:
             return self.amount
         total = -(-(window + self.jitter) // self.period) * self.amount
@@ -40,12 +40,12 @@ class Demand:
 
     @property
     def rests_on_source(self) -> bool:
-        """Whether the source must have a bound; one request of it is as long whether it is late or not."""
+        """Whether the source must have a bound.  A constant needs none: a late request is no longer than others."""
         return self.source is not None and (self.relied or (self.amount > 0 and self.period > 0))
 
 
 class Unbounded(Exception):
-    """Raised by an analysis: the task named ``culprit`` can delay the task analysed for any time."""
+    """Raised by a test: the task named ``culprit`` can delay the analysed task for any time."""
 
     def __init__(self, culprit: str) -> None:
         super().__init__(culprit)
@@ -53,7 +53,7 @@ class Unbounded(Exception):
 
 
 class Shared:
-    """Demands that many tasks have in common, as one; immutable."""
+    """Demands that many tasks have in common, summed up once; immutable."""
 
     __slots__ = ("capped", "carried", "constant", "demands", "rate", "rows", "sources")
 
@@ -66,12 +66,12 @@ class Shared:
         self.rate, self.carried = _slope(self.demands)
 
     def at(self, window: int) -> int:
-        """What they come to together in a window of that length, ns."""
+        """Their total in a window of that length, ns."""
         total = sum(-(-(window + jitter) // period) * amount for period, jitter, amount in self.rows)
         return self.constant + total + sum(d.at(window) for d in self.capped)
 
 
-#: Times 2^64: what integer arithmetic needs to add fractions of time.
+#: Fractions are added as integers, scaled by this.
 SCALE = 1 << 64
 
 
@@ -85,8 +85,8 @@ def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
 def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     """The least solution of the task's recurrence within its deadline, and within its period.
 
-    A job without any demand of its own still waits for its turn, also behind a job that is released as it would
-    complete: its window is one ns longer.
+    A job without any demand of its own still waits for its turn, also behind a job that is released at the instant at
+    which it would complete.  Its window is therefore one ns longer.
     """
     constant = sum(d.constant if isinstance(d, Shared) else 0 if d.period else d.amount for d in demands)
     closed = 0 if constant else 1
@@ -117,10 +117,10 @@ def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overlo
 
 
 def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:
-    """A lower bound of the solution, from ceil(y) >= y; None where the demand outgrows every window.
+    """A lower bound of the solution, from ceil(y) >= y; None if the demand exceeds every window.
 
-    With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  Without this a
-    search near U = 1 would creep.  Rounded down throughout, so that it stays a bound.
+    With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  A search that starts
+    lower takes very many steps if U is near 1.  Every rounding is down, so that this stays a lower bound.
     """
     rate, carried = _slope([d for d in demands if isinstance(d, Demand)])
     for shared in demands:
@@ -132,7 +132,7 @@ def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | N
 
 
 def terms_at(demands: Sequence[Demand | Shared], window: int) -> tuple[Term, ...]:
-    """What each demand comes to in a window; those that come to nothing are left out."""
+    """The total of each demand in a window, except those that are 0."""
     single = (d for entry in demands for d in (entry.demands if isinstance(entry, Shared) else (entry,)))
     terms = (Term(d.kind, d.source, d.at(window), d.lemma) for d in single)
     return tuple(term for term in terms if term.amount)

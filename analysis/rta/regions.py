@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Non-preemptive regions: the longest thread block or copy chunk, which a preemption of the GPU must wait for."""
+"""Non-preemptive regions: a preemption of the GPU must wait for the longest thread block or copy chunk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from analysis.model import Taskset
 
 
 def with_region(taskset: Taskset, longest: int) -> Taskset:
-    """The taskset for analysis where the GPU finishes up to ``longest`` ns of work before it leaves a context.
+    """The taskset on a GPU that finishes up to ``longest`` ns of work before it leaves a context.
 
-    A context switch then takes theta + ``longest`` instead of theta, everywhere (readings, "Non-preemptive
-    regions").  Raises ValueError if that is negative.
+    Every context switch then takes theta + ``longest`` instead of theta (readings, "Non-preemptive regions").  Raises
+    ValueError if ``longest`` is negative.
     """
     if longest < 0:
         raise ValueError(f"a region of {longest} ns cannot be")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a schedulability test says: per task a bound that explains itself, or why there is none."""
+"""What a schedulability test says of each task: a bound and its terms, or why there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.model import US
 
 
 class Kind(str, Enum):
-    """What a part of a bound is paid for."""
+    """What a term of a bound accounts for."""
 
     OWN = "own execution"
     UPDATES = "own runlist updates"
@@ -38,7 +38,7 @@ class Term:
 class Bound:
     """The worst-case response time of a task, ns; the terms add up to it.
 
-    The breakdown is made when asked for: that of a large taskset has millions of terms.
+    ``breakdown`` computes the terms when they are read: a large taskset has millions.
     """
 
     task: str
@@ -78,10 +78,10 @@ class Reason(str, Enum):
 class Failure:
     """No bound within the deadline.
 
-    ``reached``: a value of the recurrence beyond the deadline, ns (0 for DEPENDS_ON and GPU_ORDER), beyond the
-    period for PERIOD_EXCEEDED; ``largest``: the largest term there; ``culprit``: for DEPENDS_ON the task that has
-    none, for GPU_ORDER what is out of order.  OVERLOAD: what has to be executed grows faster than time passes,
-    so that no deadline would do.
+    ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for PERIOD_EXCEEDED; 0 for
+    DEPENDS_ON and GPU_ORDER.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the task that has no
+    bound, for GPU_ORDER what is out of order.  OVERLOAD: the demand grows faster than time passes, so that the test
+    fails for any deadline.
     """
 
     task: str
@@ -123,7 +123,7 @@ Verdict: TypeAlias = Bound | Failure | BestEffort
 
 @dataclass(frozen=True)
 class Result:
-    """What one test says of a taskset: a verdict a task, in the order of the taskset."""
+    """What one test says of a taskset: a verdict for each task, in the order of the taskset."""
 
     test: str
     verdicts: Mapping[str, Verdict]

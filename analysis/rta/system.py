@@ -14,14 +14,14 @@ from analysis.rta.recurrence import Demand, Shared
 
 @dataclass(frozen=True)
 class System:
-    """A taskset while it is analysed: the bounds found so far are the higher tasks' response times."""
+    """A taskset while it is analysed.  ``known``: the bounds found so far, by task; jitters use them."""
 
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
 
     def shared(self, key: Hashable, make: Callable[[], Iterable[Demand]]) -> Shared:
-        """The demands that ``make`` returns, made once for each key."""
+        """The demands that ``make`` returns, computed once for each key."""
         if key not in self._shared:
             self._shared[key] = Shared(make())
         return self._shared[key]
@@ -53,7 +53,7 @@ class System:
         return self._by_cpu.get(cpu, [])
 
     def hpp(self, task: Task) -> list[Task]:
-        """hpp(tau_i): the tasks on its CPU that can preempt it; an equal may come first, so it counts."""
+        """hpp(tau_i): the tasks of its CPU that can execute before it: those above it, and its equals."""
         return [h for h in self.on_cpu(task.cpu) if h is not task and h.priority >= task.priority]
 
     def outranked(self, task: Task) -> list[Task]:
@@ -73,7 +73,7 @@ class System:
         return [h for h in self.gpu_tasks if h.cpu != cpu and h.segment_priority >= level]
 
     def jitter(self, task: Task, execution: int) -> int:
-        """R_h - e, how late a job's last ``execution`` ns can begin; D_h stands in for an unknown R_h."""
+        """R_h - e, at least 0: how late a job's last ``execution`` ns can begin.  D_h replaces an unknown R_h."""
         return max(self.known.get(task.name, task.deadline) - execution, 0)
 
 

@@ -24,7 +24,7 @@ JOBS = "thesis lemma 13 (readings: kernel thread)"
 
 
 def kernel_thread(poll: int) -> Demands:
-    """Lemmas 12 and 13 for a thread that notices a change within ``poll`` ns, 0 if it is notified."""
+    """Lemmas 12 and 13 for a thread that notices a change within ``poll`` ns; 0: it is notified."""
 
     def busy(task: Task, system: System) -> list[Demand | Shared]:
         return _kernel_thread(task, system, poll)
@@ -56,9 +56,9 @@ def _kernel_thread(task: Task, system: System, poll: int) -> list[Demand | Share
 
 
 def _thread(task: Task, system: System, poll: int) -> Iterable[Demand]:
-    """The thread's own execution on the task's CPU: at the start and the end of every job that uses the GPU.
+    """The kernel thread's own execution on the task's CPU: at the start and the end of every job that uses the GPU.
 
-    Those of lower priority too, unlike lemma 12: the thread executes above every task of its CPU.
+    Unlike in lemma 12, jobs of lower priority count too: the thread executes above every task of its CPU.
     """
     alpha = system.taskset.platform.alpha
     for t in system.gpu_tasks:
@@ -67,7 +67,7 @@ def _thread(task: Task, system: System, poll: int) -> Iterable[Demand]:
 
 
 def _owners(task: Task, level: int, kind: Kind, system: System, poll: int) -> Iterable[Demand]:
-    """Jobs of other CPUs that can own the GPU, from release to the update after completion, and what delays them."""
+    """Jobs of other CPUs that can own the GPU, from release to the update after completion, and jobs in their way."""
     lowest: dict[int, int] = {}
     for h in system.remote_owners(task.cpu, level):
         lowest[h.cpu] = min(h.priority, lowest.get(h.cpu, h.priority))
@@ -83,7 +83,7 @@ def _owners(task: Task, level: int, kind: Kind, system: System, poll: int) -> It
 
 
 def reduced_suspend(task: Task, system: System) -> list[Demand | Shared]:
-    """gcaps-suspend less the overlaps of lemmas 19 and 20; for strictly periodic releases."""
+    """gcaps-suspend minus the overlaps of lemmas 19 and 20; for strictly periodic releases."""
     overlaps = [*_cpu_under_gpu(task, system)]
     if task.uses_gpu:
         overlaps += _gpu_under_cpu(task, [*system.hpp(task), *system.remote_hpg(task)])
@@ -91,7 +91,7 @@ def reduced_suspend(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def reduced_busy(task: Task, system: System) -> list[Demand | Shared]:
-    """gcaps-busy less the overlaps of lemmas 19 and 21; for strictly periodic releases.
+    """gcaps-busy minus the overlaps of lemmas 19 and 21; for strictly periodic releases.
 
     A GPU segment of another CPU overlaps with the task's CPU segments only if no same-core task waits for it.
     """
@@ -107,7 +107,7 @@ OVERLAP = "thesis lemma 19 (readings: reduced pessimism)"
 def _cpu_under_gpu(task: Task, system: System) -> Iterable[Demand]:
     """C of whole jobs of higher tasks of its CPU that execute while a pure GPU segment of the task lasts.
 
-    Not of tasks that can preempt an owner of the GPU there: its C is then what the segment waits for.
+    A task that can preempt an owner of the GPU there does not count: the segment may be waiting for its C.
     """
     higher = system.hpp(task)
     for h in (h for h in higher if _lowest_user(h, higher)):
@@ -132,5 +132,5 @@ def _gpu_under_cpu(task: Task, owners: Iterable[Task]) -> Iterable[Demand]:
 
 
 def _whole_jobs(length: int, h: Task) -> int:
-    """One less than lie wholly inside an interval of that length: what the least solution needs."""
+    """One job less than lie wholly inside an interval of that length; the least solution needs that margin."""
     return max(length // h.period - 2, 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The thesis, section 4.6, to the letter: kept to compare with, not to rely on.
 
-docs/readings.md, "Thesis", says of each what is wrong and how damaged places are read: x_i of equation 4.1 by the
-condition of its proof, BX^c of lemma 19 by analogy with equation 4.7.
+docs/readings.md, "Thesis", says what is wrong with each lemma, and how damaged places are read: x_i of equation 4.1 by
+the condition of its proof, BX^c of lemma 19 by analogy with equation 4.7.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from analysis.rta.result import Kind
 from analysis.rta.system import System
 from analysis.rta.thesis import THREAD_CPU
 
-#: Steps of equation 4.7, which does not always end.
+#: Steps of equation 4.7 at most: it does not always converge.
 STEPS = 1000
 
 
@@ -93,7 +93,7 @@ def _own(task: Task, system: System) -> list[Demand]:
 
 
 def _higher_users(task: Task, system: System) -> list[Task]:
-    """tau_h in hp(tau_i) where both use the GPU."""
+    """hp(tau_i) if both tasks use the GPU."""
     if not task.uses_gpu:
         return []
     return [h for h in system.hpp(task) if h.uses_gpu] + system.remote_hpg(task)
@@ -125,7 +125,7 @@ def _overlap(lengths: Iterable[int], h: Task, best: int) -> Iterable[Demand]:
 
 
 def _completion(worst: int, best: int, higher: Iterable[Task], part: Callable[[Task], int]) -> int:
-    """BX of equation 4.7, started at the worst case as printed; 0 where it falls below, the last value if endless."""
+    """BX of equation 4.7, started at the worst case as printed; at least 0; the last value if it does not converge."""
     length = worst
     for _ in range(STEPS):
         following = best + sum((length // h.period - 1) * part(h) for h in higher)

@@ -25,8 +25,8 @@ def suspend(task: Task, system: System) -> list[Demand]:
 def busy(task: Task, system: System) -> list[Demand]:
     """Demands under busy waiting: lemmas 1 to 5.
 
-    Slices of other same-core higher tasks are charged in those tasks' own terms, hence they are not among those
-    that a higher task's slices wait for.
+    The slices of each higher task of the same CPU are charged in that task's own term.  Therefore they are not among
+    those that another higher task's slices wait for.
     """
     demands = own(task, system)
     higher = system.hpp(task)
@@ -41,7 +41,7 @@ def busy(task: Task, system: System) -> list[Demand]:
 
 
 def own(task: Task, system: System) -> list[Demand]:
-    """The task's own demand and what interleaving adds to it, lemma 1 with a switch back each slice."""
+    """The task's own demand and what interleaving adds to it: lemma 1, with a switch back for each slice."""
     others = system.gpu_users - task.uses_gpu
     delay = round_length(others, system) + system.taskset.platform.theta
     return [

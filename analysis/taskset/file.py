@@ -40,7 +40,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class TasksetFile:
-    """A taskset file that is right.  ``notes`` are remarks for the user, not mistakes."""
+    """A taskset file without mistakes.  ``launch``: by task name.  ``notes`` are remarks for the user."""
 
     path: Path
     taskset: Taskset
@@ -134,7 +134,7 @@ def load(path: Path | str) -> TasksetFile:
 
 
 def read(path: Path) -> str:
-    """A file's text.  Raises FileError that says why it cannot be had."""
+    """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
     try:
         raw = _bytes(path)
     except OSError as error:
@@ -153,7 +153,7 @@ def read(path: Path) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    """A regular file's content; anything else might never end."""
+    """A regular file's content.  Other files are refused: reading one might never end."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(mode):
@@ -166,7 +166,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _syntax_problem(error: Exception, text: str) -> Problem:
-    """TOML's own complaint with its line; the parser says it as text."""
+    """The parser's complaint, with the line that its text names."""
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
     message = str(error)[: found.start()] if found else str(error)
     line = int(found[1]) if found and found[1] else text.count("\n") + 1
@@ -225,7 +225,7 @@ def _platform(value: object, report: Report) -> Platform | None:
 
 
 def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
-    """What single fields cannot say, of those fields that are right."""
+    """Checks fields against each other, as far as they are right by themselves."""
     if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
         report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
@@ -264,7 +264,7 @@ def _launch(values: dict[str, Any]) -> Launch:
 
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
-    """Remarks: a CPU with more work than time has a result, namely that it is not schedulable."""
+    """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
     notes = []
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where in a TOML document a value stands: tomllib gives values without lines, this gives the lines.
+"""The line of every value in a TOML document, which tomllib does not tell.
 
-The document must have been accepted by a TOML parser; only its structure is followed here.
+A TOML parser must have accepted the document: this module follows only its structure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Scanner:
             self.at += 1
 
     def resolve(self, parts: list[str]) -> Path:
-        """The path of a table header: inside an array of tables it is the last element that is meant."""
+        """The path of a table header; inside an array of tables that is a path into the last element."""
         path: Path = ()
         for part in parts:
             path += (part,)

@@ -31,7 +31,7 @@ class Report:
         self.problems.append(Problem(line_of(self.lines, path), message))
 
 
-#: Reads a value of one kind; reports and returns None where it is wrong.
+#: Reads a value of one kind; reports a wrong one and returns None.
 Reader = Callable[[Any, Path, Report], Any]
 
 
@@ -187,7 +187,7 @@ def table(fields: dict[str, Field]) -> Kind:
 
 
 def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Report) -> dict[str, Any]:
-    """The fields that are there and right; reports the rest, unknown and missing ones included."""
+    """The fields that are present and right; reports all others, also unknown and missing ones."""
     values = {}
     for key, item in value.items():
         if key not in fields:
@@ -203,7 +203,7 @@ def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, repo
 
 
 def quoted(text: str) -> str:
-    """At most 40 characters of a user's text in quotes, control characters escaped: it stays on one line."""
+    """At most 40 characters of a user's text in quotes, on one line: control characters are escaped."""
     return json.dumps(text[:40], ensure_ascii=False)
 
 

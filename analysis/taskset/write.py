@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Changes of a taskset file by commands: values of tasks are set, comments and layout kept."""
+"""Changes of a taskset file by commands: sets values of tasks, and keeps comments and layout."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ VALUE = r"(\d+|\"[^\"]*\"|'[^']*')"
 def write_values(path: Path | str, values: Values) -> None:
     """Sets keys of tasks in the file, such as ``{"gpu_priority": {"camera": 7}, "waiting": {"camera": "busy"}}``.
 
-    The file is replaced at once or not at all.  Raises FileError if it cannot be read or written, or would not be
-    a taskset file any more; TasksetError if it is none.
+    The file is replaced as a whole or not at all.  Raises FileError if it cannot be read or written, or if the change
+    would not leave a taskset file; TasksetError if it is not one now.
     """
     path = Path(path)
     known = {task.name for task in load(path).taskset}
@@ -63,7 +63,7 @@ def _check(path: Path, text: str, values: Values) -> None:
 
 
 def _with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
-    """The text with ``key`` replaced where a task has it, else below its ``priority``."""
+    """The text with ``key`` replaced if the task has it, else added below its ``priority``."""
     lines = text.splitlines(keepends=True)
     where = lines_of(text)
     inserts: list[tuple[int, str]] = []
