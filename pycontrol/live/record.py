@@ -64,9 +64,7 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _told(
-    control: Control, seconds: float | None, stop: threading.Event
-) -> Generator[list[EventRecord], None, None]:
+def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:
     """The events that the control plane sends, in lists; the first list is empty and means that it has subscribed."""
     end = time.monotonic() + seconds if seconds is not None else float("inf")
     stream = control.events(GLANCE)

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from model import OWN, Client, Model
+from native_build import LONG
 
 from gpurt._gpurt import ffi, lib
 
@@ -252,7 +253,7 @@ class PolicyMachine(RuleBasedStateMachine):
                 assert client in granted
 
 
-PolicyMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=60)
+PolicyMachine.TestCase.settings = settings(max_examples=400 if LONG else 100, stateful_step_count=60)
 TestPolicy = PolicyMachine.TestCase
 
 

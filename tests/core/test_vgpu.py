@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native_build import LONG
 
 from gpurt._gpurt import ffi, lib
 
@@ -143,7 +144,7 @@ COMMIT = st.tuples(st.just("commit"), st.none() | st.integers(0, 3))
 ACTIONS = st.lists(st.tuples(st.integers(0, 6), st.one_of(SUBMIT, COMMIT)), max_size=25)
 
 
-@settings(max_examples=600)
+@settings(max_examples=600 if LONG else 200)
 @given(
     actions=ACTIONS, slice_=st.integers(1, 5), theta=st.integers(0, 3), alpha=st.integers(0, 3), copy=st.booleans()
 )

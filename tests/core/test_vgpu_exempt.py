@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native_build import LONG
 from test_vgpu import COPY, EXEC, Gpu, Naive
 
 from gpurt._gpurt import ffi, lib
@@ -84,7 +85,7 @@ ACTION = st.one_of(
 ACTIONS = st.lists(st.tuples(st.integers(0, 9), ACTION), max_size=30)
 
 
-@settings(max_examples=600)
+@settings(max_examples=600 if LONG else 200)
 @given(actions=ACTIONS, slice_=st.integers(1, 5), theta=st.integers(0, 3), alpha=st.integers(0, 3), copy=st.booleans())
 def test_completion_times_are_those_of_the_naive_model(
     actions: list[Any], slice_: int, theta: int, alpha: int, copy: bool
