@@ -111,7 +111,7 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 void gpurt_client_gone(struct gpurt_client *client, bool process)
 {
 	struct gpurt_gpu *gpu = client->gpu;
-	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = GPURT_MAX_PRIORITY };
+	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = GPURT_GATE_URGENT };
 	int token;
 
 	if (client->gone)
@@ -209,25 +209,17 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return err;
 }
 
-/* The priority that a segment will have which begins with these: the call's place in the queue at the gate. */
-static u32 level_of(const struct gpurt_client *client, u32 own, u32 hint)
-{
-	u32 set = READ_ONCE(client->core.set);
-
-	if (set != GPURT_PRIORITY_OWN)
-		return set;
-	return hint ? hint : own;
-}
-
 /* Begins a segment.  -EOVERFLOW, or -ENODEV once the driver goes away. */
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state)
 {
 	struct begin_update b = {
-		.u = { .decide = decide_begin, .client = client, .own = true, .level = level_of(client, own, hint) },
+		.u = { .decide = decide_begin, .client = client, .own = true },
 		.own = own, .hint = hint,
 	};
-	int err = gpurt_update(client->gpu, &b.u);
+	int err;
 
+	b.u.level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
+	err = gpurt_update(client->gpu, &b.u);
 	*state = b.state;
 	return err;
 }
@@ -272,35 +264,36 @@ void gpurt_client_tsg(struct gpurt_client *client, bool opened)
 		gpurt_job_tsg_opened(client->gpu);
 }
 
-/* Only the first TSG and the last one change anything, so this takes the same time for any number of TSGs. */
-static int decide_tsgs(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	u32 count = container_of(u, struct value_update, u)->value;
-	struct gpurt_sched_client *c = &u->client->core;
+struct agent_update {
+	struct gpurt_update u;
+	struct gpurt_agent *agent;
+};
 
-	if (count > c->tsgs) {
-		gpurt_tsg_opened(&gpu->sched, c, now);
-		c->tsgs = count;
-	} else if (count < c->tsgs) {
-		c->tsgs = count + 1;
-		gpurt_tsg_closed(&gpu->sched, c, now);
-	}
-	return 0;
+static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct gpurt_agent *agent = container_of(u, struct agent_update, u)->agent;
+	int err = gpu->ops->agents->agent(gpu->driver, u->client->ctx, agent, now);
+
+	if (!err)
+		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
+	return err;
 }
 
-/* Called with the GPU held alive.  The client has @count TSGs now. */
-void gpurt_client_tsgs(struct gpurt_client *client, u32 count)
+/*
+ * The client is its process's agent, and that process has agent->tsgs TSGs now.  Errors as GPURT_IOC_AGENT.  An agent
+ * registers between updates, so no update waits for a program that has just started.
+ */
+int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 {
-	struct value_update v = {
-		.u = { .decide = decide_tsgs, .client = client, .own = true, .level = READ_ONCE(client->core.level) },
-		.value = count,
+	struct agent_update a = {
+		.u = { .decide = decide_agent, .client = client, .own = true, .level = READ_ONCE(client->core.level) },
+		.agent = agent,
 	};
+	int err = gpurt_update(client->gpu, &a.u);
 
-	if (count == READ_ONCE(client->core.tsgs))
-		return;
-	gpurt_gate_update(client->gpu, &v.u);
-	if (count)
+	if (!err && agent->tsgs)
 		gpurt_job_tsg_opened(client->gpu);
+	return err;
 }
 
 static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
@@ -313,7 +306,9 @@ static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 no
 /* Called with the GPU held alive.  The control plane sets the client's priority; see gpurt_set_priority(). */
 int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 {
-	struct value_update v = { .u = { .decide = decide_priority, .client = client }, .value = priority };
+	struct value_update v = {
+		.u = { .decide = decide_priority, .client = client, .level = GPURT_GATE_CONTROL }, .value = priority,
+	};
 
 	return gpurt_gate_update(client->gpu, &v.u);
 }
@@ -329,7 +324,8 @@ static int decide_budget(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action)
 {
 	struct value_update v = {
-		.u = { .decide = decide_budget, .client = client }, .value = limit, .action = action,
+		.u = { .decide = decide_budget, .client = client, .level = GPURT_GATE_CONTROL },
+		.value = limit, .action = action,
 	};
 
 	return gpurt_gate_update(client->gpu, &v.u);

@@ -53,7 +53,7 @@ void gpurt_client_free(struct gpurt_client *client);
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
 int gpurt_client_end(struct gpurt_client *client);
 void gpurt_client_tsg(struct gpurt_client *client, bool opened);
-void gpurt_client_tsgs(struct gpurt_client *client, u32 count);
+int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent);
 int gpurt_client_priority(struct gpurt_client *client, u32 priority);
 int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);
 bool gpurt_client_granted(const struct gpurt_client *client);

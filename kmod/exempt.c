@@ -170,7 +170,7 @@ static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 /* Called with the GPU held alive.  Makes the client what the rules say. */
 void gpurt_exempt_apply(struct gpurt_client *client)
 {
-	struct gpurt_update u = { .decide = decide_exempt, .client = client };
+	struct gpurt_update u = { .decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL };
 
 	/* Without rules most clients need not pass the gate. */
 	if (client->gpu->ops->exempt && gpurt_exempt_matches(client) != READ_ONCE(client->core.exempt))

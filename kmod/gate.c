@@ -27,38 +27,36 @@
 
 static struct gpurt_update *first(const struct gpurt_gate *gate)
 {
-	struct list_head *node = gpurt_queue_first(&gate->waiters);
+	struct gpurt_turn *turn = gpurt_turns_first(&gate->turns);
 
-	return node ? list_entry(node, struct gpurt_update, node) : NULL;
+	return turn ? container_of(turn, struct gpurt_update, turn) : NULL;
 }
 
 /* Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept. */
 static void wait_in_queue(struct gpurt_gate *gate, struct gpurt_update *u)
 {
-	gpurt_queue_add(&gate->waiters, &u->node, u->level);
+	gpurt_turns_add(&gate->turns, &u->turn, u->level);
 	for (;;) {
 		/* Signals do not interrupt this wait: every holder is quick, and a waiter must leave the queue. */
 		set_current_state(TASK_UNINTERRUPTIBLE);
-		if (!gate->holder && first(gate) == u)
+		if (!gate->turns.held && first(gate) == u)
 			break;
 		raw_spin_unlock(&gate->lock);
 		schedule();
 		raw_spin_lock(&gate->lock);
 	}
 	__set_current_state(TASK_RUNNING);
-	gpurt_queue_del(&gate->waiters, &u->node, u->level);
+	gpurt_turns_remove(&gate->turns, &u->turn);
 }
 
 /* Returns with the gate held and preemption off. */
 static void enter(struct gpurt_gate *gate, struct gpurt_update *u)
 {
-	struct gpurt_update *other;
-
 	u->task = current;
 	raw_spin_lock(&gate->lock);
-	other = first(gate);
-	if (gate->holder || (other && other->level >= u->level))
+	if (!gpurt_turns_may_enter(&gate->turns, u->level))
 		wait_in_queue(gate, u);
+	gate->turns.held = true;
 	gate->holder = current;
 	preempt_disable();
 	raw_spin_unlock(&gate->lock);
@@ -69,6 +67,7 @@ static void leave(struct gpurt_gate *gate)
 	struct gpurt_update *next;
 
 	raw_spin_lock(&gate->lock);
+	gate->turns.held = false;
 	gate->holder = NULL;
 	next = first(gate);
 	if (next)
@@ -97,7 +96,7 @@ static void decide_for_others(struct kthread_work *work)
 
 	raw_spin_lock(&gate->lock);
 	while ((u = first(gate))) {
-		gpurt_queue_del(&gate->waiters, &u->node, u->level);
+		gpurt_turns_remove(&gate->turns, &u->turn);
 		raw_spin_unlock(&gate->lock);
 		decide(gpu, u);
 		task = u->task;
@@ -127,7 +126,7 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	u->task = current;
 	u->done = false;
 	raw_spin_lock(&gate->lock);
-	gpurt_queue_add(&gate->waiters, &u->node, u->level);
+	gpurt_turns_add(&gate->turns, &u->turn, u->level);
 	raw_spin_unlock(&gate->lock);
 	kthread_queue_work(gpu->worker, &gate->delegated);
 	for (;;) {
@@ -192,7 +191,7 @@ void gpurt_gate_assert_held(const struct gpurt_gpu *gpu)
 void gpurt_gate_init(struct gpurt_gate *gate)
 {
 	raw_spin_lock_init(&gate->lock);
+	gpurt_turns_init(&gate->turns);
 	gate->holder = NULL;
-	gpurt_queue_init(&gate->waiters);
 	kthread_init_work(&gate->delegated, decide_for_others);
 }

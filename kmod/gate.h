@@ -8,7 +8,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include "core/queue.h"
+#include "core/gate.h"
 
 struct gpurt_client;
 struct gpurt_gpu;
@@ -18,20 +18,20 @@ struct task_struct;
 struct gpurt_update {
 	/* Called with the gate held: must not allocate, sleep, or take a lock that sleeps under PREEMPT_RT. */
 	int (*decide)(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now);
-	u32 level;			/* 0..99: its place in the queue of those that wait */
+	u32 level;			/* 0..99: its place in the queue of those that wait, see core/gate.h */
 	struct gpurt_client *client;	/* the client that it is about; NULL: none */
 	bool own;			/* a call of the client itself causes it */
 	int ret;			/* what decide() returned */
 	/* The gate's own. */
-	struct list_head node;
+	struct gpurt_turn turn;
 	struct task_struct *task;
 	bool done;
 };
 
 struct gpurt_gate {
 	raw_spinlock_t lock;
-	struct task_struct *holder;	/* NULL: the gate is free.  Unused where commit() sleeps */
-	struct gpurt_queue waiters;	/* gpurt_update.node, by level */
+	struct gpurt_turns turns;	/* of gpurt_update.turn.  Where commit() sleeps it is never held */
+	struct task_struct *holder;	/* the task that holds it, for gpurt_gate_assert_held() */
 	struct kthread_work delegated;	/* where commit() sleeps: the GPU's thread takes the decisions */
 };
 

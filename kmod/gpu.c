@@ -3,6 +3,7 @@
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "client.h"
 #include "compat.h"
@@ -42,6 +43,19 @@ bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token)
 void gpurt_gpu_release(struct gpurt_gpu *gpu, int token)
 {
 	srcu_read_unlock(&gpu->alive, token);
+}
+
+/* What the GPU says of itself: what its driver does, or what its agents do. */
+void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts)
+{
+	int token;
+
+	*facts = (struct gpurt_agents_facts){ .tier = gpu->ops->tier };
+	strscpy(facts->driver, gpu->ops->name, sizeof(facts->driver));
+	if (gpu->ops->agents && gpurt_gpu_hold(gpu, &token)) {
+		gpu->ops->agents->describe(gpu->driver, facts);
+		gpurt_gpu_release(gpu, token);
+	}
 }
 
 static int thread_start(struct gpurt_gpu *gpu)

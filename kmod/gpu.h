@@ -20,6 +20,7 @@
 #include <linux/srcu.h>
 #include <linux/types.h>
 
+#include "core/agents.h"
 #include "core/policy.h"
 #include "drv/drv.h"
 #include "gate.h"
@@ -57,5 +58,6 @@ void gpurt_gpu_put(struct gpurt_gpu *gpu);
 
 bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token);
 void gpurt_gpu_release(struct gpurt_gpu *gpu, int token);
+void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts);
 
 #endif

@@ -37,6 +37,7 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_query *q = &a->query;
 	struct gpurt_gpu *gpu = gpurt_gpu_get(q->gpu);
+	struct gpurt_agents_facts facts;
 	u32 i;
 
 	if (!gpu)
@@ -44,7 +45,8 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 	q->version = GPURT_VERSION;
 	q->caps = caps_of(gpu);
 	q->gpus = gpurt_gpu_count();
-	q->tier = gpu->ops->tier;
+	gpurt_gpu_describe(gpu, &facts);
+	q->tier = facts.tier;
 	q->policy = READ_ONCE(gpu->sched.policy);
 	q->epsilon_ns = 0;
 	for (i = 0; i < GPURT_CAUSE_COUNT; i++)
@@ -167,21 +169,6 @@ static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
-/* Called with file->lock held.  Tells the driver of an agent, and the scheduler of the agent's TSGs. */
-static int agent_call(struct gpurt_client *client, struct gpurt_agent *a)
-{
-	struct gpurt_gpu *gpu = client->gpu;
-	int err, token;
-
-	if (!gpurt_gpu_hold(gpu, &token))
-		return -ENODEV;
-	err = gpu->ops->agents->agent(gpu->driver, client->ctx, a);
-	if (!err)
-		gpurt_client_tsgs(client, a->tsgs);
-	gpurt_gpu_release(gpu, token);
-	return err;
-}
-
 static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_client *client;
@@ -193,7 +180,7 @@ static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
 	if (!client->gpu->ops->agents)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
-	err = agent_call(client, &a->agent);
+	err = gpurt_client_agent(client, &a->agent);
 	mutex_unlock(&file->lock);
 	return err;
 }

@@ -166,7 +166,7 @@ static void scan(struct gpurt_gpu *gpu, bool runnable)
 
 	gpurt_for_each_client(client, gpu) {
 		struct job_update j = {
-			.u = { .decide = decide_job, .client = client, .level = GPURT_MAX_PRIORITY },
+			.u = { .decide = decide_job, .client = client, .level = GPURT_GATE_URGENT },
 		};
 
 		if (!READ_ONCE(client->core.tsgs))

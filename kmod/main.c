@@ -2,7 +2,7 @@
 #include <linux/module.h>
 
 #include "chardev.h"
-#include "drv/agent.h"
+#include "drv/agents.h"
 #include "drv/vgpu.h"
 #include "events.h"
 #include "exempt.h"

@@ -89,17 +89,17 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
 	struct gpurt_driver_costs costs = { };
-	u32 late = 0;
+	struct gpurt_agents_facts facts;
 	int token;
 
+	gpurt_gpu_describe(gpu, &facts);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops->costs)
 			gpu->ops->costs(gpu->driver, &costs);
-		if (gpu->ops->agents)
-			late = gpu->ops->agents->late(gpu->driver);
 		gpurt_gpu_release(gpu, token);
 	}
-	return nla_put_u32(skb, GPURT_A_LATE, late) ||
+	return nla_put_u32(skb, GPURT_A_LATE, facts.late) || nla_put_u32(skb, GPURT_A_TIER, facts.tier) ||
+	       nla_put_string(skb, GPURT_A_DRIVER, facts.driver) ||
 	       nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_THETA_NS, costs.theta_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD);
@@ -130,8 +130,6 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
 	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_TIER, gpu->ops->tier) ||
-	    nla_put_string(skb, GPURT_A_DRIVER, gpu->ops->name) ||
 	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
 	    put_runner(skb, gpu) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||

@@ -35,7 +35,7 @@ static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 /* -EINVAL with the reason in @why, or -ENODEV.  On success @why may be a warning. */
 int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
 {
-	struct policy_update p = { .u = { .decide = decide_policy }, .policy = policy };
+	struct policy_update p = { .u = { .decide = decide_policy, .level = GPURT_GATE_CONTROL }, .policy = policy };
 	int err;
 
 	if (poll_ns < GPURT_POLL_MIN_NS || poll_ns > GPURT_POLL_MAX_NS) {

@@ -15,27 +15,20 @@
 #include "runlist.h"
 #include "wait.h"
 
-/* A commit that failed is tried again after RETRY_FIRST ns, then after twice as long each time. */
-#define RETRY_FIRST 1000000ULL
-#define RETRY_LAST 128000000ULL
-
 static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 {
 	return container_of(s, struct gpurt_gpu, sched);
 }
 
-/* Called with the gate held. */
+/* Called with the gate held.  @now: when the commit was over. */
 static void plan_retry(struct gpurt_runlist *r, bool failed, u32 cause, u64 now)
 {
 	WRITE_ONCE(r->fault, failed);
 	if (failed) {
 		r->faults++;
-		r->retry_cause = cause;
-		r->retry_at = now + r->retry_delay;
-		r->retry_delay = min_t(u64, 2 * r->retry_delay, RETRY_LAST);
+		gpurt_retry_failed(&r->retry, cause, now);
 	} else {
-		r->retry_at = U64_MAX;
-		r->retry_delay = RETRY_FIRST;
+		gpurt_retry_init(&r->retry);
 	}
 }
 
@@ -53,7 +46,7 @@ static void apply(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, u32 ca
 	gpurt_latency_record(&r->latency[cause], took);
 	r->commits++;
 	WRITE_ONCE(r->updated_ns, r->updated_ns + took);
-	plan_retry(r, err, cause, now);
+	plan_retry(r, err, cause, now + took);
 	if (!only)
 		r->everyone_since = now;
 	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
@@ -111,7 +104,7 @@ static const struct gpurt_sched_ops runlist_ops = {
 /* Called with the gate held, after every decision. */
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 {
-	u64 next = min(gpu->sched.deadline, gpu->runlist.retry_at);
+	u64 next = min(gpu->sched.deadline, gpu->runlist.retry.at);
 
 	gpurt_gate_assert_held(gpu);
 	if (next == gpu->runlist.armed)
@@ -138,7 +131,7 @@ static void retry(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_sched_client *runner = gpu->sched.runner;
 
-	apply(gpu, runner, gpu->runlist.retry_cause, now);
+	apply(gpu, runner, gpu->runlist.retry.cause, now);
 	if (gpu->runlist.fault)
 		return;
 	if (runner)
@@ -152,7 +145,7 @@ static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	r->armed = U64_MAX;
-	if (r->retry_at <= now || retry_wanted(r))
+	if (r->retry.at <= now || retry_wanted(r))
 		retry(gpu, now);
 	if (gpu->sched.deadline <= now)
 		gpurt_tick(&gpu->sched, now);
@@ -170,7 +163,7 @@ static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 static void tick(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.tick);
-	struct gpurt_update u = { .decide = decide_tick, .level = GPURT_MAX_PRIORITY };
+	struct gpurt_update u = { .decide = decide_tick, .level = GPURT_GATE_URGENT };
 
 	gpurt_update(gpu, &u);
 	if (READ_ONCE(gpu->runlist.fault))
@@ -209,8 +202,7 @@ void gpurt_runlist_init(struct gpurt_gpu *gpu)
 	compat_hrtimer_setup(&r->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	kthread_init_work(&r->tick, tick);
 	INIT_WORK(&r->resume, resume);
-	r->retry_at = U64_MAX;
-	r->retry_delay = RETRY_FIRST;
+	gpurt_retry_init(&r->retry);
 	r->armed = U64_MAX;
 	r->everyone_since = now;
 	gpurt_sched_init(&gpu->sched, &runlist_ops, gpu, now);

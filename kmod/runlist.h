@@ -10,6 +10,7 @@
 
 #include "core/latency.h"
 #include "core/policy.h"
+#include "core/retry.h"
 
 struct gpurt_gpu;
 
@@ -20,9 +21,7 @@ struct gpurt_runlist {
 	u64 updated_ns;			/* how long all commits took together */
 	u64 faults;			/* commits that the driver could not carry out */
 	u64 everyone_since;		/* when the runlist last became everyone's */
-	u32 retry_cause;
-	u64 retry_at;			/* U64_MAX: the last commit succeeded */
-	u64 retry_delay;
+	struct gpurt_retry retry;
 	u64 armed;			/* what the timer is set to; U64_MAX: nothing */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers without the gate */
 	bool fault;			/* the last commit failed: the runlist is not what it should be */

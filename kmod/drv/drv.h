@@ -25,6 +25,7 @@
 
 #include "../uapi/gpurt.h"
 
+struct gpurt_agents_facts;
 struct gpurt_client;
 struct gpurt_gpu;
 struct pid;
@@ -52,8 +53,11 @@ struct gpurt_work_ops {
 
 /* GPUs whose commits are carried out by agents in the clients' processes: GPURT_CAP_AGENTS.  All of these or none. */
 struct gpurt_agent_ops {
-	/* In process context.  The client registers as its process's agent.  Errors as GPURT_IOC_AGENT. */
-	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent);
+	/*
+	 * With the gate held, hence between updates.  At @now the client registers as its process's agent, or says
+	 * something new as such.  Errors as GPURT_IOC_AGENT.
+	 */
+	int (*agent)(void *driver, void *ctx, struct gpurt_agent *agent, u64 now);
 	/*
 	 * At any time; called once before the order() of the same call.  The agent carried out the order @answered, or
 	 * failed to (@result).  Errors as GPURT_IOC_ORDER.
@@ -65,8 +69,8 @@ struct gpurt_agent_ops {
 	 * module does the waiting, with its time limit, its signals, and the end of the GPU.
 	 */
 	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
-	/* At any time.  How many processes have an order that their agent did not carry out in time. */
-	u32 (*late)(void *driver);
+	/* At any time.  What the agents say of the GPU, in place of the driver's name and tier. */
+	void (*describe)(void *driver, struct gpurt_agents_facts *facts);
 };
 
 struct gpurt_driver_ops {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Real GPUs on unmodified drivers: agents in the processes carry out the updates of the runlist (GPURT_IOC_AGENT,
+ * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file keeps its processes, has its orders delivered, calls its
+ * tick, and waits in commit() until an update is finished.
+ *
+ * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of works and of events are taken.
+ * commit() does not hold it while it waits, so agents answer, register and end meanwhile.
+ */
+#include <linux/err.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/timekeeping.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "../core/agents.h"
+#include "agents.h"
+#include "devices.h"
+#include "drv.h"
+
+static uint agent_bound_ms = GPURT_AGENT_BOUND_NS / NSEC_PER_MSEC;
+module_param(agent_bound_ms, uint, 0444);
+MODULE_PARM_DESC(agent_bound_ms, "how long an agent may take to carry out an order, 1 to 60000 ms (default 100)");
+static bool agent_wait;
+module_param(agent_wait, bool, 0644);
+MODULE_PARM_DESC(agent_wait, "whether nobody is given the GPU while an agent is late (default: given regardless)");
+
+struct agent_gpu {
+	struct gpurt_gpu *gpu;
+	spinlock_t lock;
+	struct gpurt_agents agents;	/* of agent_process.core */
+	bool finished;			/* the update of commit() is, with @err */
+	int err;
+	bool retry;			/* the update that failed may succeed now */
+	wait_queue_head_t updates;	/* commit() waits for @finished */
+	struct delayed_work tick;
+	u64 armed;			/* when @tick comes at the latest; U64_MAX: it does not */
+};
+
+/* A process with clients of the GPU.  It lives as long as it has any. */
+struct agent_process {
+	struct gpurt_agent_process core;
+	struct pid *tgid;		/* each client holds a reference */
+	u32 clients;
+	struct agent_ctx *agent;	/* the client that is the agent; NULL: none */
+};
+
+/* A client, from client_open() to client_close(). */
+struct agent_ctx {
+	struct agent_process *process;
+	struct gpurt_client *client;
+	bool exempt;
+};
+
+static struct gpurt_client *agent_of(struct gpurt_agent_process *core)
+{
+	return container_of(core, struct agent_process, core)->agent->client;
+}
+
+/* What the protocol says, with the lock held. */
+
+static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
+{
+	gpurt_client_ordered(agent_of(core));
+}
+
+static void on_late(struct gpurt_agents *a, struct gpurt_agent_process *core, u64 now)
+{
+	gpurt_client_late(agent_of(core), now, core->since);
+}
+
+static void on_finished(struct gpurt_agents *a, int err, u64 now)
+{
+	struct agent_gpu *dev = container_of(a, struct agent_gpu, agents);
+
+	dev->err = err;
+	WRITE_ONCE(dev->finished, true);
+	wake_up(&dev->updates);
+}
+
+static void on_retry(struct gpurt_agents *a)
+{
+	container_of(a, struct agent_gpu, agents)->retry = true;
+}
+
+static const struct gpurt_agents_ops protocol_ops = {
+	.order = on_order,
+	.late = on_late,
+	.finished = on_finished,
+	.retry = on_retry,
+};
+
+/* Called with the lock held.  How long until the protocol's tick is due, ns. */
+static u64 time_left(const struct agent_gpu *dev)
+{
+	u64 now = ktime_get_ns();
+
+	return dev->agents.deadline > now ? dev->agents.deadline - now : 0;
+}
+
+/* Called with the lock held.  Sees to it that the tick comes soon enough. */
+static void arm(struct agent_gpu *dev)
+{
+	if (dev->agents.deadline >= dev->armed)
+		return;
+	dev->armed = dev->agents.deadline;
+	mod_delayed_work(system_unbound_wq, &dev->tick, nsecs_to_jiffies(time_left(dev)) + 1);
+}
+
+/* After a change about @client, with the lock held, which is released. */
+static void unlock_after(struct agent_gpu *dev, struct gpurt_client *client)
+{
+	bool retry = dev->retry;
+
+	dev->retry = false;
+	arm(dev);
+	spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(client);
+}
+
+static void tick(struct work_struct *work)
+{
+	struct agent_gpu *dev = container_of(to_delayed_work(work), struct agent_gpu, tick);
+
+	spin_lock(&dev->lock);
+	dev->armed = U64_MAX;
+	gpurt_agents_tick(&dev->agents, ktime_get_ns());
+	arm(dev);
+	spin_unlock(&dev->lock);
+}
+
+/* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
+static int agents_commit(void *driver, void *only, u64 now)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *owner = only;
+	u64 left;
+	int err;
+
+	spin_lock(&dev->lock);
+	dev->agents.wait = READ_ONCE(agent_wait);
+	dev->finished = false;
+	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, now);
+	while (!dev->finished) {
+		left = time_left(dev);
+		spin_unlock(&dev->lock);
+		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), ns_to_ktime(left));
+		spin_lock(&dev->lock);
+		gpurt_agents_tick(&dev->agents, ktime_get_ns());
+	}
+	err = dev->err;
+	arm(dev);
+	spin_unlock(&dev->lock);
+	return err;
+}
+
+/* Called with the lock held. */
+static struct agent_process *find(struct agent_gpu *dev, struct pid *tgid)
+{
+	struct agent_process *p;
+
+	list_for_each_entry(p, &dev->agents.processes, core.node)
+		if (p->tgid == tgid)
+			return p;
+	return NULL;
+}
+
+/* Called with the lock held.  Returns the process of a new client: @fresh, unless it has others. */
+static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, struct pid *tgid)
+{
+	struct agent_process *p = find(dev, tgid);
+
+	if (!p) {
+		p = fresh;
+		p->tgid = tgid;
+		gpurt_agents_join(&dev->agents, &p->core);
+	}
+	p->clients++;
+	return p;
+}
+
+static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
+{
+	struct agent_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	struct agent_ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct agent_gpu *dev = driver;
+
+	if (!fresh || !c) {
+		kfree(fresh);
+		kfree(c);
+		return -ENOMEM;
+	}
+	c->client = client;
+	spin_lock(&dev->lock);
+	c->process = join(dev, fresh, tgid);
+	spin_unlock(&dev->lock);
+	if (c->process != fresh)
+		kfree(fresh);
+	*ctx = c;
+	return 0;
+}
+
+/* Called with the lock held.  The process has no agent any more. */
+static void resign(struct agent_gpu *dev, struct agent_process *p)
+{
+	gpurt_agents_resign(&dev->agents, &p->core, ktime_get_ns());
+	p->agent = NULL;
+}
+
+static void agents_client_ends(void *driver, void *ctx, bool process)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+
+	spin_lock(&dev->lock);
+	if (process || c->process->agent == c)
+		resign(dev, c->process);
+	unlock_after(dev, c->client);
+}
+
+static void agents_client_close(void *driver, void *ctx)
+{
+	struct agent_process *p, *empty = NULL;
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+
+	p = c->process;
+	spin_lock(&dev->lock);
+	if (p->agent == c)
+		resign(dev, p);
+	if (c->exempt)
+		gpurt_agents_exempt(&dev->agents, &p->core, false, ktime_get_ns());
+	if (!--p->clients) {
+		gpurt_agents_leave(&dev->agents, &p->core, ktime_get_ns());
+		empty = p;
+	}
+	arm(dev);
+	spin_unlock(&dev->lock);
+	kfree(empty);
+	kfree(c);
+}
+
+static void agents_exempt(void *driver, void *ctx, bool exempt)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+
+	spin_lock(&dev->lock);
+	c->exempt = exempt;
+	gpurt_agents_exempt(&dev->agents, &c->process->core, exempt, ktime_get_ns());
+	unlock_after(dev, c->client);
+}
+
+static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 now)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+	struct agent_process *p = c->process;
+	int err = 0;
+
+	spin_lock(&dev->lock);
+	if (p->agent && p->agent != c) {
+		err = -EBUSY;
+	} else {
+		p->agent = c;
+		gpurt_agents_register(&dev->agents, &p->core, a->driver, a->tier, now);
+		a->on = p->core.on;
+		a->sequence = p->core.sequence;
+	}
+	arm(dev);
+	spin_unlock(&dev->lock);
+	return err;
+}
+
+static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+	int err = -ENOENT;
+
+	spin_lock(&dev->lock);
+	if (c->process->agent == c)
+		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
+	unlock_after(dev, c->client);
+	return err;
+}
+
+static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx;
+	struct agent_process *p = c->process;
+	int ret;
+
+	spin_lock(&dev->lock);
+	ret = p->agent != c ? -ENOENT : p->core.sequence > o->answered;
+	if (ret > 0) {
+		o->sequence = p->core.sequence;
+		o->on = p->core.on;
+	}
+	spin_unlock(&dev->lock);
+	return ret;
+}
+
+static void agents_describe(void *driver, struct gpurt_agents_facts *facts)
+{
+	struct agent_gpu *dev = driver;
+
+	spin_lock(&dev->lock);
+	gpurt_agents_facts(&dev->agents, facts);
+	spin_unlock(&dev->lock);
+}
+
+static const struct gpurt_agent_ops agent_ops = {
+	.agent = agents_register,
+	.answer = agents_answer,
+	.order = agents_order,
+	.describe = agents_describe,
+};
+
+static const struct gpurt_driver_ops driver_ops = {
+	.name = "agents",
+	.tier = GPURT_TIER_UNPATCHED,
+	.commit_sleeps = true,
+	.agents = &agent_ops,
+	.client_open = agents_client_open,
+	.client_ends = agents_client_ends,
+	.client_close = agents_client_close,
+	.commit = agents_commit,
+	.exempt = agents_exempt,
+};
+
+static void *agents_create(void)
+{
+	struct agent_gpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	struct gpurt_gpu *gpu;
+
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&dev->lock);
+	gpurt_agents_init(&dev->agents, &protocol_ops, dev, (u64)agent_bound_ms * NSEC_PER_MSEC, agent_wait);
+	init_waitqueue_head(&dev->updates);
+	INIT_DELAYED_WORK(&dev->tick, tick);
+	dev->armed = U64_MAX;
+	gpu = gpurt_gpu_register(&driver_ops, dev);
+	if (IS_ERR(gpu)) {
+		kfree(dev);
+		return ERR_CAST(gpu);
+	}
+	dev->gpu = gpu;
+	return dev;
+}
+
+static void agents_destroy(void *device)
+{
+	struct agent_gpu *dev = device;
+
+	gpurt_gpu_unregister(dev->gpu);
+	cancel_delayed_work_sync(&dev->tick);
+	kfree(dev);
+}
+
+static struct gpurt_devices agent_gpus = { .create = agents_create, .destroy = agents_destroy };
+module_param_cb(agent_gpus, &gpurt_devices_ops, &agent_gpus, 0600);
+MODULE_PARM_DESC(agent_gpus, "number of GPUs that agents switch, 0 to 16 (default 0); may be changed at any time");
+
+int gpurt_agents_start(void)
+{
+	const u32 min = GPURT_AGENT_BOUND_MIN_NS / NSEC_PER_MSEC, max = GPURT_AGENT_BOUND_MAX_NS / NSEC_PER_MSEC;
+
+	if (agent_bound_ms < min || agent_bound_ms > max) {
+		pr_err("gpurt: agent_bound_ms=%u: %u to %u\n", agent_bound_ms, min, max);
+		return -EINVAL;
+	}
+	return gpurt_devices_start(&agent_gpus);
+}
+
+void gpurt_agents_stop(void)
+{
+	gpurt_devices_stop(&agent_gpus);
+}
