@@ -13,7 +13,7 @@ import click
 
 from gpurt.errors import GpurtError
 
-#: Command name -> module that defines it (imported on use, so that --help is quick) and attribute.
+#: Command name -> module that defines it (imported when the command is used, so that --help is quick) and attribute.
 COMMANDS = {
     "analyze": ("analyze", "analyze"),
     "assign": ("design", "assign"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What real time needs on a machine, whether it is there, and the cure where it is not."""
+"""Checks what real-time tasks need on a machine, and says how to get what is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; ``cure`` is empty where nothing is to be done."""
+    """The result of one check; ``cure`` is empty if there is nothing to do."""
 
     name: str
     status: Status
@@ -36,7 +36,7 @@ class Finding:
 
 
 def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
-    """Everything that is looked at, in a fixed order; reads below ``root`` and changes nothing."""
+    """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing."""
     return [
         _throttling(root),
         _group_scheduling(root),
@@ -73,7 +73,7 @@ def _throttling(root: Path) -> Finding:
 
 
 def _config(root: Path) -> dict[str, str] | None:
-    """The kernel's build configuration, where it is published."""
+    """The kernel's build configuration; None if this machine does not have it as a file."""
     text = _read(root, f"boot/config-{platform.release()}")
     if text is None:
         try:
@@ -146,7 +146,7 @@ def _preemption(root: Path) -> Finding:
     return Finding(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
 
 
-#: Driver -> its device nodes, and the tier that is reached without and with a patch.
+#: Driver -> its device nodes.
 DRIVERS = {
     "nvgpu": ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl"),
     "NVIDIA": ("dev/nvidiactl",),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What /proc says about processes.  A process that is gone, or hidden from us, gives None or empty."""
+"""What /proc says about processes.  For a process that is gone or hidden, the functions return None or empty."""
 
 from __future__ import annotations
 

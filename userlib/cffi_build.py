@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 """Builds ``gpurt._gpurt``: the scheduler core, the virtual GPU, the simulator and libgpurt for Python.
 
-Python's view of every struct, enum, function and constant is read off the C headers by the C preprocessor,
-and the compiler fills the numbers in, so that nothing of the interface is typed twice.
+The C preprocessor reads every struct, enum, function and constant from the C headers, and the compiler fills the
+numbers in.  So no number of the interface is typed twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HEADERS = [
     "analysis/native/generate.h",
     "analysis/native/rta.h",
 ]
-#: Headers whose object-like macros Python sees too.
+#: Headers whose object-like macros become constants in Python.
 CONSTANTS = [UAPI, "kmod/core/gate.h", "kmod/core/retry.h", "kmod/core/agents.h"]
 #: Types that the headers take from the kernel or from libc.
 TYPES = """
@@ -47,7 +47,7 @@ typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;
 typedef uint8_t __u8; typedef uint32_t __u32; typedef int32_t __s32; typedef uint64_t __u64;
 struct list_head { struct list_head *next; struct list_head *prev; };
 """
-#: Where the core calls back into Python (pycontrol/host/gpu.py, virtual.py).
+#: Functions in Python that the core calls (pycontrol/host/gpu.py, virtual.py).
 CALLBACKS = """
 extern "Python" {
 void gpurt_py_commit(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64);
@@ -100,7 +100,7 @@ class BuildExt(build_ext):
     """setuptools' build_ext, which first lets cffi write the wrapper's C code (see pyproject.toml)."""
 
     def build_extension(self, ext: Extension) -> None:
-        """Builds one extension; ours gets cffi's generated source added."""
+        """Builds one extension.  Adds the source that cffi generates if the extension is ``gpurt._gpurt``."""
         if ext.name == MODULE:
             generated = Path(self.build_temp) / "_gpurt.c"
             generated.parent.mkdir(parents=True, exist_ok=True)

@@ -21,17 +21,17 @@ Examples:
   gpurt analyze examples/case-study.toml
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
-  gpurt analyze robot.toml --measured               with what updates cost on this machine
+  gpurt analyze robot.toml --measured               with the cost of updates on this machine
 \b
 Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong usage; 3 the file is wrong;
 4 no host, or one that has measured nothing."""
 )
 @FILE
-@click.option("--test", "names", multiple=True, metavar="NAME", help="A test; may be repeated. All sound ones if none.")
-@click.option("--explain", metavar="TASK", help="Show what a task's bound is made of, and the lemma of each part.")
+@click.option("--test", "names", multiple=True, metavar="NAME", help="Test to run; repeatable. Default: all sound ones.")
+@click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
 @click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
               "GPU may have to wait for; none unless given.")  # fmt: skip
-@click.option("--measured", is_flag=True, help="The longest runlist update that the host has seen, instead of alpha.")
+@click.option("--measured", is_flag=True, help="Use the longest runlist update that the host has measured as alpha.")
 @JSON
 @click.pass_obj
 def analyze(
@@ -58,7 +58,7 @@ def analyze(
         passed = passed or result.schedulable
         if as_json:
             data.append(_result(test, result))
-        else:  # as they come: a large taskset takes some tests minutes
+        else:  # print each result at once: some tests take minutes for a large taskset
             click.echo(_explained(test, result, explain) if explain else _tabulated(test, result))
             click.echo()
     if as_json:
@@ -67,7 +67,7 @@ def analyze(
 
 
 def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
-    """The taskset with alpha as the host has measured it, and a line that says so."""
+    """The taskset with the alpha that the host has measured, and a line that says so."""
     from dataclasses import replace
 
     from gpurt.errors import DeviceError

@@ -18,7 +18,7 @@ def attack(
     names: Sequence[str], tasksets: int, seed: int, jobs: int, runs: int, steps: int, output: Path, fresh: bool,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Attacks tests, all unless named; returns 1 if one that is shown as sound was broken."""
+    """Attacks the named tests, or all.  Returns 1 if a test that is shown as sound was broken."""
     from analysis import rta
     from analysis.attack.report import table
     from analysis.attack.search import Effort

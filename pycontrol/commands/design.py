@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about what could be otherwise: assign, choose, sensitivity."""
+"""Commands that help to design a taskset: assign, choose, sensitivity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 )
 @FILE
 @click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
-@click.option("--write", is_flag=True, help="Write the priorities into the file; nothing else in it changes.")
+@click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
 @JSON
 def assign(file: Path, name: str, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
@@ -66,12 +66,12 @@ Examples:
 Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--write", is_flag=True, help="Write the waiting modes and GPU priorities of the best into the file.")
+@click.option("--write", is_flag=True, help="Write waiting modes and GPU priorities of the best choice into the file.")
 @JSON
 def choose(file: Path, write: bool, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
-    Slack is (D - WCRT) / D of the task that has the least of it.
+    Slack is the smallest (D - WCRT) / D of all tasks.
     """
     from analysis import taskset
     from analysis.choose import choices
@@ -124,10 +124,10 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @FILE
 @click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
 @click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
-              help="Hardware where all but epsilon takes so many times as long; may be repeated.")  # fmt: skip
+              help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
 def sensitivity(file: Path, name: str, clocks: tuple[str, ...], as_json: bool) -> int:
-    """Say how much each time may grow before a deadline is missed, or must shrink until none is."""
+    """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
     from analysis import rta, taskset
     from analysis.sensitivity import epsilon_budgets, margins
 

@@ -26,22 +26,22 @@ Examples:
   gpurt experiment attack                        search for schedules that break a bound, of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
 \b
-What was interrupted goes on where it stopped when the same command is given again.
+To continue an interrupted run, give the same command again.
 \b
 Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 130 interrupted."""
 )
 @click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
-@click.option("--list", "listing", is_flag=True, help="Say which experiments there are.")
+@click.option("--list", "listing", is_flag=True, help="List the experiments.")
 @click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
-              help="At each point; attack: for each test.")  # fmt: skip
+              help="Number of tasksets at each point; attack: for each test.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
 @click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
               help="How utilizations are drawn; drs needs the package of that name.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1, 10**6),
-              help="attack: from so many random first releases.  [default: 20]")  # fmt: skip
+              help="attack: number of random first releases to start from.  [default: 20]")  # fmt: skip
 @click.option("--steps", type=click.IntRange(0, 10**6),
-              help="attack: then so many steps of local search.  [default: 40]")  # fmt: skip
+              help="attack: number of steps of local search after that.  [default: 40]")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
               show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)

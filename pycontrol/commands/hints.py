@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hints to a driver that cannot preempt on our word: time slices and interleave levels (tier T0)."""
+"""Command: hint.  Sets time slices and interleave levels, where gpurt cannot preempt (tier T0)."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Examples:
   gpurt hint 1234                              show
   gpurt hint 1234 --slice 10ms --interleave high
 \b
-Exit codes: 0 done; 2 wrong usage; 4 no such node, or somebody has it open; 5 not permitted, refused by the driver, or
-a process without time-slice groups."""
+Exit codes: 0 done; 2 wrong usage; 4 no such node, or another process has it open; 5 not permitted, refused by the
+driver, or a process without time-slice groups."""
 )
 @PIDS
-@click.option("--slice", "slice_", metavar="TIME", help="How long its groups run at a time, 1ms to 50ms.")
-@click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they come round.")
+@click.option("--slice", "slice_", metavar="TIME", help="Time slice of the process's groups, 1ms to 50ms.")
+@click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they are in the runlist.")
 @JSON
 def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
     """Show or set time slices and interleave levels of any process on a Tegra (tier T0: no isolation).
 
-    Works on unmodified drivers and on programs that never heard of gpurt, through the driver's scheduling node.
+    Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.
     """
     from pycontrol.live.hints import Level, SchedNode
 

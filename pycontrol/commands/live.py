@@ -42,7 +42,7 @@ Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 )
 @PIDS
 @click.option("--set", "value", type=click.IntRange(0, 99), help="GPU priority to set; 0 is best effort.")
-@click.option("--own", is_flag=True, help="Undo: the task's own priority counts again.")
+@click.option("--own", is_flag=True, help="Undo --set: the task's own priority counts again.")
 @GPU
 @JSON
 @click.pass_obj
@@ -68,7 +68,7 @@ def priority(
 
 
 def _how(gpu: Any) -> str:
-    """How policy `job` notices changes there; empty for other policies."""
+    """How policy `job` notices changes on this GPU; empty for other policies."""
     if gpu.policy.word != "job":
         return ""
     return f" (poll every {ms(gpu.poll_ns)} ms)" if gpu.notice.word == "poll" else " (notify)"
@@ -116,7 +116,7 @@ def policy(
     epilog="""\b
 Examples:
   gpurt budget 1234 --time 20ms --on-overrun demote
-  gpurt budget 1234 --time 0ns        no budget any more
+  gpurt budget 1234 --time 0ns        remove the budget
 \b
 Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 )
@@ -126,7 +126,7 @@ Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 @GPU
 @click.pass_obj
 def budget(device: str | None, pids: tuple[int, ...], limit: str, on_overrun: str, gpu: int | None) -> int:
-    """Limit how long each segment of processes may own the GPU."""
+    """Limit how long each GPU segment of a process may own the GPU."""
     from gpurt.enums import Overrun
 
     ns = _time(limit, "--time")
@@ -149,10 +149,10 @@ Exit codes: 0 done; 2 not exactly one of the three; 4 no host; 5 not permitted."
 @click.option("--pid", type=click.IntRange(1), help="A process.")
 @click.option("--name", "comm", help="All processes of that name, later ones too.")
 @click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too.")
-@click.option("--off", is_flag=True, help="Exempt no longer.")
+@click.option("--off", is_flag=True, help="End the exemption.")
 @click.pass_obj
 def exempt(device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool) -> int:
-    """Keep processes on the runlist whatever runs, such as the display server."""
+    """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
     if sum(value is not None for value in (pid, comm, cgroup)) != 1:
         raise UsageError("name exactly one of --pid, --name and --cgroup")
     with _connect(device) as control:
@@ -164,7 +164,7 @@ def exempt(device: str | None, pid: int | None, comm: str | None, cgroup: str | 
     epilog="""\b
 Examples:
   gpurt status
-  gpurt status --latency              read epsilon off your board
+  gpurt status --latency              measure epsilon on your board
 \b
 Exit codes: 0; 4 no host."""
 )
@@ -172,7 +172,7 @@ Exit codes: 0; 4 no host."""
 @JSON
 @click.pass_obj
 def status(device: str | None, latency: bool, as_json: bool) -> int:
-    """Show the GPUs of the host: policy, clients, who runs, what updates cost."""
+    """Show the GPUs of the host: policy, clients, the process that owns the GPU, cost of updates."""
     with _connect(device) as control:
         gpus = control.status()
         times = control.latency() if latency else []
@@ -236,7 +236,7 @@ Ctrl-C ends it.  Exit codes: 0; 4 no host."""
 @click.option("--once", is_flag=True, help="Show once and end.")
 @click.pass_obj
 def top(device: str | None, interval: float, once: bool) -> int:
-    """Watch the clients: who owns the GPU, how often, for how long."""
+    """Watch the clients: which of them owns the GPU, how often and for how long."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -273,10 +273,10 @@ Examples:
   gpurt trace -o run.json             until Ctrl-C
   gpurt trace -o run.json --duration 5s && gpurt plot run.json
 \b
-Open the file at ui.perfetto.dev too.  Exit codes: 0 done, also after Ctrl-C; 3 cannot be written; 4 no host."""
+ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 3 cannot be written; 4 no host."""
 )
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Where the trace goes.")
-@click.option("--duration", metavar="TIME", help="How long; until Ctrl-C unless given.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write the trace to.")
+@click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")
 @click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
 @click.pass_obj
 def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool) -> int:

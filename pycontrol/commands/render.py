@@ -36,7 +36,7 @@ def ms(ns: int | None) -> str:
 
 
 def emit(data: Any, as_json: bool, text: str) -> None:
-    """Prints one or the other."""
+    """Prints ``data`` as JSON, or ``text``."""
     click.echo(json.dumps(data, indent=2) if as_json else text)
 
 

@@ -24,10 +24,10 @@ Examples:
 Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage; 4 no host at --device;
 6 something failed, or a bound was exceeded in virtual time."""
 )
-@click.option("--seconds", default=12.0, show_default=True, help="How long each policy runs.")
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Only this policy; may be repeated.")
+@click.option("--seconds", default=12.0, show_default=True, help="Length of the run under each policy.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Run only this policy; may be repeated.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo-results"), show_default=True)
-@click.option("--device", "own_device", metavar="PATH", help="A host that runs already, not an emulator of its own.")
+@click.option("--device", "own_device", metavar="PATH", help="Use a running host instead of starting an emulator.")
 @click.option("--seed", default=1, show_default=True)
 def demo(seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int) -> int:
     """Run the published case study under every policy and compare."""
@@ -45,15 +45,15 @@ Examples:
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 \b
 Exit codes: 0 no real-time task missed a deadline; 1 one did; 3 the file is wrong; 4 no host; 6 a task failed.
-With --auto: the program's own; 126, 127 as shells say that it cannot be executed or found."""
+With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
-@click.option("--auto", is_flag=True, help="Run a program as it is: its GPU work becomes real-time segments.")
+@click.option("--auto", is_flag=True, help="Run an unmodified program: its GPU work becomes real-time segments.")
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
-@click.option("--seconds", default=10.0, show_default=True, help="How long.")
-@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Every task's waiting mode, not the file's.")
+@click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
+@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", metavar="NAME", help="Set the host's policy first.")
-@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write what was seen as a trace.")
+@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
 def run(
@@ -61,7 +61,7 @@ def run(
     waiting: str | None, policy: str | None,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Start a taskset's tasks as real processes, pinned and prioritised, and report what was seen.
+    """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
@@ -119,9 +119,9 @@ Examples:
 Exit codes: the program's own; 4 no host; 6 it used no GPU segment."""
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--name", help="The task's name; the program's unless given.")
+@click.option("--name", help="Name of the task; the program's name unless given.")
 @click.option("--period", default="100ms", show_default=True, metavar="TIME", help="Period to write into the entry.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the entry there, not to stdout.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the entry to this file instead of stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON, not TOML.")
 @click.pass_obj
 def profile(

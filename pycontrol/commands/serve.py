@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that serve: `gpurt emulate` with virtual GPUs, `gpurt serve` with real ones and agents."""
+"""The commands that run a host: `gpurt emulate` for virtual GPUs, `gpurt serve` for real GPUs with agents."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from pycontrol.host.virtual import Shape, VirtualGpu
 
 
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every serving command has."""
+    """Adds the options that both commands have."""
     for option in reversed((
         click.option("--socket", "path", type=click.Path(path_type=Path),
-                     help="Where; /run/gpurt/host.sock if writable."),
+                     help="Socket to serve on; /run/gpurt/host.sock if writable."),
         click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
-                     help="How many."),
+                     help="Number of GPUs."),
         click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
-                     help="Its SCHED_FIFO one."),
-        click.option("--ready-fd", type=int, help="Descriptor that a line is written to once it serves."),
-        click.option("--quiet", is_flag=True, help="Say only what is wrong."),
+                     help="SCHED_FIFO priority of the host."),
+        click.option("--ready-fd", type=int, help="Descriptor to write a line to once the host serves."),
+        click.option("--quiet", is_flag=True, help="Print errors and warnings only."),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -51,7 +51,7 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
 @click.option("--theta", default="0ns", type=Time(), show_default=True, help="GPU context switch cost.")
 @click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
-@click.option("--no-copy-engine", is_flag=True, help="Copies take the execution engine.")
+@click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
 def emulate(
     path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
     alpha: int, theta: int, slice_: int, no_copy_engine: bool,
@@ -83,15 +83,15 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,
               help="How long an agent may take to carry out an order.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
-              help="An agent is late: go on, with the isolation lost, or wait for it.")  # fmt: skip
+              help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
     path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
     answer_bound: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
-    Each process takes its own time-slice groups off the GPU and puts them back when this host says so; which
-    drivers that works on, and its limits, are in docs/unpatched.md.
+    Each process takes its own time-slice groups off the GPU and puts them back when this host orders it to.
+    docs/unpatched.md lists the drivers that this works on, and its limits.
     """
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--answer-bound must be 1 ms to 60 s")

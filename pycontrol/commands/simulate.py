@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about runs: simulate makes them in virtual time, check and plot read the traces of any."""
+"""Commands about runs: simulate runs a taskset in virtual time, check and plot read the trace of any run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ Exit codes: 0 no real-time task missed a deadline; 1 one did; 6 a sound bound wa
 )
 @FILE
 @click.option("--policy", default="segment", show_default=True, metavar="NAME", help="Scheduling policy.")
-@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Every task's waiting mode, not the file's.")
+@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option(
-    "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7), help="Runs from other first releases."
+    "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
+    help="Number of runs, each with other first releases.",
 )
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
-@click.option("--sporadic", is_flag=True, help="Releases come up to a tenth of the period late.")
+@click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the first run as a trace.")
 @JSON
@@ -37,7 +38,7 @@ def simulate(
     file: Path, policy: str, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Run the taskset in virtual time on the scheduler that ships, from many first releases."""
+    """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis import taskset
     from analysis.model import Waiting
     from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
@@ -76,7 +77,7 @@ def simulate(
 
 
 def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
-    """Bounds that hold for what was simulated; none where no test knows the policy in these waiting modes."""
+    """Bounds for the simulated policy and waiting modes; empty if no test covers them."""
     from analysis import rta
 
     modes = {waiting} if waiting else {t.waiting.value for t in loaded if t.uses_gpu} or {"suspend"}
@@ -98,10 +99,10 @@ Exit codes: 0 every job met its deadline; 1 one did not, or exceeded its bound; 
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
-@click.option("--test", "name", metavar="NAME", help="Compare with this test's bounds too.")
+@click.option("--test", "name", metavar="NAME", help="Compare with the bounds of this test, too.")
 @JSON
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
-    """Hold a trace's response times against the deadlines, and against a test's bounds."""
+    """Compare a trace's response times with the deadlines, and with a test's bounds."""
     from analysis import taskset
     from pycontrol.run.check import compare
 
@@ -132,12 +133,12 @@ Examples:
 Exit codes: 0 done; 2 wrong usage; 3 not a trace."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF; the trace's name with .png.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF; the trace's name, .png if none.")
 @click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
-@click.option("--from", "start", metavar="TIME", help='Begin of the window, such as "100ms".')
-@click.option("--to", "end", metavar="TIME", help="End of the window; 300ms after its begin.")
+@click.option("--from", "start", metavar="TIME", help='Start of the window, such as "100ms".')
+@click.option("--to", "end", metavar="TIME", help="End of the window; 300ms after its start unless given.")
 def plot(trace: Path, output: Path | None, kind: str, start: str | None, end: str | None) -> int:
-    """Draw a trace: who executed where, or how response times are distributed."""
+    """Draw a trace: which task executed where and when, or how response times are distributed."""
     from analysis.plot import gantt, responses
     from analysis.trace import load
     from gpurt.units import parse_time

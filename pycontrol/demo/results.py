@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the demonstration shows: its set-ups, and what came out for each task."""
+"""The demonstration's set-ups, and the results of each task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Setup:
 
     @property
     def title(self) -> str:
-        """For headings: the policy and what tasks do while they wait."""
+        """The heading of the set-up: the policy, and what tasks do while they wait."""
         return f"{self.policy}\n{self.waiting.value}"
 
 
@@ -41,7 +41,7 @@ SETUPS = (
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did under one set-up.  Times are ns; None: nothing was seen, or there is no such bound.
+    """The results of one task under one set-up.  Times are ns; None: no job was seen, or there is no bound.
 
     ``observed`` is the MORT on this machine, ``simulated`` that in virtual time, ``bound`` the WCRT.
     """
@@ -56,18 +56,18 @@ class TaskResult:
 
     @property
     def above_bound(self) -> bool:
-        """Whether this machine was seen to exceed the bound: possible, for it is not the system analysed."""
+        """Whether a response time on this machine exceeded the bound.  It may: the analysed system is another one."""
         return self.bound is not None and self.observed is not None and self.observed > self.bound
 
     @property
     def unsound(self) -> bool:
-        """Whether virtual time was seen to exceed the bound: an error in the analysis or the simulator."""
+        """Whether a simulated response time exceeded the bound: an error in the analysis or the simulator."""
         return self.bound is not None and self.simulated is not None and self.simulated > self.bound
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """What the file says of a task, as far as it is shown."""
+    """The properties of a task that the table and the picture show."""
 
     name: str
     cpu: int
@@ -92,7 +92,7 @@ class SetupResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The whole demonstration.  ``notes`` say under which circumstances the figures came about."""
+    """The whole demonstration.  ``notes`` describe the circumstances of the run."""
 
     taskset: str
     tasks: tuple[TaskInfo, ...]

@@ -27,7 +27,7 @@ from pycontrol.run import launch
 from pycontrol.run.emulator import Emulator
 
 CASE_STUDY = Path("examples") / "case-study.toml"
-#: How many random first releases each set-up is simulated with.
+#: Number of random first releases with which each set-up is simulated.
 OFFSETS = 200
 #: What `--policy` accepts: policies, or single set-ups.
 CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SETUPS)]))
@@ -37,8 +37,8 @@ CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SE
 class Options:
     """What to demonstrate.
 
-    ``device``: a host that runs already, None to start an emulator; its policy is changed, and restored.
-    ``policies``: some of CHOICES, all if empty.  ``seconds``: for each set-up.  ``out``: where the results go.
+    ``device``: a host that runs already, None to start an emulator; its policy is changed, and restored at the end.
+    ``policies``: some of CHOICES, all if empty.  ``seconds``: for each set-up.  ``out``: folder for the results.
     """
 
     device: str | None = None
@@ -49,7 +49,7 @@ class Options:
     seed: int = 1
 
     def setups(self) -> tuple[Setup, ...]:
-        """The set-ups that are asked for.
+        """The set-ups that ``policies`` selects.
 
         Raises:
             UsageError: one is unknown.
@@ -64,7 +64,7 @@ def case_study() -> Path:
     """The published case study, in the source tree or where the package installed it.
 
     Raises:
-        FileError: it is nowhere.
+        FileError: it is in neither place.
     """
     places = [Path(__file__).resolve().parents[2] / CASE_STUDY, Path(sys.prefix) / "share" / "gpurt" / CASE_STUDY]
     for place in places:
@@ -74,7 +74,7 @@ def case_study() -> Path:
 
 
 def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, str]]:
-    """The WCRT of each task in ns, and in a word why there is none."""
+    """The WCRT of each task, ns, and for a task without one the reason in a few words."""
     result = rta.find(test).run(tasks)
     why = {name: "no bound" for name, verdict in result.verdicts.items() if isinstance(verdict, Failure)}
     return {task.name: result.wcrt(task.name) for task in tasks}, why
@@ -122,7 +122,7 @@ def _run_one(
 
 @contextmanager
 def _policies(device: str, restore: bool) -> Iterator[client.Control]:
-    """A connection to the host; the policy is put back at the end."""
+    """A connection to the host.  Restores the policy at the end if ``restore``."""
     with client.connect(device) as control:
         before = control.status()[0]
         if not before.emulated:
@@ -187,7 +187,7 @@ def demonstrate(options: Options, console: Console) -> Results:
         UsageError: an option is wrong.
     """
     setups = options.setups()
-    launch.Options(options.seconds)  # complains early
+    launch.Options(options.seconds)  # raises UsageError before anything runs
     file = taskset.load(options.file or case_study())
     try:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -208,11 +208,11 @@ def demonstrate(options: Options, console: Console) -> Results:
 
 
 def conclude(results: Results, options: Options, console: Console) -> None:
-    """Draws the picture, and prints table, circumstances and what was written where.
+    """Draws the picture, and prints the table, the circumstances and the names of the files written.
 
     Raises:
         FileError: the picture cannot be written.
-        RuntimeFailure: virtual time exceeded a bound; everything has been shown by then.
+        RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed.
     """
     pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
     console.print(demo_table.table(results))

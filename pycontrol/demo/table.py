@@ -19,7 +19,7 @@ LEGEND = (
 
 
 def milliseconds(time: int | None) -> str:
-    """A time for a table cell: four digits, for a mark and five columns must fit into 80 characters."""
+    """A time for a table cell: four digits, so that five columns with marks fit into 80 characters."""
     if time is None:
         return "-"
     value = time / 1e6
@@ -57,7 +57,7 @@ def _cells(result: TaskResult, task: TaskInfo) -> tuple[Text, ...]:
 
 
 def _label(task: TaskInfo) -> Text:
-    """The task, and what its rows are; 80 columns must do for the table."""
+    """The first cell of a task: its name, its parameters, and the names of its rows."""
     rows = ("observed", "simulated", "jobs done") if task.best_effort else ROWS
     rest = "best effort" if task.best_effort else f"due {task.deadline / 1e6:g}, prio {task.priority}"
     return Text.assemble((task.name, "bold"), (f"\n{rest}, CPU {task.cpu}", "dim"), *(f"\n  {row}" for row in rows))
@@ -68,7 +68,7 @@ def _column(one: SetupResult, task: TaskInfo) -> Text:
 
 
 def table(results: Results) -> RenderableType:
-    """A row of the table for each task, a column for each set-up, and what the marks mean."""
+    """The table with a row for each task and a column for each set-up, and the meaning of the marks."""
     title = f"{results.taskset}: response times under each policy"
     grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     grid.add_column("task", no_wrap=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The control plane for programs: a typed view of a host, whichever it is."""
+"""The control plane as a typed Python interface, the same for the kernel module and the user-space host."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from gpurt.enums import Cause, Command, EventKind, Image, Notice, Overrun, Polic
 from gpurt.errors import DeviceError, UsageError
 from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
 
-#: What a host answers when nobody holds the GPU.
-NOBODY = 0
+#: The pid that a host reports if an event concerns no single process.
+NO_PID = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """One GPU.  Times in ns; ``runner_pid`` is 0 while everyone shares it.
+    """One GPU.  Times in ns; ``runner_pid`` is 0 while all clients share the GPU.
 
-    ``late``: processes whose agent has not carried out an order in time; while there are any, isolation is lost.
+    ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
+    lost.
     """
 
     gpu: int
@@ -53,7 +54,7 @@ class GpuStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """One client of one GPU; ``set_priority`` is None where the control plane set none."""
+    """One client of one GPU; ``set_priority`` is None if the control plane has set no priority."""
 
     gpu: int
     client: int
@@ -92,7 +93,7 @@ class Latency:
         return self.total // self.count if self.count else 0
 
     def percentile(self, share: float) -> int:
-        """An upper bound of that share of the updates, ns: the edge of its histogram bucket."""
+        """A time that this share of the updates did not exceed, ns: the upper edge of a histogram bucket."""
         wanted = share * self.count
         seen = 0
         for bucket, count in enumerate(self.buckets):
@@ -104,7 +105,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event; ``pid`` is 0 where it concerns everyone."""
+    """One event; ``pid`` is 0 if it concerns no single process."""
 
     kind: EventKind
     time_ns: int
@@ -142,7 +143,7 @@ class Control:
         return [_status(message) for message in self._link.request(Command.GET_STATUS, {})]
 
     def clients(self, gpu: int | None = None) -> list[ClientInfo]:
-        """Every client, or those of one GPU."""
+        """All clients, or those of one GPU."""
         return [_client(message) for message in self._link.request(Command.GET_CLIENTS, _gpu(gpu))]
 
     def latency(self, gpu: int | None = None) -> list[Latency]:
@@ -150,7 +151,7 @@ class Control:
         return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
-        """Sets the GPU priority of a process's clients; None: back to the task's own.
+        """Sets the GPU priority of a process's clients.  None undoes that: the task's own priority counts again.
 
         Raises:
             RefusedError: not permitted, no such client, or no such priority.
@@ -161,11 +162,11 @@ class Control:
     def set_policy(
         self, policy: Policy | str, gpu: int | None = None, notice: Notice | None = None, poll_ns: int | None = None
     ) -> str:
-        """Changes the policy of a GPU, or of all; returns what the host remarks about it, empty if nothing.
+        """Changes the policy of one GPU, or of all, and returns the host's remark about it; empty if there is none.
 
         Raises:
-            RefusedError: not permitted, or the host cannot do it.
-            UsageError: no policy is called that.
+            RefusedError: not permitted, or the host does not support it.
+            UsageError: no policy has that name.
         """
         if isinstance(policy, str):
             try:
@@ -195,7 +196,7 @@ class Control:
     def set_exempt(
         self, exempt: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
     ) -> None:
-        """Keeps a process, all of a name, or all of a cgroup on every runlist; or no longer.
+        """Exempts a process, all processes of a name, or all of a cgroup: they stay on every runlist.  False undoes it.
 
         Raises:
             RefusedError: not permitted, or not exactly one of the three is named.
@@ -209,7 +210,7 @@ class Control:
         return map(_event, self._link.events(timeout))
 
     def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
-        """Goes on where `events` stopped, likewise."""
+        """Yields the events after those that `events` yielded, and stops likewise."""
         return map(_event, self._link.more(timeout))
 
     def fileno(self) -> int:
@@ -221,7 +222,7 @@ def connect(device: str | None = None) -> Control:
     """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
 
     Raises:
-        DeviceError: there is none, or it does not answer.
+        DeviceError: there is no host, or it does not answer.
     """
     for place in _places(device):
         if not place.exists():
@@ -304,7 +305,7 @@ def _event(message: Message) -> EventRecord:
     cause = message.attributes.get("CAUSE")
     return EventRecord(
         EventKind(_number(message, "EVENT")), _number(message, "TIME_NS"), _number(message, "GPU"),
-        _number(message, "CLIENT"), _number(message, "PID", NOBODY), _text(message, "COMM"),
+        _number(message, "CLIENT"), _number(message, "PID", NO_PID), _text(message, "COMM"),
         _number(message, "PRIORITY"), Cause(cause) if isinstance(cause, int) else None,
         _number(message, "LATENCY_NS"), _number(message, "LOST"),
     )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The host's events while something runs: read by a thread of their own, so that none is lost."""
+"""Collects the host's events while something runs.  A thread of its own reads them, so that none is lost."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ KINDS = {
     EventKind.COMMIT: Kind.COMMIT,
     EventKind.LOST: Kind.LOST,
 }
-#: How often the reading thread looks whether it is to end, seconds.
+#: How often the reading thread checks whether to end, seconds.
 GLANCE = 0.1
-#: How long after the end it reads what the host sent before, seconds.
+#: After the end, the thread reads for at most this long what the host has sent, seconds.
 LINGER = 3.0
 
 
 def to_event(record: EventRecord, task: str) -> Event | None:
-    """The trace event of a host's event; None for one that traces do not keep."""
+    """The trace event of a host's event; None if traces do not keep that kind."""
     kind = KINDS.get(record.kind)
     if kind is None:
         return None
@@ -43,9 +43,10 @@ def to_event(record: EventRecord, task: str) -> Event | None:
 
 
 class Listener:
-    """Listens from entering the context to leaving it; ``control`` is a connection for commands meanwhile.
+    """Collects events while the context is entered.  ``control`` is a second connection, for commands meanwhile.
 
-    Raises DeviceError on entering if there is no host.
+    Raises:
+        DeviceError: on creation, if there is no host.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -77,24 +78,25 @@ class Listener:
                         return
                 self._stream = self._events.more(GLANCE)
         except (GpurtError, OSError):
-            return  # the host is gone; what it said until then counts
+            return  # the host is gone; the events until then count
 
     def _finish(self) -> None:
-        """What was sent is still read: until nothing comes, or for LINGER where others keep the host busy."""
+        """Reads the events that were sent: until none comes for GLANCE seconds, and for at most LINGER seconds."""
         self._deadline = time.monotonic() + LINGER
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def records(self) -> list[EventRecord]:
-        """Ends listening; all events as the host sent them."""
+        """Ends the collecting and returns all events as the host sent them."""
         self._finish()
         return self._records
 
     def events(self, names: Mapping[int, str]) -> list[Event]:
-        """Ends listening; all events in order of time.
+        """Ends the collecting and returns all events in order of time.
 
-        Tasks have their names by process id, other processes COMM-PID; events without a process concern everyone.
+        ``names`` maps process ids to tasks; other processes are named COMM-PID.  The name is empty in an event that
+        concerns no single process.
         """
         return named_events(self.records(), names)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tegra's scheduling node: time slices and interleave levels of other processes' TSGs (tier T0, hints).
 
-nvgpu offers it to whoever may open it, one opener at a time.  It cannot take a TSG off the GPU; that is what agents
-do for their own processes.  Layouts: nvgpu's uapi, the same in L4T R32, R35 and R36.
+nvgpu lets one process at a time open the node, if the file's permissions allow it.  The node cannot take a TSG off the
+GPU; only agents can, for the TSGs of their own processes.  The structures are those of nvgpu's uapi, the same in L4T
+R32, R35 and R36.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from gpurt.errors import DeviceError, RefusedError
 NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
-#: What the driver accepts, us.
+#: Shortest and longest slice that the driver accepts, us.
 SLICE_LIMITS = (1_000, 50_000)
-#: Bytes of the bitmap that is asked for first; the driver says if it needs more.
+#: Size of the bitmap in the first request, bytes; the driver answers with the size it needs if that is larger.
 BITMAP = 64
 
 
 class Level(IntEnum):
-    """How often a TSG comes round in the runlist."""
+    """How often a TSG is in the runlist."""
 
     LOW = 0
     MEDIUM = 1
@@ -52,7 +53,7 @@ class _Set(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the driver keeps of a TSG; the slice in us."""
+    """The driver's settings of one TSG; the slice in us."""
 
     tsg: int
     pid: int
@@ -67,8 +68,8 @@ class SchedNode:
         """Opens it.
 
         Raises:
-            DeviceError: there is none, or somebody else has it open.
-            RefusedError: it may not be opened.
+            DeviceError: there is no such node, or another process has it open.
+            RefusedError: this process may not open it.
         """
         path = next((node for node in NODES if os.path.exists(node)), NODES[0])
         try:
@@ -77,7 +78,7 @@ class SchedNode:
             raise RefusedError(f"{path}: not permitted; run as root", errno.EACCES) from None
         except OSError as error:
             busy = error.errno == errno.EBUSY
-            why = "somebody else has it open, and only one may" if busy else f"{error.strerror}; is this a Tegra?"
+            why = "another process has it open, and only one may" if busy else f"{error.strerror}; is this a Tegra?"
             raise DeviceError(f"{path}: {why}") from None
 
     def __enter__(self) -> SchedNode:
@@ -111,7 +112,7 @@ class SchedNode:
         return found
 
     def hints(self, pid: int) -> Iterator[Hints]:
-        """What the driver keeps of the process's TSGs.  Raises RefusedError."""
+        """The driver's settings of the process's TSGs.  Raises RefusedError."""
         for tsg in self.tsgs(pid):
             asked = _Params(tsg)
             self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
@@ -121,7 +122,7 @@ class SchedNode:
         """Sets the slice, the level, or both, of all the process's TSGs.
 
         Raises:
-            RefusedError: the driver refuses; what was set before stays.
+            RefusedError: the driver refuses.  TSGs that were set before that keep the new values.
         """
         for tsg in self.tsgs(pid):
             if slice_us is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The control plane's messages (kmod/uapi/gpurt.h, enum gpurt_attr) and the two ways they travel.
 
-Generic netlink carries them to the kernel module, packets on a Unix socket to the user-space host; what is
-above a transport cannot tell which.  pyroute2 gives the message format; the numbers are the C compiler's.
+Generic netlink carries the messages to the kernel module, and packets on a Unix socket carry them to the user-space
+host.  Code above a transport is the same for both.  pyroute2 gives the message format, the C compiler the numbers.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ TYPES: dict[str, str] = {
     for name, number in NUMBERS.items()
     if (found := lib.gpurt_attribute_find(number))
 }
-#: The message type on a Unix socket, where there is nobody to hand out family numbers.
+#: The message type on a Unix socket.  It is fixed, because no kernel assigns family numbers there.
 SOCKET_FAMILY = GENL_ID_CTRL + 1
-#: Flag of an NLMSG_ERROR that holds only the header of the request (linux/netlink.h; not in pyroute2).
+#: Flag of an NLMSG_ERROR: it holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
-#: The number in an attribute's type; above are flags (linux/netlink.h).
+#: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
 NLA_TYPE_MASK = 0x3FFF
-#: How long a host may take to answer before it counts as hung, seconds.
+#: A host that has not answered after this time counts as hung, seconds.
 PATIENCE = 30.0
 
 HEADER = struct.Struct("=IHHII")
@@ -100,7 +100,7 @@ def encode(command: Command, attributes: Attributes, family: int, flags: int, se
 
 
 def decode(data: bytes) -> Message:
-    """Reads one message of family gpurt; attributes that this version does not know are left out."""
+    """Reads one message of family gpurt.  Leaves out attributes that this version does not know."""
     message = GpurtMessage(data)
     message.decode()
     known = {}
@@ -131,7 +131,7 @@ def verdict(flags: int, data: bytes) -> tuple[int, str]:
 
 
 def done_verdict(data: bytes) -> tuple[int, str]:
-    """Error number and extack text of an NLMSG_DONE, by which the kernel refuses a dump as well."""
+    """Error number and extack text of an NLMSG_DONE.  The kernel refuses a dump with one, too."""
     if len(data) < HEADER.size + 4:
         return 0, ""
     (error,) = struct.unpack_from("=i", data, HEADER.size)
@@ -139,7 +139,7 @@ def done_verdict(data: bytes) -> tuple[int, str]:
 
 
 def _explanation(request: bytes, rest: bytes) -> str:
-    """What the attributes of an acknowledgement say; the kernel's own checks name an attribute by its offset."""
+    """The text in the attributes of an acknowledgement.  The kernel's own checks name an attribute by its offset."""
     names = [name for name, _ in nlmsgerr.nla_map]
     text = culprit = ""
     while len(rest) >= 4:
@@ -155,7 +155,7 @@ def _explanation(request: bytes, rest: bytes) -> str:
 
 
 def _attribute_at(request: bytes, offset: int) -> str:
-    """Name of the attribute at that offset of a request; empty if it is none that we know."""
+    """Name of the attribute at that offset of a request; empty if this version does not know it."""
     if offset + 4 > len(request):
         return ""
     (kind,) = struct.unpack_from("=H", request, offset + 2)
@@ -168,13 +168,13 @@ class Transport(Protocol):
     family: int
 
     def fileno(self) -> int:
-        """Readable when something arrived."""
+        """A descriptor that is readable when a message has arrived."""
 
     def send(self, data: bytes) -> None:
         """Sends one message."""
 
     def receive(self) -> bytes:
-        """Waits for the next datagram; empty: the reader was too slow and lost some."""
+        """Waits for the next datagram.  It is empty if the reader was too slow and lost some."""
 
     def subscribe(self) -> None:
         """Joins the multicast group of events."""
@@ -192,7 +192,7 @@ class SocketTransport:
         """Connects.
 
         Raises:
-            DeviceError: nobody listens there, or we may not.
+            DeviceError: no host listens there, or this process may not connect.
         """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -202,7 +202,7 @@ class SocketTransport:
             raise DeviceError(f"{path}: {error.strerror}; is `gpurt emulate` running?") from error
 
     def fileno(self) -> int:
-        """The socket's."""
+        """The socket's descriptor."""
         return self._socket.fileno()
 
     def send(self, data: bytes) -> None:
@@ -222,7 +222,7 @@ class SocketTransport:
                 raise DeviceError(f"the host refused a packet: {os.strerror(-result)}")
 
     def subscribe(self) -> None:
-        """Asks for events; they come as netlink messages."""
+        """Asks the host for events, which arrive as netlink messages."""
         self._packet(Packet.SUBSCRIBE, b"")
 
     def close(self) -> None:
@@ -278,7 +278,7 @@ class GenericTransport:
         raise DeviceError(f"the kernel has no netlink family {name!r}; load the module: modprobe gpurt")
 
     def fileno(self) -> int:
-        """The socket's."""
+        """The socket's descriptor."""
         return self._socket.fileno()
 
     def send(self, data: bytes) -> None:
@@ -308,11 +308,11 @@ class Link:
     """Requests and their answers over a transport."""
 
     def __init__(self, transport: Transport) -> None:
-        """Takes the transport over."""
+        """Uses the transport, and closes it in the end."""
         self._transport = transport
         self._sequence = 0
         self._early: list[Message] = []
-        #: What the host remarked about the last request although it carried it out; empty if nothing.
+        #: The host's remark about the last request if it carried the request out; empty if there is none.
         self.remark = ""
 
     def request(self, command: Command, attributes: Attributes) -> list[Message]:
@@ -354,13 +354,13 @@ class Link:
             raise DeviceError(f"the host is gone: {error.strerror}") from error
 
     def events(self, timeout: float | None = None) -> Iterator[Message]:
-        """Joins the group of events at once; yields them, and stops after `timeout` seconds without one."""
+        """Joins the group of events at once.  Yields events, and stops after `timeout` seconds without one."""
         self._transport.subscribe()
         self.request(Command.GET_STATUS, {})  # once this is answered the subscription holds
         return self._events(timeout)
 
     def more(self, timeout: float | None) -> Iterator[Message]:
-        """Goes on with events after `events` stopped."""
+        """Yields the events after those that `events` yielded."""
         return self._events(timeout)
 
     def _events(self, timeout: float | None) -> Iterator[Message]:
@@ -375,7 +375,7 @@ class Link:
                     yield decode(message)
 
     def fileno(self) -> int:
-        """Readable when something arrived."""
+        """A descriptor that is readable when a message has arrived."""
         return self._transport.fileno()
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module's tracepoints (events/gpurt in tracefs), read as the events that netlink tells.
+"""Reads the module's tracepoints (events/gpurt in tracefs) as the same events that netlink carries.
 
-A trace instance of our own is used, so that nobody else's tracing is disturbed; it is removed at the end.  Unlike
-netlink's events these are not lost when the reader is slow for a while, and they cost the scheduler less.
+The reader makes a trace instance of its own and removes it at the end, so it does not disturb other tracing.  A reader
+that is slow for a while loses netlink's events, but not these.  These also cost the scheduler less.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pycontrol.live.control import EventRecord
 ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 LINE = re.compile(rb": gpurt_(\w+): (.*)")
 LOST = re.compile(rb"LOST (\d+) EVENTS")
-#: How much the kernel keeps for each CPU, KiB.
+#: Size of the kernel's buffer for each CPU, KiB.
 BUFFER_KB = 4096
 CHUNK = 1 << 16
 
 
 def parse(line: bytes) -> EventRecord | None:
-    """The event of one line of a trace; None for a line without one."""
+    """The event in one line of a trace; None if the line has none."""
     if lost := LOST.search(line):
         return EventRecord(EventKind.LOST, time.monotonic_ns(), 0, 0, 0, "", 0, None, 0, int(lost.group(1)))
     found = LINE.search(line)
     if not found:
         return None
-    # the name is the last field but for what has no spaces, and may have some itself
+    # only latency_ns may follow the name; the name itself may have spaces
     text = found.group(2).decode("utf-8", "replace")
     head, _, tail = text.partition(" comm=")
     comm, _, latency = tail.partition(" latency_ns=")
@@ -51,7 +51,7 @@ def parse(line: bytes) -> EventRecord | None:
 def _instance() -> Iterator[Path]:
     root = next((root for root in ROOTS if (root / "instances").is_dir()), None)
     if root is None:
-        raise DeviceError("there is no tracefs to be seen; as root: mount -t tracefs none /sys/kernel/tracing")
+        raise DeviceError("tracefs is not mounted, or hidden; as root: mount -t tracefs none /sys/kernel/tracing")
     folder = root / "instances" / f"gpurt-{os.getpid()}"
     try:
         folder.mkdir()
@@ -70,7 +70,7 @@ def _instance() -> Iterator[Path]:
 
 
 def follow(seconds: float | None, glance: float) -> Generator[list[EventRecord], None, None]:
-    """Events as they come, in lists, at least one a `glance` (seconds), for so many seconds or for ever.
+    """Yields lists of events as they come, at least one list every `glance` seconds, for `seconds` or without end.
 
     Raises:
         DeviceError: there is no tracefs, no module, or no permission.

@@ -14,7 +14,7 @@ from gpurt.errors import FileError
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One task: what was seen and what was promised, ns."""
+    """One task: its observed response times, its bound and its deadline, ns."""
 
     task: str
     jobs: int
@@ -31,7 +31,7 @@ class Line:
 
     @property
     def failed(self) -> bool:
-        """Whether something promised to the task did not hold."""
+        """Whether the task missed a deadline or exceeded its bound."""
         return not self.best_effort and (self.misses > 0 or self.above_bound)
 
     @property
@@ -47,7 +47,7 @@ class Line:
 
 
 def compare(trace: Path, taskset: Taskset, test: Test | None) -> list[Line]:
-    """A line a task of the taskset.  Raises FileError if the trace speaks of none of them."""
+    """One line for each task.  Raises FileError if the trace has none of the tasks."""
     seen = load(trace).responses()
     if seen and not set(seen) & {task.name for task in taskset}:
         raise FileError(f"{trace}: speaks of {', '.join(sorted(seen)[:5])}, none of which is in the taskset")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A private emulator: a host with a virtual GPU for one command, on a socket nobody else knows."""
+"""A private emulator: a host with one virtual GPU, on a socket in a temporary directory, for one command."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from analysis.model import Platform
 from gpurt.errors import RuntimeFailure
 from pycontrol.run import task_program
 
-#: How long it may take to start, and to end, seconds.
+#: How long the emulator may take to start, and to end, seconds.
 START_TIMEOUT = 20.0
 STOP_TIMEOUT = 3.0
 
 
 class Emulator:
-    """Runs while the context is entered; ends with this process, however that ends.
+    """Runs while the context is entered.  If this process dies, the kernel ends the emulator.
 
-    The platform gives runlist update cost, switch cost, time slice and copy engine of its one GPU.
+    The platform gives the GPU's runlist update cost, switch cost, time slice and copy engine.
     """
 
     def __init__(self, platform: Platform, policy: str = "segment") -> None:
@@ -80,12 +80,12 @@ class Emulator:
         raise RuntimeFailure(f"the emulator did not start: {reason}")
 
     def complaint(self) -> str:
-        """The last line that it wrote."""
+        """The last line that the emulator wrote."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
     def remarks(self) -> list[str]:
-        """All lines that it wrote: what it was not permitted to do."""
+        """All lines that the emulator wrote.  With --quiet it only writes what it was not permitted to do."""
         return self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
 
     def __exit__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a taskset's tasks as real processes on the machine's CPUs and gpurt's host, and collects what they did."""
+"""Runs a taskset's tasks as real processes on this machine's CPUs and a gpurt host, and collects their reports."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from pycontrol.run.placement import Placement
 from pycontrol.run.task_report import Report
 
 CGROUPS = Path("/sys/fs/cgroup")
-#: How long tasks may take to get ready, and to end after they were asked to, seconds.
+#: How long tasks may take to get ready, and to end after SIGTERM, seconds.
 READY_TIMEOUT = 30.0
 STOP_TIMEOUT = 2.0
-#: From the moment when all tasks are ready to their common start, ns.
+#: Time between the moment when all tasks are ready and their common start, ns.
 LEAD = 100_000_000
 NS = 1_000_000_000
 
-#: Told now and then how many seconds of the run have passed.
+#: Called now and then with the number of seconds of the run that have passed.
 Progress = Callable[[float], None]
 
 
@@ -40,9 +40,9 @@ Progress = Callable[[float], None]
 class Options:
     """How to run a taskset.
 
-    ``device``: of the host, None for the usual search.  ``policy``: for the trace's description; setting it is the
-    caller's.  ``waiting`` overrides every task's own mode.  ``managed``: whether GPU segments are begun and ended.
-    ``scale``: percent of the way from best to worst between which execution times are drawn.
+    ``device``: the host's, None for the usual search.  ``policy``: goes into the trace; the caller sets it on the host.
+    ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
+    ``scale``: range from which execution times are drawn, in percent between best and worst time.
     """
 
     seconds: float
@@ -60,7 +60,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen.  ``reports`` lacks the tasks that are commands of the user's own, and those that were killed."""
+    """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed."""
 
     placement: Placement
     fifo: bool
@@ -70,7 +70,7 @@ class Run:
     trace: Trace
 
     def misses(self, task: Task) -> int:
-        """Jobs of the task that finished after their deadline or not at all."""
+        """Number of jobs of the task that finished after their deadline or not at all."""
         report = self.reports[task.name]
         return report.unfinished + sum(job.response > task.deadline for job in report.jobs)
 
@@ -86,7 +86,7 @@ class _Child:
     ready: int | None
 
     def complaint(self) -> str:
-        """The last line that it wrote on stderr."""
+        """The last line that the task wrote on stderr."""
         self.errors.seek(0)
         lines = self.errors.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
         code = self.process.returncode
@@ -94,7 +94,7 @@ class _Child:
         return f"task {self.task.name}: {lines[-1] if lines else how}"
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the task and what it started."""
+        """Sends a signal to the task and the processes that it started."""
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
@@ -103,7 +103,7 @@ class _Child:
 
 @dataclass
 class _Crew:
-    """All tasks of a run; leaving the context leaves none behind."""
+    """All tasks of a run.  All of them have ended when the context is left."""
 
     file: TasksetFile
     options: Options
@@ -120,7 +120,7 @@ class _Crew:
         self.stop()
         for child in self.children:
             if child.report is None:
-                child.signal(signal.SIGKILL)  # what a command of the user's own left in its process group
+                child.signal(signal.SIGKILL)  # processes that the user's command left in its process group
             child.errors.close()
             if child.process.stdin:
                 child.process.stdin.close()
@@ -202,10 +202,10 @@ class _Crew:
                 if time.monotonic() > deadline:
                     raise RuntimeFailure(f"not every task got ready within {READY_TIMEOUT:g} s; is the host stuck?")
         time.sleep(0.01)
-        self.check()  # end of file looks like a word, too
+        self.check()  # end of file makes the pipe readable, too
 
     def release(self) -> int:
-        """Tells every task the common start, and returns it, ns."""
+        """Sends every task the common start, and returns it, ns."""
         start = time.monotonic_ns() + LEAD
         until = start + round(self.options.seconds * NS)
         for child in self.children:
@@ -218,7 +218,7 @@ class _Crew:
         return start
 
     def wait(self, start: int, progress: Progress) -> None:
-        """Waits until every periodic task has ended by itself; then ends the users' own commands."""
+        """Waits until every periodic task has ended by itself, then ends the user's own commands."""
         longest = max((task.deadline for task in self.file.taskset), default=0)
         end = start + round(self.options.seconds * NS)
         waiting = [child for child in self.children if child.report is not None]
@@ -232,7 +232,7 @@ class _Crew:
         self.stop()
 
     def stop(self) -> None:
-        """Asks every task to end, and makes those end that do not."""
+        """Sends SIGTERM to every task, and after STOP_TIMEOUT SIGKILL to those that still run."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             running = [child for child in self.children if child.process.poll() is None]
             for child in running:
@@ -245,13 +245,13 @@ class _Crew:
                     continue
 
     def reports(self) -> dict[str, Report]:
-        """What the tasks reported."""
+        """The reports of the tasks, by name."""
         found = ((c.task.name, task_report.load(c.report)) for c in self.children if c.report is not None)
         return {name: report for name, report in found if report is not None}
 
 
 def _set_priorities(crew: _Crew, listener: Listener) -> list[str]:
-    """Where tasks may not have their SCHED_FIFO priority, the host is told what their GPU segments are worth."""
+    """If tasks may not use SCHED_FIFO, sets the GPU priorities of their segments through the host."""
     if crew.fifo:
         return []
     try:
@@ -264,7 +264,7 @@ def _set_priorities(crew: _Crew, listener: Listener) -> list[str]:
 
 
 def _remarks(reports: Iterable[Report]) -> list[str]:
-    """What single tasks had to say, without repeating the same for each."""
+    """Notes and errors of the tasks; tasks with the same note share a line."""
     by_note: dict[str, list[str]] = {}
     for report in reports:
         for note in (*report.notes, *([report.error] if report.error else [])):
@@ -275,14 +275,14 @@ def _remarks(reports: Iterable[Report]) -> list[str]:
 
 
 def launch(file: TasksetFile, options: Options, progress: Progress = lambda seconds: None) -> Run:
-    """Runs a taskset for ``options.seconds`` and returns what was seen.
+    """Runs a taskset for ``options.seconds`` and returns the outcome.
 
     Must be called from a thread that outlives the run: the kernel kills the tasks when that thread ends.
 
     Raises:
         RuntimeFailure: a task could not be started or failed.  No task is left running.
         DeviceError: there is no host.
-        KeyboardInterrupt: likewise without leaving a task.
+        KeyboardInterrupt: the user interrupted the run.  No task is left running.
     """
     program = task_program.find()
     where, fifo = placement.place(file.taskset), placement.fifo_permitted()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where a taskset's tasks run on this machine, and with which rights."""
+"""Maps a taskset's CPUs to CPUs of this machine, and finds out what the scheduler permits here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
 
 @dataclass(frozen=True)
 class Placement:
-    """Which CPU of this machine stands for each CPU of the file.
+    """The CPU of this machine that stands for each CPU of the file.
 
     ``shared``: real-time tasks of different CPUs of the file compete for one CPU here.
     """
@@ -36,7 +36,7 @@ class Placement:
         return any(there != here for there, here in self.cpus.items())
 
     def notes(self) -> list[str]:
-        """Remarks for the user; none where every CPU is its own."""
+        """Remarks for the user; none if every CPU keeps its number."""
         mapping = ", ".join(f"{there} on {here}" for there, here in sorted(self.cpus.items()))
         if not self.folded:
             return [f"CPUs of the file run as: {mapping}"] if self.moved else []
@@ -50,13 +50,14 @@ class Placement:
 
 
 def place(taskset: Taskset, available: Collection[int] | None = None) -> Placement:
-    """Maps the file's CPUs to the machine's: one to one where it can be, else folded.
+    """Maps the file's CPUs to the machine's: one to one if there are enough, else several to one (folded).
 
-    CPUs with real-time tasks are served first, those with most work first, each where least work is yet.
+    To fold, it goes through the file's CPUs in descending order of real-time work, then of all work, and maps each to
+    the CPU of this machine that has the least work so far.
 
     Args:
         taskset: the tasks.
-        available: CPUs of this machine; those that this process may use unless given.
+        available: CPUs of this machine; the CPUs that this process may use unless given.
     """
     here = sorted(os.sched_getaffinity(0) if available is None else available)
     wanted = {task.cpu for task in taskset}
@@ -78,7 +79,7 @@ def place(taskset: Taskset, available: Collection[int] | None = None) -> Placeme
 
 
 def fifo_permitted() -> bool:
-    """Whether this thread may use SCHED_FIFO; it tries, and goes back."""
+    """Whether this thread may use SCHED_FIFO.  Tries it, and restores the policy."""
     policy, param = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -89,7 +90,7 @@ def fifo_permitted() -> bool:
 
 
 def throttling() -> float | None:
-    """The share of time that the kernel leaves to real-time tasks; None if they may have all of it."""
+    """The share of a CPU that real-time tasks may use (RT throttling); None if they may use all of it."""
     try:
         runtime, period = int(RT_RUNTIME.read_text()), int(RT_PERIOD.read_text())
     except (OSError, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Running a program under the preload library (`gpurt run --auto`): where the library is, and how it is loaded."""
+"""Finds the preload library, and runs a program under it (`gpurt run --auto`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find() -> Path:
     """The library: GPURT_PRELOAD, else the one of this source tree (built if need be), else an installed one.
 
     Raises:
-        RuntimeFailure: there is none and none can be built.
+        RuntimeFailure: there is no library, and none can be built.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -48,14 +48,14 @@ def _build() -> Path:
 
 
 def environment(library: Path, device: str | None) -> dict[str, str]:
-    """The environment of a program under the library; what it preloads already stays behind it."""
+    """The environment of a program under the library.  Libraries that are preloaded already come after it."""
     others = os.environ.get("LD_PRELOAD", "")
     made = {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
     return {**made, "GPURT_DEVICE": device} if device else made
 
 
 def execute(command: Sequence[str], device: str | None, priority: int | None) -> NoReturn:
-    """Becomes the program, under the library, at SCHED_FIFO ``priority`` if one is given.
+    """Executes the program in this process, under the library, at SCHED_FIFO ``priority`` if one is given.
 
     Raises:
         RuntimeFailure: there is no library.

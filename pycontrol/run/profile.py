@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measuring a program that uses the library: its segments' times, as a task entry."""
+"""Measures the GPU segments of a program that uses the library, and writes them as a task entry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pycontrol.run.trace import merge
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run showed, ns; ``misc`` and ``pure`` are the longest and the shortest G^m and G^e of a segment."""
+    """The result of one run, ns; ``misc`` and ``pure`` are the longest and the shortest G^m and G^e of a segment."""
 
     exit_code: int
     segments: int
@@ -35,7 +35,7 @@ class Measured:
         return asdict(self)
 
     def entry(self, name: str, period: str) -> str:
-        """A [[task]] entry in TOML.  Raises UsageError for a period that is none."""
+        """A [[task]] entry in TOML.  Raises UsageError if the period is not a time."""
         try:
             parse_time(period)
         except ValueError as error:
@@ -64,8 +64,8 @@ def _span(span: tuple[int, int]) -> str:
 def measure(command: list[str], device: str | None) -> Measured:
     """Runs the program to its end with this host and measures its GPU segments.
 
-    Of each segment, G^e is the time during which it owned the GPU and had work on it; what else it owned the GPU
-    for is G^m.  Only segments with work count.
+    G^e of a segment is the time during which it owned the GPU and had work on it.  G^m is the rest of the time during
+    which it owned the GPU.  Segments without work are left out.
 
     Raises:
         DeviceError: there is no host.
@@ -102,7 +102,7 @@ def measure(command: list[str], device: str | None) -> Measured:
 def segments(records: list[EventRecord]) -> list[tuple[int, int]]:
     """G^m and G^e of each segment with work, ns.
 
-    Time off the GPU counts for neither, so that a loaded machine does not inflate them.
+    Time during which the segment does not own the GPU counts for neither.  So other clients do not make them longer.
     """
     found = []
     owned: list[tuple[int, int]] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""gpurt-task, the program that executes one task of a taskset: where it is, and how it is called."""
+"""Finds gpurt-task, the program that executes one task of a taskset, and makes its arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find() -> Path:
     Compiles at most once for each state of the sources, into the user's cache directory.
 
     Raises:
-        RuntimeFailure: there is none and none can be built.
+        RuntimeFailure: there is no program, and none can be built.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -89,14 +89,14 @@ def _segment(segment: Segment) -> str:
 
 
 def arguments(task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int) -> list[str]:
-    """gpurt-task's arguments for what a task does, as opposed to where and with which rights it runs.
+    """gpurt-task's arguments that say what a task does.  CPU and scheduling priority are the launcher's arguments.
 
     Args:
         task: the task.
         waiting: overrides the task's own mode.
-        managed: whether GPU segments are begun and ended.
-        scale: percent of the way from best to worst case between which execution times are drawn.
-        seed: of these draws.
+        managed: whether the task begins and ends its GPU segments.
+        scale: range from which execution times are drawn, in percent between best and worst time.
+        seed: for drawing execution times.
     """
     result = [
         f"--name={task.name}",

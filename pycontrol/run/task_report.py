@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What gpurt-task reports of a run (the format is described in userlib/examples/gpurt_task_report.c)."""
+"""Reads the report that gpurt-task writes (userlib/examples/gpurt_task_report.c describes the format)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpurt.errors import RuntimeFailure
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """When a CPU segment started and ended, ns of CLOCK_MONOTONIC, as are all times here."""
+    """Start and end of a CPU segment.  All times of this module are ns of CLOCK_MONOTONIC."""
 
     start: int
     end: int
@@ -21,7 +21,11 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class GpuTimes:
-    """When a GPU segment asked to begin, had begun, submitted work, had it completed, saw that, had ended."""
+    """Times of a GPU segment, in this order.
+
+    The task calls begin (``begin``), begin returns (``begun``), the task submits work (``submit``), the GPU completes
+    the work (``completed``), the task notices (``seen``), and end returns (``end``).
+    """
 
     begin: int
     begun: int
@@ -79,7 +83,7 @@ def _job(words: Iterator[str]) -> Job:
 
 
 def parse(text: str) -> Report:
-    """Reads a report; one that was cut off gives what is whole.
+    """Reads a report.  From a report that was cut off it takes the whole lines.
 
     Raises:
         ValueError: this is not a report.

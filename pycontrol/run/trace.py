@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Turns what tasks report and what the host tells of a real run into the common trace."""
+"""Makes the common trace of a real run from the tasks' reports and the host's events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Interval = tuple[int, int]
 
 
 def subtract(interval: Interval, holes: Sequence[Interval]) -> Iterator[Interval]:
-    """What is left of an interval without the holes, which are sorted and do not overlap."""
+    """The parts of an interval outside the holes.  The holes are sorted and do not overlap."""
     start, end = interval
     for low, high in holes:
         if high <= start:
@@ -49,9 +49,9 @@ def _on_cpu(times: SegmentTimes, busy: bool) -> list[Interval]:
 
 
 def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mapping[str, bool]) -> Iterator[Event]:
-    """When each task executed: its segments, without the time in which a more urgent task of its CPU had one.
+    """When each task executed: during its segments, except while a more urgent task of the same CPU had one.
 
-    That is derived, not measured: the kernel's and the host's own work is not taken off.
+    These times are derived, not measured.  They include the work of the kernel and the host on that CPU.
     """
     taken: dict[int, list[Interval]] = {}
     for task in sorted(tasks, key=lambda t: -t.priority):
@@ -70,21 +70,21 @@ def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mappi
 
 
 def job_events(report: Report) -> Iterator[Event]:
-    """Releases and completions."""
+    """The releases and completions of a task's jobs."""
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
         yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
 
 
 class _Runlist:
-    """Who is on the runlist, as the host's events tell it (kmod/core/policy.h, gpurt_sched_ops)."""
+    """The tasks on the runlist, derived from the host's events (kmod/core/policy.h, gpurt_sched_ops)."""
 
     def __init__(self, tasks: Iterable[str], segments: bool) -> None:
         self._all = frozenset(tasks)
         self._shared = True
         self._runner = ""
         self._inside: set[str] = set()
-        self._segments = segments  # whether tasks begin them; if not, work may come at any time
+        self._segments = segments  # whether tasks begin segments; if not, they submit work at any time
 
     def feed(self, event: Event) -> None:
         """Takes the next event."""
@@ -110,8 +110,8 @@ def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interv
     """When the GPU could execute each task's work, from the host's events in order of time.
 
     Args:
-        events: of the host.
-        tasks: names of all tasks, for policies under which segments are not begun.
+        events: the host's.
+        tasks: names of all tasks, for policies under which tasks begin no segments.
     """
     runlist = _Runlist(tasks, any(event.kind is Kind.BEGIN for event in events))
     since: dict[str, int] = dict.fromkeys(runlist.on(), 0)
@@ -134,9 +134,9 @@ def gpu_events(reports: Mapping[str, Report], host: Sequence[Event], exclusive: 
     """When the work of each task was on the GPU: from submission to completion.
 
     Args:
-        reports: of the tasks, by name.
+        reports: the tasks' reports, by name.
         host: the host's events, in order of time.
-        exclusive: whether the policy takes tasks off the runlist; then only while they were on it.
+        exclusive: whether the policy takes tasks off the runlist.  If so, time off the runlist is left out.
     """
     holding = held(host, reports) if exclusive else {}
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)

@@ -26,7 +26,7 @@ class Words(IntEnum):
         """The member that `word` spells.
 
         Raises:
-            ValueError: there is none; the message lists what there is.
+            ValueError: no member is spelt so; the message lists all spellings.
         """
         for member in cls:
             if member.word == word:
@@ -35,7 +35,7 @@ class Words(IntEnum):
 
 
 class Policy(Words):
-    """enum gpurt_policy: who may be on the runlist (kmod/core/policy.h)."""
+    """enum gpurt_policy: which clients may be on the runlist (kmod/core/policy.h)."""
 
     TIMESLICED = lib.GPURT_POLICY_TIMESLICED
     SEGMENT = lib.GPURT_POLICY_SEGMENT
@@ -61,7 +61,7 @@ class Tier(Words):
 
 
 class State(Words):
-    """enum gpurt_state: of a client."""
+    """enum gpurt_state: what a client does."""
 
     IDLE = lib.GPURT_STATE_IDLE
     PENDING = lib.GPURT_STATE_PENDING
@@ -97,7 +97,7 @@ class Cause(Words):
 
 
 class EventKind(Words):
-    """enum gpurt_event."""
+    """enum gpurt_event: what an event is about."""
 
     BEGIN = lib.GPURT_EVENT_BEGIN
     GRANT = lib.GPURT_EVENT_GRANT
@@ -113,14 +113,14 @@ class EventKind(Words):
 
 
 class Engine(Words):
-    """enum gpurt_engine: of a virtual GPU."""
+    """enum gpurt_engine: the engines of a virtual GPU."""
 
     EXEC = lib.GPURT_ENGINE_EXEC
     COPY = lib.GPURT_ENGINE_COPY
 
 
 class Command(Words):
-    """enum gpurt_cmd: of the control plane."""
+    """enum gpurt_cmd: the commands of the control plane."""
 
     GET_STATUS = lib.GPURT_CMD_GET_STATUS
     GET_CLIENTS = lib.GPURT_CMD_GET_CLIENTS
@@ -142,7 +142,7 @@ class Cap(IntFlag):
 
 
 class Packet(IntEnum):
-    """enum gpurt_packet_type: of the user-space host's socket."""
+    """enum gpurt_packet_type: the packets on the user-space host's socket."""
 
     IOCTL = lib.GPURT_PACKET_IOCTL
     REPLY = lib.GPURT_PACKET_REPLY

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What can go wrong, as a user sees it: one line that says what, where and what to do, and an exit code.
+"""Errors that a user sees: one line that says what is wrong, where, and what to do about it; and an exit code.
 
 ====  =================================================================================================
 code  meaning
@@ -24,7 +24,7 @@ from pathlib import Path
 
 
 class GpurtError(Exception):
-    """An error that is shown to the user as it is, without a traceback."""
+    """An error whose text the command line prints as it is, without a traceback."""
 
     exit_code = 6
 
@@ -50,7 +50,7 @@ class Problem:
 
 
 class TasksetError(FileError):
-    """A taskset file with mistakes, every one of them in ``problems``."""
+    """A taskset file has mistakes; ``problems`` lists all of them."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class DeviceError(GpurtError):
 
 
 class RefusedError(GpurtError):
-    """The host refused; ``errno`` says how, the text why."""
+    """The host refused.  ``errno`` is its error number, and the text says why."""
 
     exit_code = 5
 

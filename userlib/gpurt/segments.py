@@ -3,7 +3,7 @@
 
 ::
 
-    with segment():                 # our own SCHED_FIFO priority decides who has the GPU
+    with segment():                 # this thread's SCHED_FIFO priority counts on the GPU
         run_model()
 
     @segment(priority=60, wait=True)
@@ -35,9 +35,10 @@ def _check(status: int, what: str) -> None:
 
 
 class Client:
-    """One client of the host; a context manager.  Raises OSError where there is no host (ENODEV).
+    """One client of the host; a context manager.  Times are nanoseconds.
 
-    Times are nanoseconds.
+    Raises:
+        OSError: ENODEV if there is no host.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -61,13 +62,13 @@ class Client:
         return self._handle
 
     def close(self) -> None:
-        """Ends the client with its segments, TSGs and work; may be called again."""
+        """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
             lib.gpurt_close(handle)
 
     def begin(self, priority: int = 0, wait: bool = False) -> None:
-        """Begins a segment.  Raises OSError: EPERM for a priority the caller could not take itself."""
+        """Begins a segment.  Raises OSError: EPERM if the thread may not take that priority itself."""
         _check(lib.gpurt_segment_begin(self.handle, lib.GPURT_BEGIN_WAIT if wait else 0, priority), "begin")
 
     def end(self, drain: bool = False) -> None:
@@ -79,24 +80,24 @@ class Client:
         _check(lib.gpurt_segment_wait(self.handle, timeout), "wait")
 
     def open_tsg(self) -> int:
-        """Opens a time-slice group on the virtual GPU; its number."""
+        """Opens a time-slice group (TSG) on the virtual GPU and returns its number."""
         place = ffi.new("uint32_t *")
         _check(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
         return int(place[0])
 
     def close_tsg(self, tsg: int) -> None:
-        """Closes a TSG with its work."""
+        """Closes a TSG and drops its work."""
         _check(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
 
     def submit(self, tsg: int, duration: int, engine: int = lib.GPURT_ENGINE_EXEC, fence: bool = False) -> int:
-        """Queues work on the virtual GPU; its number."""
+        """Queues work of ``duration`` ns on the virtual GPU and returns its number."""
         place = ffi.new("uint64_t *")
         flags = lib.GPURT_SUBMIT_FENCE if fence else 0
         _check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, duration, place), "submit")
         return int(place[0])
 
     def wait_work(self, tsg: int, work: int, timeout: int = FOREVER) -> int:
-        """Waits for work; the time (CLOCK_MONOTONIC) at which it completed."""
+        """Waits for work and returns the time (CLOCK_MONOTONIC) at which it completed."""
         place = ffi.new("uint64_t *")
         _check(lib.gpurt_work_wait(self.handle, tsg, work, timeout, place), "wait for work")
         return int(place[0])
@@ -105,9 +106,17 @@ class Client:
 class segment:  # noqa: N801  (reads as a statement)
     """A GPU segment around a block or a function.
 
-    ``priority``: 1..99, 0 for the task's own.  ``wait``: enter only once the GPU is owned.  ``drain``: hand it on only
-    when submitted work is done.  Without ``client`` the process's own one is used, and where there is no host the
-    block runs unmanaged, as it does in C.  Raises OSError for anything else that fails.  Threads may share one.
+    Threads may share one segment object.
+
+    Args:
+        priority: 1 to 99; 0 uses the thread's own real-time priority.
+        wait: enter the block only once the client owns the GPU.
+        drain: give the GPU up only when all submitted work is done.
+        client: the client whose segment this is.  Without it the process's own client is used.  If there is no host
+            then, the block runs unmanaged, as it does in C.
+
+    Raises:
+        OSError: anything else fails.
     """
 
     def __init__(

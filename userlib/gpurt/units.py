@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Times with units, exactly: "0.5ms" is 500000 ns and nothing else."""
+"""Times with units, converted without rounding: "0.5ms" is exactly 500000 ns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 #: Nanoseconds in a microsecond.
 US = 1_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-#: The longest time that is accepted, ns (146 years).
+#: The longest time that parse_time() accepts, ns (146 years).
 LONGEST = 2**62
 TIME_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(ns|us|ms|s)\s*$"
 _TIME = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
