@@ -27,7 +27,7 @@ Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong
 4 no host, or one that has measured nothing."""
 )
 @FILE
-@click.option("--test", "names", multiple=True, metavar="NAME", help="Test to run; repeatable. Default: all sound ones.")
+@click.option("--test", "names", multiple=True, metavar="NAME", help="Test to run; repeatable. Default: all sound.")
 @click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
 @click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
               "GPU may have to wait for; none unless given.")  # fmt: skip

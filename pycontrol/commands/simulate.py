@@ -133,7 +133,7 @@ Examples:
 Exit codes: 0 done; 2 wrong usage; 3 not a trace."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF; the trace's name, .png if none.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF. Default: TRACE with .png.")
 @click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
 @click.option("--from", "start", metavar="TIME", help='Start of the window, such as "100ms".')
 @click.option("--to", "end", metavar="TIME", help="End of the window; 300ms after its start unless given.")
