@@ -26,20 +26,20 @@ os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="also tests that build or boot kernels (marked `kernels`)")
+    parser.addoption("--all", action="store_true", help="also tests that take minutes (marked `slow`)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `kernels` unless it is asked for: by --all, by -m, or by naming its file or folder.
+    """Leaves out what is marked `slow` unless it is asked for: by --all, by -m, or by naming its file or folder.
 
     What remains of it comes first, because it takes longest.
     """
-    machines = [item for item in items if item.get_closest_marker("kernels")]
-    others = [item for item in items if not item.get_closest_marker("kernels")]
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = [item for item in items if not item.get_closest_marker("slow")]
     if not (config.getoption("--all") or config.option.markexpr):
         paths = {Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args}
         named = paths - {config.rootpath, Path(__file__).parent}
-        left_out = [item for item in machines if not any(item.path.is_relative_to(path) for path in named)]
-        machines = [item for item in machines if item not in left_out]
+        left_out = [item for item in slow if not any(item.path.is_relative_to(path) for path in named)]
+        slow = [item for item in slow if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-    items[:] = machines + others
+    items[:] = slow + others

@@ -13,93 +13,110 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernels import COMPLAINED, HERE, ROOT, explain, helper_module, run_script, static_program
+from kunit import cases, results
 
-# The first test may have to build the kernel.
-pytestmark = pytest.mark.timeout(3600)
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).resolve().parent / "debug"
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 LONG = bool(os.environ.get("GPURT_LONG"))
-COMPLAINED = 125
-MISSING = 3
+#: Module parameters, and how many random operations the module gets with them.
+ROUNDS = {
+    "": 1_000_000 if LONG else 100_000,
+    "vgpus=2 vgpu_alpha_ns=20000": 1_000_000 if LONG else 20_000,
+    "vgpu_sleeps=1": 1_000_000 if LONG else 20_000,
+    "agent_gpus=1 agent_bound_ms=2": 1_000_000 if LONG else 20_000,
+}
 COUNTS = re.compile(r"^(\w+) (\d+) (\d+)$", re.MULTILINE)
-#: What the kernel says of each planted bug.
+ALL_WENT_WELL = 7
+#: What the kernel says of each planted bug, in the order of planting: lockdep is off once it or KASAN reported
+#: something; the last one never ends.
 REPORTS = {
-    "use_after_free": "KASAN: use-after-free in use_after_free",
-    "overflow": "KASAN: slab-out-of-bounds in overflow",
     "lock_inversion": "possible circular locking dependency detected",
     "sleep_in_atomic": "scheduling while atomic",
-    "leak": "unreferenced object",
     "active_timer": "ODEBUG: free active",
+    "use_after_free": "KASAN: use-after-free in use_after_free",
+    "overflow": "KASAN: slab-out-of-bounds in overflow",
+    "leak": "unreferenced object",
     "hang": "blocked for more than",
 }
 
 
-def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == MISSING:
-        pytest.skip(done.stderr.strip())
-    return done
+def share_of(folder: Path, *files: Path) -> Path:
+    """A folder with copies of these files, by name without what was added to it."""
+    folder.mkdir()
+    for file in files:
+        shutil.copy(file, folder / file.name.split("-")[0])
+    return folder
 
 
-@pytest.fixture(scope="module")
-def share(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the programs and the module with planted bugs."""
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
-    kernel = run(ROOT / "scripts/kernel", "debug")
-    assert kernel.returncode == 0, kernel.stderr
-    folder = tmp_path_factory.mktemp("debug")
-    copy = shutil.copytree(HERE / "planted", folder / "planted")
-    compiler = "gcc-12" if shutil.which("gcc-12") else "gcc"
-    made = run("make", "-C", Path(kernel.stdout.strip()) / "build", f"M={copy}", f"CC={compiler}", "modules")
-    assert made.returncode == 0, made.stdout + made.stderr
-    out = folder / "share"
-    out.mkdir()
-    shutil.copy(copy / "planted.ko", out)
-    for name in ("hammer", "failslab"):
-        flags = ["-static", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
-        done = run("gcc", *flags, HERE / f"{name}.c", "-o", out / name)
-        assert done.returncode == 0, done.stderr
-    return out
+def abuse() -> str:
+    """The shell commands of the boot without complaints: each thing's output follows a line "== NAME"."""
+    # processes that were killed may still be on their way out
+    lines = ["set -e", "remove() { until rmmod gpurt 2>/dev/null; do sleep 0.1; done; }", "echo '== kunit'", "dmesg"]
+    for options, count in ROUNDS.items():
+        lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko {options}"]
+        lines += [f"$GPURT_OUT/hammer {count} {count + len(options)}"]
+    lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko", "$GPURT_OUT/failslab"]
+    lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
+    return "\n".join(lines)
 
 
-def debug_run(share: Path, command: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """A shell command in the debug kernel; its $GPURT_OUT holds the share's content."""
-    return run(ROOT / "scripts/debug-run", "--with", share, *options, "sh", "-c", command)
+def sections(output: str) -> dict[str, str]:
+    """Output by name."""
+    parts = re.split(r"^== (.*)\n", output, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.mark.parametrize(
-    "options", ["", "vgpus=2 vgpu_alpha_ns=20000", "vgpu_sleeps=1", "agent_gpus=1 agent_bound_ms=2"]
-)
-def test_random_operations_never_make_the_kernel_complain(share: Path, options: str) -> None:
-    count = 1_000_000 if LONG else 100_000 if not options else 20_000
-    command = f"$GPURT_OUT/hammer {count} {count + len(options)}"
-    done = debug_run(share, command, "--options", options, "--timeout", "3000")
-    assert done.returncode == 0, done.stdout + done.stderr
-    print(done.stdout)
+def check_hammer(output: str, count: int) -> None:
+    """As much was done as was asked for; every kind of thing was done, and some of each went well."""
     # a shell may have something to say of what was killed
-    counts = {name: (int(tried), int(well)) for name, tried, well in COUNTS.findall(done.stdout)}
-    assert sum(tried for tried, _ in counts.values()) == count, done.stdout
-    # every kind of thing was done, and some of each went well: or nothing was tested
+    counts = {name: (int(tried), int(well)) for name, tried, well in COUNTS.findall(output)}
+    assert sum(tried for tried, _ in counts.values()) == count, output
     assert all(well for _, well in counts.values()), counts
 
 
-def test_every_allocation_may_fail(share: Path) -> None:
-    done = debug_run(share, "$GPURT_OUT/failslab")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "policy" in done.stdout
+def test_self_tests_random_operations_and_failing_allocations_never_make_it_complain(tmp_path: Path) -> None:
+    """One boot: the KUnit suites, random operations under every set of options, every allocation failing once.
+
+    Afterwards a module without bugs: nothing is reported, no memory is lost, and the exit code comes back.
+    """
+    kernel = run_script("kernel", "debug")
+    assert kernel.returncode == 0, kernel.stderr
+    module = run_script("kmod-build", kernel.stdout.strip())
+    assert module.returncode == 0, module.stderr
+    programs = [static_program(HERE / f"debug/{name}.c") for name in ("hammer", "failslab")]
+    modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug")]
+    share = share_of(tmp_path / "share", *programs, *modules)
+    done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
+    assert done.returncode == ALL_WENT_WELL, explain(done)
+    seen = sections(done.stdout)
+    assert results(seen["kunit"]) == dict.fromkeys(cases(), "ok")
+    for options, count in ROUNDS.items():
+        check_hammer(seen[options], count)
+    assert "policy" in seen["failslab"]
 
 
-@pytest.mark.parametrize("bug", REPORTS)
-def test_planted_bugs_are_reported(share: Path, bug: str) -> None:
-    wait = "echo 5 >/proc/sys/kernel/hung_task_timeout_secs; " if bug == "hang" else ""
-    load = f"{wait}insmod $GPURT_OUT/planted.ko bug={bug}"
-    command = f"{load} & sleep 15" if bug == "hang" else load
-    done = debug_run(share, command, *([] if bug == "leak" else ["--no-leaks"]))
-    assert done.returncode == COMPLAINED, done.stdout + done.stderr
-    assert REPORTS[bug] in done.stderr
+def reported(bug: str) -> str:
+    """The shell commands that plant a bug, and mark in the kernel's log where its reports begin."""
+    mark = f"echo '== {bug}' >/dev/kmsg"
+    load = f"insmod $GPURT_OUT/planted.ko bug={bug}"
+    return f"{mark}; {load} & sleep 15" if bug == "hang" else f"{mark}; {load} && rmmod planted"
 
 
-def test_a_module_without_bugs_is_not_complained_about(share: Path) -> None:
-    done = debug_run(share, "insmod $GPURT_OUT/planted.ko bug=none && rmmod planted && exit 7")
-    assert done.returncode == 7, done.stdout + done.stderr
+def test_planted_bugs_are_reported(tmp_path: Path) -> None:
+    """All in one boot; each report is one that debug-run takes for a complaint."""
+    share = share_of(tmp_path / "share", helper_module(HERE / "debug/planted", "debug"))
+    script = ["echo 5 >/proc/sys/kernel/hung_task_timeout_secs", *map(reported, REPORTS), "dmesg"]
+    done = run_script("debug-run", "--append", "kasan_multi_shot", "--with", share, "sh", "-c", "\n".join(script))
+    assert done.returncode == COMPLAINED, explain(done)
+    log = re.sub(r"^\[[ .\d]+\] ", "", done.stdout, flags=re.MULTILINE)
+    # leaks are looked for at the end, and shown after the log
+    seen = {**sections(log), "leak": done.stderr.partition("memory that leaked:\n")[2]}
+    for bug, report in REPORTS.items():
+        assert report in seen[bug], bug
+        assert is_complaint(report), bug
+
+
+def is_complaint(line: str) -> bool:
+    """Whether the scripts take such a line of the kernel's log for a complaint."""
+    command = f". {ROOT}/scripts/kernels/machine; complaints -q"
+    return subprocess.run(["bash", "-c", command], input=line, text=True, check=False).returncode == 0

@@ -10,15 +10,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernels import ROOT, run_script
 
-ROOT = Path(__file__).resolve().parents[2]
 KMOD = ROOT / "kmod"
 
 
 def sh(*command: str | Path, **environment: str) -> str:
     """Runs a command that must succeed; its output."""
     run = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=600, check=False,
+        [str(word) for word in command], capture_output=True, text=True, check=False,
         env={**os.environ, **environment},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
@@ -28,9 +28,8 @@ def sh(*command: str | Path, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def kernel() -> tuple[str, Path]:
     """Version and headers of a kernel that is not the running one."""
-    run = subprocess.run([ROOT / "scripts/kernel", "amd64-6.1"], capture_output=True, text=True, check=False)
-    if run.returncode:
-        pytest.skip(run.stderr.strip())
+    run = run_script("kernel", "amd64-6.1")
+    assert run.returncode == 0, run.stderr
     folder = Path(run.stdout.strip())
     return (folder / "version").read_text().strip(), folder / "build"
 
@@ -42,6 +41,8 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_dkms_builds_installs_and_removes(kernel: tuple[str, Path], tmp_path: Path) -> None:
     if not shutil.which("dkms") or os.geteuid() != 0:
         pytest.skip("needs dkms and root")

@@ -14,7 +14,6 @@ What the timers cost: nothing; they go off in the nanosecond they are set for.  
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +28,7 @@ from uml import Guest
 from analysis.model import MS, US, Platform, Task, Taskset, Waiting
 from analysis.simulate import Options
 
-# The first test may have to build the kernel.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 POLICIES = ["timesliced", "segment", "lock-priority", "lock-fifo"]
 COSTS = [(0, 0), (200 * US, 0), (0, 150 * US), (300 * US, 100 * US)]
 SEEDS = range(5)
@@ -38,8 +36,6 @@ SEEDS = range(5)
 
 @pytest.fixture(scope="session")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    if not shutil.which("gcc"):
-        pytest.skip("needs gcc")
     return Guest.build(tmp_path_factory.mktemp("guest"))
 
 

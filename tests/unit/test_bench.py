@@ -27,7 +27,7 @@ LONG = {"kernel", "peers"}
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.kernels, pytest.mark.timeout(3600)] * (name in LONG)) for name in FIGURES],
+    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.timeout(3600)] * (name in LONG)) for name in FIGURES],
 )
 def test_a_benchmark_yields_its_figures(name: str) -> None:
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, ROOT / "scripts/bench", name, "--quick", "--json"]

@@ -317,6 +317,7 @@ int main(void)
 {
 	unsigned int i, failed;
 
+	setlinebuf(stdout);
 	/* Also allocations that may wait, which are nearly all; and not a word about each. */
 	set("ignore-gfp-wait", "N");
 	set("verbose", "0");

@@ -263,8 +263,12 @@ static void be_process(unsigned int index, unsigned long count)
 	for (i = 0; i < DESCRIPTORS; i++)
 		fds[i] = -1;
 	reopen();
-	while (count--)
+	while (count--) {
+		/* A machine that prints nothing for long counts as hung. */
+		if (!index && !(count % 1000))
+			fprintf(stderr, "# %lu to go\n", count);
 		once(c);
+	}
 	for (i = 0; i < CHILDREN; i++)
 		if (children[i] > 0)
 			kill(children[i], SIGKILL);

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loading import MODULE, complaints, load, unload
+from loading import BROUGHT, MODULE, complaints, load, unload
 
 from pycontrol.live.control import Control, connect
 
@@ -39,9 +39,12 @@ def module() -> Iterator[Control]:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of this folder's C programs, by name without suffix."""
+    """The folder of the C programs of this folder and of smoke.c, by name without suffix."""
+    if BROUGHT:
+        return BROUGHT
     folder = tmp_path_factory.mktemp("programs")
-    for source in sorted(Path(__file__).parent.glob("*.c")):
+    here = Path(__file__).parent
+    for source in (here.parent / "smoke.c", *sorted(here.glob("*.c"))):
         flags = ["-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include", "-pthread"]
         subprocess.run([shutil.which("gcc") or "cc", *flags, source, "-o", folder / source.stem], check=True)
     return folder

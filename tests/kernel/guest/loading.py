@@ -10,6 +10,9 @@ from pathlib import Path
 DEVICE = Path("/dev/gpurt")
 MODULE = os.environ.get("GPURT_TEST_MODULE", "")
 PARAMETERS = Path("/sys/module/gpurt/parameters")
+OUT = Path(os.environ.get("GPURT_OUT", ""))
+#: Where programs are that the host compiled (tests/kernel/test_matrix.py); None where tests compile their own.
+BROUGHT = OUT if (OUT / "smoke").exists() else None
 
 
 def load(*options: str) -> None:

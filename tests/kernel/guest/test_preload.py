@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from loading import DEVICE, load, unload
+from loading import BROUGHT, DEVICE, load, unload
 from machines import FakeGpu, Program, build, eventually
 
 from gpurt.enums import Tier
@@ -20,7 +20,9 @@ LONG, SHORT = "launch 0 1500000", "launch 0 20000"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, the fakes and the program, compiled in here."""
+    """The library, the fakes and the program."""
+    if BROUGHT:
+        return BROUGHT / "preload"
     return build(tmp_path_factory.mktemp("preload"))
 
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests of this folder share: running the scripts that build and boot kernels, and programs for inside."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+#: Exit codes of scripts/vm-test, debug-run and uml-run.
+MISSING, HUNG, COMPLAINED, NOT_BOOTED = 3, 124, 125, 126
+MEANING = {HUNG: "the machine hung", COMPLAINED: "the kernel complained", NOT_BOOTED: "it did not build or boot"}
+FLAGS = ["-static", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{ROOT}/userlib/include"]
+
+
+def run_script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs scripts/``name``, which ends when this process ends; skips the test if this machine lacks something.
+
+    There is no time limit here: the scripts notice that a machine hangs.
+    """
+    command = ["setpriv", "--pdeathsig", "TERM", ROOT / "scripts" / name, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            stdout, stderr = process.communicate()
+        except BaseException:
+            process.terminate()  # the script then ends what it started
+            raise
+    if process.returncode == MISSING:
+        pytest.skip(stderr.strip().splitlines()[-1])
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def explain(run: subprocess.CompletedProcess[str]) -> str:
+    """What went wrong in the machine, the end of its output last."""
+    return f"{MEANING.get(run.returncode, f'exit code {run.returncode}')}\n{run.stderr[-6000:]}\n{run.stdout[-6000:]}"
+
+
+def static_program(source: Path, compiler: str = "gcc") -> Path:
+    """A C file as a statically linked program; each content is compiled once, into build/programs."""
+    if not shutil.which(compiler):
+        pytest.skip(f"needs {compiler}")
+    read = subprocess.run([compiler, *FLAGS, "-E", "-P", source], capture_output=True, check=True).stdout
+    program = ROOT / "build/programs" / f"{source.stem}-{compiler}-{hashlib.sha256(read).hexdigest()[:16]}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = program.with_suffix(f".{os.getpid()}")
+        subprocess.run([compiler, *FLAGS, source, "-o", unfinished], check=True)
+        unfinished.rename(program)
+    return program
+
+
+def helper_module(source: Path, kernel: str) -> Path:
+    """A module of these tests, which scripts/kmod-build compiles once for each content."""
+    done = run_script("kmod-build", "--source", source, kernel)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
