@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Odd random tasksets, and whether the compiled and the readable analyses say the same of them."""
+"""Unusual random tasksets, and whether the compiled and the readable analyses agree on them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _ns(ms: float) -> int:
 
 
 def disagreement(name: str, taskset: Taskset) -> str | None:
-    """What the compiled form of a test says differently; None if nothing."""
+    """How the compiled verdicts of a test differ from the readable ones; None if they do not."""
     readable = rta.find(name).run(taskset)
     single = compiled.run(rta.find(name), taskset)
     for task, verdict in readable.verdicts.items():
@@ -68,7 +68,7 @@ def disagreement(name: str, taskset: Taskset) -> str | None:
 
 
 def same(one: Verdict, other: Verdict) -> bool:
-    """Whether two verdicts are equal: same bound, or same failure down to what it reached and why."""
+    """Whether two verdicts are equal: the same bound, or the same failure with reason and value reached."""
     if isinstance(one, Bound) and isinstance(other, Bound):
         return (one.task, one.wcrt, one.deadline) == (other.task, other.wcrt, other.deadline)
     return one == other

@@ -1,4 +1,4 @@
-"""Short ways to write tasksets down, times in milliseconds; and hypothesis strategies for random ones."""
+"""Short ways to write tasksets, with times in milliseconds; and hypothesis strategies for random ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def taskset(*tasks: Task, epsilon: float = 0, theta: float = 0, slice_: float = 
 
 @st.composite
 def tasksets(draw: st.DrawFn, max_tasks: int = 6, cpus: int = 3, best_effort: bool = True) -> Taskset:
-    """Small random tasksets with distinct priorities, utilization low enough that bounds often exist."""
+    """Small random tasksets with distinct priorities.  Their utilization is so low that bounds often exist."""
     count = draw(st.integers(1, max_tasks))
     order = draw(st.permutations(range(1, count + 1)))
     tasks = []

@@ -1,4 +1,4 @@
-"""The attack finds what is broken, leaves alone what is not, and is repeatable."""
+"""The attack breaks unsound bounds, breaks no sound one, and gives the same result for the same seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIGHT = Effort(5, 10)
 
 
 def test_a_known_counterexample_is_found_and_can_be_seen_again() -> None:
-    """The one of readings, "GCAPS": a preempts b, which owns the GPU, and c waits for more than 100."""
+    """The taskset of readings, "GCAPS": a preempts b, which owns the GPU, and c waits for more than 100 ms."""
     system = taskset(
         task("a", 0, 9, 400, cpu(100)), task("b", 0, 5, 400, gpu(1, 1)), task("c", 1, 1, 400, gpu(0, 1))
     )
@@ -82,7 +82,7 @@ def test_counterexample_is_minimal_and_a_file(tmp_path: Path) -> None:
 
 
 def test_assigned_priorities_are_those_attacked() -> None:
-    """b passes only above a on the GPU; simulated with the file's priorities it would miss its bound."""
+    """b passes only with a GPU priority above a's.  Simulated with the file's priorities it would miss its bound."""
     tight = taskset(task("a", 0, 2, 100, gpu(0, 50)), task("b", 1, 1, 120, gpu(0, 5), deadline=20))
     outcome = attack_one(rta.find("gcaps-suspend+gpu-priority"), tight, random.Random(0))
     assert outcome.schedulable == 1

@@ -1,4 +1,4 @@
-"""Audsley's method against trying every order."""
+"""Audsley's method, compared with trying every order."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_more_tasks_than_priorities_is_an_error() -> None:
 
 
 def test_more_users_than_priorities_have_a_result() -> None:
-    """There are 99; where the file's own fail, nothing can be assigned."""
+    """There are 99 priorities.  If the file's own fail, none can be assigned to more tasks."""
     system = taskset(*(task(f"t{i}", i % 4, 50 + i % 2, 100, gpu(0, 5)) for i in range(100)))
     test = rta.find("gcaps-suspend+gpu-priority")
     assert not test.run(system).schedulable

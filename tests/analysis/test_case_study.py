@@ -34,7 +34,7 @@ def test_no_observation_exceeds_its_bound(case_study: TasksetFile, name: str, ex
         task: (seen[task].worst, bound) for task, bound in bounds.items() if bound and seen[task].worst > bound
     }
     assert not above
-    # Silence means something: jobs ran, in every task, and some bound was there to be exceeded.
+    # The comparison was not empty: jobs of every task ran, and there was a bound to exceed.
     assert all(seen[task.name].jobs >= OFFSETS for task in taskset)
     assert any(bounds.values())
 
@@ -50,7 +50,7 @@ def test_case_study_is_schedulable_with_gcaps(case_study: TasksetFile, name: str
 
 
 def test_a_wrong_bound_would_be_noticed(case_study: TasksetFile) -> None:
-    """Attack with a bound that charges no interference: the same comparison must find it exceeded."""
+    """The same comparison must find a bound exceeded that charges no interference."""
     taskset = case_study.taskset
     seen = worst_over_offsets(taskset, Options("segment", rta.find("gcaps-suspend").waiting), OFFSETS).tasks
     alone = {task.name: task.cpu_time + task.gpu_time for task in taskset.real_time}

@@ -41,7 +41,7 @@ def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
 
 
 def test_a_mixed_bound_by_hand() -> None:
-    """Without update costs: low waits for all of high, of mid, which spins, and for whom mid waits elsewhere."""
+    """Without update costs, low waits for all of high and of mid, which spins, and for far, which mid waits for."""
     system = taskset(
         task("high", 0, 4, 100, cpu(1), gpu(0, 2)),
         spins(task("mid", 0, 3, 100, cpu(1), gpu(0, 3))),
@@ -50,7 +50,7 @@ def test_a_mixed_bound_by_hand() -> None:
     )
     result = rta.find("gcaps-mixed").run(system)
     assert result.wcrt("low") == ms(1 + (1 + 2) + (1 + 3) + 7)
-    # if mid sleeps, low has the CPU while it does
+    # if mid sleeps, low has the CPU meanwhile
     sleeping = rta.find("gcaps-mixed").run(in_mode(system, SUSPEND))
     assert sleeping.wcrt("low") == ms(1 + 1 + 1)
 
@@ -101,7 +101,7 @@ def spinners(count: int, waiting: Waiting) -> Taskset:
 
 
 def test_one_mode_for_some_and_another_for_others() -> None:
-    """`beside` has no time left for one that spins above it; `late` has none for the jitter of one that sleeps."""
+    """`beside` has no time for a task that spins above it; `late` has none for the jitter of a task that sleeps."""
     system = taskset(
         task("first", 1, 4, 20, cpu(4), gpu(0, 0.5)),
         task("beside", 1, 3, 10, cpu(6)),
@@ -127,7 +127,7 @@ def test_many_tasks_are_not_tried_in_every_combination() -> None:
 
 
 def test_choice_takes_the_most_slack() -> None:
-    """Others must not share the GPU with h, and l may use the CPU while h's long GPU segment executes."""
+    """No other task may share the GPU with h, and l may use the CPU while h's long GPU segment executes."""
     h, low = task("h", 0, 9, 100, cpu(1), gpu(1, 40)), task("l", 0, 1, 60, cpu(30))
     system = taskset(h, low, task("be", 1, 0, 100, gpu(1, 40)), epsilon=0.1)
     best = choose(system)

@@ -1,4 +1,4 @@
-"""The compiled analyses say what the readable ones say; scripts/agree does the same for 10^5 tasksets."""
+"""The compiled analyses agree with the readable ones; scripts/agree compares them on 10^5 tasksets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parame
 
 
 def test_both_verdicts_occur() -> None:
-    """So that agreement means something."""
+    """Agreement on one verdict only would prove little."""
     batch = generate(replace(THESIS, load=(0.05, 0.6)), 1, 300)
     shares = {name: compiled.verdicts(batch, name).mean() for name in COMPILED}
     assert all(0 < share < 1 for share in shares.values()), shares
@@ -55,7 +55,7 @@ def test_both_verdicts_occur() -> None:
 @pytest.mark.parametrize("name", [compiled.FIXED_PRIORITY, *(name for name in rta.TESTS if compiled.has(name))])
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.1, 1.1), segments=(1, 9))], ids=["3", "wide"])
 def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
-    """scripts/agree --shortcuts does the same for 10^6 tasksets."""
+    """scripts/agree --shortcuts compares them on 10^6 tasksets."""
     batch = generate(parameters, 8, 500)
     assert (compiled.verdicts(batch, name) == compiled.verdicts(batch, name, integers=True)).all()
 
@@ -91,7 +91,7 @@ def test_every_bound_explains_itself() -> None:
 
 
 def huge(scale: int) -> Taskset:
-    """Times of which sums exceed 63 bits, on one CPU: the readable integers have no such limit."""
+    """A taskset on one CPU with sums of times beyond 63 bits, which the readable analyses have no trouble with."""
     one, two = builders.cpu(1), builders.cpu(2)
     tasks = [builders.task("a", 0, 2, 5, one), builders.task("b", 0, 1, 20, two, builders.gpu(1, 1))]
     return Taskset(Platform(1), tuple(replace(t, period=t.period * scale, deadline=t.deadline * scale) for t in tasks))
@@ -135,7 +135,7 @@ def test_unknown_tests_and_empty_batches() -> None:
     assert compiled.run(rta.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
 
 
-def test_who_depends_on_whom_is_named() -> None:
+def test_the_task_that_a_failure_depends_on_is_named() -> None:
     low = builders.task("low", 0, 1, 100, builders.cpu(1))
     late = builders.task("late", 0, 2, 100, builders.cpu(90), deadline=50)
     verdict = compiled.run(rta.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]

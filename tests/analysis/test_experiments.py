@@ -24,7 +24,7 @@ SMALL = Settings(tasksets=6, seed=3)
 
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several pieces of work at each point, even where there are few tasksets."""
+    """Makes several pieces of work at each point, even for few tasksets."""
     monkeypatch.setattr(runner, "PIECE", 4)
 
 

@@ -42,7 +42,7 @@ def test_urgent_tasks_wait_for_all_others_and_for_boosted_ones() -> None:
 
 
 def test_requests_are_not_more_than_a_task_has_jobs() -> None:
-    """a asks three times, but k, with a period as long as a's window allows, only twice."""
+    """a makes three requests.  k makes only two in a's window, because of its period."""
     system = taskset(
         task("a", 0, 9, 100, gpu(0, 1), gpu(0, 1), gpu(0, 1)),
         task("k", 1, 1, 1000, gpu(0, 20)),
@@ -54,7 +54,7 @@ def test_requests_are_not_more_than_a_task_has_jobs() -> None:
 
 
 def test_a_local_task_ahead_in_the_queue_counts_with_its_pure_segment() -> None:
-    """DESIGN's erratum: h is above i on its CPU and asleep in its GPU segment, which i's request waits for."""
+    """DESIGN's erratum: h, above i on its CPU, sleeps in its GPU segment, and i's request waits for that segment."""
     system = taskset(task("h", 0, 9, 100, gpu(0, 20)), task("i", 0, 1, 100, cpu(1), gpu(0, 1)))
     assert wcrt("fmlp-suspend-published", system, "i") == ms(2)
     assert wcrt("fmlp-suspend", system, "i") == ms(22)
@@ -79,7 +79,7 @@ def test_without_boosting_a_holder_waits_for_the_tasks_above_it(mode: Waiting) -
 
 @pytest.mark.parametrize("mode", MODES)
 def test_first_come_means_also_after_less_urgent_ones(mode: Waiting) -> None:
-    """Two lower requests ahead: under MPCP one at most, here both."""
+    """Two lower requests are ahead: under MPCP a request waits for at most one, here for both."""
     system = taskset(
         task("a", 0, 9, 100, gpu(0, 1)),
         task("b", 1, 5, 100, gpu(0, 10)),

@@ -51,7 +51,7 @@ def test_paper_example_2_holds_for_the_printed_test() -> None:
 
 
 def test_owner_that_is_preempted_on_its_cpu_still_owns_the_gpu() -> None:
-    """b begins its segment, a preempts it on their CPU for 100 ms, c waits: the printed bound does not see that."""
+    """b begins its segment, a preempts it on their CPU for 100 ms, and c waits: the printed bound leaves that out."""
     system = taskset(
         task("a", 0, 9, 1000, cpu(100)),
         task("b", 0, 5, 1000, gpu(1, 1)),
@@ -211,7 +211,7 @@ def test_a_miss_names_the_task_the_largest_part_and_by_how_much(name: str) -> No
 
 @pytest.mark.parametrize("name", sorted(rta.TESTS))
 def test_times_near_the_longest_and_of_a_nanosecond_have_exact_results(name: str) -> None:
-    """Sums beyond 2^63, and tasks of one ns beside them."""
+    """Sums beyond 2^63, together with tasks of one ns."""
     long, tiny = 2**62, Span.exactly(1)
     half, ns = Span.exactly(long // 2), (replace(cpu(0), time=tiny),)
     big = replace(task("big", 0, 2, 1, cpu(0)), period=long, deadline=long, segments=(replace(cpu(0), time=half),))

@@ -1,4 +1,4 @@
-"""Generated tasksets are what the tables say, whole nanoseconds, and always the same."""
+"""Generated tasksets follow the papers' tables, have times in whole nanoseconds, and are the same for the same seed."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_boosted_tasks_below_take_the_cpu() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tasks_of_the_same_cpu(mode: Waiting) -> None:
-    """j below h on their CPU: a job of h costs it C + G, whether it sleeps or spins, for it waits for h."""
+    """j is below h on their CPU.  A job of h delays it by C + G, whether h sleeps or spins, because j waits for h."""
     # own 16, h's jobs 2 + 5, i's requests 6 each; within 29 one job each
     assert wcrt(f"mpcp-{mode.value}", three(), "j") == ms(16 + 7 + 6)
 
@@ -62,12 +62,12 @@ def test_cpu_only_task_waits_for_no_request_but_is_preempted_by_boosted_tasks() 
     )
     assert wcrt("mpcp-suspend", system, "c") == wcrt("fmlp-suspend", system, "c") == ms(4)
     assert wcrt("mpcp-busy", system, "c") == wcrt("fmlp-busy", system, "c") == ms(12)
-    # without boosting nothing below counts
+    # without boosting no lower task counts
     assert wcrt("lock-priority-suspend", system, "c") == wcrt("lock-priority-busy", system, "c") == ms(2)
 
 
 def test_the_job_before_may_end_boosted_among_cpu_only_tasks_above() -> None:
-    """i ends with a GPU segment: its last G^m may come after the release of a job of c that was there before i's."""
+    """If i ends with a GPU segment, its last G^m can execute after the release of a job of c that precedes i's next."""
     ends = taskset(task("c", 0, 9, 50, cpu(2)), task("i", 0, 5, 100, cpu(1), gpu(3, 4)))
     bound = rta.find("mpcp-suspend").run(ends).verdicts["i"]
     assert isinstance(bound, Bound)
@@ -79,7 +79,7 @@ def test_the_job_before_may_end_boosted_among_cpu_only_tasks_above() -> None:
 
 
 def test_without_boosting_a_holder_waits_for_the_tasks_above_it() -> None:
-    """j holds the GPU, c takes its CPU for 30, i waits: that is in the bounds of lock-priority, not of mpcp."""
+    """j holds the GPU, c takes its CPU for 30, and i waits: bounds of lock-priority include that, mpcp's do not."""
     system = taskset(
         task("c", 0, 9, 200, cpu(30)),
         task("j", 0, 1, 400, gpu(1, 2)),
@@ -104,7 +104,7 @@ def test_best_effort_holders_are_blocking_where_boosted_and_without_bound_where_
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_published_charge_is_the_longer_one_without_switches(mode: Waiting) -> None:
-    """A request is charged the longest request of every more urgent task on top, though it holds the GPU alone."""
+    """A request is also charged the longest request of every more urgent task, although it holds the GPU alone."""
     published = rta.find(f"mpcp-{mode.value}-published").run(three()).verdicts["i"]
     assert isinstance(published, Bound)
     blocking = {t.source: t.amount for t in published.terms if t.kind is Kind.BLOCKING}
@@ -143,7 +143,7 @@ def test_attack_finds_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_attack_breaks_the_boosted_bound_without_boosting(mode: Waiting) -> None:
-    """So that the policy of a bound means something: mpcp's does not hold for what ships as lock-priority."""
+    """A bound holds for its own policy only: mpcp's is exceeded under the policy that ships, lock-priority."""
     rng, broken = random.Random(5), 0
     for _ in range(300):
         system = random_taskset(rng)

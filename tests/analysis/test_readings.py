@@ -19,7 +19,7 @@ from analysis.rta.recurrence import solve
 from analysis.rta.system import System
 from analysis.simulate import Options, worst_over_offsets
 
-#: Tests that give CPU-only tasks no jitter; what is published and printed with jitter is not held to that.
+#: Tests that give CPU-only tasks no jitter.  Some printed and published bounds do give them jitter.
 UNJITTERED = [n for n in rta.TESTS if not re.fullmatch(r"thesis-ioctl-suspend.*-printed|.*-published", n)]
 SEGMENT = ["gcaps-suspend", "gcaps-busy"]
 
@@ -38,7 +38,7 @@ def table2(epsilon: float) -> Taskset:
 @pytest.mark.parametrize("mode", SEGMENT)
 @pytest.mark.parametrize("epsilon", [0, 0.5, 1, 1.5])
 def test_example_2_is_true_of_the_printed_tests_only(mode: str, epsilon: float) -> None:
-    """t4 over t3 repairs t4; but then t3 waits while t2 preempts the owner t4, which lemma 13 does not see."""
+    """With t4 above t3, t4 passes.  But then t3 waits while t2 preempts the owner t4, which lemma 13 leaves out."""
     own, swapped = table2(epsilon), table2(epsilon).with_gpu_priorities({"t3": 1, "t4": 2})
     printed, sound = rta.find(f"{mode}-printed"), rta.find(mode)
     assert [f.task for f in printed.run(own).failures] == ["t4"]
@@ -61,7 +61,7 @@ def test_example_2_by_hand() -> None:
 
 @pytest.mark.parametrize("mode", SEGMENT)
 def test_gpu_order_against_the_cpu_order_has_no_bound(mode: str) -> None:
-    """The simulator shows why: under suspension the old bound of 7 ms is exceeded, under busy waiting nobody ends."""
+    """In simulation the old bound of 7 ms is exceeded under suspension, and no job completes under busy waiting."""
     fine = taskset(task("h", 0, 9, 100, cpu(1), gpu(1, 5)), task("l", 0, 1, 100, gpu(1, 5)))
     assert rta.find(mode).run(fine).wcrt("h") == ms(7)
     wrong = fine.with_gpu_priorities({"h": 1, "l": 9})
@@ -116,11 +116,11 @@ def test_utilization_of_exactly_1_passes_and_just_above_is_an_overload() -> None
     failure = rta.find("gcaps-busy").run(above).verdicts["l"]
     assert isinstance(failure, Failure)
     assert failure.reason is Reason.OVERLOAD
-    assert failure.reached == ms(20.001)  # in its deadline's length h alone takes 20
+    assert failure.reached == ms(20.001)  # within its deadline h alone takes 20
 
 
 def test_search_near_utilization_1_does_not_creep() -> None:
-    """U = 1 - 1e-9, so that plain iteration would advance by a few ns a step."""
+    """U = 1 - 1e-9, so that plain iteration would advance by a few ns in each step."""
     period = 1_000_000_000
     h = Task("h", 0, 9, period, period, (CpuSegment(Span.exactly(period - 1)),))
     x = Task("x", 0, 1, 2**62, 2**62, (CpuSegment(Span.exactly(10**6)),))
@@ -142,7 +142,7 @@ def test_jump_at_the_start_does_not_miss_the_least_solution(own: int, others: li
 
 
 def with_priority_of(system: Taskset, name: str, level: int) -> int | None:
-    """The bound of a task whose GPU priority is ``level``, all other GPU priorities even, D_h in every jitter."""
+    """The bound of a task whose GPU priority is ``level``; all other GPU priorities are even, every jitter uses D_h."""
     users = [t for t in system.real_time if t.uses_gpu]
     priorities = {t.name: 2 * (len(users) - i) for i, t in enumerate(users)} | {name: level}
     changed = system.with_gpu_priorities(priorities)
@@ -155,7 +155,7 @@ def with_priority_of(system: Taskset, name: str, level: int) -> int | None:
 @settings(max_examples=300, deadline=None)
 @given(tasksets(max_tasks=6, best_effort=False), st.data())
 def test_higher_gpu_priority_never_lengthens_a_bound(system: Taskset, data: st.DataObject) -> None:
-    """What Audsley's method rests on (readings, "Audsley", condition 3)."""
+    """Audsley's method rests on this (readings, "Audsley")."""
     users = [t for t in system.real_time if t.uses_gpu]
     assume(users)
     name = data.draw(st.sampled_from([t.name for t in users]))
@@ -166,7 +166,7 @@ def test_higher_gpu_priority_never_lengthens_a_bound(system: Taskset, data: st.D
 
 
 def small(rng: random.Random) -> Taskset:
-    """A taskset with tight deadlines, on which Audsley's method has something to decide."""
+    """A taskset whose deadlines are so tight that Audsley's method has something to decide."""
     count = rng.randint(3, 5)
     priorities = rng.sample(range(1, count + 1), count)
     tasks = []
@@ -182,7 +182,7 @@ def small(rng: random.Random) -> Taskset:
 
 @pytest.mark.parametrize("mode", SEGMENT)
 def test_assignment_is_found_exactly_when_there_is_one(mode: str) -> None:
-    """With the tight deadlines that once made gcaps-busy give out assignments that its own test refused."""
+    """With such tight deadlines, gcaps-busy once returned assignments that its own test refused."""
     from test_audsley import exists_by_brute_force
 
     rng, answers = random.Random(11), []

@@ -35,7 +35,7 @@ def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
 
 
 def test_rows_of_one_compiled_formula_have_one_readable_formula() -> None:
-    """The bounds of both are then equal wherever those of one are; the kernel thread's differ in the poll alone."""
+    """Both rows then have equal bounds.  Those of the kernel thread differ in the poll only."""
     rows = [row for row in registry.ROWS if row.compiled and row.policy != "job"]
     for one in rows:
         assert {other.demands for other in rows if other.compiled == one.compiled} == {one.demands}

@@ -1,4 +1,4 @@
-"""How much may grow, budgets for epsilon: by hand and against the test itself."""
+"""How much may grow, and budgets for epsilon: worked by hand, and compared with the test itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_does_not_matter_is_unlimited_and_what_cannot_help_has_no_factor() 
     system = taskset(task("a", 0, 5, 10, cpu(4)), task("be", 0, 0, 10, cpu(1), gpu(1, 1)))
     assert task_margin(BUSY, system, "be", What.GPU) == UNLIMITED
     late = taskset(task("a", 0, 5, 10, cpu(12)), task("b", 0, 4, 10, cpu(1)))
-    assert task_margin(BUSY, late, "b", What.CPU) is None  # a misses, whatever b does
+    assert task_margin(BUSY, late, "b", What.CPU) is None  # a misses its deadline whatever b does
     shrunk = task_margin(BUSY, late, "a", What.CPU)
     assert shrunk == Fraction(9, 12)
 

@@ -1,4 +1,4 @@
-"""The simulator: schedules worked out by hand, an independent model, and its edges."""
+"""The simulator: compared with schedules worked out by hand and with an independent model; and its limits."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_example_2_swapping_gpu_priorities_saves_t4() -> None:
 
 
 def test_owner_preempted_on_its_cpu_keeps_the_gpu() -> None:
-    """The schedule behind docs/readings.md: the printed bound for c is 2 ms."""
+    """The schedule that docs/readings.md describes: the printed bound for c is 2 ms."""
     system = taskset(
         task("a", 0, 9, 1000, cpu(100)), task("b", 0, 5, 1000, gpu(1, 1)), task("c", 1, 1, 1000, gpu(0, 1))
     )
@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_run(system: Taskset, seed: int, policy: st
 
 @settings(max_examples=100, deadline=None)
 @given(system=tasksets(), policy=st.sampled_from(sorted(POLICIES)))
-def test_work_is_conserved_and_nobody_overlaps(system: Taskset, policy: str) -> None:
+def test_work_is_conserved_and_no_two_tasks_overlap(system: Taskset, policy: str) -> None:
     seen = simulate(system, Options(policy, Waiting.BUSY, horizon=200 * MS), events=100_000)
     assert seen.trace is not None
     by_place: dict[tuple[str, int | None], list[tuple[int, int]]] = {}

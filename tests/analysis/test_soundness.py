@@ -1,4 +1,4 @@
-"""Bounds are claims: small random tasksets are simulated, and nobody may be seen to exceed a sound bound."""
+"""Bounds are claims: small random tasksets are simulated, and no response time may exceed a sound bound."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def random_taskset(rng: random.Random) -> Taskset:
 
 
 def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
-    """How many bounds were checked, and how many of them were seen to be exceeded."""
+    """How many bounds were checked, and how many of them were exceeded."""
     test, rng = rta.find(name), random.Random(seed)
     checked = broken = 0
     for _ in range(tasksets):
@@ -80,5 +80,5 @@ def test_no_sound_bound_is_exceeded(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNSOUND)
 def test_the_attack_breaks_what_is_marked_unsound(name: str) -> None:
-    """So that the silence about the others means something."""
+    """The attack can break a bound, so that it says something about the bounds that it does not break."""
     assert exceeded(name, seed=2024, tasksets=250)[1] > 0

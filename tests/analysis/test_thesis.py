@@ -1,4 +1,4 @@
-"""The thesis's bounds: worked by hand, what is wrong in the print, and what holds of the reduced pessimism."""
+"""The thesis's bounds: worked by hand, what is wrong in print, and what holds of the reduced pessimism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def observed(system: Taskset, of: str, releases: list[float], waiting: Waiting, 
 
 
 def test_a_task_on_the_kernel_threads_cpu_pays_for_all_updates() -> None:
-    """c uses no GPU and is above all; l, on another CPU and below it, starts and ends during its job."""
+    """c uses no GPU and is above all tasks; l, on another CPU and below c, starts and ends during c's job."""
     system = taskset(task("c", 0, 9, 100, cpu(10)), task("l", 1, 1, 50, cpu(1), gpu(0, 2)), epsilon=0.5)
     # own 10; l's job may be counted ceil((x + D_l) / 50) = 2 times, two updates each; two may be in flight
     assert wcrt(NOTIFIED, system, "c") == ms(10 + 4 * 0.5 + 1)
@@ -61,7 +61,7 @@ def test_polling_delays_the_start_of_a_job_and_the_end_of_those_before() -> None
 
 
 def test_equals_on_a_cpu_have_no_bound_where_waiting_keeps_the_cpu() -> None:
-    """The kernel thread may give the GPU to the one that does not run: the other spins for it for ever."""
+    """The kernel thread can give the GPU to the task that does not run: the other task spins for it for ever."""
     equals = taskset(task("a", 0, 5, 100, gpu(0, 2)), task("b", 0, 5, 100, gpu(0, 2)), task("r", 1, 9, 50, gpu(0, 1)))
     for name in ("thesis-kthread-busy", NOTIFIED, f"{NOTIFIED}+gpu-priority", "gcaps-busy", "gcaps-busy+gpu-priority"):
         result = rta.find(name).run(equals)
@@ -104,7 +104,7 @@ def test_assignment_for_the_kernel_thread_is_found_exactly_when_there_is_one(nam
 def test_lemma_14_forgets_the_update_at_the_end_of_a_segment() -> None:
     system = taskset(task("a", 0, 5, 100, gpu(0, 5)), epsilon=0.5)
     assert wcrt("thesis-ioctl-suspend-printed", system, "a") == ms(6)
-    # alone it pays for two updates; nobody's update can be in its way, which the bound does not look at
+    # alone, its own two updates cost as much as the update and the blocking that the bound charges
     assert observed(system, "a", [0], Waiting.SUSPEND, "segment") == ms(6)
     two = taskset(task("a", 0, 5, 100, gpu(0, 5)), task("b", 1, 1, 100, gpu(0, 5)), epsilon=0.5)
     assert wcrt("thesis-ioctl-suspend-printed", two, "a") == ms(6)
@@ -145,7 +145,7 @@ def test_overlap_by_hand(name: str) -> None:
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_c_of_a_task_that_preempts_an_owner_is_not_saved(name: str) -> None:
-    """g, between the two, can own the GPU while h preempts it: then h's C is what l's GPU segment waits for."""
+    """g, between the two, can own the GPU while h preempts it: l's GPU segment then waits for h's C."""
     system = overlapping()
     system = replace(system, tasks=(*system.tasks, task("g", 0, 5, 100, gpu(0.5, 0.5))))
     bound = rta.find(name).run(system).verdicts["l"]
@@ -154,7 +154,7 @@ def test_c_of_a_task_that_preempts_an_owner_is_not_saved(name: str) -> None:
 
 
 def test_late_releases_void_the_reduction() -> None:
-    """h comes late by almost its period while l's GPU segment executes: what is subtracted does not happen."""
+    """h is late by almost its period while l's GPU segment executes: the overlap that is subtracted does not happen."""
     test = rta.find("thesis-ioctl-suspend-reduced")
     sporadic = ["thesis-ioctl-suspend", "gcaps-suspend"]
     assert test.periodic
@@ -162,7 +162,7 @@ def test_late_releases_void_the_reduction() -> None:
 
 
 def long_set(rng: random.Random) -> Taskset:
-    """One task with long segments under some of short periods: where overlap is sure."""
+    """One task with long segments below some tasks of short periods, so that overlap is certain."""
     cpus, count = rng.choice([1, 2]), rng.randint(1, 3)
     tasks = [_short(rng, i, rng.randrange(cpus), 0.5 / count) for i in range(count)]
     segments: list[Segment] = []
@@ -184,7 +184,7 @@ def _short(rng: random.Random, index: int, core: int, load: float) -> Task:
 
 
 def attacked(name: str, sets: int) -> tuple[int, int]:
-    """How many tasksets had something subtracted, and in how many of them the long task exceeded its bound."""
+    """In how many tasksets something was subtracted, and in how many of them the long task exceeded its bound."""
     rng, test, saved, broken = random.Random(3), rta.find(name), 0, 0
     for _ in range(sets):
         system = long_set(rng)

@@ -1,4 +1,4 @@
-"""The trace format keeps everything, and says what is wrong with files that are not its own."""
+"""The trace format loses nothing, and a file that is no trace is refused with a reason."""
 
 from __future__ import annotations
 

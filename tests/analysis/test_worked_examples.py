@@ -21,7 +21,7 @@ EPSILONS = [0.0, 0.125, 0.25]
 
 
 def run(system: Taskset, policy: str, waiting: Waiting, *releases: float, until: float = 100) -> Simulation:
-    """From these first releases, ms; the kernel thread is notified."""
+    """Simulates from these first releases, in ms; the kernel thread is notified."""
     options = Options(policy, waiting, horizon=ms(until), poll=0)
     return simulate(system, options, [ms(release) for release in releases], events=1000)
 
@@ -31,7 +31,7 @@ def response(seen: Simulation, name: str) -> int:
 
 
 def spans(seen: Simulation, kind: Kind, name: str) -> list[tuple[int, int]]:
-    """From when to when a task executed, ns."""
+    """The intervals in which a task executed, ns."""
     assert seen.trace is not None
     return [
         (e.time, e.time + e.duration)
