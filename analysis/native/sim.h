@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the simulator's files share: a simulation, its CPUs, and its tasks with the job each of them has at hand. */
+/* What the simulator's files share: a simulation, its CPUs, and its tasks, each with its current job. */
 #ifndef GPURT_SIM_H
 #define GPURT_SIM_H
 
@@ -8,19 +8,19 @@
 #include "../../kmod/core/vgpu.h"
 #include "simulate.h"
 
-#define BACKLOG 32	/* jobs of one task that may wait for the one before them */
+#define BACKLOG 32	/* jobs of one task that can be pending at once; further ones are skipped */
 
 /* What a task does.  From EXECUTING on it wants its CPU. */
 enum step {
 	IDLE,			/* no job */
 	ASLEEP_LOCK,		/* waits for the update lock */
 	ASLEEP_GRANT,		/* policies lock-*: waits for the GPU */
-	ASLEEP_GPU,		/* its pure GPU segment executes */
-	EXECUTING,		/* C or G^m */
+	ASLEEP_GPU,		/* sleeps while its pure GPU segment executes */
+	EXECUTING,		/* executes C or G^m */
 	REQUESTING,		/* is about to begin or end a segment */
 	HANDED,			/* has been given the update lock */
-	UPDATING,		/* holds it: not preemptible */
-	SPINNING,		/* like ASLEEP_GPU, busy-waiting */
+	UPDATING,		/* holds the update lock; not preempted */
+	SPINNING,		/* waits busily while its pure GPU segment executes */
 };
 
 struct job_task {
@@ -30,11 +30,11 @@ struct job_task {
 	enum step step;
 	bool in_segment;	/* between begin and end */
 	bool gpu_done;
-	bool wanted;		/* what the kernel thread has last been told */
-	u32 at;			/* segment */
-	u64 left;		/* of EXECUTING */
-	u64 until;		/* of UPDATING */
-	u64 ready_since;	/* order among equals */
+	bool wanted;		/* policy `job`: whether the kernel thread has noticed its job */
+	u32 at;			/* index of its segment */
+	u64 left;		/* EXECUTING: how long it still needs the CPU, ns */
+	u64 until;		/* UPDATING: when the update is done */
+	u64 ready_since;	/* smaller is earlier; orders tasks of equal priority */
 	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
 	u64 next_release;
 	u64 backlog[BACKLOG];
@@ -48,16 +48,16 @@ struct job_task {
 
 struct cpu {
 	struct job_task *running;
-	u64 since;		/* it runs */
+	u64 since;		/* when `running` began to run */
 	bool updating;		/* what runs is an update */
 	bool stale;		/* a task of it has changed since `running` was chosen */
-	struct job_task **own;	/* its tasks, in their order */
+	struct job_task **own;	/* its tasks, in the order of the taskset */
 	u32 count;
 	u64 thread_until;	/* the kernel thread has the CPU until then */
 };
 
 struct sim {
-	struct gpurt_sched sched;	/* first: the callbacks find the simulation by it */
+	struct gpurt_sched sched;	/* first member: the callbacks cast it to the simulation */
 	struct gpurt_vgpu vgpu;
 	const struct gpurt_sim_config *config;
 	struct job_task *tasks;
@@ -67,9 +67,9 @@ struct sim {
 	u64 order;
 	u64 random;
 	u64 next_poll;
-	struct gpurt_turns turns;	/* the update lock, and those who wait for it */
+	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
 	bool committed;
-	bool gpu_news;			/* someone may have to be woken */
+	bool gpu_news;			/* something changed on the GPU: a task may have to be woken */
 	struct job_task *on_gpu;
 	u64 gpu_since;
 	struct gpurt_sim_event *events;
@@ -78,21 +78,21 @@ struct sim {
 
 /* simulate.c */
 u64 sim_draw(struct sim *s);
-/* Keeps an event, if there is room; @t NULL: of everyone, @cpu -1: of none. */
+/* Stores an event if there is room.  @t NULL: it concerns all tasks.  @cpu -1: it concerns no CPU. */
 void sim_record(struct sim *s, u32 kind, const struct job_task *t, int cpu, u64 time, u64 duration);
 
 /* sim_task.c: what a task does */
 void sim_start_job(struct sim *s, struct job_task *t);
-/* Does what takes no time for a task that has its CPU; false if there is nothing such. */
+/* Does the next thing that takes no time for a task that has its CPU.  Returns false if there is none. */
 bool sim_act(struct sim *s, struct job_task *t);
-/* Wakes those whose wait on the GPU side is over; whether there were any. */
+/* Wakes the tasks whose wait for the GPU is over.  Returns whether there were any. */
 bool sim_wake(struct sim *s);
-/* The scheduler has decided: who sleeps for the GPU may have it, and boosting may have moved. */
+/* To be called after a scheduling decision: a task that sleeps for the GPU may own it now, and another be boosted. */
 void sim_decided(struct sim *s);
 
-/* sim_run.c: who has the CPUs, and time */
+/* sim_run.c: which task has each CPU, and time */
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t);
-/* Until all jobs have completed; 0 or -GPURT_SIM_ETIME. */
+/* Runs until all jobs have completed.  Returns 0 or -GPURT_SIM_ETIME. */
 int sim_run(struct sim *s);
 
 #endif

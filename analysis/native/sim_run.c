@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who has the CPUs, when jobs are released, and the passing of time. */
+/* Which task has each CPU, when jobs are released, and the passing of time. */
 #include "sim.h"
 
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
@@ -9,14 +9,14 @@ void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 	if (cpu->running == t && cpu->updating == updating)
 		return;
 	if (cpu->running && s->now > cpu->since)
-		sim_record(s, cpu->updating ? GPURT_SIM_UPDATE : GPURT_SIM_CPU, cpu->running, (int)(cpu - s->cpus), cpu->since,
-		       s->now - cpu->since);
+		sim_record(s, cpu->updating ? GPURT_SIM_UPDATE : GPURT_SIM_CPU, cpu->running, (int)(cpu - s->cpus),
+			   cpu->since, s->now - cpu->since);
 	cpu->running = t;
 	cpu->updating = updating;
 	cpu->since = s->now;
 }
 
-/* The priority that counts on the CPU. */
+/* The priority of a task on its CPU: its own, or above all if it is boosted. */
 static u32 urgency(const struct sim *s, const struct job_task *t)
 {
 	bool boosted = s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client);
@@ -24,7 +24,7 @@ static u32 urgency(const struct sim *s, const struct job_task *t)
 	return t->task->priority + (boosted ? GPURT_LEVELS : 0);
 }
 
-/* The task that a CPU executes now: an update before all, then by priority; an equal does not preempt. */
+/* The task that a CPU executes now: an update first, then by priority.  A task of equal priority does not preempt. */
 static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 {
 	struct job_task *best = cpu->running, *t;
@@ -50,7 +50,7 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 	return best;
 }
 
-/* Gives the CPU to whom it belongs.  The choice stays the same until a task of the CPU changes. */
+/* Gives the CPU to the task that choose() names.  The choice stays the same until a task of the CPU changes. */
 static void reschedule(struct sim *s, struct cpu *cpu)
 {
 	if (!cpu->stale)
@@ -87,7 +87,7 @@ static void release(struct sim *s, struct job_task *t)
 	sim_record(s, GPURT_SIM_RELEASE, t, -1, s->now, 0);
 	t->stats->jobs++;
 	if (t->queued == BACKLOG) {
-		t->stats->misses++;	/* hopelessly late: the job is skipped */
+		t->stats->misses++;	/* too many jobs are pending: this one is skipped */
 	} else {
 		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
 		if (t->queued == 1)
@@ -98,7 +98,7 @@ static void release(struct sim *s, struct job_task *t)
 		t->next_release = U64_MAX;
 }
 
-/* Releases the jobs that are due; whether there were any. */
+/* Releases the jobs that are due.  Returns whether there were any. */
 static bool release_all(struct sim *s)
 {
 	struct job_task *t;
@@ -113,7 +113,7 @@ static bool release_all(struct sim *s)
 	return any;
 }
 
-/* Policy `job`: tells the core what changed since it was last told; starts before ends, for fewer updates. */
+/* Policy `job`: tells the core which jobs started or ended since the last time; first starts, for fewer updates. */
 static void poll_jobs(struct sim *s)
 {
 	struct cpu *cpu = &s->cpus[s->config->job_cpu];
@@ -191,7 +191,7 @@ int sim_run(struct sim *s)
 			break;
 		pass(s, next);
 		gpurt_vgpu_advance(&s->vgpu, next);
-		settle(s);	/* who is done at this instant is not preempted by who is released at it */
+		settle(s);	/* before releases: a job that completes now is not preempted by one released now */
 		if (release_all(s))
 			settle(s);
 		if (jobs && (!s->config->poll || next == s->next_poll)) {

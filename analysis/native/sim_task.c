@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a task does: the way of a job through its segments. */
+/* What a task does: how a job goes through its segments. */
 #include "sim.h"
 
 static u64 demand(struct sim *s, u64 worst, u64 best)
@@ -18,7 +18,7 @@ static bool locking(const struct sim *s)
 	return s->config->policy == GPURT_POLICY_LOCK_PRIORITY || s->config->policy == GPURT_POLICY_LOCK_FIFO;
 }
 
-/* Whether programs call begin and end at all. */
+/* Whether programs call begin and end under this policy. */
 static bool calling(const struct sim *s)
 {
 	return s->config->policy == GPURT_POLICY_SEGMENT || locking(s);
@@ -46,7 +46,7 @@ void sim_decided(struct sim *s)
 		s->cpus[i].stale = true;
 }
 
-/* The job goes on with segment t->at, or is over. */
+/* The job enters segment t->at, or completes after the last one. */
 static void enter_segment(struct sim *s, struct job_task *t);
 
 void sim_start_job(struct sim *s, struct job_task *t)
@@ -94,7 +94,7 @@ static void enter_segment(struct sim *s, struct job_task *t)
 	ready(s, t, EXECUTING);
 }
 
-/* The pure GPU part is over, or there was none. */
+/* To be called when the pure GPU part is done, or if there is none. */
 static void leave_gpu(struct sim *s, struct job_task *t)
 {
 	if (calling(s)) {
@@ -119,7 +119,7 @@ static void submit(struct sim *s, struct job_task *t)
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 
-/* The begin or end has been carried out. */
+/* To be called when a begin or end has been carried out. */
 static void updated(struct sim *s, struct job_task *t)
 {
 	if (t->in_segment) {
@@ -130,7 +130,7 @@ static void updated(struct sim *s, struct job_task *t)
 	}
 	t->in_segment = true;
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
-	/* Even a busy task sleeps here: spinning above the holder on its CPU would be a deadlock. */
+	/* A task that waits busily sleeps here too: if it spun above the holder on its CPU, the two would deadlock. */
 	if (locking(s) && !gpurt_on_runlist(&s->sched, &t->client))
 		set_step(s, t, ASLEEP_GRANT);
 	else
@@ -144,7 +144,7 @@ static struct job_task *first_waiter(const struct sim *s)
 	return turn ? list_entry(turn, struct job_task, turn) : NULL;
 }
 
-/* The first waiter may have the lock.  It stays in the queue until its CPU runs it. */
+/* Hands the lock to the first waiter.  It stays in the queue until its CPU runs it. */
 static void release_lock(struct sim *s)
 {
 	struct job_task *next = first_waiter(s);
@@ -154,7 +154,7 @@ static void release_lock(struct sim *s)
 		ready(s, next, HANDED);
 }
 
-/* The task has the lock and its CPU: the decision, and the update if the runlist changes. */
+/* The task has the lock and its CPU: it makes the decision, and updates the runlist if that changes. */
 static void update(struct sim *s, struct job_task *t)
 {
 	s->turns.held = true;
@@ -172,10 +172,10 @@ static void request_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(s);
 
-	/* The published protocols leave the runlist alone: there is nothing to take turns for. */
+	/* The published protocols make no runlist updates, so that no task waits for its turn. */
 	if (s->config->boost || gpurt_turns_may_enter(&s->turns, t->task->gpu_priority)) {
 		if (next && next->step == HANDED)
-			set_step(s, next, ASLEEP_LOCK);	/* it has not begun: the more urgent one goes first */
+			set_step(s, next, ASLEEP_LOCK);	/* it has not run yet: the more urgent task goes first */
 		update(s, t);
 		return;
 	}
@@ -231,7 +231,7 @@ bool sim_wake(struct sim *s)
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		if (t->step == ASLEEP_GPU && t->gpu_done) {
 			t->gpu_done = false;
-			ready(s, t, EXECUTING);	/* to become ready; it has nothing left to execute */
+			ready(s, t, EXECUTING);	/* it only becomes ready: nothing is left to execute */
 			t->left = 0;
 			leave_gpu(s, t);
 			woken = true;

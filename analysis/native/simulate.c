@@ -2,15 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "sim.h"
 
 u64 sim_draw(struct sim *s)
 {
-	u64 z = s->random += 0x9e3779b97f4a7c15ULL;	/* splitmix64 */
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return z ^ (z >> 31);
+	return random_bits(&s->random);
 }
 
 void sim_record(struct sim *s, u32 kind, const struct job_task *t, int cpu, u64 time, u64 duration)
@@ -102,7 +99,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 	}
 }
 
-/* Lists the tasks of each CPU, in their order, in @own. */
+/* Lists in @own the tasks of each CPU, in the order of the taskset. */
 static void share_out(struct sim *s, struct job_task **own)
 {
 	u32 i, j;
@@ -117,7 +114,7 @@ static void share_out(struct sim *s, struct job_task **own)
 	}
 }
 
-/* Unfinished jobs count with what they have taken so far; what still runs is recorded. */
+/* Counts unfinished jobs with the time since their release, and records what still runs. */
 static void wind_up(struct sim *s)
 {
 	struct job_task *t;
@@ -150,7 +147,8 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 		    tasks[i].gpu_priority >= GPURT_LEVELS)
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
-			if (segments[j].cpu_best > segments[j].cpu_worst || segments[j].gpu_best > segments[j].gpu_worst)
+			if (segments[j].cpu_best > segments[j].cpu_worst ||
+			    segments[j].gpu_best > segments[j].gpu_worst)
 				return false;
 	}
 	return true;
@@ -196,19 +194,18 @@ int gpurt_simulate_offsets(const struct gpurt_sim_config *config, struct gpurt_s
 {
 	struct gpurt_sim_config own = *config;
 	struct gpurt_sim_stats *stats;
-	struct sim random;
+	u64 n, random;
 	int err = 0;
-	u64 n;
 	u32 i;
 
 	stats = calloc(count ? count : 1, sizeof(*stats));
 	if (!stats)
 		return -GPURT_SIM_ENOMEM;
 	for (n = from; n < from + runs && !err; n++) {
-		random.random = config->seed ^ (n * 0xd1342543de82ef95ULL);
-		own.seed = sim_draw(&random);
+		random = config->seed ^ (n * 0xd1342543de82ef95ULL);
+		own.seed = random_bits(&random);
 		for (i = 0; i < count && n; i++)
-			tasks[i].offset = sim_draw(&random) % tasks[i].period;
+			tasks[i].offset = random_bits(&random) % tasks[i].period;
 		err = gpurt_simulate(&own, tasks, count, segments, stats, NULL, 0, NULL);
 		for (i = 0; i < count && !err; i++) {
 			worst[i].jobs += stats[i].jobs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Discrete-event simulation of a taskset in virtual time, over the shipping core: kmod/core/policy.c decides
- * and kmod/core/vgpu.c is the GPU.  What is simulated, and where the costs fall, is in docs/simulator.md.
+ * Discrete-event simulation of a taskset in virtual time, with the core that ships: kmod/core/policy.c decides and
+ * kmod/core/vgpu.c is the GPU.  docs/simulator.md says what is simulated and where costs are charged.
  */
 #ifndef GPURT_SIMULATE_H
 #define GPURT_SIMULATE_H
@@ -11,14 +11,14 @@
 enum gpurt_sim_execution {
 	GPURT_SIM_WORST,
 	GPURT_SIM_BEST,
-	GPURT_SIM_RANDOM,		/* uniform between best and worst, a draw a segment and job */
+	GPURT_SIM_RANDOM,		/* uniform between best and worst, drawn for each segment and job */
 };
 
 enum gpurt_sim_kind {
 	GPURT_SIM_RELEASE,
 	GPURT_SIM_COMPLETE,
 	GPURT_SIM_CPU,			/* a task executed on a CPU for `duration` */
-	GPURT_SIM_UPDATE,		/* likewise, updating the runlist */
+	GPURT_SIM_UPDATE,		/* a task updated the runlist on a CPU for `duration` */
 	GPURT_SIM_GPU,			/* the GPU executed a task's TSG */
 	GPURT_SIM_BEGIN,
 	GPURT_SIM_GRANT,
@@ -38,7 +38,7 @@ enum gpurt_sim_error {
 struct gpurt_sim_segment {
 	u64 cpu_worst, cpu_best;	/* C, or G^m of a GPU segment */
 	u64 gpu_worst, gpu_best;	/* G^e */
-	u32 gpu;			/* is a GPU segment */
+	u32 gpu;			/* whether it is a GPU segment */
 	u32 pad;
 };
 
@@ -58,11 +58,11 @@ struct gpurt_sim_config {
 	u32 copy_engine;
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
 	u32 sporadic;			/* releases are later than the period by up to a tenth of it */
-	u32 boost;			/* policies lock-*: who holds the GPU executes above every priority of its CPU */
+	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
 	u32 pad;
 	u64 alpha, theta, slice;
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
-	u64 horizon;			/* jobs are released before that */
+	u64 horizon;			/* jobs are released before this time */
 	u64 seed;
 	u64 max_events;			/* gives up after so many steps */
 };
@@ -71,7 +71,7 @@ struct gpurt_sim_stats {
 	u64 jobs;			/* released */
 	u64 finished;
 	u64 misses;
-	u64 worst;			/* response time; of an unfinished job, what it has taken so far */
+	u64 worst;			/* response time; of an unfinished job, the time since its release */
 	u64 worst_release;
 	u64 sum;			/* of the finished jobs' response times */
 };
@@ -79,22 +79,22 @@ struct gpurt_sim_stats {
 struct gpurt_sim_event {
 	u64 time, duration;
 	u32 kind;
-	int32_t task;			/* -1: none, or everyone */
+	int32_t task;			/* -1: none, or all */
 	int32_t cpu;
 	u32 job;
 };
 
 /*
- * Simulates once.  @stats: one a task.  @events: room for @room events, may be NULL; *@used is how many there
- * were, which may be more than there was room for.  Returns 0 or -enum gpurt_sim_error.
+ * Simulates once.  @stats: one for each task.  @events: room for @room events, or NULL.  *@used: how many events there
+ * were, which can be more than @room.  Returns 0 or -enum gpurt_sim_error.
  */
 int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats,
 		   struct gpurt_sim_event *events, u64 room, u64 *used);
 
 /*
- * Simulates @runs times with random offsets, the first time with those given, and keeps the worst of each
- * task.  What is random follows from config->seed and @from alone, so that runs @from.. can be continued.
+ * Simulates @runs times with random offsets, run 0 with those given, and keeps the worst of each task.  What is random
+ * in a run follows from config->seed and its number alone, so that runs can be continued from @from.
  */
 int gpurt_simulate_offsets(const struct gpurt_sim_config *config, struct gpurt_sim_task *tasks, u32 count,
 			   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *worst, u64 from, u64 runs);
