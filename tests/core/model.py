@@ -1,6 +1,7 @@
-"""An obviously right model of kmod/core/policy.c: everything is recomputed from facts at every step.
+"""A model of kmod/core/policy.c that is simple enough to be seen to be right.
 
-DESIGN section 4 in Python: who runs follows from who is in a segment, at which priority, since when.
+It is DESIGN section 4 in Python.  At every step it computes anew which client runs, from the clients that are in a
+segment, their priorities, and the order in which they came.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Client:
     runnable: bool = False
     exempt: bool = False
     demoted: str = ""  # "", "segment" or "job"
-    began: int = 0  # when it joined the queue of segments
-    came: int = 0  # when it came to its level, among those in segments
+    began: int = 0  # when it joined the segments
+    came: int = 0  # when it came to its level, among the segments
     job_came: int = 0  # likewise, among jobs
     limit: int = 0
     action: int = 0
@@ -50,7 +51,7 @@ class Client:
 
 @dataclass
 class Model:
-    """One GPU: the policy, and whom it selects."""
+    """One GPU: its policy, its clients, and the client that runs."""
 
     policy: int = lib.GPURT_POLICY_TIMESLICED
     clients: list[Client] = field(default_factory=list)
@@ -102,7 +103,7 @@ class Model:
                     c.demoted = "job" if self.policy == JOB else "segment"
 
     def moving(self, c: Client) -> Moving:
-        """Facts of ``c`` change inside: at a new level it comes last, unless it is the runner, which comes first."""
+        """The caller changes facts of ``c`` inside.  At a new level ``c`` comes last; if it runs, it comes first."""
         return Moving(self, c)
 
     def decide(self) -> None:

@@ -1,4 +1,4 @@
-"""Compiles the C programs of tests/core/native and tests/core/cbmc together with the core, as strictly as it gets."""
+"""Compiles the C programs of tests/core/native together with the core; warnings are errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compile_program(target: Path, sources: list[Path], flags: list[str]) -> Path
 
 
 def copy_tree(target: Path) -> Path:
-    """The core and the native tests in ``target``, laid out as here, to be changed there."""
+    """Copies the core and the native tests to ``target``, in the same layout, so that a test can change the copy."""
     for folder in ("kmod/core", "kmod/uapi", "tests/core/native"):
         (target / folder).mkdir(parents=True)
         for path in sorted((ROOT / folder).glob("*.[ch]")):

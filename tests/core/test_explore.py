@@ -1,4 +1,4 @@
-"""Every sequence of events to a fixed depth, against the C model in native/; and proof that it would notice."""
+"""Every sequence of events up to a fixed depth, compared with the C model in native/.  Planted bugs must be found."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_undefined_behaviour_on_the_way(tmp_path: Path, budgets: str) -> None
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-#: What could be wrong with the scheduler: file, what it says, what a wrong one would say.
+#: Planted bugs by name: the file of the core, its right text, and the wrong text that replaces it.
 PLANTED = {
     "an equal preempts": (
         "queue", "list_add_tail(node, &q->level[level]);", "list_add(node, &q->level[level]);"
@@ -95,7 +95,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(tmp_path: Path, name: str) -> None:
-    """Silence of the explorer means something."""
+    """The explorer finds each planted bug, so its silence about the core means something."""
     file, right, wrong = PLANTED[name]
     tree = copy_tree(tmp_path / "tree")
     path = tree / f"kmod/core/{file}.c"

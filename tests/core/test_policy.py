@@ -17,7 +17,7 @@ PRIORITIES = st.sampled_from([0, 1, 2, 2, 3, 31, 32, 33, 63, 64, 96, 99])
 
 
 class Core:
-    """One gpurt_sched, with a driver that keeps the runlist as a set of TSG numbers."""
+    """One gpurt_sched with a driver that keeps the runlist as a set of TSG numbers."""
 
     def __init__(self) -> None:
         self.sched = ffi.new("struct gpurt_sched *")
@@ -54,7 +54,7 @@ class Core:
         return client
 
     def runlist(self) -> set[int]:
-        """The TSGs that the driver has been told to run."""
+        """The TSGs that are on the driver's runlist."""
         chosen = range(len(self.clients)) if self.only is None else {self.only, *self.exempt}
         return {tsg for index in chosen for tsg in self.tsgs[index]}
 
@@ -137,7 +137,7 @@ class PolicyMachine(RuleBasedStateMachine):
     def set_policy(self, data: st.DataObject, policy: int) -> None:
         now = self.now if policy == self.model.policy else self.pass_time(data)
         assert lib.gpurt_set_policy(self.core.sched, policy, now) == 0
-        if policy != self.model.policy and self.model.runner:  # an equal never preempts: it stays ahead
+        if policy != self.model.policy and self.model.runner:  # an equal never preempts: the runner stays ahead
             self.model.runner.came, self.model.runner.job_came = -self.model.tick(), -self.model.tick()
         self.model.policy = policy
         self.model.decide()
@@ -230,7 +230,7 @@ class PolicyMachine(RuleBasedStateMachine):
 
     @invariant()
     def at_most_one_real_time_client_runs(self) -> None:
-        """Section 4, in its own words, under `segment`."""
+        """Section 4 of DESIGN, as it is written there, under `segment`."""
         if self.model.policy != lib.GPURT_POLICY_SEGMENT:
             return
         inside = [c for c in self.model.clients if c.depth and c.level() > 0]
@@ -258,7 +258,7 @@ TestPolicy = PolicyMachine.TestCase
 
 
 class TestDefects:
-    """The published driver patch's defects that a scheduler can have (DRIVERS), each as a test of its own."""
+    """One test for each defect of the published driver patch that a scheduler can have (DRIVERS)."""
 
     def start(self, *own: int) -> tuple[Core, list[Any]]:
         core = Core()
@@ -268,7 +268,7 @@ class TestDefects:
             lib.gpurt_begin(core.sched, client, priority, 0, 1)
         return core, clients
 
-    def test_1_a_preempted_task_that_ends_does_not_disturb_who_runs(self) -> None:
+    def test_1_a_preempted_task_that_ends_does_not_disturb_the_one_that_runs(self) -> None:
         core, (low, _) = self.start(10, 50)
         assert core.only == 1
         assert lib.gpurt_end(core.sched, low, 2) == 0

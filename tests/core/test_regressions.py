@@ -1,4 +1,4 @@
-"""Each defect that was once in the core, as a test of its own."""
+"""One test for each defect that the core once had."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def begin_all(policy: int, *own: int) -> tuple[Core, list[Any]]:
 
 def test_a_change_of_policy_does_not_let_an_equal_preempt() -> None:
     core, (first, second, third) = begin_all(lib.GPURT_POLICY_LOCK_FIFO, 9, 3, 5)
-    lib.gpurt_set_priority(core.sched, second, 5, 2)  # comes to 5 after the third, but began before it
+    lib.gpurt_set_priority(core.sched, second, 5, 2)  # reaches level 5 after the third client, but began before it
     lib.gpurt_end(core.sched, first, 3)
     assert core.only == 1
     lib.gpurt_set_policy(core.sched, SEGMENT, 4)
@@ -35,7 +35,7 @@ def test_a_change_of_policy_does_not_let_an_equal_preempt() -> None:
     assert core.sched.runner == third
 
 
-def test_who_waits_is_told_when_it_becomes_exempt_and_when_it_no_longer_is() -> None:
+def test_a_waiting_client_gets_events_when_its_exemption_begins_and_ends() -> None:
     """A blocked GPURT_BEGIN_WAIT sleeps until an event says that its client holds the GPU."""
     core, (waiting, _) = begin_all(SEGMENT, 1, 9)
     assert core.only == 1
@@ -77,8 +77,8 @@ def test_a_segment_that_the_policy_job_takes_the_gpu_from_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("alone", [1, 7, 23])
-def test_exempting_someone_late_does_not_turn_time_back(alone: int) -> None:
-    """Slices of a TSG that is alone do not end; when one joined as exempt, an end long past was still due."""
+def test_a_late_exemption_does_not_turn_time_back(alone: int) -> None:
+    """The slice of a TSG that is alone does not end.  When an exempt TSG joined, an end in the past was still due."""
     gpu = Gpu([0, 1], 4, 0, 0, True)
     gpu.commit(0, 0)
     gpu.submit(0, EXEC, False, 40, 0)
@@ -91,7 +91,7 @@ def test_exempting_someone_late_does_not_turn_time_back(alone: int) -> None:
 
 
 def test_exempt_contexts_and_the_only_one_take_turns() -> None:
-    """One round robin over the whole runlist, not the only context every other time."""
+    """Round robin goes over the whole runlist.  The only context once had every other turn."""
     gpu = Gpu([0, 1, 2, 3], 1, 0, 0, True)
     for exempt in (1, 2, 3):
         lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[exempt], True, 0)

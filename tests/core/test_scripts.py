@@ -1,4 +1,4 @@
-"""scripts/check-core and scripts/fuzz-core: the proof, and the fuzzer for two seconds."""
+"""Runs scripts/check-core, which proves the core with cbmc, and scripts/fuzz-core for two seconds."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Item:
 
 @dataclass
 class Naive:
-    """The same, one time unit after another, without exempt contexts."""
+    """A model of the virtual GPU that steps through time one unit at a time.  It has no exempt contexts."""
 
     contexts: list[int]
     slice_: int
@@ -106,7 +106,7 @@ class Naive:
         return chosen
 
     def settle(self) -> None:
-        """What happens at this instant: the slice ends if others wait, the next one gets the GPU."""
+        """Does what is due at this instant: ends the slice if other TSGs wait, and gives the GPU to the next TSG."""
         executing = self.holder is not None and self.loaded == self.holder and self.time >= self.busy_until
         if executing and self.used >= self.slice_ and len(self.allowed()) > 1:
             assert self.holder is not None
@@ -122,7 +122,7 @@ class Naive:
         if executing:
             assert self.holder is not None
             tsg = self.holder
-            self.used = self.used + 1 if self.used < self.slice_ else 1  # alone, a new slice follows
+            self.used = self.used + 1 if self.used < self.slice_ else 1  # a TSG that is alone gets a new slice
             running = self.active(tsg)
             for item in running:
                 item.left -= 1
@@ -140,7 +140,7 @@ SUBMIT = st.tuples(
     st.just("submit"), st.integers(0, 3), st.sampled_from([EXEC, COPY]), st.booleans(), st.integers(1, 9)
 )
 COMMIT = st.tuples(st.just("commit"), st.none() | st.integers(0, 3))
-#: How much time passes before, and what is done then.
+#: Pairs of the time that passes first and the action that follows.
 ACTIONS = st.lists(st.tuples(st.integers(0, 6), st.one_of(SUBMIT, COMMIT)), max_size=25)
 
 
@@ -175,7 +175,7 @@ def test_completion_times_are_those_of_the_naive_model(
 def test_round_robin_delays_a_slice_by_one_slice_of_each_other(
     durations: list[int], slice_: int, theta: int, arrivals: list[int]
 ) -> None:
-    """What the tsg-rr analyses assume: ceil(G/L) (nu (L + theta) + theta) at most, and work is conserved."""
+    """The assumption of the tsg-rr analyses: a delay of ceil(G/L) (nu (L + theta) + theta), and work is conserved."""
     gpu = Gpu(list(range(len(durations))), slice_, theta, 0, True)
     for tsg, duration in sorted(enumerate(durations), key=lambda pair: arrivals[pair[0]]):
         gpu.submit(tsg, EXEC, False, duration, arrivals[tsg])

@@ -1,4 +1,4 @@
-"""Exempt contexts, dropped work and turns on the virtual GPU, against the naive model."""
+"""Exempt contexts, dropped work and turns on the virtual GPU, compared with the naive model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Rules(Naive):
         self.exempt: set[int] = set()
 
     def allowed(self) -> list[int]:
-        everyone = self.only is None
-        return [t for t in self.ring if everyone or self.contexts[t] in {self.only, *self.exempt}]
+        shared = self.only is None
+        return [t for t in self.ring if shared or self.contexts[t] in {self.only, *self.exempt}]
 
     def set_exempt(self, context: int, exempt: bool) -> None:
         (self.exempt.add if exempt else self.exempt.discard)(context)
 
     def drop(self, tsg: int) -> int:
-        """Takes out the first item of the first engine that has one; returns its number, 0 if there is none."""
+        """Removes the first item of the first engine that has one and returns its number; 0 if there is none."""
         items = sorted(self.items[tsg], key=lambda i: (i.engine, i.number))
         if not items:
             return 0
@@ -46,7 +46,7 @@ class Rules(Naive):
 
 
 def exempt_both(gpu: Gpu, naive: Rules, context: int, exempt: bool) -> None:
-    """As the scheduler does it: a commit follows where the runlist changes."""
+    """Does what the scheduler does: it commits after the exemption if the runlist changes."""
     changes = (context in naive.exempt) != exempt and naive.only not in (None, context)
     lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[context], exempt, naive.time)
     if changes and naive.holder is not None:
@@ -64,7 +64,7 @@ def drop_both(gpu: Gpu, naive: Rules, tsg: int) -> None:
 
 
 def test_an_exemption_at_the_instant_at_which_an_exempt_ones_work_ends() -> None:
-    """It once took its place beside the entry that had just left the list, and never came back."""
+    """The core once linked the exempt context to an entry that had just left the list, and looped for ever."""
     gpu = Gpu(CONTEXTS, 5, 0, 0, True)
     lib.gpurt_vgpu_exempt(gpu.vgpu, gpu.contexts[0], True, 0)
     gpu.submit(0, EXEC, False, 7, 0)
@@ -111,7 +111,7 @@ def test_completion_times_are_those_of_the_naive_model(
 
 
 class Timeline:
-    """Who executed from when to when, as the GPU said through its `run` operation."""
+    """The intervals in which each TSG executed, as the GPU reports them through its `run` operation."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -121,9 +121,9 @@ class Timeline:
         gpu.ops.run = self._run
 
     def on_run(self, _vgpu: Any, tsg: Any, when: int) -> None:
-        who, since = self.start
-        if who is not None and when > since:
-            self.spans.append((who, since, when))
+        running, since = self.start
+        if running is not None and when > since:
+            self.spans.append((running, since, when))
         self.start = (None if tsg == ffi.NULL else self.gpu.tsgs.index(tsg), when)
 
 
@@ -136,7 +136,7 @@ class Timeline:
 def test_turns_are_fair_and_work_is_conserved(
     work: list[tuple[int, int, int]], slice_: int, theta: int, only: int | None, exempt: set[int]
 ) -> None:
-    """Between two slices of a TSG that has work throughout, each other one gets at most one (tsg-rr's premise)."""
+    """The premise of tsg-rr: between two slices of a TSG that always has work, each other TSG gets at most one."""
     gpu = Gpu(CONTEXTS, slice_, theta, 0, True)
     line = Timeline(gpu)
     for context in exempt:
@@ -155,7 +155,7 @@ def test_turns_are_fair_and_work_is_conserved(
         idle = {when for t, _, when in gpu.done if t == tsg}
         mine = [i for i, (t, _, _) in enumerate(line.spans) if t == tsg]
         for first, second in pairwise(mine):
-            if line.spans[first][2] not in idle:  # it had work left and waited
+            if line.spans[first][2] not in idle:  # the TSG had work left and waited
                 others = Counter(t for t, _, _ in line.spans[first + 1 : second])
                 assert max(others.values(), default=0) <= 1
                 assert all(end - start <= slice_ for _, start, end in line.spans[first + 1 : second])

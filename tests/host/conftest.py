@@ -17,7 +17,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def start_host(tmp_path: Path) -> Iterator[StartHost]:
-    """Starts hosts with options; all are stopped afterwards, and must have ended well."""
+    """Starts hosts with options.  Stops them after the test, and checks that they end without an error."""
     running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
     def start(*options: str) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A client that speaks the host's packets directly, so that it can be wrong on purpose."""
+"""A client that writes and reads the host's packets itself, so that it can send wrong ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pycontrol.live.netlink import PACKET
 #: How long anything may take before it counts as hung, seconds: far longer than a busy machine needs.
 PATIENCE = 200.0
 
-#: Starts a host with options; its socket.
+#: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Waits until it holds; fails if it does not within PATIENCE."""
+    """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
@@ -32,7 +32,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 class Raw:
-    """A client that sends what it is told to."""
+    """A client that sends any bytes."""
 
     def __init__(self, path: Path) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -51,13 +51,13 @@ class Raw:
         self.close()
 
     def send(self, code: int, payload: bytes) -> int:
-        """Sends an ioctl; its cookie."""
+        """Sends an ioctl and returns its cookie."""
         cookie = next(self.cookies)
         self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
         return cookie
 
     def start(self, code: int, **fields: int) -> int:
-        """Sends an ioctl with a structure of the right size; its cookie."""
+        """Sends an ioctl with a structure of the right size and returns its cookie."""
         made = ffi.new(KINDS[code] + " *", fields)
         made.size = ffi.sizeof(made[0])
         return self.send(code, bytes(ffi.buffer(made)))
@@ -71,18 +71,18 @@ class Raw:
         return self.early.pop(cookie)
 
     def answered(self, cookie: int) -> bool:
-        """Whether the answer is there, without waiting."""
+        """Whether the answer has arrived.  Does not wait for it."""
         while select.select([self.sock], [], [], 0)[0] and cookie not in self.early:
             _, _, got, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
             self.early[got] = (result, data[PACKET.size :])
         return cookie in self.early
 
     def call(self, code: int, **fields: int) -> tuple[int, Any]:
-        """Carries out an ioctl: its result and the structure that came back."""
+        """Sends an ioctl and waits; returns its result and the structure in the answer."""
         return self.result(code, self.start(code, **fields))
 
     def result(self, code: int, cookie: int) -> tuple[int, Any]:
-        """Result and structure of a call that was started."""
+        """Waits for a call that was started; returns its result and structure."""
         result, payload = self.answer(cookie)
         made = ffi.new(KINDS[code] + " *")
         ffi.memmove(made, payload, min(len(payload), ffi.sizeof(made[0])))
@@ -109,7 +109,7 @@ class Raw:
         return int(made.work)
 
     def finished(self, tsg: int, work: int) -> int:
-        """When that work completed, having waited for it."""
+        """Waits for that work and returns when it completed."""
         result, made = self.call(
             lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=lib.GPURT_FOREVER
         )

@@ -89,7 +89,7 @@ def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
 def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
     code, out, _ = gpurt("run", MINIMAL, "--seconds", "1", "--trace", str(trace), "--json")
-    assert code in (0, 1)  # a loaded machine may miss deadlines; nothing else may go wrong
+    assert code in (0, 1)  # deadlines may be missed on a loaded machine; nothing else may fail
     seen = json.loads(out)["tasks"]
     assert seen["camera"]["jobs"] > seen["mapping"]["jobs"] > 0
     code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
@@ -147,7 +147,7 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
         f'[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
-    assert gpurt("apply", str(path))[0] == 1  # nobody is there
+    assert gpurt("apply", str(path))[0] == 1  # no such process is a client
     with Raw(host) as client:
         client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")

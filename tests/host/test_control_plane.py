@@ -1,4 +1,4 @@
-"""The control plane of the user-space host: what the typed client makes of refusals, and what only a socket has."""
+"""The control plane of the user-space host: refusals as typed errors, and messages that only a socket can carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data plane of the user-space host: what only a socket has.  The rest is tests/interface."""
+"""The data plane of the user-space host: cases that only a socket has.  tests/interface has the rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_unknown_calls_and_packets_are_counted(host: Path, connect: Connect) -> 
 
 @settings(max_examples=60)
 @given(packets=st.lists(st.binary(min_size=1, max_size=80), max_size=8))
-def test_garbage_hurts_nobody_else(host: Path, packets: list[bytes]) -> None:
+def test_garbage_does_not_disturb_other_clients(host: Path, packets: list[bytes]) -> None:
     with Raw(host) as bad, Raw(host) as good:
         for packet in packets:
             bad.sock.send(packet)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration end to end, short, and what it says of results that are bad."""
+"""The demonstration from end to end, with short runs, and how it reports bad results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_bounds_of_every_policy(shown: tuple[Path, Results, str]) -> None:
     bounded = {one.setup.name: [name for name, r in one.tasks.items() if r.bound is not None] for one in results.setups}
     urgent = [task.name for task in results.tasks if not task.best_effort]
     assert [bounded[name] for name in ("timesliced", "segment-suspend", "segment-busy", "job")] == 4 * [urgent]
-    # under a lock histogram may wait for the longest best-effort segment, and is late
+    # under a lock, histogram may wait for the longest best-effort segment, and its bound exceeds its deadline
     assert bounded["lock-fifo"] == []
 
 
@@ -81,7 +81,7 @@ def test_the_policies_were_in_force(shown: tuple[Path, Results, str]) -> None:
     preempted = {name: {e.task for e in some if e.kind is Kind.PREEMPT} for name, some in events.items()}
     assert not kinds["timesliced"] & {Kind.GRANT, Kind.PREEMPT, Kind.COMMIT}
     assert "" in preempted["segment-suspend"]  # all best-effort tasks, at once
-    assert preempted["lock-fifo"] <= {""}  # a lock is never taken from who holds it
+    assert preempted["lock-fifo"] <= {""}  # no policy takes a lock from its holder
     assert Kind.BEGIN not in kinds["job"]
     assert Kind.GRANT in kinds["job"]
 

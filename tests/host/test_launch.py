@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tasks as real processes against a real emulator.  Times are compared with each other, never with the clock."""
+"""Tasks as real processes on a real emulator.  No assertion fails because a time is long."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Placement, gpurt-task's command line and reports, and traces of real runs: what needs no host."""
+"""The parts of a run that need no host: placement, gpurt-task's command line and reports, and traces."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TestProgram:
         assert {b.release - a.release for a, b in zip(report.jobs, report.jobs[1:], strict=False)} == {4 * MS}
         for job in report.jobs:
             assert job.release <= job.start < job.finish
-            # At least the CPU time that was to be burnt has passed.
+            # The segment took at least the CPU time that it was to use.
             first, second = job.segments
             assert isinstance(first, task_report.CpuTimes)
             assert isinstance(second, task_report.CpuTimes)
@@ -152,7 +152,7 @@ class TestProgram:
         assert "gpurt emulate" in done.stderr
 
     def test_ends_with_its_parent(self, program: Path, tmp_path: Path) -> None:
-        """A launcher that is killed leaves nothing: SIGKILL reaches the task through the kernel."""
+        """If the launcher is killed, the kernel kills the task."""
         script = (
             "import os, subprocess, sys, time\n"
             f"p = subprocess.Popen([{str(program)!r}, f'--parent={{os.getpid()}}', '--exec', 'sleep', '1000'])\n"
@@ -166,7 +166,7 @@ class TestProgram:
             launcher.kill()
         eventually(lambda: not running(task))
 
-    def test_not_the_child_of_who_it_was_told(self, program: Path) -> None:
+    def test_a_parent_that_is_not_the_given_one(self, program: Path) -> None:
         assert run(program, "--parent=1", "--exec", "true").returncode == 6
 
     def test_command_is_executed_and_its_absence_told(self, program: Path) -> None:
@@ -290,7 +290,7 @@ class TestTrace:
             "top": [(24, 27)],
         }
 
-    def test_without_segments_everyone_shares_until_one_is_alone(self) -> None:
+    def test_without_segments_all_tasks_share_until_one_is_alone(self) -> None:
         events = [Event(5, Kind.PREEMPT), Event(5, Kind.GRANT, "a"), Event(9, Kind.RESUME), Event(12, Kind.GONE, "b")]
         assert run_trace.held(events, ["a", "b"]) == {"a": [(0, 5), (5, 12)], "b": [(0, 5), (9, 12)]}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Processes that are clients of a host and do what they are told."""
+"""Child processes that are clients of a host and carry out functions for a test."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from pycontrol.live.control import ClientInfo, Control
 
 
 def nothing() -> None:
-    """What a process does first unless told otherwise."""
+    """The default for Actor's `first`: does nothing."""
 
 
 class Actor:
-    """A child process with one client.  It forks from this one, for a new interpreter takes long to start.
+    """A child process with one client; a context manager that kills the process in the end.
 
-    `first` runs in it before the client connects.  A context manager; leaving it kills the process.
+    The child is forked from this process, because a new interpreter takes long to start.  It runs `first` before its
+    client connects.
     """
 
     def __init__(self, host: Path, first: Callable[[], None] = nothing) -> None:
@@ -40,40 +41,43 @@ class Actor:
         self.kill()
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Has it carry out a module's function with its client as the first argument; see `answer`."""
+        """Makes the child call a function of a module, with its client as the first argument; see `answer`."""
         self.pipe.send((function, arguments))
 
     def answer(self) -> Any:
-        """What the function returned.  Raises AssertionError with its traceback if it raised."""
+        """Returns what the function returned.  Raises AssertionError with the traceback if the function raised."""
         assert self.pipe.poll(PATIENCE), "the process does not answer"
         well, value = self.pipe.recv()
         assert well, value
         return value
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Has it carry out a function and waits for the answer."""
+        """Makes the child call a function, and waits for the result."""
         self.start(function, *arguments)
         return self.answer()
 
     def do(self, method: str, **fields: int) -> Any:
-        """Has it call a method of its client that returns a plain value."""
+        """Makes the child call a method of its client that returns a plain value."""
         return self.run(call_method, method, fields)
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """Ends it and waits for its end."""
+        """Sends the child a signal and waits for its end."""
         if self.pid:
             os.kill(self.pid, how)
             self.reap()
 
     def reap(self) -> int:
-        """Waits for its end; the wait status."""
+        """Waits for the end of the child and returns the wait status."""
         self.pipe.close()
         pid, self.pid = self.pid, 0
         return os.waitpid(pid, 0)[1]
 
 
 def in_child(function: Callable[[], object]) -> str:
-    """What a function returns in a forked child that has all our descriptors, as text; or its traceback."""
+    """Calls a function in a forked child that has all descriptors of this process.
+
+    Returns the text of the result, or the traceback.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -97,12 +101,12 @@ def of(plane: Control, pid: int) -> ClientInfo:
 
 
 def call_method(client: Client, method: str, fields: dict[str, int]) -> Any:
-    """A method of the client by its name."""
+    """Calls a method of the client by its name."""
     return getattr(client, method)(**fields)
 
 
 def act(host: Path, pipe: Connection, first: Callable[[], None]) -> None:
-    """The life of the child.  It keeps no descriptor of its parent, whose clients would not end otherwise."""
+    """Runs in the child.  Closes the parent's descriptors, which would keep the parent's clients alive."""
     try:
         os.closerange(3, pipe.fileno())
         os.closerange(pipe.fileno() + 1, 1 << 16)

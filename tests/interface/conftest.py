@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One suite for both hosts, which must not differ.
+"""One suite for both hosts: they must not differ.
 
 Without GPURT_TEST_DEVICE every test starts its own emulator.  With GPURT_TEST_DEVICE=/dev/gpurt, as root in a
 kernel that has the module loaded, the same tests run against the module; GPURT_TEST_MODULE is gpurt.ko's path.
@@ -28,7 +28,7 @@ DEVICE = os.environ.get("GPURT_TEST_DEVICE")
 def hosts() -> Iterator[Hosts]:
     """Makes hosts; see hosts.py."""
     folder = Path(tempfile.mkdtemp(prefix="gpurt-"))
-    folder.chmod(0o755)  # pytest's own folders are closed to the other users that some tests need
+    folder.chmod(0o755)  # some tests use other users, which have no access to pytest's own folders
     made: Hosts = Module(Path(DEVICE)) if DEVICE else Emulators(folder)
     yield made
     try:
@@ -51,7 +51,7 @@ def host(hosts: Hosts) -> Path:
 
 @pytest.fixture
 def device(hosts: Hosts) -> Path:
-    """The kernel module; skipped on the emulator, where what is tested cannot happen."""
+    """The kernel module.  Skips on the emulator, where the tested case cannot happen."""
     if not DEVICE:
         pytest.skip("needs the kernel module (GPURT_TEST_DEVICE)")
     return hosts.start(Shape())

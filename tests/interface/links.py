@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Clients of a host that can be wrong on purpose: over the emulator's socket, or over the kernel module's device.
+"""Clients that can send wrong calls: over the emulator's socket, or over the kernel module's device.
 
-Both offer the same methods, so that a test need not know which host it talks to.
+Both have the same methods, so that a test is the same for both hosts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ T = TypeVar("T")
 PATIENCE = 200.0
 MS = 1_000_000
 IDLE, PENDING, RUNNING = lib.GPURT_STATE_IDLE, lib.GPURT_STATE_PENDING, lib.GPURT_STATE_RUNNING
-#: ioctl(2) as /proc/PID/syscall says it.
+#: The number of ioctl(2) as /proc/PID/syscall prints it.
 IOCTL = {"x86_64": "16", "aarch64": "29"}.get(platform.machine(), "")
 
-# Python's fcntl.ioctl neither takes bad pointers nor promises to let EINTR through.
+# Python's fcntl.ioctl takes no bad pointers, and may hide EINTR.
 _ioctl = ctypes.CDLL(None, use_errno=True).ioctl
 _ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
 
@@ -48,7 +48,7 @@ def is_device(host: Path) -> bool:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Waits until it holds; fails if it does not within PATIENCE."""
+    """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
@@ -61,7 +61,7 @@ def ioctl(fd: int, code: int, address: int | None) -> int:
 
 
 def structure(code: int, **fields: int | bytes) -> bytes:
-    """The structure of an ioctl, of the right size unless told otherwise."""
+    """The structure of an ioctl; its size field is right unless ``fields`` has another."""
     made = ffi.new(KINDS[code] + " *", {"size": ffi.sizeof(KINDS[code]), **fields})
     return bytes(ffi.buffer(made))
 
@@ -70,25 +70,25 @@ class Pending(Protocol):
     """A call that has reached the host."""
 
     def done(self) -> bool:
-        """Whether it has been answered, without waiting."""
+        """Whether the answer has arrived.  Does not wait."""
 
     def wait(self) -> tuple[int, bytes]:
-        """Its result (0 or -errno) and the structure that came back."""
+        """Waits; returns the result (0 or -errno) and the structure in the answer."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call with a structure of the right type that was started."""
+    """A started call with a structure of the right type."""
 
     code: int
     pending: Pending
 
     def done(self) -> bool:
-        """Whether it has been answered, without waiting."""
+        """Whether the answer has arrived.  Does not wait."""
         return self.pending.done()
 
     def result(self) -> tuple[int, Any]:
-        """Waits for its result (0 or -errno) and the structure that came back."""
+        """Waits; returns the result (0 or -errno) and the structure in the answer."""
         result, payload = self.pending.wait()
         made = ffi.new(KINDS[self.code] + " *")
         ffi.memmove(made, payload, min(len(payload), ffi.sizeof(made[0])))
@@ -102,11 +102,11 @@ class Client(ABC):
 
     @abstractmethod
     def send(self, code: int, payload: bytes) -> Pending:
-        """Makes a call with those bytes; returns once it has reached the host."""
+        """Makes a call with those bytes.  Returns when the call has reached the host."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the descriptor: the client is gone."""
+        """Closes the descriptor, which ends the client."""
 
     @abstractmethod
     def descriptor(self) -> int:
@@ -127,14 +127,14 @@ class Client(ABC):
         return Call(code, self.send(code, structure(code, **fields)))
 
     def call(self, code: int, **fields: int | bytes) -> tuple[int, Any]:
-        """Carries out a call: its result and the structure that came back."""
+        """Makes a call and waits; returns its result and the structure in the answer."""
         result, payload = self.exchange(code, structure(code, **fields))
         made = ffi.new(KINDS[code] + " *")
         ffi.memmove(made, payload, ffi.sizeof(made[0]))
         return result, made
 
     def code(self, code: int, **fields: int) -> int:
-        """The result alone, 0 or -errno."""
+        """Makes a call and waits; returns only the result, 0 or -errno."""
         return self.call(code, **fields)[0]
 
     def granted(self, timeout_ns: int = lib.GPURT_FOREVER) -> Call:
@@ -144,7 +144,7 @@ class Client(ABC):
     # Shorthands that must succeed
 
     def begin(self, **fields: int) -> int:
-        """Begins a segment; the state."""
+        """Begins a segment and returns the client's state."""
         result, made = self.call(lib.GPURT_IOC_BEGIN, **fields)
         assert result == 0, os.strerror(-result)
         return int(made.state)
@@ -154,7 +154,7 @@ class Client(ABC):
         assert self.code(lib.GPURT_IOC_END, **fields) == 0
 
     def tsg(self, **fields: int) -> int:
-        """Opens a time-slice group; its number."""
+        """Opens a time-slice group and returns its number."""
         result, made = self.call(lib.GPURT_IOC_TSG_OPEN, **fields)
         assert result == 0, os.strerror(-result)
         return int(made.tsg)
@@ -164,13 +164,13 @@ class Client(ABC):
         assert self.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == 0
 
     def submit(self, tsg: int, duration: int, **fields: int) -> int:
-        """Submits work; its number."""
+        """Submits work and returns its number."""
         result, made = self.call(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=duration, **fields)
         assert result == 0, os.strerror(-result)
         return int(made.work)
 
     def finished(self, tsg: int, work: int) -> int:
-        """When that work completed, having waited for it."""
+        """Waits for that work and returns when it completed."""
         fields = {"what": lib.GPURT_WAIT_WORK, "tsg": tsg, "work": work, "timeout_ns": lib.GPURT_FOREVER}
         result, made = self.call(lib.GPURT_IOC_WAIT, **fields)
         assert result == 0, os.strerror(-result)
@@ -178,7 +178,7 @@ class Client(ABC):
 
 
 class SocketClient(Client):
-    """A client of the emulator: packets."""
+    """A client of the emulator: sends packets."""
 
     def __init__(self, host: Path) -> None:
         self.host = host
@@ -200,7 +200,7 @@ class SocketClient(Client):
         return SocketPending(self, cookie)
 
     def receive(self) -> None:
-        """Takes one answer in."""
+        """Receives one answer and stores it."""
         kind, _, cookie, result = PACKET.unpack_from(data := self.sock.recv(1 << 16))
         assert kind == Packet.REPLY
         self.early[cookie] = (result, data[PACKET.size :])
@@ -225,7 +225,7 @@ class SocketPending:
 
 
 class DeviceClient(Client):
-    """A client of the kernel module: ioctls, those that may block on threads of their own."""
+    """A client of the kernel module: makes ioctls.  An ioctl that may block gets a thread of its own."""
 
     def __init__(self, host: Path) -> None:
         self.host = host
@@ -233,7 +233,7 @@ class DeviceClient(Client):
         self.calls: list[DevicePending] = []
 
     def close(self) -> None:
-        """A call that is still blocked is interrupted first, for it would keep the descriptor open."""
+        """Interrupts blocked calls first: they would keep the descriptor open."""
         for call in self.calls:
             while not call.done():
                 call.interrupt()
@@ -269,7 +269,7 @@ class DevicePending:
         self.outcome = ioctl(fd, code, ctypes.addressof(self.buffer))
 
     def begin(self) -> None:
-        """Starts it; returns once it is answered or sleeps in the kernel, so that calls have an order."""
+        """Starts the thread.  Returns when the call is answered or sleeps in the kernel, so calls have an order."""
         self.thread.start()
         eventually(lambda: self.done() or self._sleeps())
 
@@ -282,7 +282,7 @@ class DevicePending:
             return False
 
     def interrupt(self) -> None:
-        """Sends the thread a signal that it has a handler for; only the main thread may set one."""
+        """Sends the thread a signal that has a handler.  Only the main thread may set the handler."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGUSR1, lambda *_: None)
         assert self.thread.ident is not None
@@ -304,7 +304,7 @@ def client_of(host: Path) -> Client:
 
 
 def transport_of(host: Path) -> GenericTransport | SocketTransport:
-    """A way to send raw netlink messages to the host."""
+    """A transport for raw netlink messages to the host."""
     if is_device(host):
         return GenericTransport(bytes(ffi.string(lib.GPURT_GENL_NAME)).decode())
     return SocketTransport(str(host))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Raw netlink messages to a host, right and wrong, and its verdicts on them."""
+"""Sends raw netlink messages, right and wrong, to a host, and reads its verdicts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def raw_attribute(kind: int | str, data: bytes, length: int | None = None) -> by
 def ask(
     host: Path, command: int, body: bytes = b"", *, version: int = 1, reserved: int = 0, flags: int | None = None
 ) -> tuple[int, str]:
-    """What a host says to a message: error number (0: carried out) and text.
+    """The host's verdict on a message: error number (0: carried out) and text.
 
     Raises:
-        AssertionError: it says nothing within PATIENCE.
+        AssertionError: the host does not answer within PATIENCE.
     """
     if flags is None:
         flags = NLM_F_DUMP if command in GETS else NLM_F_ACK

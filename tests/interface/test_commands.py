@@ -145,12 +145,12 @@ def test_a_preemption_is_told_from_beginning_to_end(connect: Connect, plane: Con
     high.end()
     low.end()
     story = first(events, 14)
-    kind, everyone = EventKind, "everyone"
-    assert [(event.kind, ids.get(event.client, everyone)) for event in story] == [
-        (kind.BEGIN, "low"), (kind.COMMIT, "low"), (kind.PREEMPT, everyone), (kind.GRANT, "low"),
+    kind, all_others = EventKind, "all others"
+    assert [(event.kind, ids.get(event.client, all_others)) for event in story] == [
+        (kind.BEGIN, "low"), (kind.COMMIT, "low"), (kind.PREEMPT, all_others), (kind.GRANT, "low"),
         (kind.BEGIN, "high"), (kind.COMMIT, "high"), (kind.PREEMPT, "low"), (kind.GRANT, "high"),
         (kind.END, "high"), (kind.COMMIT, "low"), (kind.RESUME, "low"),
-        (kind.END, "low"), (kind.COMMIT, everyone), (kind.RESUME, everyone),
+        (kind.END, "low"), (kind.COMMIT, all_others), (kind.RESUME, all_others),
     ]  # fmt: skip
     assert [event.time_ns for event in story] == sorted(event.time_ns for event in story)
     assert [event.cause for event in story if event.cause is not None] == [
@@ -212,16 +212,16 @@ def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, pl
         with socket.socket(fileno=os.dup(slow.fileno())) as shrunk:
             shrunk.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         events = slow.events(PATIENCE)
-        # enough for this reader; not so many that a reader with the usual buffer would lose some as well
+        # enough to overflow this reader's buffer, but not a buffer of the usual size
         for _ in range(50 if is_device(host) else 4000):
             busy.begin(priority=3)
             busy.end()
-        assert plane.status()[0].clients == 1  # it is nobody else's trouble
+        assert plane.status()[0].clients == 1  # the slow reader does not disturb other clients
         lost = next(event for event in events if event.kind is EventKind.LOST)
-        assert lost.lost > 0 or is_device(host)  # the kernel does not tell a socket's owner how many
+        assert lost.lost > 0 or is_device(host)  # the kernel does not report how many
         busy.begin(priority=3)
         assert next(event for event in events if event.kind is EventKind.BEGIN)
-        # the kernel is still telling of all that; the next test must not hear of it
+        # the kernel still delivers these events; wait for the last, so that the next test does not receive any
         rest = plane.events(PATIENCE)
         busy.end()
         busy.begin(priority=7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What only a device has: pointers that may be bad, signals that interrupt, and poll(2)."""
+"""Cases that only the device has: bad pointers, signals that interrupt calls, and poll(2)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def client(device: Path) -> Iterator[DeviceClient]:
 
 
 class Pages:
-    """Two pages of which the second may be taken away."""
+    """Two pages of memory, of which a test can make the second inaccessible."""
 
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, 2 * PAGE)
@@ -56,16 +56,16 @@ class Pages:
         self.start = ctypes.addressof(self.view)
 
     def fill(self, offset: int, data: bytes) -> int:
-        """Puts bytes there; their address."""
+        """Writes bytes at an offset and returns their address."""
         ctypes.memmove(self.start + offset, data, len(data))
         return self.start + offset
 
     def guard_second(self) -> None:
-        """Nobody may touch the second page any more."""
+        """Makes the second page inaccessible."""
         assert libc.mprotect(self.start + PAGE, PAGE, 0) == 0
 
     def protect(self) -> None:
-        """Both pages may only be read."""
+        """Makes both pages read-only."""
         assert libc.mprotect(self.start, 2 * PAGE, mmap.PROT_READ) == 0
 
 
@@ -118,7 +118,7 @@ def test_a_huge_structure(client: DeviceClient) -> None:
 
 
 def interrupted(client: DeviceClient, code: int, **fields: int) -> tuple[int, bytes]:
-    """The outcome of a call that blocks when a signal comes."""
+    """Makes a call that blocks, sends a signal, and returns the call's outcome."""
     pending = client.send(code, structure(code, **fields))
     assert isinstance(pending, DevicePending)
     assert not pending.done()
@@ -162,7 +162,7 @@ def test_a_fatal_signal_ends_a_blocked_process(device: Path, plane: Control) -> 
 
 
 def ready(fd: int, timeout_ms: int = 0) -> int:
-    """What poll(2) says of it."""
+    """The events that poll(2) reports for a descriptor."""
     poll = select.poll()
     poll.register(fd, select.POLLIN | select.POLLOUT)
     found = poll.poll(timeout_ms)
@@ -197,7 +197,7 @@ def test_polling_wakes_up(device: Path) -> None:
     with DeviceClient(device) as a, DeviceClient(device) as b:
         a.begin(priority=5)
         b.begin(priority=4)
-        # the descriptor is this process's: to another one, poll tells of an error
+        # the descriptor belongs to this process: in another one, poll reports an error
         assert int(in_child(lambda: ready(b.fd))) & select.POLLERR
         epoll = select.epoll()
         epoll.register(b.fd, select.EPOLLOUT | select.EPOLLET)

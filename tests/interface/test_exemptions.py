@@ -24,13 +24,13 @@ LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 
 
 @contextlib.contextmanager
-def exempt(plane: Control, **whom: int | str) -> Iterator[None]:
-    """An exemption that is undone."""
-    plane.set_exempt(True, **whom)  # type: ignore[arg-type]
+def exempt(plane: Control, **rule: int | str) -> Iterator[None]:
+    """Exempts inside the context, and undoes it at the end."""
+    plane.set_exempt(True, **rule)  # type: ignore[arg-type]
     try:
         yield
     finally:
-        plane.set_exempt(False, **whom)  # type: ignore[arg-type]
+        plane.set_exempt(False, **rule)  # type: ignore[arg-type]
 
 
 def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn, plane: Control) -> None:
@@ -48,7 +48,7 @@ def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn
 
 
 def work_done(client: Client) -> int:
-    """Has work done; when it completed."""
+    """Submits work, waits for it, and returns when it completed."""
     tsg = client.tsg()
     return client.finished(tsg, client.submit(tsg, MS))
 
@@ -71,7 +71,7 @@ def test_exemptions_by_pid_hold_for_clients_to_come(connect: Connect, plane: Con
     assert connect().begin() == PENDING
 
 
-def test_a_name_that_nobody_has_exempts_nobody(connect: Connect, plane: Control) -> None:
+def test_a_name_that_no_process_has_exempts_none(connect: Connect, plane: Control) -> None:
     name = procs.name(ME)
     with exempt(plane, comm=name[:-1]), exempt(plane, comm=(name + "x")[-15:]), exempt(plane, cgroup="/no/such"):
         connect().begin(priority=90)
@@ -81,7 +81,7 @@ def test_a_name_that_nobody_has_exempts_nobody(connect: Connect, plane: Control)
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A new cgroup; skipped where there can be none."""
+    """A new cgroup.  Skips if this process cannot make one."""
     roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
     if not roots or not procs.cgroup(ME):
         pytest.skip("needs cgroup v2, mounted")
@@ -125,7 +125,7 @@ def test_an_exemption_does_not_pass_to_another_process_of_that_number(spawn: Spa
     with exempt(plane, pid=pid):
         assert of(plane, pid).exempt
         first.kill()
-        time.sleep(0.05)  # processes are told apart by when they started, in clock ticks
+        time.sleep(0.05)  # at least one clock tick: a process is identified by its pid and its start in ticks
         second = reborn(spawn, pid)
         second.do("begin")
         assert not of(plane, pid).exempt
@@ -140,4 +140,4 @@ def reborn(spawn: Spawn, pid: int) -> Actor:
         if actor.pid == pid:
             return actor
         actor.kill()
-    pytest.skip("somebody else takes the process ids")
+    pytest.skip("other processes take the process ids")

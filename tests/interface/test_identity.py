@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A client is a descriptor of the process that opened it: nobody else can use it, and it ends with that process."""
+"""A client is a descriptor of the process that opened it.  No other process can use it.  It ends with that process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ME = os.getpid()
 
 
 def engage(client: Client) -> int:
-    """Has a client hold the GPU with endless work."""
+    """Makes a client own the GPU with endless work."""
     client.submit(client.tsg(), lib.GPURT_MAX_WORK_NS)
     client.begin(priority=60)
     return client.begin(priority=60)
@@ -36,12 +36,12 @@ def leave(_client: Client) -> None:
 
 
 def execute(_client: Client) -> None:
-    """Becomes another program; Python's descriptors are not inherited by it."""
+    """Executes another program, which does not inherit Python's descriptors."""
     os.execv("/bin/sleep", ["sleep", "1000"])
 
 
 def segfault(_client: Client) -> None:
-    """Dies of a signal that nobody sent."""
+    """Dies of a signal, as after a crash."""
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -111,7 +111,7 @@ def test_a_descriptor_that_a_child_keeps_does_not_keep_the_place(connect: Connec
 
 
 def engage_and_fork(client: Client) -> int:
-    """Holds the GPU and has a child that inherits the descriptor; its pid."""
+    """Makes the client own the GPU, forks a child that inherits the descriptor, and returns its pid."""
     engage(client)
     pid = os.fork()
     if pid == 0:
@@ -146,7 +146,7 @@ def results(client: Client) -> set[int]:
     return {client.code(code, **fields) for code, fields in ACTS.values()}
 
 
-def test_an_inherited_descriptor_is_nobodys(connect: Connect, plane: Control) -> None:
+def test_an_inherited_descriptor_is_refused(connect: Connect, plane: Control) -> None:
     client = connect()
     assert client.tsg() == 0
     client.begin(priority=5)
@@ -156,7 +156,7 @@ def test_an_inherited_descriptor_is_nobodys(connect: Connect, plane: Control) ->
     client.end()
 
 
-def test_a_descriptor_that_was_passed_on_is_nobodys(connect: Connect, plane: Control) -> None:
+def test_a_descriptor_that_was_passed_on_is_refused(connect: Connect, plane: Control) -> None:
     client = connect()
     client.begin(priority=5)
     ours, theirs = socket.socketpair()
@@ -190,7 +190,7 @@ def test_a_forked_child_may_be_a_client_of_its_own(connect: Connect, spawn: Spaw
     assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT) == -errno.ETIMEDOUT
 
 
-# On a socket nobody learns that a process executes another program and keeps the connection.
+# A host cannot see on a socket that the process executed another program and kept the connection.
 
 AFTER_EXEC = """
 import fcntl, sys
@@ -204,7 +204,7 @@ sys.stdin.read()
 
 
 def execute_with_descriptor(client: Client, report: int) -> None:
-    """Becomes another program that has the descriptor and tries to use it."""
+    """Executes another program that inherits the descriptor and tries to use it."""
     assert isinstance(client, DeviceClient)
     os.set_inheritable(client.fd, True)
     os.dup2(report, 1)
@@ -215,7 +215,7 @@ def execute_with_descriptor(client: Client, report: int) -> None:
 
 
 def test_another_program_does_not_inherit_the_client(device: Path, tmp_path: Path, plane: Control) -> None:
-    """The process is the same and has the descriptor; its program is not: the client is gone, for good."""
+    """The same process still has the descriptor, but it executes another program, so the client has ended."""
     report = tmp_path / "report"
     os.mkfifo(report)
     with client_of(device) as waiter, Actor(device) as actor:

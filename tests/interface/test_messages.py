@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Netlink messages that break the rules: the exact error, a text that names the trouble, and nothing changed."""
+"""Wrong netlink messages get the exact error and a text that says what is wrong, and change nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETS = [Command.SET_PRIORITY, Command.SET_POLICY, Command.SET_BUDGET, Command.SE
 
 @pytest.fixture
 def client(host: Path) -> Iterator[Client]:
-    """A client of this process, for what is set to be about somebody."""
+    """A client of this process, which commands can name."""
     with client_of(host) as made:
         made.begin(priority=40)
         yield made
@@ -42,7 +42,7 @@ def facts(plane: Control) -> list[object]:
 
 
 def test_right_messages_are_carried_out(host: Path, client: Client) -> None:
-    """So that what follows is not refused for another reason."""
+    """Right messages pass, so the wrong ones below are refused for what is wrong with them."""
     assert ask(host, SET, PID + PRIORITY) == (0, "")
     assert ask(host, SET, PRIORITY + PID + attributes(GPU=0)) == (0, "")
     assert ask(host, Command.SET_POLICY, attributes(POLICY=1, NOTICE=0, POLL_NS=10**6)) == (0, "")
@@ -139,11 +139,11 @@ VALUES = {
     "polling too often": (Command.SET_POLICY, attributes(POLICY=2, POLL_NS=1), errno.EINVAL, "polling period"),
     "polling never": (Command.SET_POLICY, attributes(POLICY=2, POLL_NS=2**64 - 1), errno.EINVAL, "polling period"),
     "no such action": (Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=1, OVERRUN=2), errno.EINVAL, "overrun"),
-    "budget of nobody": (Command.SET_BUDGET, attributes(PID=1, BUDGET_NS=1), errno.ESRCH, "process"),
+    "budget of no client": (Command.SET_BUDGET, attributes(PID=1, BUDGET_NS=1), errno.ESRCH, "process"),
     "exempt twice": (Command.SET_EXEMPT, attributes(EXEMPT=2, PID=ME), errno.EINVAL, "EXEMPT"),
-    "exempt whom": (Command.SET_EXEMPT, attributes(EXEMPT=1), errno.EINVAL, "exactly one"),
+    "exempt without a rule": (Command.SET_EXEMPT, attributes(EXEMPT=1), errno.EINVAL, "exactly one"),
     "exempt both": (Command.SET_EXEMPT, attributes(EXEMPT=1, PID=ME, COMM="x"), errno.EINVAL, "exactly one"),
-    "exempt nobody": (Command.SET_EXEMPT, attributes(EXEMPT=1, PID=2**31 - 7), errno.ESRCH, "process"),
+    "exempt no process": (Command.SET_EXEMPT, attributes(EXEMPT=1, PID=2**31 - 7), errno.ESRCH, "process"),
     "a relative cgroup": (Command.SET_EXEMPT, attributes(EXEMPT=1, CGROUP="x"), errno.EINVAL, "CGROUP"),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who may do what: ordinary users, limits of priorities, capabilities, and process namespaces."""
+"""Permissions: of ordinary users, by limits of priorities, by capabilities, and in process namespaces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETS = {
 }
 GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY)
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def opened(host: Path) -> Iterator[Path]:
 
 
 def limit_priorities() -> None:
-    """Allows real-time priorities up to 7; root in a container may not raise the limit, and keeps what it has."""
+    """Allows real-time priorities up to 7.  Root in a container may not raise the limit, and keeps its own."""
     with contextlib.suppress(ValueError):
         resource.setrlimit(resource.RLIMIT_RTPRIO, (7, 7))
 
@@ -79,7 +79,7 @@ def without_nice() -> None:
 
 
 def verdicts(client: Client) -> dict[int, tuple[int, str]]:
-    """What the host says to each command."""
+    """The host's verdict on each command."""
     said = {int(command): ask(client.host, command) for command in GETS}
     return said | {int(command): ask(client.host, command, attributes(**body)) for command, body in SETS.items()}
 
@@ -140,7 +140,7 @@ def test_priorities_end_where_the_users_limit_does(
 
 
 def fifo_without_limit() -> None:
-    """Takes SCHED_FIFO 30, then becomes an ordinary user who could not take it again."""
+    """Takes SCHED_FIFO 30, then becomes an ordinary user without the right to take it."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(30))
     ordinary()
     resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
@@ -197,7 +197,7 @@ def report(host: Path, outside: int) -> dict[str, object]:
 
 
 def test_a_pid_namespace_has_its_own_numbers(device: Path, plane: Control) -> None:
-    """What it cannot see has number 0 there, and cannot be named."""
+    """Processes that it cannot see have pid 0 there, and no command can name them."""
     with client_of(device) as mine, Actor(device) as actor:
         mine.begin(priority=30)
         actor.do("begin")

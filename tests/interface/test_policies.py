@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the administrator changes while clients run: policies, priorities and budgets."""
+"""Changes that the administrator makes while clients run: policies, priorities and budgets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_locks_are_not_taken_away(connect: Connect, plane: Control, policy: Poli
     assert waits[second].result()[0] == 0
 
 
-def test_timesliced_lets_everyone_run(connect: Connect, plane: Control) -> None:
+def test_under_timesliced_all_clients_run(connect: Connect, plane: Control) -> None:
     plane.set_policy(Policy.TIMESLICED)
     assert [connect().begin(priority=priority) for priority in (5, 50, 0)] == [RUNNING] * 3
     assert (plane.status()[0].image, plane.status()[0].runner_pid) == (Image.ALL, 0)
@@ -87,7 +87,7 @@ def test_the_policy_is_one_gpus_or_all(start_host: Callable[..., Path]) -> None:
 
 
 def spin(_client: Client) -> None:
-    """Keeps the process runnable, for good."""
+    """Keeps the process runnable for ever."""
     while True:
         pass
 

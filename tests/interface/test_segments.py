@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who holds the GPU, as the clients see it: begin, end and wait under policy `segment`."""
+"""Which client owns the GPU, as the clients see it: begin, end and wait under policy `segment`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_segments_nest_and_the_first_fixes_the_priority(connect: Connect, plane:
 
 
 def test_a_wait_ends_when_the_segment_does(connect: Connect) -> None:
-    """Another thread may end the segment that one waits in: there is no GPU to wait for any more."""
+    """Another thread may end the segment in which a thread waits.  Then there is nothing to wait for."""
     high, low = connect(), connect()
     high.begin(priority=50)
     low.begin(priority=10)
@@ -188,7 +188,7 @@ def test_updates_take_alpha_and_the_most_urgent_is_next(start_host: Callable[...
             client.start(lib.GPURT_IOC_BEGIN, priority=priority) for client, priority in ((a, 10), (b, 20), (c, 90))
         ]
         states = [call.result()[1].state for call in started]
-        # a updates first; of those who came meanwhile c is next, and outranks b
+        # a updates first; of the clients that came meanwhile c is next, and outranks b
         assert states[1:] == [PENDING, RUNNING]
 
 

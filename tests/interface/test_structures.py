@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Structures that are too short, too long, or say what they must not: each call, and the exact error."""
+"""Structures that are too short, too long, or have wrong values: the exact error of each call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_AGENT: {"tsgs": 1, "driver": b"test"},
     lib.GPURT_IOC_ORDER: {},
 }
-#: What a right call comes to where that is not success: a virtual GPU needs no agents.
+#: The result of a right call if it is not 0: a virtual GPU has no agents.
 OUTCOME = {lib.GPURT_IOC_AGENT: -errno.EOPNOTSUPP, lib.GPURT_IOC_ORDER: -errno.EOPNOTSUPP}
 
 
@@ -50,7 +50,7 @@ def bytes_of(code: int, **fields: int) -> bytes:
 
 
 def resized(payload: bytes, size: int, tail: bytes = b"") -> bytes:
-    """The structure saying another size, with something behind it."""
+    """The structure with another size field, and with bytes behind it."""
     return size.to_bytes(4, sys.byteorder) + payload[4:] + tail
 
 
@@ -85,7 +85,7 @@ class TestSizes:
         payload = bytes_of(code)
         for size in (0, 3, 4, len(payload) - 8, len(payload) - 1):
             sent = resized(payload, size)
-            if not is_device(ready.host):  # a short structure is a short packet; in memory something always follows
+            if not is_device(ready.host):  # a short structure is a short packet; in memory other bytes always follow
                 sent = sent[: max(size, 4)]
             assert ready.exchange(code, sent) == (-errno.EINVAL, sent)
 

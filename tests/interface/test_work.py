@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work on the virtual GPU.  Its own clock says when work completed; no test compares it with another one's."""
+"""Work on the virtual GPU.  Tests compare times of the virtual GPU's own clock only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_work_is_numbered_in_each_tsg(connect: Connect) -> None:
 
 @contextlib.contextmanager
 def held_back(host: Path) -> Iterator[None]:
-    """Everybody else is off the runlist meanwhile, so that what is submitted starts together however slowly."""
+    """Keeps all other clients off the runlist inside the context.  So work submitted inside starts together."""
     with client_of(host) as holder:
         holder.begin(priority=99)
         yield
@@ -128,7 +128,7 @@ def test_several_may_wait_for_the_same(connect: Connect) -> None:
 
 
 def test_several_may_wait_for_different_things(connect: Connect) -> None:
-    """Whoever comes first is not told of what another one waits for, but that one is."""
+    """A completed work item wakes the threads that wait for it, and not those that wait for another."""
     client = connect()
     tsg, other = client.tsg(), client.tsg()
     waits = [
@@ -175,7 +175,7 @@ def test_without_draining_work_is_left_behind(connect: Connect) -> None:
     assert wait_work(first, tsg, work, MS) == -errno.ETIMEDOUT
 
 
-def test_work_of_a_client_in_no_segment_waits_for_everyones_turn(connect: Connect) -> None:
+def test_work_of_a_client_in_no_segment_waits_until_all_may_run(connect: Connect) -> None:
     idle, real_time = connect(), connect()
     real_time.begin(priority=1)
     tsg = idle.tsg()
@@ -185,7 +185,7 @@ def test_work_of_a_client_in_no_segment_waits_for_everyones_turn(connect: Connec
     assert idle.finished(tsg, work)
 
 
-def test_a_tsg_of_somebody_else_cannot_be_touched(connect: Connect) -> None:
+def test_a_tsg_of_another_client_cannot_be_used(connect: Connect) -> None:
     mine, theirs = connect(), connect()
     tsg = mine.tsg()
     work = mine.submit(tsg, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The preload library over fake drivers: a fake GPU, a host with agents, and programs that do what they are told."""
+"""The preload library over fake drivers: a fake GPU, a host with agents, and programs that carry out commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pycontrol.live.control import connect as control
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the libraries, the fakes and the program are."""
+    """The folder with the libraries, the fakes and the program."""
     return build(tmp_path_factory.mktemp("preload"))
 
 
@@ -41,7 +41,7 @@ def gpu(make_gpu: Callable[[int], FakeGpu]) -> FakeGpu:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Starts hosts with agents; all are stopped at the end, and must have ended well."""
+    """Starts hosts with agents.  Stops them after the test, and checks that they end without an error."""
     running: list[Served] = []
 
     def start(*options: str) -> Served:
@@ -55,13 +55,13 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def served(serve: Callable[..., Served]) -> Served:
-    """A host with agents for two GPUs; agents are late after 10 s: machines can be slow."""
+    """A host with agents for two GPUs.  An agent is late after 10 s, because machines can be slow."""
     return serve("--gpus=2", "--answer-bound=10s")
 
 
 @pytest.fixture
 def host(served: Served) -> Path:
-    """Where it listens."""
+    """The socket of the host."""
     return served.path
 
 
@@ -74,7 +74,7 @@ def plane(host: Path) -> Iterator[Control]:
 
 @pytest.fixture
 def start(built: Path, gpu: FakeGpu, host: Path) -> Iterator[Start]:
-    """Starts programs: how they find the driver API, the driver family, other environment."""
+    """Starts programs.  Arguments: how they find the driver API, the driver family, the host, more environment."""
     made: list[Program] = []
 
     def one(how: str = "proc", family: str = "nvidia", at: Path = host, **extra: str) -> Program:
@@ -90,7 +90,7 @@ def start(built: Path, gpu: FakeGpu, host: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def depth(plane: Control) -> Callable[..., int]:
-    """How deep in segments a program is on a GPU."""
+    """The number of open segments of a program on a GPU."""
 
     def of(program: Program, gpu: int = 0) -> int:
         return sum(one.depth for one in plane.clients() if one.pid == program.pid and one.gpu == gpu)

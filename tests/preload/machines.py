@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A fake GPU, and programs under the preload library that do with it what they are told."""
+"""A fake GPU, and programs under the preload library that carry out a test's commands on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 200.0
 
 
 def eventually(holds: Callable[[], Any]) -> None:
-    """Waits until it holds."""
+    """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
     end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
@@ -34,7 +34,7 @@ def eventually(holds: Callable[[], Any]) -> None:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the libraries, the fakes and the program into a folder; skips where nothing can be compiled."""
+    """Compiles the libraries, the fakes and the program into a folder.  Skips if there is no compiler."""
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("needs make and a C compiler")
     subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}"], check=True, timeout=200)
@@ -49,7 +49,7 @@ def build(folder: Path) -> Path:
 
 
 class FakeGpu:
-    """The fake GPU's process, looked into and told what to do wrong."""
+    """The fake GPU's process.  A test reads its state, and makes it fail on purpose."""
 
     def __init__(self, path: Path, gpus: int) -> None:
         self.path = path
@@ -67,11 +67,11 @@ class FakeGpu:
         return answer
 
     def refuse(self, name: str, times: int, status: int) -> None:
-        """Has an operation fail so many times."""
+        """Makes the next ``times`` calls of an operation fail with ``status``."""
         self.ask("refuse", name=name, times=times, status=status)
 
     def finish(self, pid: int) -> None:
-        """Has what a process submitted so far complete as soon as the process has the GPU."""
+        """Makes all work that a process has submitted complete as soon as the process has the GPU."""
         self.ask("finish", pid=pid)
 
     def groups(self, pid: int) -> list[dict[str, Any]]:
@@ -113,18 +113,18 @@ class Program:
         self.pid = self.process.pid
 
     def send(self, *lines: str) -> None:
-        """Tells it what to do, without waiting."""
+        """Sends commands to the program.  Does not wait."""
         assert self.process.stdin
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
 
     def answer(self) -> str:
-        """What it says to the next line that it was told."""
+        """Waits for the program's answer to the next command, and returns it."""
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
     def do(self, *lines: str) -> None:
-        """Tells it what to do and waits until it has done that."""
+        """Sends commands, and waits until the program has carried them out."""
         self.send(*lines)
         assert [self.answer() for _ in lines] == ["ok"] * len(lines), self.said()
 
@@ -132,7 +132,7 @@ class Program:
         return self.complaints.read_text()
 
     def quit(self) -> str:
-        """Has it end; what it had to say."""
+        """Ends the program and returns what it wrote on stderr."""
         assert self.process.stdin
         self.process.stdin.close()
         assert self.process.wait(PATIENCE) == 0, self.said()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Agents carry out what the host decides, on every driver family, whatever goes wrong."""
+"""Agents carry out the host's decisions on every driver family, even when calls fail or processes die."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def family(request: pytest.FixtureRequest) -> str:
 
 
 def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
-    """Gives a program a priority.  One with a queue of its own is known only once its agent has said so."""
+    """Gives a program a priority.  With HIP the host knows the process only when its agent has reported a queue."""
     eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
     plane.set_priority(program.pid, priority)
     return program
 
 
 def stop(program: Program) -> None:
-    """Stops all its threads: the signal is for whichever takes it first, which then stops the others."""
+    """Stops all threads of the program.  One thread takes the signal first and then stops the others."""
     os.kill(program.pid, signal.SIGSTOP)
     threads = Path(f"/proc/{program.pid}/task")
 
@@ -202,7 +202,7 @@ def test_descriptors_that_are_duplicated_and_closed(family: str, start: Start, p
 
 def test_a_child_leaves_its_parents_groups_alone(start: Start, plane: Control, gpu: FakeGpu) -> None:
     background, urgent = start(), real_time(plane, start())
-    background.do(LONG, "child 0", "child 1")  # one closes all it inherited, one uses the GPU itself
+    background.do(LONG, "child 0", "child 1")  # the first child closes all it inherited, the second uses the GPU
     urgent.do(SHORT, "all")
     assert gpu.groups(background.pid)[0]["turns"] >= 1
     gpu.finish(background.pid)

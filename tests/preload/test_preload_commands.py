@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt run --auto`, and the commands that use what a host with agents has measured."""
+"""`gpurt run --auto`, and the commands that use the measurements of a host with agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Gpurt = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def gpurt(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> Gpurt:
-    """Runs the command line, the fake driver beneath it."""
+    """Runs the command line on the fake driver."""
     version = tmp_path / "version"
     version.write_text("570.86.15\n")
     environment = {
@@ -84,7 +84,7 @@ def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane:
         urgent.do("launch 0 1000", "all")
     before = max(one.maximum for one in plane.latency())
     done = gpurt("analyze", example, "--measured", "--test", "gcaps-suspend", "--json")
-    after = max(one.maximum for one in plane.latency())  # the last update is over when all are on again
+    after = max(one.maximum for one in plane.latency())  # the last update ends when all groups are on again
     alpha = re.search(r"alpha is ([0-9.]+) ms", json.loads(done.stdout)["notes"][-1])
     assert alpha
     assert before - 500 <= float(alpha[1]) * 1e6 <= after + 500

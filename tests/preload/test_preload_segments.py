@@ -21,7 +21,7 @@ def test_however_the_driver_api_is_found(how: str, start: Start, depth: Depth) -
     assert depth(program) == 1
     program.do("launch 0 1000", "sync 0")
     assert depth(program) == 0
-    program.do("next")  # other users of dlsym see what they saw
+    program.do("next")  # other users of dlsym are not disturbed
 
 
 def test_hip(start: Start, depth: Depth) -> None:
@@ -138,7 +138,7 @@ def summary(program: Program) -> str:
 def test_explicit_segments_win(start: Start, depth: Depth, plane: Control) -> None:
     program = start()
     program.do("launch 0 200000", "begin 7")
-    assert depth(program) == 1  # the automatic one is over
+    assert depth(program) == 1  # the automatic segment has ended
     assert {one.priority for one in plane.clients()} == {7}
     program.do("launch 0 1000", "end 0")
     assert depth(program) == 0

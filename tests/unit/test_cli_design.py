@@ -1,4 +1,4 @@
-"""Commands choose, sensitivity and experiment attack, analyze --region, and tasksets at the edge of what can be."""
+"""Commands choose, sensitivity and experiment attack, analyze --region, and tasksets with extreme values."""
 
 from __future__ import annotations
 

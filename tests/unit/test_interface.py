@@ -1,4 +1,4 @@
-"""Python's view of the interface is the C header's: nothing is missing, nothing differs."""
+"""Python's enumerations, attributes and structures are the C header's: none is missing and none differs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_structure_and_call_is_there_at_the_compiler_s_size(tmp_path: Path
     subprocess.run(["cc", f"-I{ROOT}/userlib/include", source, "-o", program], check=True)
     sizes = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     assert [ffi.sizeof(f"struct {name}") for name in structures] == [int(size) for size in sizes]
-    for name in structures:  # no holes: what is not a field is not sent
+    for name in structures:  # no holes: a hole would be sent uninitialised
         fields = ffi.typeof(f"struct {name}").fields
         assert sum(ffi.sizeof(field.type) for _, field in fields) == ffi.sizeof(f"struct {name}")
 

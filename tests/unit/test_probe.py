@@ -1,4 +1,4 @@
-"""scripts/probe-nvidia and userlib/probe, as far as they go without a GPU."""
+"""scripts/probe-nvidia and userlib/probe, as far as they can run without a GPU."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_controls_by_owner_and_by_others(fake: Path) -> None:
 def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
     by_method = {one["method"]: one for one in on_fake(fake, "stop") if one["load"] == "full"}
     stopped = by_method["GPFIFO_SCHEDULE + PREEMPT"]
-    # on a busy machine the watching thread may miss a stop or two, but not all
+    # on a busy machine the watching thread may miss some stops, but not all
     assert (stopped["off_status"], stopped["kernel_ended"]) == (0, "ok")
     assert stopped["stopped"] > 0
     assert max(stopped["gap_ns"]) >= 2_000_000

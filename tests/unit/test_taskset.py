@@ -1,4 +1,4 @@
-"""The taskset file: every mistake at once, each at its line, and never a traceback."""
+"""The taskset file: loading reports all mistakes at once, each with its line, and never ends in a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of tracefs as events."""
+"""Lines of tracefs are parsed as events."""
 
 from __future__ import annotations
 

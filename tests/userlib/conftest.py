@@ -1,4 +1,4 @@
-"""The library as a user gets it: installed into a prefix, with a host to talk to."""
+"""The library as a user gets it: installed into a prefix, with a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `make install` put the library."""
+    """The prefix into which `make install` installed the library."""
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("needs make and a C compiler")
     folder = tmp_path_factory.mktemp("prefix")
@@ -53,14 +53,14 @@ def compile_c(tmp_path: Path) -> Compile:
 
 @pytest.fixture
 def emulator() -> Iterator[Path]:
-    """A host's socket."""
+    """The socket of a running emulator."""
     with Emulator(Platform(1)) as running:
         yield running.socket
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs a program with a host (or with none), and expects nothing of it."""
+    """Runs a program with a host, or without one, and does not check its result."""
 
     def call(program: Path, device: Path | None, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "GPURT_DEVICE": str(device or tmp_path / "none"), **extra}

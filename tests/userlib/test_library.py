@@ -1,4 +1,4 @@
-"""libgpurt from C, C++ and Python: what the header promises, under the sanitizers."""
+"""libgpurt from C, C++ and Python does what its header says, under the sanitizers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	if (argc > 1)
-		MUST(gpurt_open(&handle, NULL), 0);	/* else the process's own, opened by all at once */
+		MUST(gpurt_open(&handle, NULL), 0);	/* else the process's own client, which all threads open at once */
 	for (long i = 0; i < 8; i++)
 		pthread_create(&threads[i], NULL, work, (void *)i);
 	for (int i = 0; i < 8; i++)

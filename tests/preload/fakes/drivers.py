@@ -31,7 +31,7 @@ class Refused(Exception):
 
 @dataclass
 class Caller:
-    """Who makes a call."""
+    """The process and user that make a call."""
 
     pid: int
     uid: int
@@ -199,7 +199,7 @@ class Nvidia(File):
 
 
 class NvgpuControl(File):
-    """/dev/nvhost-ctrl-gpu: OPEN_TSG (the descriptor itself is made by who asks)."""
+    """/dev/nvhost-ctrl-gpu: OPEN_TSG (the calling process makes the descriptor itself)."""
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
         if (code >> 8 & 0xFF, code & 0xFF) != (ord("G"), 9):
@@ -243,7 +243,7 @@ class NvgpuChannel(File):
 
 
 class NvgpuSched(File):
-    """/dev/nvgpu/igpu0/sched: one opener at a time; slices and levels of everybody's groups."""
+    """/dev/nvgpu/igpu0/sched: one opener at a time; slices and levels of all groups."""
 
     opened = 0
 

@@ -20,7 +20,7 @@ class Group:
     works: deque[list[int]] = field(default_factory=deque)  # number, ns that are left
     submitted: int = 0
     completed: int = 0
-    turns: int = 0  # times that it was switched off
+    turns: int = 0  # number of times that it was switched off
     number: int = 0  # in the whole machine
     slice_us: int = 1024
     level: int = 0
@@ -45,7 +45,7 @@ class Engine:
         self.current: Group | None = None
         self.slice_end = 0
         self.now = now
-        self.order: list[tuple[str, int]] = []  # what completed, in order
+        self.order: list[tuple[str, int]] = []  # completed work, in order
 
     def submit(self, group: Group, duration: int) -> int:
         group.submitted += 1
@@ -70,7 +70,7 @@ class Engine:
             self.groups.remove(group)
 
     def _choose(self) -> None:
-        """A group keeps the GPU to the end of its slice even if it was disabled: only a preemption ends it."""
+        """Chooses the group that runs.  A disabled group keeps the GPU until its slice ends or it is preempted."""
         held = self.current
         if held and held.works and self.now < self.slice_end:
             return
@@ -108,7 +108,7 @@ class Engine:
             wake()
 
     def next(self) -> int | None:
-        """When something will happen by itself."""
+        """The next time at which the state changes without a call."""
         self._choose()
         if self.current is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The fake GPU's process: serves driver.c, cuda.c and hip.c (see wire.h), and the test that looks in with JSON."""
+"""The fake GPU's process.  It serves driver.c, cuda.c and hip.c (see wire.h), and a test that sends JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPEN, IOCTL, SUBMIT, WAIT, DONE = 1, 2, 3, 4, 5
 
 
 class Server:
-    """One epoll loop; answers may be late on purpose."""
+    """One epoll loop.  A test can make it delay answers."""
 
     def __init__(self, path: str, gpus: int) -> None:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -92,7 +92,7 @@ class Server:
         pid, uid, _ = struct.unpack("=iII", raw)
 
         def answer(result: int = 0, error: int = 0, number: int = 0) -> None:
-            with contextlib.suppress(OSError):  # it died meanwhile
+            with contextlib.suppress(OSError):  # the process has died
                 sock.send(ANSWER.pack(result, error, number) + argument + behind)
 
         try:
@@ -129,7 +129,7 @@ class Server:
             group.waiters.setdefault(value, []).append(answer)
 
     def look(self, what: dict[str, object]) -> object:
-        """What a test asks or sets."""
+        """Carries out a test's request, and answers with the state."""
         if what["op"] == "refuse":
             self.faults.refuse[str(what["name"])] = [int(str(what["times"])), int(str(what["status"]))]
         elif what["op"] == "delay":
