@@ -182,7 +182,7 @@ def test_gpus_are_independent(start_host: Callable[..., Path]) -> None:
 
 
 def test_updates_take_alpha_and_the_most_urgent_is_next(start_host: Callable[..., Path]) -> None:
-    host = start_host(alpha=400 * MS)
+    host = start_host(alpha=1000 * MS)  # b and c come while a updates
     with client_of(host) as a, client_of(host) as b, client_of(host) as c:
         started = [
             client.start(lib.GPURT_IOC_BEGIN, priority=priority) for client, priority in ((a, 10), (b, 20), (c, 90))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For cbmc (scripts/check-core), which walks through every path: from the policy POLICY, two clients that are
- * in segments with TSGs (with -DFRESH: that are new), then the event FIRST if given, then any event of either.
- * Choices are branches, so that each combination is a path; on all of them cbmc proves
- * that there is no undefined behaviour, and the assertions, which are DESIGN section 4's invariant.  With
- * -DPLANT_BUG it must fail.  Arbitrary 64-bit times are numbers_harness.c's part.
+ * For cbmc (scripts/check-core), which follows every path.  A path starts under the policy POLICY with two clients
+ * that are in segments and have TSGs, or with -DFRESH with two new clients.  Then comes the event FIRST if it is
+ * given, then any event of either client.  Choices are branches, so that each combination is a path.  On all paths
+ * cbmc proves that there is no undefined behaviour and that the assertions hold: DESIGN section 4's invariant.  With
+ * -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
  */
 #include "../../../kmod/core/policy.h"
 
@@ -14,7 +14,7 @@ _Bool nondet_bool(void);
 
 static struct gpurt_sched s;
 static struct gpurt_sched_client c[CLIENTS];
-static struct gpurt_sched_client *only;	/* the driver: NULL is everyone */
+static struct gpurt_sched_client *only;	/* what the driver was told: NULL is all clients */
 static u32 commits;
 
 static void commit(struct gpurt_sched *sched, struct gpurt_sched_client *next, u32 cause, u64 now)
@@ -26,11 +26,11 @@ static void commit(struct gpurt_sched *sched, struct gpurt_sched_client *next, u
 	commits++;
 }
 
-static void event(struct gpurt_sched *sched, struct gpurt_sched_client *who, u32 what, u64 now)
+static void event(struct gpurt_sched *sched, struct gpurt_sched_client *client, u32 what, u64 now)
 {
 	(void)now;
 	__CPROVER_assert(sched == &s && what < GPURT_EVENT_COUNT, "arguments of event");
-	__CPROVER_assert(!who || (who >= c && who < c + CLIENTS), "event of a client");
+	__CPROVER_assert(!client || (client >= c && client < c + CLIENTS), "event of a client");
 }
 
 static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
@@ -56,36 +56,36 @@ static u32 choose_priority(void)
 
 static void step(u32 event, u64 now)
 {
-	struct gpurt_sched_client *who = event < 9 ? &c[choose(CLIENTS)] : &c[0];
+	struct gpurt_sched_client *client = event < 9 ? &c[choose(CLIENTS)] : &c[0];
 
 	switch (event) {
 	case 0:
-		gpurt_begin(&s, who, choose_priority(), 0, now);
+		gpurt_begin(&s, client, choose_priority(), 0, now);
 		break;
 	case 1:
-		gpurt_end(&s, who, now);
+		gpurt_end(&s, client, now);
 		break;
 	case 2:
-		gpurt_gone(&s, who, now);
-		gpurt_sched_client_init(who);
+		gpurt_gone(&s, client, now);
+		gpurt_sched_client_init(client);
 		break;
 	case 3:
-		gpurt_set_priority(&s, who, choose_priority(), now);
+		gpurt_set_priority(&s, client, choose_priority(), now);
 		break;
 	case 4:
-		gpurt_job(&s, who, 1, choose(2), now);
+		gpurt_job(&s, client, 1, choose(2), now);
 		break;
 	case 5:
-		gpurt_tsg_opened(&s, who, now);
+		gpurt_tsg_opened(&s, client, now);
 		break;
 	case 6:
-		gpurt_tsg_closed(&s, who, now);
+		gpurt_tsg_closed(&s, client, now);
 		break;
 	case 7:
-		gpurt_set_exempt(&s, who, choose(2), now);
+		gpurt_set_exempt(&s, client, choose(2), now);
 		break;
 	case 8:
-		gpurt_set_budget(&s, who, choose(2), choose(3), now);
+		gpurt_set_budget(&s, client, choose(2), choose(3), now);
 		break;
 	case 9:
 		gpurt_set_policy(&s, choose(GPURT_POLICY_COUNT + 1), now);
@@ -109,7 +109,7 @@ static void check(void)
 	}
 	__CPROVER_assert(only == s.runner, "the driver and the scheduler agree");
 	if (s.policy == GPURT_POLICY_TIMESLICED)
-		__CPROVER_assert(!s.runner, "everyone runs under timesliced");
+		__CPROVER_assert(!s.runner, "all clients run under timesliced");
 	if (s.policy != GPURT_POLICY_SEGMENT)
 		return;
 	__CPROVER_assert(!best == !s.runner, "one runs if any is real time");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * explore DEPTH PRIORITY... : every sequence of DEPTH events for clients of these own priorities, from every
- * policy, checked after every event.
+ * explore DEPTH BUDGETS PRIORITY... : runs every sequence of DEPTH events for clients of these own priorities, from
+ * every policy, and checks the state after every event.
  *
- * Two sequences that lead to the same state have the same continuations, so each state is expanded once, at the
- * least depth at which it is met (breadth first).  A state is kept as the event and the state before it and
- * made anew by replaying; its key holds all that decides how the scheduler, the model and the listener go on,
- * and is compared in full, never by a hash alone.
+ * Two sequences that lead to the same state have the same continuations.  So each state is expanded once, at the
+ * least depth at which it is met (breadth first).  The explorer stores a state as its last event and the state
+ * before that, and replays the events to make the state again.  A state's key holds everything that decides how the
+ * scheduler, the model and the listener go on.  Keys are compared in full, never by a hash alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void letter(u32 op, u32 client, u32 a, u32 b)
 	alphabet[events++] = (struct event){ op, client, a, b };
 }
 
-/* All that can happen: the priorities set make ties with the next client's, and undo them. */
+/* All events.  A set priority is that of the next client, so that ties arise; another event undoes it. */
 static void make_alphabet(void)
 {
 	u32 i;

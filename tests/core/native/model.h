@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An independent model of kmod/core/policy.c for the explorer and the fuzzer: facts about a handful of
- * clients, and who runs, recomputed by looking at all of them.  No queue, no bitmap; when a client came to its
- * level is a stamp, and "ahead of its equals" is a stamp below all others.
+ * An independent model of kmod/core/policy.c for the explorer and the fuzzer.  It keeps facts about a few clients,
+ * and computes the client that runs anew by looking at all of them.  It has no queue and no bitmap.  A stamp says
+ * when a client came to its level; a client ahead of its equals has a stamp below all others.
  */
 #ifndef GPURT_TEST_MODEL_H
 #define GPURT_TEST_MODEL_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "world.h"
 
-/* What was so before the step, as far as the events of the step are judged by it. */
+/* The state before a step: the checks of the step's events need it. */
 struct before {
 	int runner;
 	bool on[CLIENTS], asks[CLIENTS], job[CLIENTS];
@@ -118,8 +118,8 @@ static const char *check_client(const struct world *w, int i)
 }
 
 /*
- * Every list holds exactly whom it should, in order; nobody is lost and nobody is there twice.  Whoever is in a
- * list that the bitmap does not show is missed in the others.
+ * Every list holds exactly the clients that it should, in order, each once.  A client in a list that the bitmap
+ * does not show is found missing, because the counts differ.
  */
 static const char *check_queue(const struct world *w, const struct gpurt_queue *q, bool jobs)
 {
@@ -209,7 +209,7 @@ static const char *check_events(struct world *w, const struct before *b, int i)
 	return NULL;
 }
 
-static const char *check_everyone(struct world *w, const struct before *b)
+static const char *check_all(struct world *w, const struct before *b)
 {
 	const char *wrong = NULL;
 	u32 i, k;
@@ -245,7 +245,7 @@ const char *world_step(struct world *w, const struct event *e, u64 passed)
 	result = act(w, e);
 	CHECK(model_step(&w->m, e, w->now) == result);
 	wrong = check_commits(w, e, &b, exempt);
-	wrong = wrong ? wrong : check_everyone(w, &b);
+	wrong = wrong ? wrong : check_all(w, &b);
 	wrong = wrong ? wrong : check_queue(w, &w->s.segments, false);
 	wrong = wrong ? wrong : check_queue(w, &w->s.jobs, true);
 	return wrong ? wrong : check_order(w);

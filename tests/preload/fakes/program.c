@@ -214,7 +214,7 @@ int main(int argc, char **argv)
 	if (hip_init ? hip_init(0) : api.cuInit(0))
 		return 3;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	setvbuf(stdin, NULL, _IONBF, 0);	/* what is not read yet is for whoever is executed */
+	setvbuf(stdin, NULL, _IONBF, 0);	/* lines that are not read yet are for the program that "exec" executes */
 	while (fgets(line, sizeof(line), stdin)) {
 		a = b = 0;
 		if (sscanf(line, "%31s %d %d", what, &a, &b) < 1)
