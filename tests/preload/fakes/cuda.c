@@ -236,7 +236,7 @@ EXPORT int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size)
 	return submit(NULL, size) ? FAILED : cuStreamSynchronize(NULL);
 }
 
-/* What scripts/probe needs besides: one multiprocessor that holds one block; kernels that watch the clock. */
+/* For userlib/probe: one multiprocessor that holds one block, and kernels that watch the clock. */
 EXPORT int cuDriverGetVersion(int *version) { *version = 12080; return 0; }
 EXPORT int cuDeviceGetName(char *name, int size, int device) { (void)device; snprintf(name, (size_t)size, "fake"); return 0; }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)attribute, (void)device; *value = 1; return 0; }
@@ -275,7 +275,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, 
 }
 EXPORT int cuGetErrorName(int result, const char **name) { (void)result; *name = "an error"; return 0; }
 
-/* Not stood in front of. */
+/* A function that the preload library does not wrap. */
 EXPORT int cuMemcpyAtoDAsync(unsigned long long to, void *from, size_t at, size_t size, struct stream *s)
 {
 	(void)to, (void)from, (void)at;

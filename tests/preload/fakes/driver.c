@@ -138,7 +138,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return is_fake(fd) ? fake_ioctl(fd, request, argument) : real(fd, request, argument);
 }
 
-/* The driver's release, as sysfs says it. */
+/* The driver's release, as sysfs reports it. */
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	static FILE *(*real)(const char *, const char *);

@@ -116,7 +116,7 @@ static int in_child(int (*work)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* What children do that share descriptors: close them all; or make a context of their own. */
+/* A child that inherited the descriptors either closes them all or makes a context of its own. */
 static int close_all(void)
 {
 	int fd;
@@ -138,7 +138,7 @@ static int shuffle(void)
 {
 	int fd, copy;
 
-	/* Every descriptor is duplicated, closed, and put back where it was. */
+	/* Duplicates every descriptor, closes it, and duplicates it back to its number. */
 	for (fd = 3; fd < 32; fd++) {
 		copy = dup(fd);
 		if (copy < 0)
@@ -200,7 +200,7 @@ static int carry_out(const char *what, int a, int b)
 		return in_child(a ? own_context : close_all);
 	if (!strcmp(what, "threads"))
 		return many_threads(a, b);
-	if (!strcmp(what, "next"))	/* RTLD_NEXT must be seen from here */
+	if (!strcmp(what, "next"))	/* the call must come from this program: RTLD_NEXT depends on the caller */
 		return dlsym(RTLD_NEXT, "main") != NULL || !dlsym(RTLD_NEXT, "getpid");
 	return 64;
 }
