@@ -30,11 +30,24 @@ class Shape:
     slice: int = 1_024_000
 
 
+@dataclass(frozen=True)
+class Obedience:
+    """What is expected of agents: to answer within `bound_ms`, and whether updates `wait` for those that are late."""
+
+    bound_ms: int
+    wait: bool = False
+
+
 class Hosts(Protocol):
-    """Where a test's hosts come from."""
+    """Where a test's hosts come from; `latest` is the one that was started last."""
+
+    latest: Path
 
     def start(self, shape: Shape) -> Path:
         """A host with such GPUs: its socket or its device."""
+
+    def serve(self, obedience: Obedience) -> Path:
+        """A host with one GPU that agents switch."""
 
     def stop(self) -> None:
         """The test is over: nothing of it may be left."""
@@ -48,13 +61,18 @@ class Emulators:
         self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
     def start(self, shape: Shape) -> Path:
-        path = self.folder / f"host{len(self.running)}.sock"
+        costs = (f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--slice={shape.slice}ns")
+        return self._run("emulate", *costs, f"--gpus={shape.gpus}")
+
+    def serve(self, obedience: Obedience) -> Path:
+        when_late = "wait" if obedience.wait else "go-on"
+        return self._run("serve", f"--answer-bound={obedience.bound_ms}ms", f"--when-late={when_late}")
+
+    def _run(self, what: str, *options: str) -> Path:
+        self.latest = path = self.folder / f"host{len(self.running)}.sock"
         log = path.with_suffix(".log")
         reader, writer = os.pipe()
-        command = [
-            sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={path}", f"--ready-fd={writer}",
-            f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--gpus={shape.gpus}", f"--slice={shape.slice}ns",
-        ]  # fmt: skip
+        command = [sys.executable, "-m", "pycontrol.cli", what, f"--socket={path}", f"--ready-fd={writer}", *options]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)
@@ -76,8 +94,8 @@ class Module:
     """The module that is loaded; GPURT_TEST_MODULE is its file, to load it with other parameters."""
 
     def __init__(self, device: Path) -> None:
-        self.device = device
-        self.used = False
+        self.device = self.latest = device
+        self.used = self.serving = False
 
     def start(self, shape: Shape) -> Path:
         wanted = {
@@ -89,6 +107,12 @@ class Module:
         if any(int((PARAMETERS / name).read_text()) != value for name, value in wanted.items()):
             self.reload([f"{name}={value}" for name, value in wanted.items()])
         self.used = True
+        return self.device
+
+    def serve(self, obedience: Obedience) -> Path:
+        late = [f"agent_bound_ms={obedience.bound_ms}", f"agent_wait={int(obedience.wait)}"]
+        self.reload(["agent_gpus=1", "vgpus=0", *late])
+        self.used = self.serving = True
         return self.device
 
     def reload(self, parameters: list[str]) -> None:
@@ -108,3 +132,5 @@ class Module:
         with control(str(self.device)) as plane:
             plane.set_policy(Policy.SEGMENT, notice=Notice.POLL, poll_ns=1_000_000)
             eventually(lambda: not plane.clients())
+        if self.serving:
+            self.reload([])
