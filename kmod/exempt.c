@@ -2,7 +2,7 @@
 /*
  * The clients that the administrator exempts, by process, by name, or by cgroup.  The rules also hold for clients that
  * open the device later.  A name is what the process called itself when it opened the device, and a process may choose
- * that.  Rules by name are for an administrator who trusts everyone that may open the device.
+ * that.  Use rules by name only if every user that may open the device is trusted.
  */
 #include <linux/cgroup.h>
 #include <linux/kernfs.h>

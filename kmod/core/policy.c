@@ -97,7 +97,7 @@ static void charge(struct gpurt_sched *s, u64 now)
 	}
 }
 
-/* Whom the policy wants alone on the runlist; NULL: everyone. */
+/* The client that the policy wants alone on the runlist; NULL: all clients. */
 static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 {
 	struct gpurt_sched_client *c = NULL;
@@ -140,7 +140,7 @@ static void lost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	s->ops->event(s, c, GPURT_EVENT_PREEMPT, now);
 }
 
-/* Says who gained and who lost the GPU when the runner changed from @old. */
+/* Reports which clients gained and lost the GPU when the runner changed from @old. */
 static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 {
 	struct gpurt_sched_client *c = s->runner;

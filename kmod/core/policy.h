@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Who may be on the runlist of one GPU.
+ * Which clients may be on the runlist of one GPU.
  *
  * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers
  * through struct gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced
@@ -12,7 +12,7 @@
  *   timesliced     everyone, always
  *   segment        the real-time client in a segment with the highest priority; among equals the one that
  *                  came to that priority first (an equal never preempts); if there is none, everyone
- *   lock-priority  whoever began first keeps the GPU until its segment ends, best effort included; then the
+ *   lock-priority  the client that began first keeps the GPU until its segment ends, best effort included; then the
  *                  highest priority, then first come
  *   lock-fifo      likewise; then first come
  *   job            the runnable real-time client with TSGs and the highest priority; if none, everyone

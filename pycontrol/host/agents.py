@@ -79,7 +79,7 @@ class AgentGpu(Gpu):
         lib.gpurt_agents_init(self.agents, self._agents_ops, self._handle, bound, wait)
 
     def facts(self) -> Facts:
-        """The drivers of those who are here, the lowest tier that one of them reached, and how many are late."""
+        """The agents' drivers, the lowest tier that an agent reached, and how many agents are late."""
         facts = ffi.new("struct gpurt_agents_facts *")
         lib.gpurt_agents_facts(self.agents, facts)
         driver = ffi.string(facts.driver).decode()
@@ -88,7 +88,7 @@ class AgentGpu(Gpu):
     # What the core says
 
     def on_order(self, raw: Any) -> None:
-        """Notes whom to wake."""
+        """Notes the process, whose waiting call is answered afterwards."""
         self._ordered.append(self._by_raw[address(raw)])
 
     def on_late(self, raw: Any, now: int) -> None:
@@ -120,7 +120,7 @@ class AgentGpu(Gpu):
         return int(min(super().next(), self.agents.deadline))
 
     def advance(self, now: int) -> None:
-        """Notices who is late, and repeats orders that a driver refused."""
+        """Notices late agents, and repeats orders that a driver refused."""
         if self.agents.deadline <= now:
             lib.gpurt_agents_tick(self.agents, now)
         super().advance(now)

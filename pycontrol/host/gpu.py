@@ -64,7 +64,7 @@ class Client:
 
 @dataclass(eq=False)
 class Decision:
-    """A decision to be taken: what to do at a given time, and whom to tell the result once that is carried out.
+    """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
     A decision about a client that is gone by then is not taken; its result is 0.  Decisions by `call` of a client are
     taken in the order of the calls.
@@ -133,7 +133,7 @@ class Gpu(ABC):
         self.commits = 0
         self.faults = 0
         self.fault = False  # the runlist is not what it should be
-        self.runner: Client | None = None  # who has the GPU alone, once carried out
+        self.runner: Client | None = None  # the client that has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
@@ -264,7 +264,7 @@ class Gpu(ABC):
 
     def settle(self) -> None:
         """Does all that can be done now: takes decisions, and answers those whose wait is over."""
-        if self._settling:  # by whom that one answered: the loop below goes on
+        if self._settling:  # called from an answer below, where the loop goes on
             return
         self._settling = True
         try:
@@ -276,7 +276,7 @@ class Gpu(ABC):
             self._settling = False
 
     def _answer(self) -> None:
-        """Answers those who wait for the GPU and have it, or whose segment is over."""
+        """Answers calls that wait for the GPU if their client has it now, or if its segment is over."""
         if self.in_flight:
             return
         for client in list(self._granted):

@@ -39,7 +39,7 @@ class Host:
     """All GPUs and all connections."""
 
     def __init__(self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]]) -> None:
-        """Serves what connects to `listener` with the GPUs that `make` makes, given whom to tell of events."""
+        """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events."""
         self.listener = listener
         self.rules = Rules()
         self.malformed = 0
@@ -167,7 +167,7 @@ class Host:
             self.epoll.modify(connection.sock.fileno(), events)
 
     def drop(self, connection: Connection) -> None:
-        """Forgets a connection: its clients are gone, whoever waits behind them runs."""
+        """Forgets a connection: its clients are gone, and the clients that wait behind them run."""
         if self.connections.pop(connection.sock.fileno(), None) is None:
             return
         if connection.pidfd >= 0:
@@ -255,7 +255,7 @@ class Host:
     def tell(
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int
     ) -> None:
-        """Sends an event to whoever subscribed."""
+        """Sends an event to every subscribed connection."""
         readers = [connection for connection in self.connections.values() if connection.subscribed]
         if not readers:
             return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who is at the other end of a socket, and whom the administrator exempts.
+"""The process at the other end of a socket, and the administrator's exemptions.
 
-The kernel says who connected (SO_PEERCRED): the process, not the thread.  Priorities are therefore those of
+The kernel names the process that connected (SO_PEERCRED), not the thread.  Priorities are therefore those of
 the process's main thread.
 """
 
@@ -55,7 +55,7 @@ class Peer:
 
 
 def tell_senders(listener: socket.socket) -> None:
-    """Has the kernel say who sent what arrives on the connections that `listener` will accept."""
+    """Has the kernel name the sender of each packet on the connections that `listener` will accept."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
@@ -83,7 +83,7 @@ def watch(pid: int) -> int:
 
 
 class Rules:
-    """Whom the administrator exempts; the rules hold for clients to come as well."""
+    """The administrator's exemptions; they hold for clients to come as well."""
 
     def __init__(self) -> None:
         """No rules yet."""

@@ -49,7 +49,7 @@ class Model:
         return self.only in (None, p) or p.exempt > 0
 
     def debtors(self) -> list[Process]:
-        """Those who must be off and have not said that they are."""
+        """The processes that must be off and have not said that they are."""
         return [p for p in self.processes if p.owes and not self.may_run(p)]
 
     def give(self, p: Process, on: bool, now: int) -> None:

@@ -86,7 +86,7 @@ class Case:
         """Whether all jobs end, and nothing depends on the order of what happens at the same instant.
 
         No model defines that order.  Without it, moving the releases by nanoseconds moves completions by nanoseconds.
-        A job may wait for ever: who spins for the GPU on the CPU that its owner needs to give it up.
+        A job may wait for ever: a task that spins for the GPU may hold the CPU that the owner needs to give it up.
         """
         exact = self.predicted()
         if any(len(exact[task.name]) != self.jobs(index) for index, task in enumerate(self.taskset)):

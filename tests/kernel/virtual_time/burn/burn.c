@@ -11,7 +11,7 @@
 
 #include "burn.h"
 
-/* Before time goes on: timers that are due go off (a delay of nothing lets them), and who is more urgent runs. */
+/* Before time goes on, timers that are due go off (a delay of nothing lets them), and more urgent tasks run. */
 static void settle(void)
 {
 	do {
