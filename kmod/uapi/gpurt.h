@@ -82,10 +82,11 @@
  * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
  * needs no privilege.  Every SET command needs CAP_SYS_NICE (EPERM); each refusal carries an extack text.
  *
- * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
- *			  DRIVER, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that the driver could
- *			  not carry out, and that are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE
- *			  (processes with an order that their agent has not carried out in time: isolation is lost)
+ * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
+ *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
+ *			  sorted and joined by '+'), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that
+ *			  failed and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes
+ *			  with an order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS

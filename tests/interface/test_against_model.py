@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from actors import Actor
-from links import eventually
-from model import OWN, Model
+from links import PATIENCE, eventually
+from model import DEMOTE, OWN, Model
 from model import Client as Facts
 
 from gpurt._gpurt import lib
-from gpurt.enums import Policy
+from gpurt.enums import Overrun, Policy
 from pycontrol.live.control import Control
 
 SEQUENCES = int(os.environ.get("GPURT_TEST_SEQUENCES", "60"))
@@ -123,6 +124,18 @@ class Machine:
         pair.facts.exempt = not pair.facts.exempt
         self.plane.set_exempt(pair.facts.exempt, pid=pair.actor.pid)
 
+    def set_budget(self, pair: Pair) -> None:
+        """So little that it is used up as soon as the client owns the GPU; or none, or so much that it never is."""
+        facts, limit = pair.facts, self.choose.choice([0, 1, 10**18])
+        facts.limit, facts.action = limit, self.choose.choice([lib.GPURT_OVERRUN_REPORT, DEMOTE])
+        self.plane.set_budget(pair.actor.pid, facts.limit, Overrun(facts.action))
+
+    def pass_time(self) -> None:
+        """Every small budget of whoever runs is used up, one after the other."""
+        while (runner := self.model.runner) and runner.limit == 1 and not runner.overrun:
+            self.model.charge(self.model.since + 1)
+            self.model.decide()
+
     def set_policy(self, _pair: Pair) -> None:
         policy = self.choose.choice(POLICIES)
         self.plane.set_policy(policy)
@@ -134,13 +147,17 @@ class Machine:
     def step(self) -> None:
         """One operation, and the comparison."""
         often, seldom = [self.begin, self.end], [
-            self.open, self.close, self.submit, self.kill, self.set_priority, self.set_exempt, self.set_policy
+            self.open, self.close, self.submit, self.kill, self.set_priority, self.set_exempt, self.set_policy,
+            self.set_budget,
         ]  # fmt: skip
         operation = self.choose.choice(often * 4 + seldom)
         pair = self.choose.choice(self.pairs)
         self.history.append(f"{operation.__name__} {pair.facts.name}")
         operation(pair)
-        assert self.seen() == self.wanted(), "; ".join(self.history)
+        self.pass_time()
+        end = time.monotonic() + (PATIENCE if any(p.facts.limit == 1 for p in self.pairs) else 0)
+        while self.seen() != self.wanted():
+            assert time.monotonic() < end, "; ".join(self.history)
 
     def seen(self) -> tuple[int, dict[int, tuple[int, int, int]]]:
         """The runner, and each client's state, priority and depth, as the host shows them."""
