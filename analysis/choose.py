@@ -11,9 +11,10 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
+from gpurt.enums import Policy
 
 #: The policies that the module and the user-space host implement.  MPCP and FMLP+ need boosting, which neither has.
-SHIPPED = ("segment", "job", "lock-priority", "lock-fifo", "timesliced")
+SHIPPED = tuple(Policy.words())
 MIXED = "gcaps-mixed"
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8

@@ -142,7 +142,8 @@ class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
     ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
-    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.
+    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
+    GPU is scheduled, by the name of a policy that ships.
     """
 
     cpus: int
@@ -151,6 +152,7 @@ class Platform:
     time_slice: int = 1_024 * US
     copy_engine: bool = True
     compute_units: int = 0
+    policy: str = "segment"
 
     @property
     def epsilon(self) -> int:

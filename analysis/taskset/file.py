@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Field, Report
+from gpurt.enums import Policy
 from gpurt.errors import FileError, Problem, TasksetError
 
 if sys.version_info >= (3, 11):
@@ -56,6 +58,7 @@ PLATFORM = {
     "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
     "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
     "compute_units": Field(schema.integer(0, 4096), "SMs or CUs of the GPU"),
+    "policy": Field(schema.choice(*Policy.words()), "how the GPU is scheduled; segment unless given"),
 }
 SEGMENT = {
     "cpu": Field(schema.span(), "a CPU segment"),
@@ -220,7 +223,7 @@ def _platform(value: object, report: Report) -> Platform | None:
         report.add(("platform", "epsilon"), "epsilon: is not alpha + theta; leave one of the three out")
     return Platform(
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
-        values.get("copy_engine", True), values.get("compute_units", 0),
+        values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", "segment"),
     )  # fmt: skip
 
 
@@ -265,7 +268,7 @@ def _launch(values: dict[str, Any]) -> Launch:
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
-    notes = []
+    notes = list(_ties(taskset))
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)
@@ -274,3 +277,17 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     if not taskset.tasks:
         notes.append("there are no tasks")
     return tuple(notes)
+
+
+def _ties(taskset: Taskset) -> Iterator[str]:
+    """Tasks of equal priority, on a CPU or for the GPU."""
+    for cpu in sorted({t.cpu for t in taskset.real_time}):
+        yield from _equals(f"on CPU {cpu}", [(t.priority, t.name) for t in taskset.real_time if t.cpu == cpu])
+    yield from _equals("for the GPU", [(t.segment_priority, t.name) for t in taskset.real_time if t.uses_gpu])
+
+
+def _equals(where: str, tasks: list[tuple[int, str]]) -> Iterator[str]:
+    for level in sorted({level for level, _ in tasks}, reverse=True):
+        names = [name for other, name in tasks if other == level]
+        if len(names) > 1:
+            yield f"{', '.join(names)} have the same priority {where}, {level}: the one that comes first goes first"

@@ -25,8 +25,10 @@ Values = Mapping[str, Mapping[str, int | str]]
 VALUE = r"(\d+|\"[^\"]*\"|'[^']*')"
 
 
-def write_values(path: Path | str, values: Values) -> None:
+def write_values(path: Path | str, values: Values, policy: str | None = None) -> None:
     """Sets keys of tasks in the file, such as ``{"gpu_priority": {"camera": 7}, "waiting": {"camera": "busy"}}``.
+
+    ``policy``: what the platform's policy becomes; None leaves it.
 
     The file is replaced as a whole or not at all.  Raises FileError if it cannot be read or written, or if the change
     would not leave a taskset file; TasksetError if it is not one now.
@@ -38,14 +40,18 @@ def write_values(path: Path | str, values: Values) -> None:
     text = read(path)
     for key, tasks in values.items():
         text = _with_values(text, key, tasks)
+    if policy:
+        text = _with_policy(text, policy)
     target = path.resolve()
     temporary = None
     try:
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
             temporary = Path(file.name)
             file.write(text)
-        load(temporary)
+        written = load(temporary).taskset.platform.policy
         _check(path, text, values)
+        if policy not in (None, written):
+            raise FileError(f"{path}: its form is not understood well enough to be written; set policy by hand")
         temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
     except OSError as error:
@@ -60,6 +66,26 @@ def _check(path: Path, text: str, values: Values) -> None:
     for key, tasks in values.items():
         if any(written[name].get(key) != value for name, value in tasks.items()):
             raise FileError(f"{path}: its form is not understood well enough to be written; set {key} by hand")
+
+
+def _with_policy(text: str, policy: str) -> str:
+    """The text with the platform's ``policy`` replaced if it has one, else added below its ``cpus``."""
+    platform = tomllib.loads(text)["platform"]
+    if platform.get("policy", "segment") == policy:
+        return text
+    lines = text.splitlines(keepends=True)
+    where = lines_of(text)
+    if "policy" in platform:
+        at = where["platform", "policy"] - 1
+        lines[at] = re.sub(rf"(policy[\"']?\s*=\s*){VALUE}", rf'\g<1>"{policy}"', lines[at], count=1)
+    else:
+        at = where["platform", "cpus"]
+        lines.insert(at, f'policy = "{policy}"{_ending(lines[at - 1])}')
+    return "".join(lines)
+
+
+def _ending(line: str) -> str:
+    return "\r\n" if line.endswith("\r\n") else "\n"
 
 
 def _with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
@@ -77,9 +103,8 @@ def _with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
             lines[at] = re.sub(rf"({key}[\"']?\s*=\s*){VALUE}", rf"\g<1>{literal}", lines[at], count=1)
         else:
             at = where["task", index, "priority"]
-            ending = "\r\n" if lines[at - 1].endswith("\r\n") else "\n"
             indent = lines[at - 1][: len(lines[at - 1]) - len(lines[at - 1].lstrip())]
-            inserts.append((at, f"{indent}{key} = {literal}{ending}"))
+            inserts.append((at, f"{indent}{key} = {literal}{_ending(lines[at - 1])}"))
     for at, line in reversed(inserts):
         lines.insert(at, line)
     return "".join(lines)

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -14,20 +13,26 @@ from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
 
+#: Tests and what they said.
+Results: TypeAlias = list[tuple[Any, Any]]
+
 
 @click.command(
     epilog="""\b
 Examples:
   gpurt analyze examples/case-study.toml
+  gpurt analyze examples/case-study.toml --all
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
   gpurt analyze robot.toml --measured               with the cost of updates on this machine
 \b
-Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong usage; 3 the file is wrong;
-4 no host, or one that has measured nothing."""
+Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: under one of these tests);
+1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
 )
 @FILE
-@click.option("--test", "names", multiple=True, metavar="NAME", help="Test to run; repeatable. Default: all sound.")
+@click.option("--test", "names", multiple=True, metavar="NAME",
+              help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
 @click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
 @click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
               "GPU may have to wait for; none unless given.")  # fmt: skip
@@ -35,12 +40,18 @@ Exit codes: 0 schedulable under at least one of the tests; 1 under none; 2 wrong
 @JSON
 @click.pass_obj
 def analyze(
-    device: str | None, file: Path, names: tuple[str, ...], explain: str | None, region: str | None, measured: bool,
-    as_json: bool,
+    device: str | None, file: Path, names: tuple[str, ...], every: bool, explain: str | None, region: str | None,
+    measured: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Bound every task's worst-case response time, and say whether every deadline holds."""
-    from analysis import compiled, taskset
+    """Bound every task's worst-case response time, and say whether every deadline holds.
 
+    The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
+    """
+    from analysis import compiled, taskset
+    from analysis.verdict import answer
+
+    if every and (names or explain):
+        raise UsageError("--all excludes --test and --explain")
     loaded = taskset.load(file)
     chosen = tests(names)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
@@ -49,21 +60,59 @@ def analyze(
     if measured:
         system, note = _with_measured(system, device)
         notes.append(note)
-    data, passed = [], False
     if not as_json:
         for note in notes:
             click.echo(f"note: {note}", err=True)
-    for test in chosen:
-        result = compiled.run(test, system)
-        passed = passed or result.schedulable
-        if as_json:
-            data.append(_result(test, result))
-        else:  # print each result at once: some tests take minutes for a large taskset
-            click.echo(_explained(test, result, explain) if explain else _tabulated(test, result))
-            click.echo()
-    if as_json:
-        click.echo(json.dumps({"file": str(file), "notes": notes, "tests": data}, indent=2))
-    return 0 if passed else 1
+    if names:
+        results = [(test, compiled.run(test, system)) for test in chosen]
+        render.emit({"file": str(file), "notes": notes, "tests": _data(results)}, as_json, _shown(results, explain))
+        return 0 if any(result.schedulable for _, result in results) else 1
+    verdict = answer(system)
+    if every:
+        results = [(test, compiled.run(test, system)) for test in chosen]
+        text = _overview(results) + "\n" + _said(verdict)
+    elif verdict.test and verdict.result:
+        results = [(verdict.test, verdict.result)]
+        text = _shown(results, explain)
+    else:
+        results, text = [], _said(verdict)
+    data = {"file": str(file), "notes": notes, "policy": verdict.policy, "schedulable": verdict.schedulable,
+            "why": verdict.why or None, "tests": _data(results)}  # fmt: skip
+    render.emit(data, as_json, text)
+    return 0 if verdict.schedulable else 1
+
+
+def _data(results: Results) -> list[dict[str, Any]]:
+    return [_result(test, result) for test, result in results]
+
+
+def _shown(results: Results, explain: str | None) -> str:
+    """A table for each test, or the parts of a task's bound."""
+    if explain:
+        return "\n\n".join(_explained(test, result, explain) for test, result in results)
+    return "\n\n".join(_tabulated(test, result) for test, result in results)
+
+
+def _said(verdict: Any) -> str:
+    """The verdict in one line."""
+    if verdict.schedulable:
+        return f"schedulable under policy {verdict.policy}"
+    return f"NOT SCHEDULABLE under policy {verdict.policy}: {verdict.why}"
+
+
+def _overview(results: Results) -> str:
+    """One line for each test: its verdict, and the task with the least slack or the first without a bound."""
+    from analysis.rta import Bound
+
+    rows = []
+    for test, result in results:
+        bounds = [(verdict.slack, name) for name, verdict in result.verdicts.items() if isinstance(verdict, Bound)]
+        least, tightest = min(bounds, default=(None, "-"))
+        if result.failures:
+            rows.append((test.name, test.policy, "NO", "-", result.failures[0].task))
+        else:
+            rows.append((test.name, test.policy, "yes", ms(least), tightest))
+    return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
 
 
 def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:

@@ -15,6 +15,16 @@ from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
 
 
+def _test(taskset: Any, name: str | None) -> tuple[Any, str]:
+    """The test of that name; without one, the test that the verdict on the taskset rests on, or why there is none."""
+    from analysis.verdict import answer
+
+    if name:
+        return tests((name,))[0], ""
+    found = answer(taskset)
+    return found.test, "" if found.test else found.why
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -24,18 +34,21 @@ Examples:
 Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so."""
 )
 @FILE
-@click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
+@click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")
 @click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
 @JSON
-def assign(file: Path, name: str, write: bool, as_json: bool) -> int:
+def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
     from analysis import taskset
     from analysis.taskset.write import write_values
 
     loaded = taskset.load(file)
-    (test,) = tests((name.removesuffix("+gpu-priority"),))
-    if test.policy != "segment":
-        raise UsageError(f"--test: {name} knows no GPU priorities; use gcaps-suspend or gcaps-busy")
+    test, why = _test(loaded.taskset, name.removesuffix("+gpu-priority") if name else None)
+    if why:
+        render.emit({"schedulable": False, "why": why}, as_json, f"not schedulable: {why}")
+        return 1
+    if not test.assignable:
+        raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
     if test.run(loaded.taskset).schedulable:
         render.emit(
             {"schedulable": True, "assigned": {}}, as_json, f"schedulable under {test.name} as it is; nothing to assign"
@@ -66,7 +79,7 @@ Examples:
 Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--write", is_flag=True, help="Write waiting modes and GPU priorities of the best choice into the file.")
+@click.option("--write", is_flag=True, help="Write policy, waiting modes and GPU priorities of the best into the file.")
 @JSON
 def choose(file: Path, write: bool, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
@@ -77,17 +90,21 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     from analysis.choose import choices
     from analysis.taskset.write import write_values
 
-    found = choices(taskset.load(file).taskset)
+    loaded = taskset.load(file).taskset
+    if not loaded.real_time:
+        render.emit([], as_json, "there is no real-time task, so there is nothing to choose")
+        return 1
+    found = choices(loaded)
     best = found[0]
     if write and best.schedulable:
         modes = {name: mode.value for name, mode in best.modes.items()}
-        write_values(file, {"waiting": modes, "gpu_priority": dict(best.priorities)})
+        write_values(file, {"waiting": modes, "gpu_priority": dict(best.priorities)}, best.policy)
     rows = [(one.policy, one.test, _percent(one.slack), _modes(one)) for one in found]
     text = render.table(("policy", "test", "slack", "waiting"), rows)
     if not best.schedulable:
         text += "\nno way is known to run this taskset in time; gpurt analyze says which task fails and why"
     elif write:
-        text += f"\nwritten to {file}; set the policy with: gpurt policy {best.policy}"
+        text += f"\nwritten to {file}; give it to a running host with: gpurt policy {best.policy}"
     render.emit([_data(one) for one in found], as_json, text)
     return 0 if best.schedulable else 1
 
@@ -122,20 +139,20 @@ Examples:
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", default="gcaps-suspend", show_default=True, metavar="NAME", help="The test to pass.")
+@click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")
 @click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
               help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
-def sensitivity(file: Path, name: str, clocks: tuple[str, ...], as_json: bool) -> int:
+def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
-    from analysis import rta, taskset
+    from analysis import taskset
     from analysis.sensitivity import epsilon_budgets, margins
 
     loaded = taskset.load(file).taskset
-    try:
-        test = rta.find(name)
-    except ValueError as error:
-        raise UsageError(f"--test: {error}") from None
+    test, why = _test(loaded, name)
+    if why:
+        render.emit({"test": None, "why": why}, as_json, f"not schedulable: {why}")
+        return 1
     hardware = {"this one": Fraction(1), **dict(map(_clock, clocks))}
     found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
     rows = [

@@ -303,18 +303,25 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
 Examples:
   gpurt apply set.toml
 \b
-Exit codes: 0 every real-time GPU task was found and set; 1 some were not running; 3 the file is wrong; 4 no host;
-5 not permitted."""
+Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or the taskset is not schedulable and
+nothing was set; 3 the file is wrong; 4 no host; 5 not permitted."""
 )
 @FILE
+@click.option("--force", is_flag=True, help="Also if it is not proved that every deadline holds.")
 @JSON
 @click.pass_obj
-def apply(device: str | None, file: Path, as_json: bool) -> int:
+def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
     from analysis import taskset
+    from analysis.verdict import answer
     from pycontrol import procs
 
     loaded = taskset.load(file)
+    verdict = answer(loaded.taskset)
+    if not verdict.schedulable and not force:
+        text = f"not applied: under policy {verdict.policy}, {verdict.why}\nuse --force to apply it anyway"
+        render.emit({"applied": False, "why": verdict.why}, as_json, text)
+        return 1
     rows, data, complete = [], {}, True
     with _connect(device) as control:
         running = {one.pid: one.comm for one in control.clients()}

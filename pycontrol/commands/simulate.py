@@ -23,7 +23,7 @@ Examples:
 Exit codes: 0 no real-time task missed a deadline; 1 one did; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--policy", default="segment", show_default=True, metavar="NAME", help="Scheduling policy.")
+@click.option("--policy", metavar="NAME", help="Scheduling policy, not the file's.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option(
     "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
@@ -35,7 +35,7 @@ Exit codes: 0 no real-time task missed a deadline; 1 one did; 6 a sound bound wa
 @click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the first run as a trace.")
 @JSON
 def simulate(
-    file: Path, policy: str, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
+    file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
@@ -44,6 +44,7 @@ def simulate(
     from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
 
     loaded = taskset.load(file).taskset
+    policy = policy or loaded.platform.policy
     options = Options(policy, Waiting(waiting) if waiting else None, execution, sporadic, seed=seed)
     try:
         with render.progress(offsets, "simulating") as bar:
@@ -77,16 +78,17 @@ def simulate(
 
 
 def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
-    """Bounds for the simulated policy and waiting modes; empty if no test covers them."""
-    from analysis import rta
+    """Bounds for the simulated policy and waiting modes; empty if no sound test covers them."""
+    from dataclasses import replace
 
-    modes = {waiting} if waiting else {t.waiting.value for t in loaded if t.uses_gpu} or {"suspend"}
-    wanted = modes.pop() if len(modes) == 1 else None
-    for test in rta.TESTS.values():
-        mode = test.waiting.value if test.waiting else None
-        if test.sound and not test.assigns and test.policy == policy and mode == wanted:
-            result = test.run(loaded)
-            return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
+    from analysis.model import Waiting
+    from analysis.verdict import covering
+
+    if waiting:
+        loaded = replace(loaded, tasks=tuple(replace(task, waiting=Waiting(waiting)) for task in loaded))
+    for test in covering(loaded, policy):
+        result = test.run(loaded)
+        return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
     return {}
 
 
@@ -95,7 +97,8 @@ def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
 Examples:
   gpurt check run.json examples/case-study.toml --test gcaps-suspend
 \b
-Exit codes: 0 every job met its deadline; 1 one did not, or exceeded its bound; 3 a file is wrong."""
+Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, or a bound was exceeded;
+3 a file is wrong."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE

@@ -31,8 +31,8 @@ class Line:
 
     @property
     def failed(self) -> bool:
-        """Whether the task missed a deadline or exceeded its bound."""
-        return not self.best_effort and (self.misses > 0 or self.above_bound)
+        """Whether the task missed a deadline, exceeded its bound, or was not seen at all."""
+        return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
     @property
     def verdict(self) -> str:
@@ -43,7 +43,7 @@ class Line:
             return "ABOVE ITS BOUND"
         if self.misses:
             return "MISSED"
-        return "ok" if self.jobs else "no job seen"
+        return "ok" if self.jobs else "NO JOB SEEN"
 
 
 def compare(trace: Path, taskset: Taskset, test: Test | None) -> list[Line]:

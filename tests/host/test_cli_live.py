@@ -155,6 +155,39 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
         assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == 21
 
 
+def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    name = Path(f"/proc/{ME}/comm").read_text().strip()
+    path = tmp_path / "set.toml"
+    path.write_text(
+        f'[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = ["{name}"]\n'
+    )
+    with Raw(host) as client:
+        client.begin()
+        before = json.loads(gpurt("clients", "--json")[1])[0]["set_priority"]
+        code, out, _ = gpurt("apply", str(path))
+        assert code == 1
+        assert "not applied" in out
+        assert "--force" in out
+        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == before
+        assert gpurt("apply", str(path), "--force")[0] == 0
+        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == 21
+
+
+def test_nothing_observed_is_not_yes(gpurt: Gpurt, start_host: StartHost, tmp_path: Path) -> None:
+    path, trace = tmp_path / "set.toml", tmp_path / "run.json"
+    path.write_text(
+        '[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
+        'segments = [{ cpu = "1ms" }]\ncommand = ["true"]\n'
+    )
+    code, out, _ = gpurt("run", str(path), "--seconds", "1", "--trace", str(trace))
+    assert code == 1
+    assert "NO JOB SEEN" in out
+    code, out, _ = gpurt("check", str(trace), str(path))
+    assert code == 1
+    assert "NO JOB SEEN" in out
+
+
 def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     path = tmp_path / "set.toml"

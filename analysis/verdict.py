@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The one answer about a system: does every deadline hold under the policy and waiting modes that its file names?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis import compiled, rta
+from analysis.model import Taskset, Waiting
+from analysis.rta import Result, Test
+from analysis.rta.thesis import POLL
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdict on a taskset.
+
+    The answer rests on ``test`` and its ``result``; they are None if no sound test covers the system.  ``why`` says why
+    the answer is no; it is empty if the answer is yes.
+    """
+
+    policy: str
+    test: Test | None
+    result: Result | None
+    why: str
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether it is proved that every real-time task meets every deadline."""
+        return not self.why
+
+
+def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
+    """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
+
+    ``policy``: another one than the file's.  Three kinds of tests are left out: those that assign GPU priorities, for
+    they prove something about another system; those for strictly periodic releases, for tasks are sporadic; and under
+    `job` those for another polling period than the hosts' default.
+    """
+    wanted = policy or taskset.platform.policy
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
+    mode = modes.pop() if len(modes) == 1 else None
+    return [
+        test
+        for test in rta.TESTS.values()
+        if test.sound and not test.assigns and not test.periodic and test.policy == wanted and test.waiting is mode
+        and (wanted != "job" or test.poll == POLL)
+    ]  # fmt: skip
+
+
+def answer(taskset: Taskset) -> Answer:
+    """The verdict by the first covering test that passes; if none passes, by the first."""
+    policy = taskset.platform.policy
+    if not taskset.real_time:
+        return Answer(policy, None, None, "there is no real-time task, so nothing was proved")
+    first: Answer | None = None
+    for test in covering(taskset):
+        result = compiled.run(test, taskset)
+        if result.schedulable:
+            return Answer(policy, test, result, "")
+        first = first or Answer(policy, test, result, str(result.failures[0]))
+    return first or Answer(policy, None, None, _uncovered(taskset))
+
+
+def _uncovered(taskset: Taskset) -> str:
+    """Why no sound test covers the taskset."""
+    policy = taskset.platform.policy
+    modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
+    if len(modes) > 1:
+        return f"no sound test is known for tasks of which some suspend and some wait busily under policy {policy}"
+    return f"no sound test is known for tasks that wait in mode {modes[0]} under policy {policy}"

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verdict on a file: analyze, sensitivity, assign and simulate follow its policy and waiting modes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis import rta
+from analysis.model import Waiting
+from analysis.taskset import load
+from analysis.verdict import answer, covering
+from pycontrol import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE_STUDY = str(ROOT / "examples/case-study.toml")
+TWO = str(ROOT / "examples/two-programs.toml")
+
+#: Schedulable if both suspend; b misses its deadlines because a waits busily.
+SPINNER = """
+[platform]
+cpus = 1
+epsilon = "1ms"
+[[task]]
+name = "a"
+cpu = 0
+priority = 50
+period = "100ms"
+waiting = "busy"
+segments = [{ misc = "1ms", gpu = "60ms" }]
+[[task]]
+name = "b"
+cpu = 0
+priority = 40
+period = "100ms"
+deadline = "80ms"
+segments = [{ cpu = "30ms" }]
+"""
+
+Gpurt = Callable[..., tuple[int, str, str]]
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs the command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = cli.run(list(arguments))
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a taskset file; its path."""
+
+    def one(text: str) -> str:
+        path = tmp_path / "set.toml"
+        path.write_text(text)
+        return str(path)
+
+    return one
+
+
+def test_analyze_answers_for_the_files_waiting_modes(gpurt: Gpurt, write: Write) -> None:
+    code, out, _ = gpurt("analyze", write(SPINNER))
+    assert code == 1
+    assert out.count("WCRT ms") == 1
+    assert out.startswith("gcaps-busy ")
+    assert out.count("exceeds its deadline") == 1
+    code, out, _ = gpurt("analyze", write(SPINNER.replace('"busy"', '"suspend"')))
+    assert code == 0
+    assert out.startswith("gcaps-suspend ")
+
+
+def test_commands_agree_on_the_verdict(gpurt: Gpurt, write: Write) -> None:
+    for text, code in ((SPINNER, 1), (SPINNER.replace('"busy"', '"suspend"'), 0)):
+        path = write(text)
+        assert [gpurt(name, path)[0] for name in ("analyze", "sensitivity", "assign", "simulate")] == [code] * 4
+
+
+def test_analyze_answers_for_the_files_policy(gpurt: Gpurt, write: Write) -> None:
+    text = Path(TWO).read_text()
+    assert gpurt("analyze", write(text))[0] == 0
+    shared = write(text.replace("cpus = 2", 'cpus = 2\npolicy = "timesliced"'))
+    code, out, _ = gpurt("analyze", shared, "--json")
+    data = json.loads(out)
+    assert code == 1
+    assert (data["policy"], data["schedulable"]) == ("timesliced", False)
+    assert [test["test"] for test in data["tests"]] == ["tsg-rr-suspend"]
+    assert "detector" in data["why"]
+    assert gpurt("simulate", shared, "--offsets", "10")[0] == 1
+
+
+def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Write) -> None:
+    text = Path(TWO).read_text().replace("cpus = 2", 'cpus = 2\npolicy = "job"')
+    code, out, _ = gpurt("analyze", write(text))
+    assert code == 1
+    assert "no sound test is known for tasks that wait in mode suspend under policy job" in out
+    mixed = text.replace('"job"', '"lock-fifo"').replace("priority = 40", 'priority = 40\nwaiting = "busy"')
+    code, out, _ = gpurt("analyze", write(mixed))
+    assert code == 1
+    assert "some suspend and some wait busily under policy lock-fifo" in out
+    code, out, _ = gpurt("sensitivity", write(text))
+    assert code == 1
+    assert "no sound test is known" in out
+
+
+def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
+    code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"))
+    assert code == 1
+    assert "NOT SCHEDULABLE under policy segment: there is no real-time task" in out
+    code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"), "--json")
+    assert json.loads(out)["schedulable"] is False
+
+
+def test_ties_are_noted(gpurt: Gpurt, write: Write) -> None:
+    _, _, err = gpurt("analyze", write(SPINNER.replace("priority = 40", "priority = 50")))
+    assert "a, b have the same priority on CPU 0, 50" in err
+    assert "same priority" not in gpurt("analyze", write(SPINNER))[2]
+
+
+def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
+    code, out, _ = gpurt("analyze", CASE_STUDY, "--all")
+    lines = out.splitlines()
+    sound = [test.name for test in rta.TESTS.values() if test.sound]
+    assert code == 0
+    assert [line.split()[0] for line in lines[2:-1]] == sound
+    assert lines[-1] == "schedulable under policy segment"
+    assert gpurt("analyze", CASE_STUDY, "--all", "--test", "gcaps-busy")[0] == 2
+
+
+def test_a_wrong_policy_is_a_mistake_in_the_file(gpurt: Gpurt, write: Write) -> None:
+    code, _, err = gpurt("analyze", write(SPINNER.replace("cpus = 1", 'cpus = 1\npolicy = "fastest"')))
+    assert code == 3
+    assert "line 4" in err or ":4:" in err
+
+
+def test_choose_writes_the_policy(gpurt: Gpurt, write: Write) -> None:
+    text = Path(TWO).read_text().replace("cpus = 2", 'cpus = 2\npolicy = "timesliced"')
+    path = write(text)
+    assert gpurt("analyze", path)[0] == 1
+    assert gpurt("choose", path, "--write")[0] == 0
+    assert load(path).taskset.platform.policy == "segment"
+    assert gpurt("analyze", path)[0] == 0
+    assert Path(path).read_text().splitlines()[0] == text.splitlines()[0]
+
+
+def test_only_bounds_of_the_described_system_count() -> None:
+    """No test that assigns priorities, assumes strictly periodic releases, or polls in another period."""
+    taskset = load(CASE_STUDY).taskset
+    for policy in ("segment", "job", "lock-fifo", "timesliced"):
+        for test in covering(taskset, policy):
+            assert test.sound
+            assert (test.assigns, test.periodic, test.policy) == (False, False, policy)
+            assert test.waiting in (None, Waiting.SUSPEND)
+    assert answer(taskset).schedulable
