@@ -145,12 +145,12 @@ static bool finished(struct beginner *one)
 
 static int waiting(struct gpurt_gate *gate, u32 level)
 {
-	struct list_head *first;
+	struct gpurt_turn *first;
 	int found;
 
 	raw_spin_lock(&gate->lock);
-	first = gpurt_queue_first(&gate->waiters);
-	found = first && list_entry(first, struct gpurt_update, node)->level == level;
+	first = gpurt_turns_first(&gate->turns);
+	found = first && first->level == level;
 	raw_spin_unlock(&gate->lock);
 	return found;
 }

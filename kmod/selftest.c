@@ -91,7 +91,7 @@ static bool is_waiting(struct gpurt_gate *gate, struct visitor *v)
 	bool waiting;
 
 	raw_spin_lock(&gate->lock);
-	waiting = !list_empty(&v->u.node);
+	waiting = !list_empty(&v->u.turn.node);
 	raw_spin_unlock(&gate->lock);
 	return waiting;
 }
@@ -101,7 +101,7 @@ static bool __init arrive(struct gpurt_gpu *gpu, struct visitor *v, u32 level)
 	int tries;
 
 	*v = (struct visitor){ .u = { .decide = decide_visit, .level = level }, .gpu = gpu };
-	INIT_LIST_HEAD(&v->u.node);
+	INIT_LIST_HEAD(&v->u.turn.node);
 	init_completion(&v->done);
 	if (IS_ERR(kthread_run(visit, v, "gpurt-visitor")))
 		return false;
@@ -112,13 +112,14 @@ static bool __init arrive(struct gpurt_gpu *gpu, struct visitor *v, u32 level)
 
 static void __init hold(struct gpurt_gate *gate, bool hold)
 {
-	struct list_head *first;
+	struct gpurt_turn *first;
 
 	raw_spin_lock(&gate->lock);
+	gate->turns.held = hold;
 	gate->holder = hold ? current : NULL;
-	first = gpurt_queue_first(&gate->waiters);
+	first = gpurt_turns_first(&gate->turns);
 	if (!hold && first)
-		wake_up_process(list_entry(first, struct gpurt_update, node)->task);
+		wake_up_process(container_of(first, struct gpurt_update, turn)->task);
 	raw_spin_unlock(&gate->lock);
 }
 

@@ -30,7 +30,7 @@ MODULE_PARM_DESC(agent_wait, "whether nobody is given the GPU while an agent is 
 
 struct agent_gpu {
 	struct gpurt_gpu *gpu;
-	spinlock_t lock;
+	spinlock_t lock;		/* everything here, and the processes */
 	struct gpurt_agents agents;	/* of agent_process.core */
 	bool finished;			/* the update of commit() is, with @err */
 	int err;
@@ -110,16 +110,14 @@ static void arm(struct agent_gpu *dev)
 	mod_delayed_work(system_unbound_wq, &dev->tick, nsecs_to_jiffies(time_left(dev)) + 1);
 }
 
-/* After a change about @client, with the lock held, which is released. */
-static void unlock_after(struct agent_gpu *dev, struct gpurt_client *client)
+/* Called with the lock held, after a change.  Returns whether the caller is to call gpurt_client_retry(). */
+static bool changed(struct agent_gpu *dev)
 {
 	bool retry = dev->retry;
 
 	dev->retry = false;
 	arm(dev);
-	spin_unlock(&dev->lock);
-	if (retry)
-		gpurt_client_retry(client);
+	return retry;
 }
 
 static void tick(struct work_struct *work)
@@ -215,11 +213,15 @@ static void agents_client_ends(void *driver, void *ctx, bool process)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
+	bool retry;
 
 	spin_lock(&dev->lock);
 	if (process || c->process->agent == c)
 		resign(dev, c->process);
-	unlock_after(dev, c->client);
+	retry = changed(dev);
+	spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(c->client);
 }
 
 static void agents_client_close(void *driver, void *ctx)
@@ -248,11 +250,15 @@ static void agents_exempt(void *driver, void *ctx, bool exempt)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
+	bool retry;
 
 	spin_lock(&dev->lock);
 	c->exempt = exempt;
 	gpurt_agents_exempt(&dev->agents, &c->process->core, exempt, ktime_get_ns());
-	unlock_after(dev, c->client);
+	retry = changed(dev);
+	spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(c->client);
 }
 
 static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 now)
@@ -280,12 +286,16 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
+	bool retry;
 	int err = -ENOENT;
 
 	spin_lock(&dev->lock);
 	if (c->process->agent == c)
 		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
-	unlock_after(dev, c->client);
+	retry = changed(dev);
+	spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(c->client);
 	return err;
 }
 
