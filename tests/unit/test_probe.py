@@ -84,9 +84,12 @@ def test_controls_by_owner_and_by_others(fake: Path) -> None:
 
 @needs_compiler
 def test_kernels_are_seen_to_stop_and_to_end_intact(fake: Path) -> None:
-    by_method = {one["method"]: one for one in on_fake(fake, "stop") if one["load"] == "full"}
-    stopped = by_method["GPFIFO_SCHEDULE + PREEMPT"]
-    # on a busy machine the watching thread may miss some stops, but not all
+    for _ in range(10):  # on a busy machine the watching thread may miss stops, even all of a run
+        records = [one for one in on_fake(fake, "stop") if one["record"] == "stop"]
+        by_method = {one["method"]: one for one in records if one["load"] == "full"}
+        stopped = by_method["GPFIFO_SCHEDULE + PREEMPT"]
+        if stopped["stopped"]:
+            break
     assert (stopped["off_status"], stopped["kernel_ended"]) == (0, "ok")
     assert stopped["stopped"] > 0
     assert max(stopped["gap_ns"]) >= 2_000_000
