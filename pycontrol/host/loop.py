@@ -70,17 +70,19 @@ class Host:
         self.epoll.register(wake, select.EPOLLIN)
         while self.running:
             self.timer.arm(self._next())
-            for fd, events in self.epoll.poll():
+            ready = dict(self.epoll.poll())
+            for fd, events in ready.items():
                 if fd == wake:
                     self.running = False
                 elif fd == self.timer.fd:
                     self.timer.clear()
-                elif fd == self.listener.fileno():
-                    self._accept()
                 elif fd in self._pidfds:
                     self.drop(self._pidfds[fd])
                 elif fd in self.connections:
                     self._serve_one(self.connections[fd], events)
+            # Last: a new connection may get the descriptor of one that was dropped, for which there are more events.
+            if self.listener.fileno() in ready:
+                self._accept()
             self._pass_time()
             while self._doomed:
                 self.drop(self._doomed.pop())

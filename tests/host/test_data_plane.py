@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw import Raw, StartHost
+from raw import Raw, StartHost, eventually
 
 from gpurt._gpurt import ffi, lib
+from pycontrol import procs
 from pycontrol.host.calls import KINDS
 from pycontrol.live.control import connect as control
 
@@ -73,3 +78,46 @@ def test_a_second_host_on_the_same_socket_is_refused_and_a_stale_socket_is_not_i
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dead:
         dead.bind(str(stale))
     assert start_host() == stale
+
+
+#: Connects, says so, closes the connection when told, says so, and lives on.
+VISITOR = """
+import socket, sys
+visit = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+visit.connect(sys.argv[1])
+print("there", flush=True)
+sys.stdin.readline()
+visit.close()
+print("gone", flush=True)
+sys.stdin.readline()
+"""
+
+
+def stopped(pid: int) -> bool:
+    """Whether the process is stopped by a signal."""
+    stat = procs.stat(pid)
+    return stat is not None and stat.state == "T"
+
+
+def test_a_new_connection_does_not_get_the_events_of_the_one_before(host: Path, connect: Connect) -> None:
+    """The host finds three events at once: a connection's end, a new connection, and the end of the first process."""
+    visitor = subprocess.Popen([sys.executable, "-c", VISITOR, str(host)], stdin=PIPE, stdout=PIPE, text=True)
+    assert visitor.stdin
+    assert visitor.stdout
+    watcher = connect()
+    assert visitor.stdout.readline() == "there\n"
+    watcher.begin()  # the host has accepted both connections
+    (pid,) = struct.unpack_from("i", watcher.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: stopped(pid))
+        visitor.stdin.write("\n")
+        visitor.stdin.flush()
+        assert visitor.stdout.readline() == "gone\n"
+        fresh = connect()
+        visitor.kill()
+        visitor.wait()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert fresh.begin() == lib.GPURT_STATE_RUNNING
+    fresh.end()
