@@ -97,7 +97,7 @@ class Calls:
             answer(outcome)
 
         def begun(result: int) -> None:
-            made.state = lib.GPURT_STATE_PENDING if gpu.fault else lib.gpurt_state_of(gpu.sched, client.core)
+            made.state = gpu.state(client)
             waits = made.flags & lib.GPURT_BEGIN_WAIT and made.state != lib.GPURT_STATE_RUNNING
             if waits and not result and not client.gone:
                 gpu.wait_grant(client, Waiter(granted))

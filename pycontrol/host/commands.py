@@ -91,11 +91,10 @@ class Commands:
         for gpu in self.chosen(request):
             for client in gpu.clients.values():
                 core = client.core
-                running = core == gpu.sched.runner
-                held = core.held_ns + (self.clock() - gpu.sched.since if running else 0)
+                held = core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is client else 0)
                 yield [
                     ("GPU", gpu.index), ("CLIENT", client.id), ("PID", client.peer.pid), ("COMM", client.peer.comm),
-                    ("STATE", lib.gpurt_state_of(gpu.sched, core)), ("PRIORITY", core.level),
+                    ("STATE", gpu.state(client)), ("PRIORITY", core.level),
                     ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
@@ -158,11 +157,15 @@ class Commands:
             raise Refusal(errno.EINVAL, "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP")
         self.rules.change(kinds[0], request[kinds[0]], bool(request["EXEMPT"]))
         return [
-            partial(gpu.exempt, client, self.rules.exempts(client.peer))
+            partial(self.apply_rules, gpu, client)
             for gpu in self.gpus
             for client in gpu.clients.values()
-            if bool(client.core.exempt) != self.rules.exempts(client.peer)
+            if {bool(client.core.exempt), client.exempt} != {self.rules.exempts(client.peer)}
         ]
+
+    def apply_rules(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
+        """Makes the client what the rules say now: another command may have changed them since this one came."""
+        gpu.exempt(client, self.rules.exempts(client.peer), done)
 
 
 def step(gpu: Gpu, client: Client | None, function: Callable[..., int], *arguments: int) -> Step:

@@ -57,7 +57,8 @@ class Client:
     peer: Peer
     core: Any
     own: Any = None
-    gone: bool = False
+    gone: bool = False  # its connection has ended
+    exempt: bool = False  # what the rules want; core.exempt follows in a decision
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: list[Waiter] = field(default_factory=list)
 
@@ -282,7 +283,7 @@ class Gpu(ABC):
         for client in list(self._granted):
             if not client.core.depth:
                 self._finish_grants(client, -errno.ENOENT)
-            elif self.granted(client):
+            elif self.state(client) == lib.GPURT_STATE_RUNNING:
                 self._finish_grants(client, 0)
 
     def _finish_grants(self, client: Client, result: int) -> None:
@@ -291,9 +292,11 @@ class Gpu(ABC):
         for waiter in waiters:
             waiter.finish(result, 0 if result else self.clock())
 
-    def granted(self, client: Client) -> bool:
-        """Whether the client holds the GPU, no update being in flight."""
-        return not self.fault and bool(lib.gpurt_state_of(self.sched, client.core) == lib.GPURT_STATE_RUNNING)
+    def state(self, client: Client) -> int:
+        """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
+        state = int(lib.gpurt_state_of(self.sched, client.core))
+        on = not self.fault and (self.runner in (None, client) or client.core.exempt)
+        return state if on or state != lib.GPURT_STATE_RUNNING else int(lib.GPURT_STATE_PENDING)
 
     def wait_grant(self, client: Client, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU."""
@@ -355,10 +358,12 @@ class Gpu(ABC):
         return client
 
     def leave(self, client: Client) -> None:
-        """The client's connection has ended: its place is freed, and its TSGs and its work go with it."""
+        """The client's connection has ended: its place is freed, and its TSGs and its work go with it.
+
+        No decision about the client is taken any more, except this last one.
+        """
 
         def decide(now: int) -> int:
-            client.gone = True
             lib.gpurt_gone(self.sched, client.core, now)
             return 0
 
@@ -368,18 +373,20 @@ class Gpu(ABC):
             self.part(client, self.clock())
             del self._by_core[address(client.core)]
 
+        client.gone = True
         self.ends(client)
-        self.update(Decision(decide, done, lambda: URGENT, client))
+        self.update(Decision(decide, done, lambda: URGENT))
 
     def exempt(self, client: Client, exempt: bool, done: Callable[[int], None], call: bool = False) -> None:
-        """Keeps the client's TSGs on every runlist, or no longer."""
+        """Keeps the client's TSGs on every runlist, or no longer.  Of several calls the last one counts."""
 
         def decide(now: int) -> int:
-            if bool(client.core.exempt) != exempt:
-                self.mark(client, exempt, now)
-                lib.gpurt_set_exempt(self.sched, client.core, exempt, now)
+            if bool(client.core.exempt) != client.exempt:
+                self.mark(client, client.exempt, now)
+                lib.gpurt_set_exempt(self.sched, client.core, client.exempt, now)
             return 0
 
+        client.exempt = exempt
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
     def job(self, client: Client, own: int, runnable: bool) -> None:

@@ -175,9 +175,9 @@ class Host:
         if connection.pidfd >= 0:
             del self._pidfds[connection.pidfd]
             os.close(connection.pidfd)
+        connection.sock.close()  # first: calls that were under way have no answer
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)
-        connection.sock.close()
 
     def _serve_one(self, connection: Connection, events: int) -> None:
         if events & select.EPOLLOUT:

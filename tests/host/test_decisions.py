@@ -1,0 +1,143 @@
+"""The way of a decision in the user-space host: connections that end, and commands that meet, in the middle of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpurt._gpurt import lib
+from gpurt.enums import Command, EventKind, Policy, Tier
+from pycontrol.host.agents import AgentGpu, Obedience
+from pycontrol.host.commands import Commands
+from pycontrol.host.gpu import Client, Decision, Gpu
+from pycontrol.host.peer import Peer, Rules
+from pycontrol.host.virtual import Shape
+
+
+class World:
+    """One GPU in a time of its own; `said` has the result of each request by its name."""
+
+    def __init__(self, make: Callable[..., Gpu], how: Obedience | Shape) -> None:
+        self.now = 0
+        self.events: list[tuple[int, EventKind]] = []
+        self.said: dict[str, Any] = {}
+        self.gpu: Any = make(0, how, int(Policy.SEGMENT), self.tell, lambda: self.now)
+        self.rules = Rules()
+        self.commands = Commands([self.gpu], self.rules, lambda: 0, lambda: self.now)
+
+    def tell(self, _gpu: Gpu, client: Client | None, kind: EventKind, *_: object) -> None:
+        self.events.append((client.id if client else 0, kind))
+
+    def client(self, number: int, pid: int = 0) -> Client:
+        """A client of a process of its own, unless `pid` says which."""
+        client: Client = self.gpu.join(number, Peer(pid or number, 1000, f"c{number}", 1), False)
+        return client
+
+    def says(self, name: str) -> Callable[..., None]:
+        return lambda *result: self.said.update({name: result})
+
+    def begin(self, client: Client, priority: int) -> None:
+        def decide(now: int) -> int:
+            return int(lib.gpurt_begin(self.gpu.sched, client.core, 0, priority, now))
+
+        self.gpu.update(Decision(decide, self.says(f"begin {client.id}"), lambda: priority, client, call=True))
+
+    def agent(self, client: Client) -> None:
+        """The client becomes its process's agent."""
+        self.gpu.register(client, "test", Tier.UNPATCHED, 1, self.says(f"agent {client.id}"))
+
+    def obeys(self, client: Client) -> None:
+        """The agent has carried out its last order."""
+        self.gpu.answer(client, client.own.raw.sequence, 0)
+
+    def command(self, command: Command, **request: int | str) -> None:
+        administrator = Peer(1, 0, "admin", 1)
+        self.commands.carry_out(administrator, command, request, self.says(command.name))
+
+
+def busy() -> tuple[World, Client, Client]:
+    """Two processes with agents: the first takes the GPU, and the update waits for the second."""
+    world = World(AgentGpu, Obedience())
+    owner, other = world.client(1), world.client(2)
+    for client in (owner, other):
+        world.agent(client)
+        world.obeys(client)
+    world.begin(owner, 10)
+    assert "begin 1" not in world.said
+    return world, owner, other
+
+
+def test_an_agent_whose_connection_ended_before_its_turn_registers_nothing() -> None:
+    world, _, other = busy()
+    ending, second = world.client(3, pid=7), world.client(4, pid=7)
+    ending.core.level = 99  # so that it queues before its own end
+    world.agent(ending)
+    world.gpu.leave(ending)
+    world.obeys(other)
+    assert world.said["begin 1"] == (0,)
+    assert 3 not in world.gpu.clients
+    world.agent(second)
+    assert world.said["agent 4"] == (0, False, 1)
+
+
+def test_no_decision_about_a_client_is_taken_once_its_connection_has_ended() -> None:
+    world, _, other = busy()
+    ending = world.client(3)
+    world.begin(ending, 99)
+    world.gpu.leave(ending)
+    world.obeys(other)
+    assert (3, EventKind.BEGIN) not in world.events
+    assert world.events.count((3, EventKind.GONE)) == 1
+
+
+def test_the_last_word_about_an_exemption_counts() -> None:
+    world, _, other = busy()
+    third = world.client(3)
+    for exempt in (1, 0, 1, 0):
+        world.command(Command.SET_EXEMPT, EXEMPT=exempt, COMM="c3")
+    world.obeys(other)
+    assert world.said["SET_EXEMPT"] == ([],)
+    assert not third.core.exempt
+    assert third.own.raw.exempt == 0
+
+
+def test_an_exemption_that_is_removed_and_added_again_stays() -> None:
+    world, _, other = busy()
+    third, fourth = world.client(3), world.client(4)
+    world.obeys(other)
+    world.command(Command.SET_EXEMPT, EXEMPT=1, COMM="c3")
+    world.command(Command.SET_EXEMPT, EXEMPT=1, COMM="c4")
+    assert (third.core.exempt, fourth.core.exempt) == (True, True)
+    world.begin(other, 20)  # waits for the owner's agent
+    world.command(Command.SET_EXEMPT, EXEMPT=0, COMM="c3")
+    world.command(Command.SET_EXEMPT, EXEMPT=1, COMM="c3")
+    world.now += Obedience().bound
+    world.gpu.advance(world.now)
+    assert (third.core.exempt, third.own.raw.exempt) == (True, 1)
+
+
+def test_states_are_those_of_the_runlist_that_holds() -> None:
+    world, owner, other = busy()
+    assert world.gpu.state(owner) == lib.GPURT_STATE_RUNNING  # everyone is on the runlist still
+    world.obeys(other)
+    world.begin(other, 20)
+    assert world.gpu.state(owner) == lib.GPURT_STATE_PENDING
+    assert world.gpu.state(other) == lib.GPURT_STATE_PENDING
+    world.obeys(owner)
+    world.obeys(other)
+    assert world.gpu.state(other) == lib.GPURT_STATE_RUNNING
+
+
+def test_an_update_that_failed_leaves_its_client_pending() -> None:
+    world = World(AgentGpu, Obedience(go_on=False))
+    owner, late = world.client(1), world.client(2)
+    world.agent(late)
+    world.begin(owner, 10)
+    world.now += Obedience().bound
+    world.gpu.advance(world.now)
+    assert world.gpu.faults == 1
+    assert world.gpu.state(owner) == lib.GPURT_STATE_PENDING
+    world.obeys(late)
+    world.obeys(late)
+    world.gpu.advance(world.now)
+    assert world.gpu.state(owner) == lib.GPURT_STATE_RUNNING
