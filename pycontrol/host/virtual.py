@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +73,7 @@ class VirtualGpu(Gpu):
         self._by_tsg: dict[int, tuple[Client, Tsg]] = {}
         self._numbers: list[int] = []
         self._next_number = 0
-        self._done: list[tuple[Client, Tsg, int, int]] = []
+        self._done: deque[tuple[Client, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
         self._latency = 0  # its
         super().__init__(index, policy, tell, clock)
@@ -160,10 +160,9 @@ class VirtualGpu(Gpu):
                 break
 
     def _tell_done(self) -> None:
+        """One at a time: an answer may have a client go, whose own completions are told first."""
         while self._done:
-            done, self._done = self._done, []
-            for client, tsg, number, when in done:
-                self._completed(client, tsg, number, when)
+            self._completed(*self._done.popleft())
 
     def _completed(self, client: Client, tsg: Tsg, number: int, when: int) -> None:
         _, submitted = tsg.works.pop(number)

@@ -9,9 +9,11 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Policy, Tier
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.commands import Commands
-from pycontrol.host.gpu import Client, Decision, Gpu
+from pycontrol.host.gpu import Client, Decision, Gpu, Waiter
 from pycontrol.host.peer import Peer, Rules
-from pycontrol.host.virtual import Shape
+from pycontrol.host.virtual import Shape, VirtualGpu
+
+MS = 1_000_000
 
 
 class World:
@@ -141,3 +143,23 @@ def test_an_update_that_failed_leaves_its_client_pending() -> None:
     world.obeys(late)
     world.gpu.advance(world.now)
     assert world.gpu.state(owner) == lib.GPURT_STATE_RUNNING
+
+
+def test_work_that_completed_with_other_work_is_reported_before_its_client_goes() -> None:
+    """The answer to one client's wait ends another client whose work has completed at the same time."""
+    world = World(VirtualGpu, Shape(alpha=MS))
+    first, second, third = (world.client(number) for number in (1, 2, 3))
+    tsgs = []
+    for client in (first, second):
+        world.gpu.open_tsg(client, tsgs.append)
+    world.begin(third, 10)
+    for client, tsg in zip((first, second), tsgs):
+        world.gpu.mark(client, True, world.now)
+        world.gpu.submit(client, tsg, lib.GPURT_ENGINE_EXEC, False, 1)
+    world.gpu.wait_idle(first, Waiter(lambda *_: world.begin(first, 5)))
+    world.gpu.leave(second)
+    world.now += 2 * MS
+    world.gpu.advance(world.now)
+    assert [one for one in world.events if one[1] is EventKind.WORK] == [(1, EventKind.WORK), (2, EventKind.WORK)]
+    assert world.said["begin 1"] == (0,)
+    assert 2 not in world.gpu.clients
