@@ -13,7 +13,8 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell, Waiter, address
+from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell, address
+from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
 
 

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Tier
 from pycontrol.host.agents import AgentGpu
-from pycontrol.host.gpu import FOREVER, Client, Decision, Gpu, Waiter
+from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer
 from pycontrol.host.virtual import VirtualGpu
+from pycontrol.host.waiter import FOREVER, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
 
 #: The structure of each call; core/calls.c has its size and its rules.
@@ -39,12 +40,12 @@ class Caller(Protocol):
 
 
 class Calls:
-    """Carries out calls; `at` runs a function at a time."""
+    """Carries out calls; `deadlines` gets those that wait for a limited time."""
 
-    def __init__(self, gpus: Sequence[Gpu], clock: Callable[[], int], at: Callable[[int, Callable[[], None]], None]):
+    def __init__(self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines) -> None:
         self.gpus = gpus
         self.clock = clock
-        self.at = at
+        self.deadlines = deadlines
 
     def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
         """Carries out one call and answers it, now or later, with the result and the structure.
@@ -147,7 +148,7 @@ class Calls:
         else:
             gpu.wait_grant(client, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
-            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""
@@ -195,7 +196,7 @@ class Calls:
         waiter = Waiter(happened)
         gpu.next_order(client, made.answered, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
-            self.at(self.clock() + made.timeout_ns, lambda: waiter.finish(-errno.ETIMEDOUT))
+            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
 
 def virtual(gpu: Gpu) -> VirtualGpu:

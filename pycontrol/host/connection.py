@@ -12,12 +12,15 @@ from collections import deque
 from typing import Any, Protocol
 
 from gpurt.enums import Command, EventKind
-from pycontrol.host.gpu import FOREVER, Client, Gpu
+from pycontrol.host.gpu import Client, Gpu
 from pycontrol.host.peer import Peer, watch
+from pycontrol.host.waiter import FOREVER
 from pycontrol.host.wire import Head, message
 
 #: Bytes that a client may leave unread before replies close it and events are dropped.
 BACKLOG = 1 << 20
+#: Requests that a client may have under way before it is disconnected; a thread of a program has one.
+UNANSWERED = 8192
 
 
 class Owner(Protocol):
@@ -45,12 +48,19 @@ class Connection:
         self.queued = 0
         self.subscribed = False
         self.lost = 0
+        self.unanswered = 0
 
     def client(self, gpu: Gpu) -> Client:
         """Its client on a GPU, made on first use."""
         if gpu.index not in self.clients:
             self.clients[gpu.index] = self.host.admit(self, gpu)
         return self.clients[gpu.index]
+
+    def asks(self) -> None:
+        """A request has come, and is under way until `unanswered` is counted down."""
+        self.unanswered += 1
+        if self.unanswered > UNANSWERED:
+            self.host.doom(self)
 
     def send(self, data: bytes, droppable: bool = False) -> None:
         """Sends a packet, or keeps it until the client reads; one that never does is disconnected."""

@@ -22,31 +22,13 @@ from typing import Any
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
 from pycontrol.host.peer import Peer
+from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 
-FOREVER = lib.GPURT_FOREVER
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
-
-#: Answers a request: its result, and the time at which what it waited for happened.
-Answer = Callable[[int, int], None]
-
 
 def address(raw: Any) -> int:
     """What tells one C object from another."""
     return int(ffi.cast("uintptr_t", raw))
-
-
-@dataclass(eq=False)
-class Waiter:
-    """A request that is answered later, once."""
-
-    answer: Answer
-    answered: bool = False
-
-    def finish(self, result: int, when: int = 0) -> None:
-        """Answers it, unless that has been done."""
-        if not self.answered:
-            self.answered = True
-            self.answer(result, when)
 
 
 @dataclass(eq=False)
@@ -60,7 +42,7 @@ class Client:
     gone: bool = False  # its connection has ended
     exempt: bool = False  # what the rules want; core.exempt follows in a decision
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
-    grant_waiters: list[Waiter] = field(default_factory=list)
+    grant_waiters: Waiters = field(default_factory=Waiters)
 
 
 @dataclass(eq=False)
@@ -288,9 +270,7 @@ class Gpu(ABC):
 
     def _finish_grants(self, client: Client, result: int) -> None:
         self._granted.discard(client)
-        waiters, client.grant_waiters = client.grant_waiters, []
-        for waiter in waiters:
-            waiter.finish(result, 0 if result else self.clock())
+        client.grant_waiters.finish(result, 0 if result else self.clock())
 
     def state(self, client: Client) -> int:
         """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
@@ -300,7 +280,7 @@ class Gpu(ABC):
 
     def wait_grant(self, client: Client, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU."""
-        client.grant_waiters.append(waiter)
+        client.grant_waiters.add(waiter)
         self._granted.add(client)
         self.settle()
 

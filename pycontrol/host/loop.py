@@ -8,7 +8,6 @@ what a client does not read is bounded, and a client that breaks the rules gets 
 from __future__ import annotations
 
 import errno
-import heapq
 import itertools
 import os
 import select
@@ -24,8 +23,9 @@ from pycontrol import procs
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
-from pycontrol.host.gpu import FOREVER, Client, Gpu, Tell
+from pycontrol.host.gpu import Client, Gpu, Tell
 from pycontrol.host.peer import Rules, receive
+from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
 
@@ -47,21 +47,16 @@ class Host:
         self.connections: dict[int, Connection] = {}
         self._pidfds: dict[int, Connection] = {}
         self.ids = itertools.count(1)  # of connections and of clients
-        self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = itertools.count()
+        self.deadlines = Deadlines()
         self._next_poll = 0
         self._doomed: list[Connection] = []
         self.gpus = make(self.tell)
-        self.calls = Calls(self.gpus, time.monotonic_ns, self.at)
+        self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines)
         self.commands = Commands(self.gpus, self.rules, lambda: self.malformed, time.monotonic_ns)
         self.epoll = select.epoll()
         self.timer = Timer()
         self.epoll.register(listener.fileno(), select.EPOLLIN)
         self.epoll.register(self.timer.fd, select.EPOLLIN)
-
-    def at(self, when: int, then: Callable[[], None]) -> None:
-        """Runs `then` at `when` ns."""
-        heapq.heappush(self._timers, (when, next(self._order), then))
 
     # The loop
 
@@ -89,8 +84,7 @@ class Host:
 
     def _prompt(self) -> int:
         """When a client is to be told something."""
-        prompt = min(gpu.prompt() for gpu in self.gpus)
-        return min(prompt, self._timers[0][0]) if self._timers else prompt
+        return min(self.deadlines.next(), *(gpu.prompt() for gpu in self.gpus))
 
     def _next(self) -> int:
         """When to wake."""
@@ -106,8 +100,7 @@ class Host:
             pass
         for gpu in self.gpus:
             gpu.advance(now)
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+        self.deadlines.expire(now)
         jobs = [gpu for gpu in self.gpus if gpu.sched.policy == lib.GPURT_POLICY_JOB]
         if jobs and now >= self._next_poll:
             for gpu in jobs:
@@ -229,9 +222,11 @@ class Host:
 
     def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes, sender: int) -> None:
         def answer(result: int, made: Any) -> None:
+            connection.unanswered -= 1
             if cookie and connection.sock.fileno() >= 0:
                 connection.send(reply(code, cookie, result, made, payload))
 
+        connection.asks()
         try:
             if sender != connection.peer.pid and code != lib.GPURT_IOC_QUERY:
                 raise Refusal(errno.EPERM, "the connection is another process's")
@@ -242,15 +237,18 @@ class Host:
 
     def _netlink(self, connection: Connection, payload: bytes) -> None:
         def done(records: list[Record]) -> None:
+            connection.unanswered -= 1
             if connection.sock.fileno() >= 0:
                 for record in records:
                     connection.send(message(command, record, head))
                 connection.send(finish(head))
 
+        connection.asks()
         try:
             head, command, attributes = request(payload)
             self.commands.carry_out(connection.peer, command, attributes, done)
         except Refusal as refusal:
+            connection.unanswered -= 1
             self.malformed += isinstance(refusal, Malformed)
             connection.send(refuse(head_of(payload), refusal.error, refusal.text))
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import FOREVER, Client, Decision, Facts, Gpu, Tell, Waiter
+from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
+from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 
 #: Completion times that a TSG remembers.
@@ -26,7 +27,7 @@ class Tsg:
     raw: Any
     works: dict[int, tuple[Any, int]] = field(default_factory=dict)  # the item, and when it was submitted
     when: OrderedDict[int, int] = field(default_factory=OrderedDict)
-    waiters: dict[int, list[Waiter]] = field(default_factory=dict)
+    waiters: dict[int, Waiters] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -35,7 +36,7 @@ class Context:
 
     context: Any
     tsgs: dict[int, Tsg] = field(default_factory=dict)
-    waiters: list[Waiter] = field(default_factory=list)  # for all its work
+    waiters: Waiters = field(default_factory=Waiters)  # for all its work
     last_done: int = 0
 
     @property
@@ -170,19 +171,17 @@ class VirtualGpu(Gpu):
         if len(tsg.when) > REMEMBERED:
             tsg.when.popitem(last=False)
         self.tell(self, client, EventKind.WORK, when, None, when - submitted)
-        for waiter in tsg.waiters.pop(number, []):
-            waiter.finish(0, when)
+        if number in tsg.waiters:
+            tsg.waiters.pop(number).finish(0, when)
         if client.own.waiters and client.own.idle:
-            waiters, client.own.waiters = client.own.waiters, []
-            for waiter in waiters:
-                waiter.finish(0, when)
+            client.own.waiters.finish(0, when)
 
     def wait_idle(self, client: Client, waiter: Waiter) -> None:
         """Answers once all the client's work has completed."""
         if client.own.idle:
             waiter.finish(0, client.own.last_done)
         else:
-            client.own.waiters.append(waiter)
+            client.own.waiters.add(waiter)
 
     # TSGs and work
 
@@ -221,9 +220,7 @@ class VirtualGpu(Gpu):
         self.tsg(client, number)
         self._drop(client, number, self.clock())
         if client.own.idle:
-            for waiter in client.own.waiters:
-                waiter.finish(0, client.own.last_done)
-            client.own.waiters = []
+            client.own.waiters.finish(0, client.own.last_done)
         self._count(client, lib.gpurt_tsg_closed, done)
 
     def _drop(self, client: Client, number: int, now: int) -> None:
@@ -235,8 +232,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)
         tsg.works.clear()
         for waiters in tsg.waiters.values():
-            for waiter in waiters:
-                waiter.finish(-errno.ENOENT)
+            waiters.finish(-errno.ENOENT)
         del client.own.tsgs[number]
         del self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))]
         self._numbers.append(number)
@@ -259,6 +255,6 @@ class VirtualGpu(Gpu):
         if not 0 < work <= tsg.raw.submitted:
             raise Refusal(errno.ENOENT, f"TSG {number} has no work {work}")
         if work in tsg.works:
-            tsg.waiters.setdefault(work, []).append(waiter)
+            tsg.waiters.setdefault(work, Waiters()).add(waiter)
         else:
             waiter.finish(0, tsg.when.get(work, client.own.last_done))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw import Raw, StartHost, eventually
@@ -20,6 +21,7 @@ from raw import Raw, StartHost, eventually
 from gpurt._gpurt import ffi, lib
 from pycontrol import procs
 from pycontrol.host.calls import KINDS
+from pycontrol.host.connection import UNANSWERED
 from pycontrol.live.control import connect as control
 
 Connect = Callable[[], Raw]
@@ -121,3 +123,31 @@ def test_a_new_connection_does_not_get_the_events_of_the_one_before(host: Path, 
         os.kill(pid, signal.SIGCONT)
     assert fresh.begin() == lib.GPURT_STATE_RUNNING
     fresh.end()
+
+
+def wait_for_the_gpu(client: Raw, times: int) -> None:
+    """Sends so many calls that wait, and looks at no answer."""
+    for _ in range(times):
+        client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
+
+
+def test_a_client_with_too_many_requests_under_way_is_disconnected(host: Path, connect: Connect) -> None:
+    greedy, owner = connect(), connect()
+    owner.begin(priority=90)
+    greedy.begin()
+    with pytest.raises(ConnectionError):
+        wait_for_the_gpu(greedy, 10 * UNANSWERED)
+    owner.end()
+    with control(str(host)) as plane:
+        eventually(lambda: len(plane.clients()) == 1)
+
+
+def test_many_waits_that_ran_out_of_time_do_not_count(connect: Connect) -> None:
+    client, owner = connect(), connect()
+    owner.begin(priority=90)
+    client.begin()
+    wait = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": 0}
+    for _ in range(UNANSWERED + 100):
+        assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == -errno.ETIMEDOUT
+    owner.end()
+    assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == 0

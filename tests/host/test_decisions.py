@@ -9,9 +9,10 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Policy, Tier
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.commands import Commands
-from pycontrol.host.gpu import Client, Decision, Gpu, Waiter
+from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
+from pycontrol.host.waiter import Waiter
 
 MS = 1_000_000
 
@@ -149,11 +150,11 @@ def test_work_that_completed_with_other_work_is_reported_before_its_client_goes(
     """The answer to one client's wait ends another client whose work has completed at the same time."""
     world = World(VirtualGpu, Shape(alpha=MS))
     first, second, third = (world.client(number) for number in (1, 2, 3))
-    tsgs = []
+    tsgs: list[int] = []
     for client in (first, second):
         world.gpu.open_tsg(client, tsgs.append)
     world.begin(third, 10)
-    for client, tsg in zip((first, second), tsgs):
+    for client, tsg in zip((first, second), tsgs, strict=True):
         world.gpu.mark(client, True, world.now)
         world.gpu.submit(client, tsg, lib.GPURT_ENGINE_EXEC, False, 1)
     world.gpu.wait_idle(first, Waiter(lambda *_: world.begin(first, 5)))

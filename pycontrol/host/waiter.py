@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Requests of the user-space host that are answered later.
+
+A request may be answered for two reasons: what it waits for happened, or its time is over.  Each place that keeps
+requests forgets those that the other place has answered, so that memory is bounded by the requests that wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpurt._gpurt import lib
+
+FOREVER = lib.GPURT_FOREVER
+#: Below that many requests it is not worth while to look for those that were answered.
+FEW = 16
+
+#: Answers a request: its result, and the time at which what it waited for happened.
+Answer = Callable[[int, int], None]
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A request that is answered later, once."""
+
+    answer: Answer
+    answered: bool = False
+
+    def finish(self, result: int, when: int = 0) -> None:
+        """Answers it, unless that has been done."""
+        if not self.answered:
+            self.answered = True
+            self.answer(result, when)
+
+
+class Waiters:
+    """Requests that wait for the same thing, in the order in which they came."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._all: list[Waiter] = []
+        self._full = FEW
+
+    def __len__(self) -> int:
+        """How many there are, some of which may have been answered."""
+        return len(self._all)
+
+    def add(self, waiter: Waiter) -> None:
+        """One more.  The cost is constant on average."""
+        if len(self._all) >= self._full:
+            self._all = [one for one in self._all if not one.answered]
+            self._full = max(FEW, 2 * len(self._all))
+        self._all.append(waiter)
+
+    def finish(self, result: int, when: int = 0) -> None:
+        """Answers and forgets all."""
+        waiters, self._all = self._all, []
+        for waiter in waiters:
+            waiter.finish(result, when)
+
+
+class Deadlines:
+    """Requests that are answered with ETIMEDOUT at a given time; times in ns."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._heap: list[tuple[int, int, Waiter]] = []
+        self._order = itertools.count()
+        self._full = FEW
+
+    def __len__(self) -> int:
+        """How many there are, some of which may have been answered."""
+        return len(self._heap)
+
+    def add(self, when: int, waiter: Waiter) -> None:
+        """The request's time is over at `when`."""
+        if len(self._heap) >= self._full:
+            self._heap = [one for one in self._heap if not one[2].answered]
+            heapq.heapify(self._heap)
+            self._full = max(FEW, 2 * len(self._heap))
+        heapq.heappush(self._heap, (when, next(self._order), waiter))
+
+    def next(self) -> int:
+        """When the time of a request is over that still waits; FOREVER: never."""
+        while self._heap and self._heap[0][2].answered:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else int(FOREVER)
+
+    def expire(self, now: int) -> None:
+        """Answers the requests whose time is over."""
+        while self.next() <= now:
+            heapq.heappop(self._heap)[2].finish(-errno.ETIMEDOUT)

@@ -1,0 +1,53 @@
+"""Requests that are answered later, once, and forgotten when they are answered."""
+
+from __future__ import annotations
+
+import errno
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pycontrol.host.waiter import FEW, FOREVER, Deadlines, Waiter, Waiters
+
+
+def ignore(_result: int, _when: int) -> None:
+    """The answer does not matter."""
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["add", "answer", "expire"]))))
+def test_each_request_is_answered_once_at_its_time(steps: list[tuple[int, str]]) -> None:
+    said: list[tuple[int, int]] = []
+    deadlines, now, waiting = Deadlines(), 0, {}
+    for number, (value, step) in enumerate(steps):
+        if step == "add":
+            waiter = Waiter(lambda result, _when, number=number: said.append((number, result)))  # type: ignore[misc]
+            deadlines.add(now + value, waiter)
+            waiting[number] = (now + value, waiter)
+        elif step == "answer" and waiting:
+            chosen = sorted(waiting)[value % len(waiting)]
+            waiting.pop(chosen)[1].finish(0)
+            assert said.pop() == (chosen, 0)
+        else:
+            now += value
+            over = sorted((when, one) for one, (when, _) in waiting.items() if when <= now)
+            deadlines.expire(now)
+            assert said == [(one, -errno.ETIMEDOUT) for _, one in over]
+            said.clear()
+            waiting = {one: (when, waiter) for one, (when, waiter) in waiting.items() if when > now}
+        assert deadlines.next() == min((when for when, _ in waiting.values()), default=FOREVER)
+
+
+def test_answered_requests_are_forgotten_while_others_wait() -> None:
+    waiters, deadlines, lasting = Waiters(), Deadlines(), Waiter(ignore)
+    waiters.add(lasting)
+    deadlines.add(1, lasting)
+    for _ in range(100 * FEW):
+        brief = Waiter(ignore)
+        waiters.add(brief)
+        deadlines.add(10**9, brief)
+        brief.finish(0)
+    assert len(waiters) <= FEW
+    assert len(deadlines) <= FEW
+    waiters.finish(0)
+    assert lasting.answered
+    assert deadlines.next() == FOREVER
