@@ -63,3 +63,18 @@ def test_the_program_compiles_as_it_stands(tmp_path: Path) -> None:
 def test_every_path_exists() -> None:
     for path in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert (ROOT / path).exists(), path
+
+
+def test_the_design_page_names_what_there_is() -> None:
+    """Every file and function that docs/design.md names."""
+    folders = ("kmod", "userlib", "pycontrol", "analysis")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".c", ".h", ".py"}]
+    names = [path.relative_to(ROOT).as_posix() for path in files]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    spoken = re.findall(r"`([^`]+)`", (ROOT / "docs/design.md").read_text(encoding="utf-8"))
+    for word in (word for word in spoken if re.fullmatch(r"[\w/]+\.(c|h|py)", word)):
+        assert any(name.endswith(f"/{word}") or name == word for name in names), word
+    functions = [word[:-2].rpartition(".")[2] for word in spoken if re.fullmatch(r"[\w.]+\(\)", word)]
+    assert len(functions) > 10
+    for function in functions:
+        assert re.search(rf"\b{function}\(", text), function
