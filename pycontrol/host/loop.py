@@ -57,6 +57,7 @@ class Host:
         self.timer = Timer()
         self.epoll.register(listener.fileno(), select.EPOLLIN)
         self.epoll.register(self.timer.fd, select.EPOLLIN)
+        self._listening = True
 
     # The loop
 
@@ -127,13 +128,19 @@ class Host:
 
     # Connections
 
+    def _listen(self, wanted: bool) -> None:
+        """Whether to be told of new connections.  Without a free descriptor they wait until another one ends."""
+        if wanted != self._listening:
+            self._listening = wanted
+            self.epoll.modify(self.listener.fileno(), select.EPOLLIN if wanted else 0)
+
     def _accept(self) -> None:
         try:
             sock, _ = self.listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 print("gpurt: too many connections; raise the limit of open files", file=sys.stderr)
-                time.sleep(0.01)
+                self._listen(False)
             return
         sock.setblocking(False)
         try:
@@ -168,6 +175,7 @@ class Host:
         if connection.pidfd >= 0:
             del self._pidfds[connection.pidfd]
             os.close(connection.pidfd)
+        self._listen(True)
         connection.sock.close()  # first: calls that were under way have no answer
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import socket
 import struct
@@ -95,6 +96,12 @@ sys.stdin.readline()
 """
 
 
+def host_of(client: Raw) -> int:
+    """The host's process id."""
+    credentials = client.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack_from("i", credentials)[0])
+
+
 def stopped(pid: int) -> bool:
     """Whether the process is stopped by a signal."""
     stat = procs.stat(pid)
@@ -109,7 +116,7 @@ def test_a_new_connection_does_not_get_the_events_of_the_one_before(host: Path, 
     watcher = connect()
     assert visitor.stdout.readline() == "there\n"
     watcher.begin()  # the host has accepted both connections
-    (pid,) = struct.unpack_from("i", watcher.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    pid = host_of(watcher)
     os.kill(pid, signal.SIGSTOP)
     try:
         eventually(lambda: stopped(pid))
@@ -151,3 +158,17 @@ def test_many_waits_that_ran_out_of_time_do_not_count(connect: Connect) -> None:
         assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == -errno.ETIMEDOUT
     owner.end()
     assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == 0
+
+
+def test_connections_without_a_descriptor_wait_for_one(host: Path, connect: Connect) -> None:
+    client = connect()
+    client.begin()
+    resource.prlimit(host_of(client), resource.RLIMIT_NOFILE, (32, 32))
+    waiting = [Raw(host) for _ in range(40)]
+    for _ in range(20):
+        client.begin()
+    assert host.with_suffix(".log").read_text().count("too many connections") <= 1
+    for one in waiting[:-1]:
+        one.close()
+    assert waiting[-1].begin() == lib.GPURT_STATE_RUNNING
+    waiting[-1].close()
