@@ -156,25 +156,40 @@ bool gpurt_exempt_matches(const struct gpurt_client *client)
 	return found;
 }
 
+struct exempt_update {
+	struct gpurt_update u;
+	bool exempt;
+};
+
 static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	bool exempt = !u->client->core.exempt;
+	bool exempt = container_of(u, struct exempt_update, u)->exempt;
 
 	if (u->client->gone)
+		return -ENOENT;
+	if (u->client->core.exempt == exempt)
 		return 0;
 	gpu->ops->exempt(gpu->driver, u->client->ctx, exempt);
 	gpurt_set_exempt(&gpu->sched, &u->client->core, exempt, now);
 	return 0;
 }
 
-/* Called with the GPU held alive.  Makes the client what the rules say. */
+/*
+ * Called with the GPU held alive.  Makes the client what the rules say.  They may change while the decision waits, so
+ * it looks again afterwards.
+ */
 void gpurt_exempt_apply(struct gpurt_client *client)
 {
-	struct gpurt_update u = { .decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL };
+	struct exempt_update e = { .u = { .decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL } };
 
-	/* Without rules most clients need not pass the gate. */
-	if (client->gpu->ops->exempt && gpurt_exempt_matches(client) != READ_ONCE(client->core.exempt))
-		gpurt_gate_update(client->gpu, &u);
+	if (!client->gpu->ops->exempt)
+		return;
+	do {
+		e.exempt = gpurt_exempt_matches(client);
+		/* Without rules most clients need not pass the gate. */
+		if (e.exempt == READ_ONCE(client->core.exempt))
+			return;
+	} while (!gpurt_gate_update(client->gpu, &e.u));
 }
 
 /* Removes all rules.  Called when no other code runs. */
