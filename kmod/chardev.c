@@ -92,6 +92,16 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
+/*
+ * Whether the owner executes the program that opened the descriptor.  owner_ended() alone does not tell: the memory of
+ * that program stays while another process shares it, as vfork() and posix_spawn() have it.  A caller that has that
+ * memory also keeps it: owner_ended() does not run during the call.
+ */
+static bool is_alive(const struct gpurt_file *file)
+{
+	return !READ_ONCE(file->gone) && file->owner.mm == current->mm;
+}
+
 /* Called with file->lock held. */
 static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 {
@@ -121,7 +131,7 @@ struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 		return ERR_PTR(-EPERM);
 	if (index >= GPURT_MAX_GPUS)
 		return ERR_PTR(-ENODEV);
-	if (READ_ONCE(file->gone))
+	if (!is_alive(file))
 		return ERR_PTR(-ESTALE);
 	client = smp_load_acquire(&file->clients[index]);	/* pairs with client_make() */
 	if (client)
@@ -157,7 +167,7 @@ static __poll_t gpurt_poll(struct file *filp, poll_table *table)
 	__poll_t mask = 0;
 	int i;
 
-	if (file->tgid != task_tgid(current) || READ_ONCE(file->gone))
+	if (file->tgid != task_tgid(current) || !is_alive(file))
 		return EPOLLERR;
 	poll_wait(filp, &file->poll, table);
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -46,6 +47,28 @@ def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(compiled: Path, optio
         assert (status.clients, status.tsgs, status.runner_pid) == (0, 0, 0)
     unload()
     load()
+
+
+SPAWNED = """
+import os, select, sys
+from links import DeviceClient
+from gpurt._gpurt import lib
+client = DeviceClient.__new__(DeviceClient)
+client.fd = 9
+poll = select.poll()
+poll.register(9)
+assert poll.poll(0) == [(9, select.POLLERR)]
+os._exit(-client.code(lib.GPURT_IOC_BEGIN))
+"""
+
+
+def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_executed(module: Control) -> None:
+    """posix_spawn() opens it in a process that shares the memory of this one, which stays."""
+    opens = [(os.POSIX_SPAWN_OPEN, 9, "/dev/gpurt", os.O_RDWR, 0)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", SPAWNED], environment, file_actions=opens)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESTALE
+    assert module.status()[0].clients == 0
 
 
 def test_the_module_stays_while_it_is_used(module: Control) -> None:
