@@ -3,6 +3,7 @@
 #include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -285,14 +286,25 @@ static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
  */
 int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 {
+	struct gpurt_gpu *gpu = client->gpu;
 	struct agent_update a = {
 		.u = { .decide = decide_agent, .client = client, .own = true, .level = READ_ONCE(client->core.level) },
 		.agent = agent,
 	};
-	int err = gpurt_update(client->gpu, &a.u);
+	int err, token;
 
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpurt_gate_update(gpu, &a.u);
+	/*
+	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
+	 * process may have to stay until updates are over, and updates must not wait for that agent.
+	 */
+	if (fatal_signal_pending(current) && gpu->ops->client_ends)
+		gpu->ops->client_ends(gpu->driver, client->ctx, true);
 	if (!err && agent->tsgs)
-		gpurt_job_tsg_opened(client->gpu);
+		gpurt_job_tsg_opened(gpu);
+	gpurt_gpu_release(gpu, token);
 	return err;
 }
 

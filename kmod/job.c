@@ -271,7 +271,10 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 	hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_HARD);
 }
 
-/* A process that opens a TSG is running, and no change of its state will report that. */
+/*
+ * Called with the GPU held alive, because it wakes the GPU's thread.  A process that opens a TSG is running, and no
+ * change of its state will report that.
+ */
 void gpurt_job_tsg_opened(struct gpurt_gpu *gpu)
 {
 	if (READ_ONCE(gpu->job.probed))

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import errno
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from actors import Actor
 from agent_actors import BRIEFLY, NEVER, PARKED, SOON, Make, Order, begin, comes, enlist, look, park, ready, strike
-from links import client_of
+from links import client_of, eventually
 from loading import DEVICE, PARAMETERS, load, unload
 
 from gpurt._gpurt import lib
@@ -65,6 +68,15 @@ def interrupt(client: Any) -> Order:
     return order
 
 
+def start(client: Any, code: int, **fields: Any) -> None:
+    """Starts a call that waits, by the process's own descriptor."""
+    client.started = client.start(code, **fields)
+
+
+def is_waiting(thread: threading.Thread) -> bool:
+    """Whether a thread of this process sleeps in the kernel and only SIGKILL can wake it."""
+    task = Path(f"/proc/self/task/{thread.native_id}/stat")
+    return task.read_text().rpartition(")")[2].split()[0] == "D"
 
 
 def test_a_wait_for_an_order_is_interrupted(patient: Control, make: Make) -> None:
@@ -97,6 +109,50 @@ def test_the_gpu_goes_away_in_the_middle_of_an_update(brief: Control, make: Make
     assert time.monotonic() - before < SOON
     assert comes(owner).code == -errno.ENODEV
     assert busy.run(park, 2) == Order(-errno.ENODEV, 0, 0)
+
+
+def administer(command: Callable[..., None], *arguments: Any) -> threading.Thread:
+    """Gives a command on a thread of its own.  Returns when its decision waits."""
+    thread = threading.Thread(target=command, args=arguments)
+    thread.start()
+    eventually(lambda: is_waiting(thread))
+    return thread
+
+
+def start_of(actor: Actor, code: int, **fields: Any) -> None:
+    """Makes a process start a call that waits."""
+    actor.run(partial(start, code=code, **fields))
+
+
+def test_no_update_waits_for_an_agent_that_was_killed_while_it_registered(patient: Control, make: Make) -> None:
+    """Three decisions wait for an update, in this order: it registers, another one gets the GPU, it begins."""
+    other, owner, killed = ready(make), make(), make()
+    start_of(other, lib.GPURT_IOC_BEGIN, priority=5)
+    owner.run(begin, 10)
+    off = comes(other)
+    start_of(killed, lib.GPURT_IOC_AGENT, tsgs=1, driver=b"test")
+    administrator = administer(patient.set_priority, other.pid, 50)
+    killed.run(begin, 0)  # its thread keeps the process from ending
+    strike(killed)
+    before = time.monotonic()
+    assert other.run(park, off.sequence) in (PARKED, Order(0, off.sequence + 1, 1))
+    assert comes(other).on == 1
+    assert time.monotonic() - before < SOON
+    assert other.run(park, off.sequence + 1) is PARKED
+    administrator.join()
+
+
+def test_two_administrators_exempt_the_same_process_at_once(patient: Control, make: Make) -> None:
+    other, owner = ready(make), make()
+    owner.run(begin, 10)
+    off = comes(other)
+    with connect("/dev/gpurt") as second:
+        threads = [administer(partial(plane.set_exempt, True, pid=owner.pid)) for plane in (patient, second)]
+        assert other.run(park, off.sequence) is PARKED
+        for thread in threads:
+            thread.join()
+    assert [client.exempt for client in patient.clients() if client.pid == owner.pid] == [True]
+    patient.set_exempt(False, pid=owner.pid)
 
 
 def test_the_module_is_removed_after_all_this() -> None:
