@@ -47,6 +47,7 @@ stop_agents:
 	gpurt_agents_stop();
 stop_netlink:
 	gpurt_netlink_stop();
+	gpurt_exempt_clear();	/* commands may have set some meanwhile */
 stop_events:
 	gpurt_events_stop();
 	return err;
