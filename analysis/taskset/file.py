@@ -269,6 +269,8 @@ def _launch(values: dict[str, Any]) -> Launch:
 def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
     notes = list(_ties(taskset))
+    if taskset.platform.epsilon == 0 and any(t.uses_gpu for t in taskset.real_time):
+        notes.append("epsilon is 0 or not given: every bound assumes that runlist updates cost nothing")
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)

@@ -31,7 +31,8 @@ Examples:
   gpurt assign set.toml
   gpurt assign set.toml --test gcaps-busy --write
 \b
-Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so."""
+Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so;
+2 wrong usage; 3 the file is wrong."""
 )
 @FILE
 @click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")

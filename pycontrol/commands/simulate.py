@@ -20,7 +20,8 @@ Examples:
   gpurt simulate examples/case-study.toml --policy segment --waiting busy
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
 \b
-Exit codes: 0 no real-time task missed a deadline; 1 one did; 6 a sound bound was exceeded, which is a bug."""
+Exit codes: 0 no real-time task missed a deadline; 1 one did, or there is none; 2 wrong usage; 3 the file is wrong;
+6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
 @click.option("--policy", metavar="NAME", help="Scheduling policy, not the file's.")
@@ -62,7 +63,7 @@ def simulate(
     except SimulationError as error:
         raise UsageError(str(error)) from None
     bounds = _bounds(loaded, policy, waiting)
-    rows, data, code = [], {}, 0
+    rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:
         observed, bound = seen.tasks[task.name], bounds.get(task.name)
         above = bound is not None and observed.worst > bound

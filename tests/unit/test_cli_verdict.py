@@ -118,12 +118,19 @@ def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
     assert "NOT SCHEDULABLE under policy segment: there is no real-time task" in out
     code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"), "--json")
     assert json.loads(out)["schedulable"] is False
+    for name in ("choose", "sensitivity", "assign", "simulate"):
+        assert gpurt(name, write("[platform]\ncpus = 1\n"))[0] == 1
 
 
 def test_ties_are_noted(gpurt: Gpurt, write: Write) -> None:
     _, _, err = gpurt("analyze", write(SPINNER.replace("priority = 40", "priority = 50")))
     assert "a, b have the same priority on CPU 0, 50" in err
     assert "same priority" not in gpurt("analyze", write(SPINNER))[2]
+
+
+def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None:
+    assert "epsilon is 0 or not given" in gpurt("analyze", write(SPINNER.replace('epsilon = "1ms"', "")))[2]
+    assert "epsilon" not in gpurt("analyze", write(SPINNER))[2]
 
 
 def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
