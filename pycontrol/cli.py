@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -11,7 +12,10 @@ from importlib.metadata import version
 
 import click
 
-from gpurt.errors import GpurtError
+from gpurt.errors import FileError, GpurtError
+
+#: Errors of writing to stdout: a full disk, a device that fails, a descriptor that is not open for writing.
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 
 #: Command name -> module that defines it (imported when the command is used, so that --help is quick) and attribute.
 COMMANDS = {
@@ -88,10 +92,19 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns the exit code."""
+    stdout = sys.stdout
+    if stdout is None:  # the shell's >&-
+        click.echo("gpurt: stdout is closed: there is nowhere to write to", err=True)
+        return FileError.exit_code
     try:
         code = cli.main(arguments, prog_name="gpurt", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        # click replaces stdout if the reader is gone, and exits with 1, our code for "no".
+        return _nobody_reads()
     except GpurtError as error:
         for line in str(error).splitlines() or [""]:
             click.echo(f"gpurt: {line}", err=True)
@@ -108,14 +121,34 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo("gpurt: interrupted", err=True)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _nobody_reads()
+    except OSError as error:
+        if error.errno not in UNWRITABLE or error.filename:
+            return _bug(error)
+        _discard_output()
+        click.echo(f"gpurt: stdout cannot be written: {error.strerror}", err=True)
+        return FileError.exit_code
     except Exception as error:
-        if os.environ.get("GPURT_DEBUG") == "1":
-            traceback.print_exc()
-        text = str(error).splitlines()[0] if str(error) else "no message"
-        click.echo(f"gpurt: {type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where", err=True)
-        return 70
+        return _bug(error)
+
+
+def _bug(error: Exception) -> int:
+    if os.environ.get("GPURT_DEBUG") == "1":
+        traceback.print_exc()
+    text = str(error).splitlines()[0] if str(error) else "no message"
+    click.echo(f"gpurt: {type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where", err=True)
+    return 70
+
+
+def _discard_output() -> None:
+    """What is still in Python's buffer goes nowhere, instead of failing once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _nobody_reads() -> int:
+    """The exit code of a program that SIGPIPE ended: the reader, such as head, has what it wanted."""
+    _discard_output()
+    return 141
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,3 +170,21 @@ def test_only_bounds_of_the_described_system_count() -> None:
             assert (test.assigns, test.periodic, test.policy) == (False, False, policy)
             assert test.waiting in (None, Waiting.SUSPEND)
     assert answer(taskset).schedulable
+
+
+def test_output_that_cannot_be_written_is_no_verdict() -> None:
+    """141 if the reader goes, as for other programs; 3 and one line if stdout is full or closed.  Never 1, that is no."""
+    gpurt = f"{Path(sys.executable).parent}/gpurt"
+    analyze = f"{gpurt} analyze {CASE_STUDY} --json"
+
+    def shell(command: str) -> tuple[int, str]:
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    code, err = shell(f"set -o pipefail; {analyze} | true")
+    assert (code, err) == (141, "")
+    code, err = shell(f"{analyze} >/dev/full")
+    assert (code, err) == (3, "gpurt: stdout cannot be written: No space left on device\n")
+    code, err = shell(f"{analyze} >&-")
+    assert code == 3
+    assert err.count("\n") == 1
