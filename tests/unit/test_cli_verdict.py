@@ -173,7 +173,7 @@ def test_only_bounds_of_the_described_system_count() -> None:
 
 
 def test_output_that_cannot_be_written_is_no_verdict() -> None:
-    """141 if the reader goes, as for other programs; 3 and one line if stdout is full or closed.  Never 1, that is no."""
+    """141 if the reader goes, 3 and one line if stdout is full or closed; never 1, which means no."""
     gpurt = f"{Path(sys.executable).parent}/gpurt"
     analyze = f"{gpurt} analyze {CASE_STUDY} --json"
 
