@@ -131,7 +131,7 @@ class Machine:
         self.plane.set_budget(pair.actor.pid, facts.limit, Overrun(facts.action))
 
     def pass_time(self) -> None:
-        """Every small budget of whoever runs is used up, one after the other."""
+        """Uses up every small budget of the running clients, one after the other."""
         while (runner := self.model.runner) and runner.limit == 1 and not runner.overrun:
             self.model.charge(self.model.since + 1)
             self.model.decide()

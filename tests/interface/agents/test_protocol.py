@@ -109,7 +109,7 @@ def test_an_agent_that_comes_while_it_may_not_run_is_told_so(patient: Control, m
     assert comes(late) == Order(0, 2, 1)
 
 
-def test_whoever_loses_the_last_tsg_loses_the_segment(patient: Control, make: Make) -> None:
+def test_a_client_that_loses_its_last_tsg_loses_its_segment(patient: Control, make: Make) -> None:
     owner = make()
     assert owner.run(enlist, 65536) == Order(0, 1, 1)
     assert owner.run(park, 1) is PARKED
