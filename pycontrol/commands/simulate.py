@@ -80,17 +80,17 @@ def simulate(
 
 def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
     """Bounds for the simulated policy and waiting modes; empty if no sound test covers them."""
-    from dataclasses import replace
-
+    from analysis.choose import with_modes
     from analysis.model import Waiting
     from analysis.verdict import covering
 
     if waiting:
-        loaded = replace(loaded, tasks=tuple(replace(task, waiting=Waiting(waiting)) for task in loaded))
-    for test in covering(loaded, policy):
-        result = test.run(loaded)
-        return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
-    return {}
+        loaded = with_modes(loaded, {task.name: Waiting(waiting) for task in loaded})
+    tests_that_hold = covering(loaded, policy)
+    if not tests_that_hold:
+        return {}
+    result = tests_that_hold[0].run(loaded)
+    return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
 
 
 @click.command(
