@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 _MOVED = ("Client", "segment")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Names of the package ``gpurt`` that release 0.1.0 had here; they go away in 0.3."""
     if name in _MOVED:
+        import warnings
+
         import gpurt
 
         warnings.warn(f"pycontrol.{name} is now gpurt.{name}", DeprecationWarning, stacklevel=2)

@@ -5,17 +5,34 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import takewhile
+from typing import Any
 
 import click
+from click.shell_completion import shell_complete
 
-from gpurt.errors import FileError, GpurtError
+from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
+from gpurt.text import visible
+from pycontrol.commands import render
+from pycontrol.commands.options import ASKED_FOR_JSON
+from pycontrol.start import INTERRUPTED, main
+
+#: Set by the shell when it asks for completions.
+COMPLETE = "_GPURT_COMPLETE"
+#: Exit codes that no error of gpurt.errors has: a bug, and a reader such as head that has gone (as if by SIGPIPE).
+BUG, NOBODY_READS = 70, 141
 
 #: Errors of writing to stdout: a full disk, a device that fails, a descriptor that is not open for writing.
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
+#: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
+HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 #: Command name -> module that defines it (imported when the command is used, so that --help is quick) and attribute.
 COMMANDS = {
@@ -73,9 +90,10 @@ Examples:
   gpurt demo                            the published case study, on a virtual GPU
   gpurt analyze examples/minimal.toml   does every deadline hold?
   gpurt doctor                          what stands in the way of real time here, and its cure
+
 \b
 Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no host reachable; 5 the host refused;
-6 failed while running; 70 a bug in gpurt; 130 interrupted.""",
+6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone.""",
 )
 @click.option("--device", metavar="PATH", envvar="GPURT_DEVICE", help="The host: /dev/gpurt or an emulator's socket.")
 @click.version_option(version("gpurt"), prog_name="gpurt")
@@ -85,70 +103,84 @@ def cli(ctx: click.Context, device: str | None) -> None:
     ctx.obj = device
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Entry point: runs a command and exits with its code; errors are one line, without a traceback."""
-    sys.exit(run(arguments))
-
-
-def run(arguments: list[str] | None = None) -> int:
-    """Runs a command and returns the exit code."""
-    stdout = sys.stdout
-    if stdout is None:  # the shell's >&-
-        click.echo("gpurt: stdout is closed: there is nowhere to write to", err=True)
-        return FileError.exit_code
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command, by default that of sys.argv, and returns its exit code.  An error is printed, not raised."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    context = None
     try:
-        code = cli.main(arguments, prog_name="gpurt", standalone_mode=False)
+        if sys.stdout is None:  # the shell's >&-
+            raise FileError("stdout is closed: there is nowhere to write to")
+        if instruction := os.environ.get(COMPLETE):
+            return shell_complete(cli, {}, "gpurt", COMPLETE, instruction)
+        with cli.make_context("gpurt", list(given)) as context:
+            code = cli.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except SystemExit:
-        if sys.stdout is stdout:
-            raise
-        # click replaces stdout if the reader is gone, and exits with 1, our code for "no".
-        return _nobody_reads()
-    except GpurtError as error:
-        for line in str(error).splitlines() or [""]:
-            click.echo(f"gpurt: {line}", err=True)
-        return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 2
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        hint = f" (see {context.command_path} --help)" if context else ""
-        click.echo(f"gpurt: {error.format_message()}{hint}", err=True)
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("gpurt: interrupted", err=True)
-        return 130
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except BrokenPipeError:
-        return _nobody_reads()
-    except OSError as error:
-        if error.errno not in UNWRITABLE or error.filename:
-            return _bug(error)
         _discard_output()
-        click.echo(f"gpurt: stdout cannot be written: {error.strerror}", err=True)
-        return FileError.exit_code
-    except Exception as error:
-        return _bug(error)
+        return NOBODY_READS
+    except HELP_INSTEAD as error:
+        render.say(error.format_message())
+        return UsageError.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        failure = explain(error)
+        if _asked_for_json(context, given, error):
+            name = next((word for word in given if word in COMMANDS), None)
+            click.echo(json.dumps(failure.document(name)), err=True)
+        else:
+            for line in failure.lines:
+                render.say(f"gpurt: {line}", err=True)
+        return failure.exit_code
 
 
-def _bug(error: Exception) -> int:
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as the user sees it: its lines, its exit code, and the mistakes in a file, if it is about those."""
+
+    lines: tuple[str, ...]
+    exit_code: int
+    problems: tuple[Problem, ...] = ()
+
+    def document(self, command: str | None) -> dict[str, Any]:
+        """The JSON document of this error (docs/output.md)."""
+        data: dict[str, Any] = {"message": "\n".join(self.lines), "exit_code": self.exit_code}
+        if self.problems:
+            data["problems"] = self.problems
+        return render.document(command, {"error": data})
+
+
+def explain(error: BaseException) -> Failure:
+    """What to tell the user about an exception that a command raised."""
+    if isinstance(error, GpurtError):
+        problems = error.problems if isinstance(error, TasksetError) else ()
+        return Failure(tuple(str(error).splitlines()) or ("",), error.exit_code, problems)
+    if isinstance(error, click.ClickException):
+        where = getattr(error, "ctx", None)
+        hint = f" (see {where.command_path} --help)" if where else ""
+        return Failure((f"{visible(error.format_message())}{hint}",), UsageError.exit_code)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return Failure(("interrupted",), INTERRUPTED)
+    if isinstance(error, OSError) and error.errno in UNWRITABLE and not error.filename:
+        _discard_output()
+        return Failure((f"stdout cannot be written: {error.strerror}",), FileError.exit_code)
     if os.environ.get("GPURT_DEBUG") == "1":
-        traceback.print_exc()
+        traceback.print_exception(error)
     text = str(error).splitlines()[0] if str(error) else "no message"
-    click.echo(f"gpurt: {type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where", err=True)
-    return 70
+    return Failure((f"{type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where",), BUG)
+
+
+def _asked_for_json(context: click.Context | None, arguments: Sequence[str], error: BaseException) -> bool:
+    """Whether errors are to be JSON.  If click could not read the arguments, they are searched for the option."""
+    if isinstance(error, click.UsageError):
+        return "--json" in takewhile(lambda word: word != "--", arguments)
+    return context is not None and bool(context.meta.get(ASKED_FOR_JSON))
 
 
 def _discard_output() -> None:
     """What is still in Python's buffer goes nowhere, instead of failing once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _nobody_reads() -> int:
-    """The exit code of a program that SIGPIPE ended: the reader, such as head, has what it wanted."""
-    _discard_output()
-    return 141
 
 
 if __name__ == "__main__":

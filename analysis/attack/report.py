@@ -25,7 +25,7 @@ def row(outcome: Outcome) -> dict[str, Any]:
         "bounded": outcome.schedulable, "jobs": outcome.jobs,
         "ratio": round(float(outcome.worst.ratio), 4) if outcome.worst else 0.0, "broken": outcome.violations,
         "counterexample": found and {
-            "task": found.task, "observed_ns": found.observed, "bound_ns": found.bound, "file": toml(found.taskset),
+            "task": found.task, "mort_ns": found.observed, "wcrt_ns": found.bound, "taskset": toml(found.taskset),
         },
     }  # fmt: skip
 

@@ -25,6 +25,7 @@ Examples:
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
   gpurt analyze robot.toml --measured               with the cost of updates on this machine
+
 \b
 Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: under one of these tests);
 1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
@@ -60,13 +61,14 @@ def analyze(
     if measured:
         system, note = _with_measured(system, device)
         notes.append(note)
-    if not as_json:
-        for note in notes:
-            click.echo(f"note: {note}", err=True)
+    render.note(*notes, as_json=as_json)
+    data = {"file": file, "policy": system.platform.policy, "notes": notes}
     if names:
         results = [(test, compiled.run(test, system)) for test in chosen]
-        render.emit({"file": str(file), "notes": notes, "tests": _data(results)}, as_json, _shown(results, explain))
-        return 0 if any(result.schedulable for _, result in results) else 1
+        passed = any(result.schedulable for _, result in results)
+        data |= {"schedulable": passed, "why": None, "tests": _data(results)}
+        render.emit(data, as_json, _shown(results, explain))
+        return 0 if passed else 1
     verdict = answer(system)
     if every:
         results = [(test, compiled.run(test, system)) for test in chosen]
@@ -76,8 +78,7 @@ def analyze(
         text = _shown(results, explain)
     else:
         results, text = [], _said(verdict)
-    data = {"file": str(file), "notes": notes, "policy": verdict.policy, "schedulable": verdict.schedulable,
-            "why": verdict.why or None, "tests": _data(results)}  # fmt: skip
+    data |= {"schedulable": verdict.schedulable, "why": verdict.why or None, "tests": _data(results)}
     render.emit(data, as_json, text)
     return 0 if verdict.schedulable else 1
 
@@ -180,21 +181,24 @@ def _explained(test: Any, result: Any, task: str) -> str:
 
 
 def _result(test: Any, result: Any) -> dict[str, Any]:
+    return {
+        "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note,
+        "schedulable": result.schedulable,
+        "tasks": {name: _task(verdict) for name, verdict in result.verdicts.items()},
+    }  # fmt: skip
+
+
+def _task(verdict: Any) -> dict[str, Any]:
+    """What a test says of a task; all keys are there, None if they say nothing."""
     from analysis.rta import Bound, Failure
 
-    tasks = {}
-    for name, verdict in result.verdicts.items():
-        if isinstance(verdict, Bound):
-            terms = [
-                {"kind": t.kind.value, "source": t.source, "ns": t.amount, "lemma": t.lemma} for t in verdict.terms
-            ]
-            tasks[name] = {"wcrt_ns": verdict.wcrt, "deadline_ns": verdict.deadline, "slack_ns": verdict.slack,
-                           "in_time": True, "terms": terms}  # fmt: skip
-        elif isinstance(verdict, Failure):
-            tasks[name] = {"wcrt_ns": None, "deadline_ns": verdict.deadline, "in_time": False,
-                           "reason": verdict.reason.value, "why": str(verdict)}  # fmt: skip
-        else:
-            tasks[name] = {"best_effort": True}
-    return {
-        "test": test.name, "sound": test.sound, "note": test.note, "schedulable": result.schedulable, "tasks": tasks,
-    }  # fmt: skip
+    data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
+    if isinstance(verdict, Bound):
+        terms = [
+            {"part": t.kind, "caused_by": t.source, "amount_ns": t.amount, "lemma": t.lemma} for t in verdict.terms
+        ]
+        data |= {"deadline_ns": verdict.deadline, "wcrt_ns": verdict.wcrt, "slack_ns": verdict.slack, "in_time": True,
+                 "terms": terms}  # fmt: skip
+    elif isinstance(verdict, Failure):
+        data |= {"deadline_ns": verdict.deadline, "in_time": False, "reason": verdict.reason, "why": str(verdict)}
+    return {"best_effort": not isinstance(verdict, (Bound, Failure)), **data}

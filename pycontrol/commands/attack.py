@@ -37,7 +37,7 @@ def attack(
     rows = [store.rows[test.name] for test in tests]
     files = _write(output, rows)
     if as_json:
-        render.emit({**store.header, "files": [str(path) for path in files], "tests": rows}, True, "")
+        render.emit({**store.header, "files": files, "tests": rows}, True, "")
     else:
         click.echo(f"{table(rows)}\n\n{', '.join(map(str, files))}")
     store.path.unlink()
@@ -74,8 +74,8 @@ def _text(row: dict[str, Any]) -> str:
         return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
     found = row["counterexample"]
     return text + (
-        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['observed_ns'])} ms, "
-        f"bound {render.ms(found['bound_ns'])} ms"
+        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['mort_ns'])} ms, "
+        f"bound {render.ms(found['wcrt_ns'])} ms"
     )
 
 
@@ -92,5 +92,5 @@ def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     for row in rows:
         if row["counterexample"]:
             files.append(output / f"{row['test']}.toml")
-            files[-1].write_text(row["counterexample"]["file"], encoding="utf-8")
+            files[-1].write_text(row["counterexample"]["taskset"], encoding="utf-8")
     return files

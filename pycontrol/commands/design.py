@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -13,6 +15,8 @@ from gpurt.errors import UsageError
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
+
+NO_WAY = "no way is known to run this taskset in time; gpurt analyze says which task fails and why"
 
 
 def _test(taskset: Any, name: str | None) -> tuple[Any, str]:
@@ -30,6 +34,7 @@ def _test(taskset: Any, name: str | None) -> tuple[Any, str]:
 Examples:
   gpurt assign set.toml
   gpurt assign set.toml --test gcaps-busy --write
+
 \b
 Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so;
 2 wrong usage; 3 the file is wrong."""
@@ -46,29 +51,40 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     loaded = taskset.load(file)
     test, why = _test(loaded.taskset, name.removesuffix("+gpu-priority") if name else None)
     if why:
-        render.emit({"schedulable": False, "why": why}, as_json, f"not schedulable: {why}")
+        render.emit(_assigned(file, None, why=why), as_json, f"not schedulable: {why}")
         return 1
     if not test.assignable:
         raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
     if test.run(loaded.taskset).schedulable:
-        render.emit(
-            {"schedulable": True, "assigned": {}}, as_json, f"schedulable under {test.name} as it is; nothing to assign"
-        )
+        text = f"schedulable under {test.name} as it is; nothing to assign"
+        render.emit(_assigned(file, test), as_json, text)
         return 0
     try:
         assignment = test.assign(loaded.taskset)
     except ValueError as error:
         raise UsageError(f"{file}: {error}") from None
     if assignment.priorities is None:
-        render.emit({"schedulable": False, "why": str(assignment)}, as_json, f"not schedulable: {assignment}")
+        render.emit(_assigned(file, test, why=str(assignment)), as_json, f"not schedulable: {assignment}")
         return 1
     if write:
         write_values(file, {"gpu_priority": assignment.priorities})
     rows = [(task.name, str(task.priority), str(assignment.priorities[task.name]))
             for task in loaded.taskset if task.name in assignment.priorities]  # fmt: skip
     text = render.table(("task", "priority", "GPU priority"), rows) + (f"\nwritten to {file}" if write else "")
-    render.emit({"schedulable": True, "assigned": assignment.priorities}, as_json, text)
+    tasks = {task.name: {"priority": task.priority, "gpu_priority": assignment.priorities[task.name]}
+             for task in loaded.taskset if task.name in assignment.priorities}  # fmt: skip
+    render.emit(_assigned(file, test, tasks, [file] if write else []), as_json, text)
     return 0
+
+
+def _assigned(
+    file: Path, test: Any, tasks: Mapping[str, Any] = MappingProxyType({}), files: Sequence[Path] = (), why: str = ""
+) -> dict[str, Any]:
+    """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
+    return {
+        "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
+        "files": files,
+    }  # fmt: skip
 
 
 @click.command(
@@ -76,6 +92,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 Examples:
   gpurt choose set.toml
   gpurt choose set.toml --write
+
 \b
 Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
 )
@@ -93,7 +110,8 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
 
     loaded = taskset.load(file).taskset
     if not loaded.real_time:
-        render.emit([], as_json, "there is no real-time task, so there is nothing to choose")
+        why = "there is no real-time task, so there is nothing to choose"
+        render.emit({"file": file, "schedulable": False, "why": why, "ways": [], "files": []}, as_json, why)
         return 1
     found = choices(loaded)
     best = found[0]
@@ -103,10 +121,14 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     rows = [(one.policy, one.test, _percent(one.slack), _modes(one)) for one in found]
     text = render.table(("policy", "test", "slack", "waiting"), rows)
     if not best.schedulable:
-        text += "\nno way is known to run this taskset in time; gpurt analyze says which task fails and why"
+        text += f"\n{NO_WAY}"
     elif write:
         text += f"\nwritten to {file}; give it to a running host with: gpurt policy {best.policy}"
-    render.emit([_data(one) for one in found], as_json, text)
+    data = {
+        "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
+        "ways": [_data(one) for one in found], "files": [file] if write and best.schedulable else [],
+    }  # fmt: skip
+    render.emit(data, as_json, text)
     return 0 if best.schedulable else 1
 
 
@@ -126,8 +148,9 @@ def _modes(choice: Any) -> str:
 def _data(choice: Any) -> dict[str, Any]:
     return {
         "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable,
-        "slack": None if choice.slack is None else float(choice.slack),
-        "waiting": {name: mode.value for name, mode in choice.modes.items()}, "gpu_priorities": dict(choice.priorities),
+        "slack": choice.slack,
+        "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
+                  for name, mode in choice.modes.items()},
     }  # fmt: skip
 
 
@@ -136,6 +159,7 @@ def _data(choice: Any) -> dict[str, Any]:
 Examples:
   gpurt sensitivity set.toml
   gpurt sensitivity set.toml --test gcaps-busy --clock orin=0.6 --clock xavier=1.4
+
 \b
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
 )
@@ -152,7 +176,8 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
     loaded = taskset.load(file).taskset
     test, why = _test(loaded, name)
     if why:
-        render.emit({"test": None, "why": why}, as_json, f"not schedulable: {why}")
+        nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": []}
+        render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"not schedulable: {why}")
         return 1
     hardware = {"this one": Fraction(1), **dict(map(_clock, clocks))}
     found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
@@ -164,13 +189,17 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
         text = f"UNSOUND, do not rely on it: {test.note}\n{text}"
     most = [(where, ms(budget)) for where, budget in budgets.items()]
     text += "\n\n" + render.table(("hardware", "epsilon at most ms"), most)
+    result = test.run(loaded)
     data = {
-        "test": test.name, "sound": test.sound, "epsilon_budget_ns": budgets,
-        "margins": [{"what": one.what.value, "task": one.task, "now_ns": one.now or None, "at_most_ns": one.most,
-                     "factor": None if one.factor is None else float(one.factor)} for one in found],
+        "file": file, "test": test.name, "sound": test.sound, "schedulable": result.schedulable,
+        "why": None if result.schedulable else str(result.failures[0]),
+        "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
+                     "factor": one.factor} for one in found],
+        "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": budgets[name]}
+                     for name, factor in hardware.items()],
     }  # fmt: skip
     render.emit(data, as_json, text)
-    return 0 if test.run(loaded).schedulable else 1
+    return 0 if result.schedulable else 1
 
 
 def _factor(margin: Any) -> str:

@@ -25,8 +25,10 @@ Examples:
   gpurt experiment gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
   gpurt experiment attack                        search for schedules that break a bound, of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
+
 \b
 To continue an interrupted run, give the same command again.
+
 \b
 Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 130 interrupted."""
 )
@@ -77,7 +79,7 @@ def experiment(
             if not as_json:
                 click.echo(_text(reports[-1]))
     if as_json:
-        render.emit(reports, True, "")
+        render.emit({"results": reports}, True, "")
     return 0
 
 
@@ -89,7 +91,7 @@ def _list(as_json: bool) -> None:
     listed.append((ATTACK, "docs/soundness.md", "Search for schedules that break a bound", len(rta.TESTS)))
     data = [{"name": name, "source": source, "title": title, "points": size} for name, source, title, size in listed]
     rows = [(name, source, title, str(size)) for name, source, title, size in listed]
-    render.emit(data, as_json, render.table(("name", "figure", "what", "points"), rows))
+    render.emit({"experiments": data}, as_json, render.table(("name", "figure", "what", "points"), rows))
 
 
 def _run(
@@ -119,14 +121,16 @@ def _run(
         raise UsageError(f"--method {settings.method}: {error}; pip install 'gpurt[drs]'") from None
     except OSError as error:
         raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+    rows = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
+            for row in table.rows()]  # fmt: skip
     return {
-        "experiment": chosen.name, "seconds": round(time.monotonic() - start, 2), "files": [str(f) for f in files],
-        "left_out": [curve.label for curve in chosen.curves if curve.missing], "rows": list(table.rows()),
+        "experiment": chosen.name, "seconds": round(time.monotonic() - start, 2), "files": files, "rows": rows,
+        "left_out": [curve.label for curve in chosen.curves if curve.missing],
     }  # fmt: skip
 
 
 def _text(report: dict[str, Any]) -> str:
-    lines = [f"{report['experiment']}: {report['seconds']:.1f} s; {', '.join(report['files'])}"]
+    lines = [f"{report['experiment']}: {report['seconds']:.1f} s; {', '.join(map(str, report['files']))}"]
     lines += [f"note: curve {label} is left out, for there is no such test" for label in report["left_out"]]
     return "\n".join(lines)
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from gpurt.errors import UsageError
+from gpurt.units import US
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, PIDS
 
@@ -33,6 +32,7 @@ def _slice_us(text: str | None) -> int | None:
 Examples:
   gpurt hint 1234                              show
   gpurt hint 1234 --slice 10ms --interleave high
+
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no such node, or another process has it open; 5 not permitted, refused by the
 driver, or a process without time-slice groups."""
@@ -56,6 +56,7 @@ def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_j
                 node.set(pid, slice_us, level)
         found = [one for pid in pids for one in node.hints(pid)]
     rows = [(str(one.pid), str(one.tsg), str(one.slice_us), one.level.name.lower()) for one in found]
-    data = [asdict(one) | {"level": one.level.name.lower()} for one in found]
-    render.emit(data, as_json, render.table(("pid", "TSG", "slice us", "interleave"), rows))
+    data = [{"pid": one.pid, "tsg": one.tsg, "slice_ns": one.slice_us * US, "interleave": one.level.name.lower()}
+            for one in found]  # fmt: skip
+    render.emit({"hints": data}, as_json, render.table(("pid", "TSG", "slice us", "interleave"), rows))
     return 0

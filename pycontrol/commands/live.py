@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpurt.errors import RefusedError, UsageError
-from pycontrol.commands import render
+from pycontrol.commands import documents, render
 from pycontrol.commands.options import FILE, GPU, JSON, PIDS
 from pycontrol.commands.render import ms
 
@@ -37,6 +36,7 @@ Examples:
   gpurt priority 1234                 show
   gpurt priority 1234 1240 --set 60
   gpurt priority 1234 --own           back to the task's SCHED_FIFO priority
+
 \b
 Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 )
@@ -63,7 +63,7 @@ def priority(
     rows = [(str(one.pid), one.comm, str(one.gpu), str(one.priority), str(one.own_priority),
              "-" if one.set_priority is None else str(one.set_priority)) for one in found]  # fmt: skip
     text = render.table(("pid", "name", "GPU", "priority", "own", "set"), rows)
-    render.emit([asdict(one) for one in found], as_json, text)
+    render.emit({"clients": [documents.client(one) for one in found]}, as_json, text)
     return 0
 
 
@@ -80,6 +80,7 @@ Examples:
   gpurt policy                        show
   gpurt policy segment
   gpurt policy job --notice poll --period 1ms
+
 \b
 Exit codes: 0 done; 2 no such policy; 4 no host; 5 not permitted, or this host cannot do it."""
 )
@@ -97,18 +98,16 @@ def policy(
 
     if name is None and (notice or period):
         raise UsageError("--notice and --period go with a policy: gpurt policy job ...")
+    notes = []
     with _connect(device) as control:
         if name is not None:
             how = Notice(Notice.parse(notice)) if notice else None
             remark = control.set_policy(name, gpu, how, _time(period, "--period") if period else None)
-            if remark:
-                click.echo(f"note: {remark}", err=True)
+            notes = [remark] if remark else []
         found = [one for one in control.status() if gpu is None or one.gpu == gpu]
     text = "\n".join(f"GPU {one.gpu}: {one.policy.word}{_how(one)}" for one in found)
-    data = [
-        {"gpu": one.gpu, "policy": one.policy.word, "notice": one.notice.word, "poll_ns": one.poll_ns} for one in found
-    ]
-    render.emit(data, as_json, text)
+    render.note(*notes, as_json=as_json)
+    render.emit({"gpus": [documents.gpu(one) for one in found], "notes": notes}, as_json, text)
     return 0
 
 
@@ -117,6 +116,7 @@ def policy(
 Examples:
   gpurt budget 1234 --time 20ms --on-overrun demote
   gpurt budget 1234 --time 0ns        remove the budget
+
 \b
 Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
 )
@@ -143,6 +143,7 @@ Examples:
   gpurt exempt --name Xorg
   gpurt exempt --cgroup /system.slice/display-manager.service
   gpurt exempt --name Xorg --off
+
 \b
 Exit codes: 0 done; 2 not exactly one of the three; 4 no host; 5 not permitted."""
 )
@@ -165,6 +166,7 @@ def exempt(device: str | None, pid: int | None, comm: str | None, cgroup: str | 
 Examples:
   gpurt status
   gpurt status --latency              measure epsilon on your board
+
 \b
 Exit codes: 0; 4 no host."""
 )
@@ -177,7 +179,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         gpus = control.status()
         times = control.latency() if latency else []
     rows = [
-        (str(one.gpu), one.driver, f"T{one.tier.value}", one.policy.word, str(one.clients), str(one.tsgs),
+        (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
          str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.malformed))
         for one in gpus
     ]  # fmt: skip
@@ -193,10 +195,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         text += "\n\n" + render.table(headers, timed)
         if times:
             text += f"\nepsilon is at least {ms(max(one.maximum for one in times))} ms plus the context switch"
-    data = {
-        "gpus": [asdict(one) | {"policy": one.policy.word, "tier": one.tier.word} for one in gpus],
-        "latency": [asdict(one) | {"cause": one.cause.word, "p99": one.percentile(0.99)} for one in times],
-    }
+    data = {"gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times))}
     render.emit(data, as_json, text)
     return 0
 
@@ -212,7 +211,7 @@ def _clients_table(found: list[Any]) -> str:
     return render.table(headers, rows)
 
 
-@click.command(epilog="\b\nExamples:\n  gpurt clients\n  gpurt clients --json\n\b\nExit codes: 0; 4 no host.")
+@click.command(epilog="\b\nExamples:\n  gpurt clients\n  gpurt clients --json\n\n\b\nExit codes: 0; 4 no host.")
 @GPU
 @JSON
 @click.pass_obj
@@ -220,7 +219,7 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
     """List the processes that use the GPU through gpurt."""
     with _connect(device) as control:
         found = control.clients(gpu)
-    render.emit([asdict(one) | {"state": one.state.word} for one in found], as_json, _clients_table(found))
+    render.emit({"clients": list(map(documents.client, found))}, as_json, _clients_table(found))
     return 0
 
 
@@ -229,6 +228,7 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
 Examples:
   gpurt top
   gpurt top --once
+
 \b
 Ctrl-C ends it.  Exit codes: 0; 4 no host."""
 )
@@ -272,6 +272,7 @@ def top(device: str | None, interval: float, once: bool) -> int:
 Examples:
   gpurt trace -o run.json             until Ctrl-C
   gpurt trace -o run.json --duration 5s && gpurt plot run.json
+
 \b
 ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 3 cannot be written; 4 no host."""
 )
@@ -302,6 +303,7 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
     epilog="""\b
 Examples:
   gpurt apply set.toml
+
 \b
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or the taskset is not schedulable and
 nothing was set; 3 the file is wrong; 4 no host; 5 not permitted."""
@@ -320,7 +322,7 @@ def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
     verdict = answer(loaded.taskset)
     if not verdict.schedulable and not force:
         text = f"not applied: under policy {verdict.policy}, {verdict.why}\nuse --force to apply it anyway"
-        render.emit({"applied": False, "why": verdict.why}, as_json, text)
+        render.emit(_applied(file, verdict, {}, applied=False), as_json, text)
         return 1
     rows, data, complete = [], {}, True
     with _connect(device) as control:
@@ -339,5 +341,13 @@ def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
                 complete = complete and (bool(pids) or task.best_effort)
                 rows.append((task.name, str(task.segment_priority), found))
                 data[task.name] = {"gpu_priority": task.segment_priority, "pids": pids}
-    render.emit(data, as_json, render.table(("task", "GPU priority", "pid"), rows))
+    text = render.table(("task", "GPU priority", "pid"), rows)
+    render.emit(_applied(file, verdict, data, applied=True), as_json, text)
     return 0 if complete else 1
+
+
+def _applied(file: Path, verdict: Any, tasks: dict[str, Any], *, applied: bool) -> dict[str, Any]:
+    return {
+        "file": file, "policy": verdict.policy, "schedulable": verdict.schedulable, "why": verdict.why or None,
+        "applied": applied, "tasks": tasks,
+    }  # fmt: skip

@@ -11,8 +11,18 @@ import click
 from gpurt.errors import UsageError
 from gpurt.units import parse_time
 
+#: Key of a context's ``meta``: whether the user asked for JSON.
+ASKED_FOR_JSON = "gpurt.json"
+
+
+def _ask_for_json(context: click.Context, _: click.Parameter, asked: bool) -> bool:
+    context.meta[ASKED_FOR_JSON] = asked
+    return asked
+
+
 FILE = click.argument("file", type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+JSON = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_ask_for_json,
+                    help="Print JSON (docs/output.md); errors too.")  # fmt: skip
 GPU = click.option("--gpu", type=click.IntRange(0), help="Only on this GPU; all unless given.")
 PIDS = click.argument("pids", nargs=-1, required=True, type=click.IntRange(1), metavar="PID...")
 

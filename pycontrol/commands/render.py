@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables and JSON for people and programs."""
+"""What commands print: text for people, and one JSON document for programs (docs/output.md)."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
 
+from gpurt.enums import Words
+from gpurt.text import visible
 from gpurt.units import US
+
+#: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
+SCHEMA = 1
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Columns under their headers; numbers to the right."""
-    body = [list(map(str, row)) for row in rows]
+    body = [list(map(visible, row)) for row in rows]
     widths = [max([len(header), *(len(row[i]) for row in body)]) for i, header in enumerate(headers)]
     numeric = [all(_is_number(row[i]) for row in body) and bool(body) for i in range(len(headers))]
 
@@ -35,9 +44,51 @@ def ms(ns: int | None) -> str:
     return "-" if ns is None else f"{ns / US / 1000:.3f}"
 
 
-def emit(data: Any, as_json: bool, text: str) -> None:
-    """Prints ``data`` as JSON, or ``text``."""
-    click.echo(json.dumps(data, indent=2) if as_json else text)
+def say(text: str, err: bool = False) -> None:
+    """Prints lines of text.  Nothing in them reaches the terminal as a control character."""
+    click.echo("\n".join(map(visible, text.split("\n"))), err=err)
+
+
+def note(*notes: str, as_json: bool) -> None:
+    """Prints remarks on stderr; with ``as_json`` nothing, for there they belong into the document's ``notes``."""
+    for one in () if as_json else notes:
+        say(f"note: {visible(one)}", err=True)
+
+
+def emit(data: Mapping[str, Any], as_json: bool, text: str) -> None:
+    """Prints the command's result: ``data`` as a JSON document, or ``text``."""
+    if as_json:
+        click.echo(json.dumps(document(click.get_current_context().info_name, data), indent=2))
+    else:
+        say(text)
+
+
+def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON document: its version, the command that it is from, and the data."""
+    return {"schema": SCHEMA, "command": command, **plain(data)}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it.
+
+    A dataclass becomes an object of its fields, a member of an enumeration the word that the command line uses for it,
+    a path its text, and a fraction a number.
+    """
+    if isinstance(value, Words):
+        return value.word
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value
 
 
 def progress(total: int, label: str) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands import render
+from pycontrol.commands import documents, render
 from pycontrol.commands.options import JSON
 from pycontrol.commands.render import ms
 
@@ -20,6 +20,7 @@ from pycontrol.commands.render import ms
 Examples:
   gpurt demo
   gpurt demo --seconds 3 --policy segment --out results
+
 \b
 Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage; 4 no host at --device;
 6 something failed, or a bound was exceeded in virtual time."""
@@ -43,6 +44,7 @@ Examples:
   gpurt run set.toml --seconds 30 --trace run.json
   gpurt check run.json set.toml --test gcaps-suspend
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
+
 \b
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise; 3 the file is wrong;
 4 no host; 6 a task failed.
@@ -90,8 +92,7 @@ def run(
             shown[0] = int(passed * 10)
 
         seen = launch.launch(loaded, options, step)
-    for note in seen.notes:
-        click.echo(f"note: {note}", err=True)
+    render.note(*seen.notes, as_json=as_json)
     if trace_path:
         seen.trace.save(trace_path)
     rows, data, in_time = [], {}, True
@@ -103,10 +104,16 @@ def run(
         in_time = in_time and (task.best_effort or (bool(jobs) and not misses))
         said = "" if jobs or task.best_effort else "NO JOB SEEN"
         rows.append((task.name, str(len(jobs)), ms(worst), ms(task.deadline), str(misses) if jobs else "-", said))
-        data[task.name] = {"jobs": len(jobs), "mort_ns": worst, "deadline_ns": task.deadline,
-                           "misses": misses if jobs else None}  # fmt: skip
+        data[task.name] = documents.seen(
+            best_effort=task.best_effort, jobs=len(jobs), mort=worst, wcrt=None, deadline=task.deadline,
+            misses=misses if jobs else None,
+        )
     text = render.table(("task", "jobs", "MORT ms", "deadline ms", "misses", ""), rows)
-    render.emit({"policy": used, "tasks": data, "notes": list(seen.notes)}, as_json, text)
+    whole = {
+        "file": loaded.path, "policy": used, "in_time": in_time, "tasks": data, "notes": seen.notes,
+        "files": [trace_path] if trace_path else [],
+    }  # fmt: skip
+    render.emit(whole, as_json, text)
     return 0 if in_time else 1
 
 
@@ -116,6 +123,7 @@ def run(
 Examples:
   gpurt profile -- ./detector --frames 100
   gpurt profile --period 33ms -o detector.toml -- ./detector
+
 \b
 Exit codes: the program's own; 4 no host; 6 it used no GPU segment."""
 )

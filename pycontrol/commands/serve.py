@@ -44,6 +44,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   gpurt emulate
   gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
+
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 )
@@ -76,6 +77,7 @@ def emulate(
 Examples:
   gpurt serve
   gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
+
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 )

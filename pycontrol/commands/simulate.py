@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands import render
+from pycontrol.commands import documents, render
 from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
 
@@ -19,6 +19,7 @@ from pycontrol.commands.render import ms
 Examples:
   gpurt simulate examples/case-study.toml --policy segment --waiting busy
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
+
 \b
 Exit codes: 0 no real-time task missed a deadline; 1 one did, or there is none; 2 wrong usage; 3 the file is wrong;
 6 a sound bound was exceeded, which is a bug."""
@@ -71,10 +72,16 @@ def simulate(
             code = max(code, 6 if above else 1 if observed.misses else 0)
         rows.append((task.name, str(observed.jobs), ms(observed.worst), ms(bound), ms(task.deadline),
                      str(observed.misses), "ABOVE ITS BOUND" if above else ""))  # fmt: skip
-        data[task.name] = {"jobs": observed.jobs, "mort_ns": observed.worst, "wcrt_ns": bound,
-                           "deadline_ns": task.deadline, "misses": observed.misses}  # fmt: skip
+        data[task.name] = documents.seen(
+            best_effort=task.best_effort, jobs=observed.jobs, mort=observed.worst if observed.finished else None,
+            wcrt=bound, deadline=task.deadline, misses=observed.misses,
+        )
     text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
-    render.emit({"policy": policy, "runs": offsets, "tasks": data}, as_json, text)
+    whole = {
+        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "tasks": data,
+        "files": [trace_path] if trace_path else [],
+    }  # fmt: skip
+    render.emit(whole, as_json, text)
     return code
 
 
@@ -97,6 +104,7 @@ def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
     epilog="""\b
 Examples:
   gpurt check run.json examples/case-study.toml --test gcaps-suspend
+
 \b
 Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, or a bound was exceeded;
 3 a file is wrong."""
@@ -117,14 +125,16 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
         (one.task, str(one.jobs), ms(one.mort), ms(one.bound), ms(one.deadline), str(one.misses), one.verdict)
         for one in lines
     ]
-    data = [
-        {"task": one.task, "jobs": one.jobs, "mort_ns": one.mort, "wcrt_ns": one.bound,
-         "deadline_ns": one.deadline, "misses": one.misses, "verdict": one.verdict}
+    tasks = {
+        one.task: documents.seen(best_effort=one.best_effort, jobs=one.jobs, mort=one.mort, wcrt=one.bound,
+                                 deadline=one.deadline, misses=one.misses)
         for one in lines
-    ]  # fmt: skip
+    }  # fmt: skip
+    in_time = not any(line.failed for line in lines)
+    data = {"file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": tasks}
     headers = ("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict")
     render.emit(data, as_json, render.table(headers, rows))
-    return 1 if any(line.failed for line in lines) else 0
+    return 0 if in_time else 1
 
 
 @click.command(
@@ -133,6 +143,7 @@ Examples:
   gpurt plot run.json                       run.png
   gpurt plot run.json -o run.svg --from 100ms --to 300ms
   gpurt plot run.json --kind responses
+
 \b
 Exit codes: 0 done; 2 wrong usage; 3 not a trace."""
 )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import click
 
@@ -17,6 +16,7 @@ from pycontrol.commands.options import JSON
 Examples:
   gpurt doctor
   gpurt --device /run/gpurt/host.sock doctor --json
+
 \b
 Exit codes: 0 nothing is broken (warnings are possible); 1 something is."""
 )
@@ -33,7 +33,7 @@ def doctor(device: str | None, as_json: bool) -> int:
         lines.append(f"{marks[finding.status]}  {finding.name}: {finding.text}")
         if finding.cure:
             lines.append(f"      -> {finding.cure}")
-    render.emit([asdict(finding) for finding in findings], as_json, "\n".join(lines))
+    render.emit({"findings": findings}, as_json, "\n".join(lines))
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
 
 
@@ -42,6 +42,7 @@ def doctor(device: str | None, as_json: bool) -> int:
 Examples:
   eval "$(gpurt completion bash)"
   gpurt completion fish > ~/.config/fish/completions/gpurt.fish
+
 \b
 Exit codes: 0; 2 unknown shell."""
 )
@@ -50,15 +51,15 @@ def completion(shell: str) -> int:
     """Print the shell's completion script."""
     from click.shell_completion import get_completion_class
 
-    from pycontrol.cli import cli
+    from pycontrol.cli import COMPLETE, cli
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, "gpurt", "_GPURT_COMPLETE").source())
+    click.echo(kind(cli, {}, "gpurt", COMPLETE).source())
     return 0
 
 
-@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\b\nExit codes: 0.")
+@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\n\b\nExit codes: 0.")
 def schema() -> int:
     """Print the JSON Schema of taskset files."""
     from analysis.taskset import json_schema

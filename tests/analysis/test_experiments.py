@@ -118,14 +118,14 @@ def test_results_are_written_and_drawn(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     arguments = ["gcaps-fig8a", "--tasksets", "2", "--jobs", "1", "-o", str(tmp_path), "--json"]
     first = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
-    (report,) = json.loads(first.stdout)
+    (report,) = json.loads(first.stdout)["results"]
     assert {Path(file).name for file in report["files"]} == {
         "gcaps-fig8a.csv", "gcaps-fig8a.png", "gcaps-fig8a-printed.png",
     }  # fmt: skip
     assert all(Path(file).stat().st_size for file in report["files"])
     assert not (tmp_path / "gcaps-fig8a.checkpoint").exists()
     again = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
-    assert json.loads(again.stdout)[0]["rows"] == report["rows"]
+    assert json.loads(again.stdout)["results"][0]["rows"] == report["rows"]
 
 
 def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:

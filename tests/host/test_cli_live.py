@@ -44,7 +44,7 @@ def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
         status = json.loads(gpurt("status", "--latency", "--json")[1])
         assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
         assert [entry["cause"] for entry in status["latency"]] == ["begin"]
-        (one,) = json.loads(gpurt("clients", "--json")[1])
+        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
         assert (one["pid"], one["priority"], one["state"]) == (ME, 33, "running")
         for command in (["status"], ["clients"], ["top", "--once"]):
             code, out, _ = gpurt(*command)
@@ -55,17 +55,17 @@ def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
 def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
     with Raw(host) as client:
         client.begin(priority=5)
-        assert json.loads(gpurt("priority", str(ME), "--set", "44", "--json")[1])[0]["priority"] == 44
-        assert json.loads(gpurt("priority", str(ME), "--json")[1])[0]["set_priority"] == 44
-        assert json.loads(gpurt("priority", str(ME), "--own", "--json")[1])[0]["priority"] == 5
+        assert json.loads(gpurt("priority", str(ME), "--set", "44", "--json")[1])["clients"][0]["priority"] == 44
+        assert json.loads(gpurt("priority", str(ME), "--json")[1])["clients"][0]["set_priority"] == 44
+        assert json.loads(gpurt("priority", str(ME), "--own", "--json")[1])["clients"][0]["priority"] == 5
     code, _, err = gpurt("priority", "1", "--set", "4")
     assert code == 5
     assert "no client of the GPU" in err
 
 
 def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
-    (shown,) = json.loads(gpurt("policy", "lock-fifo", "--json")[1])
-    assert shown == {"gpu": 0, "policy": "lock-fifo", "notice": "poll", "poll_ns": 1_000_000}
+    (shown,) = json.loads(gpurt("policy", "lock-fifo", "--json")[1])["gpus"]
+    assert (shown["policy"], shown["notice"], shown["poll_ns"], shown["tier"]) == ("lock-fifo", "poll", 10**6, "T3")
     assert gpurt("policy", "fair")[0] == 2
     code, _, err = gpurt("policy", "job", "--notice", "notify")
     assert code == 5
@@ -74,14 +74,14 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
         client.begin()
         assert gpurt("budget", str(ME), "--time", "5ms", "--on-overrun", "demote")[0] == 0
         assert gpurt("exempt", "--pid", str(ME))[0] == 0
-        (one,) = json.loads(gpurt("clients", "--json")[1])
+        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
         assert (one["budget_ns"], one["exempt"]) == (5_000_000, True)
         assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
-        assert not json.loads(gpurt("clients", "--json")[1])[0]["exempt"]
+        assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["exempt"]
 
 
 def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
-    findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])}
+    findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
     assert findings["host"]["status"] == "ok"
     assert "emulator" in findings["host"]["text"]
 
@@ -93,7 +93,7 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     seen = json.loads(out)["tasks"]
     assert seen["camera"]["jobs"] > seen["mapping"]["jobs"] > 0
     code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
-    checked = {entry["task"]: entry for entry in json.loads(out)}
+    checked = json.loads(out)["tasks"]
     assert checked["camera"]["mort_ns"] == seen["camera"]["mort_ns"]
 
 
@@ -151,8 +151,8 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
     with Raw(host) as client:
         client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")
-        assert (code, json.loads(out)["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
-        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == 21
+        assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
+        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
 def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
@@ -164,14 +164,14 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
     )
     with Raw(host) as client:
         client.begin()
-        before = json.loads(gpurt("clients", "--json")[1])[0]["set_priority"]
+        before = json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"]
         code, out, _ = gpurt("apply", str(path))
         assert code == 1
         assert "not applied" in out
         assert "--force" in out
-        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == before
+        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == before
         assert gpurt("apply", str(path), "--force")[0] == 0
-        assert json.loads(gpurt("clients", "--json")[1])[0]["set_priority"] == 21
+        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
 def test_nothing_observed_is_not_yes(gpurt: Gpurt, start_host: StartHost, tmp_path: Path) -> None:

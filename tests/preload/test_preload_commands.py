@@ -124,11 +124,11 @@ def test_the_benchmark_without_a_gpu() -> None:
 
 def test_hints_to_nvgpu(gpurt: Gpurt, start: Start) -> None:
     program, other = start(family="nvgpu"), start(family="nvgpu")
-    (before,) = json.loads(gpurt("hint", str(program.pid), "--json").stdout)
-    assert (before["pid"], before["slice_us"], before["level"]) == (program.pid, 1024, "low")
+    (before,) = json.loads(gpurt("hint", str(program.pid), "--json").stdout)["hints"]
+    assert (before["pid"], before["slice_ns"], before["interleave"]) == (program.pid, 1_024_000, "low")
     done = gpurt("hint", str(program.pid), "--slice", "10ms", "--interleave", "high", "--json")
-    (after,) = json.loads(done.stdout)
-    assert (after["tsg"], after["slice_us"], after["level"]) == (before["tsg"], 10_000, "high")
+    (after,) = json.loads(done.stdout)["hints"]
+    assert (after["tsg"], after["slice_ns"], after["interleave"]) == (before["tsg"], 10_000_000, "high")
     assert "1024" in gpurt("hint", str(other.pid)).stdout
 
 

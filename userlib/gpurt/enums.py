@@ -52,12 +52,17 @@ class Notice(Words):
 
 
 class Tier(Words):
-    """enum gpurt_tier: how much the driver underneath can do."""
+    """enum gpurt_tier: how much the driver underneath can do; spelt T0 to T3."""
 
     HINTS = lib.GPURT_TIER_HINTS
     UNPATCHED = lib.GPURT_TIER_UNPATCHED
     PATCHED = lib.GPURT_TIER_PATCHED
     VIRTUAL = lib.GPURT_TIER_VIRTUAL
+
+    @property
+    def word(self) -> str:
+        """How the command line and the documentation spell this tier."""
+        return f"T{int(self)}"
 
 
 class State(Words):

@@ -4,15 +4,16 @@
 ====  =================================================================================================
 code  meaning
 ====  =================================================================================================
-0     done
+0     done; the answer is yes
 1     the answer is no: not schedulable, a deadline missed, a check failed
 2     wrong usage of the command line
-3     a taskset, trace or other file is wrong
+3     a file is missing, wrong, or cannot be written; stdout too
 4     no host: neither the kernel module nor an emulator answers
 5     the host refused: not permitted, or not valid in its present state
 6     something failed while running: a program did not start, a bound was exceeded in virtual time
 70    a bug in gpurt
 130   interrupted
+141   the reader of stdout is gone
 ====  =================================================================================================
 """
 
@@ -36,7 +37,7 @@ class UsageError(GpurtError):
 
 
 class FileError(GpurtError):
-    """A file is missing, unreadable, or not what it should be."""
+    """A file is missing, not what it should be, or cannot be read or written."""
 
     exit_code = 3
 

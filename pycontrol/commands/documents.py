@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objects that the JSON documents of several commands share (docs/output.md); times are ns."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gpurt._gpurt import lib
+
+if TYPE_CHECKING:  # at run time the import takes longer than many commands need
+    from pycontrol.live.control import ClientInfo, GpuStatus, Latency
+
+
+def gpu(one: GpuStatus) -> dict[str, Any]:
+    """A GPU of a host; ``runner_pid`` is None while all clients share it."""
+    return {
+        "gpu": one.gpu, "driver": one.driver, "tier": one.tier, "policy": one.policy, "notice": one.notice,
+        "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
+        "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
+        "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
+    }  # fmt: skip
+
+
+def client(one: ClientInfo) -> dict[str, Any]:
+    """A client of a GPU; ``set_priority`` and ``budget_ns`` are None if the control plane has set none."""
+    data = asdict(one)
+    data["name"] = data.pop("comm")
+    data["owned_ns"] = data.pop("held_ns")
+    data["budget_ns"] = one.budget_ns or None
+    return data
+
+
+def latency(one: Latency) -> dict[str, Any]:
+    """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
+    histogram = [
+        {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), "updates": count}
+        for bucket, count in enumerate(one.buckets)
+        if count
+    ]
+    return {
+        "gpu": one.gpu, "cause": one.cause, "updates": one.count, "minimum_ns": one.minimum, "mean_ns": one.mean,
+        "p99_ns": one.percentile(0.99), "maximum_ns": one.maximum, "histogram": histogram,
+    }  # fmt: skip
+
+
+def seen(
+    *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None
+) -> dict[str, Any]:
+    """What was seen of a task in a run, simulated or real.
+
+    ``verdict``: "ok", "missed" (a deadline), "above-bound" (``mort`` exceeds ``wcrt``), "unseen" (no job of a real-time
+    task), or "best-effort".
+    """
+    if best_effort:
+        verdict = "best-effort"
+    elif mort is not None and wcrt is not None and mort > wcrt:
+        verdict = "above-bound"
+    elif not jobs:
+        verdict = "unseen"
+    else:
+        verdict = "missed" if misses else "ok"
+    return {
+        "best_effort": best_effort, "jobs": jobs, "mort_ns": mort, "wcrt_ns": wcrt, "deadline_ns": deadline,
+        "misses": misses, "verdict": verdict,
+    }  # fmt: skip

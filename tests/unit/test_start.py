@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ctrl-C while a command starts: no traceback, and exit code 130."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pycontrol.cli import COMMANDS
+
+MINIMAL = str(Path(__file__).resolve().parents[2] / "examples/minimal.toml")
+
+#: Runs the command line as the installed script does.  SIGINT comes in the middle of the import with this number, of
+#: those from pycontrol.cli on.
+IMPORTING = """
+import os, signal, sys
+class Finder:
+    left, counting = int(sys.argv.pop(1)), False
+    def find_spec(self, name, *_):
+        self.counting = self.counting or name == "pycontrol.cli"
+        self.left -= self.counting
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from pycontrol.start import main
+main()
+"""
+#: The same without that import; it says when it begins.
+STARTING = """
+import os, signal
+from pycontrol.start import interrupt, main
+signal.signal(signal.SIGINT, interrupt)
+os.write(1, b".")
+main()
+"""
+
+
+def interrupted_at(number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", IMPORTING, str(number), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_import_is_interrupted_quietly(name: str) -> None:
+    done = interrupted_at(random.randint(1, 30), name, "--help")
+    assert (done.returncode, done.stderr) == (130, ""), done.stderr
+    assert done.stdout == ""
+
+
+def test_an_import_inside_a_command_is_interrupted_quietly() -> None:
+    """Analyses are imported when the command runs, among them compiled modules."""
+    for number in random.Random(1).sample(range(100, 200), 6):
+        done = interrupted_at(number, "analyze", MINIMAL)
+        assert (done.returncode, done.stderr) == (130, ""), done.stderr
+
+
+def test_ctrl_c_at_any_instant_gives_no_traceback() -> None:
+    for _ in range(10):
+        command = [sys.executable, "-c", STARTING, "analyze", "/nonexistent"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stderr
+            process.stdout.read(1)
+            time.sleep(random.uniform(0.001, 0.2))
+            process.send_signal(signal.SIGINT)
+            err = process.stderr.read().decode()
+        assert process.returncode in (130, 3), err
+        assert "Traceback" not in err
+
+
+def test_a_caller_that_ignores_sigint_is_obeyed() -> None:
+    """A shell starts programs in the background with SIGINT ignored."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING, "20", "schema"], capture_output=True, check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")

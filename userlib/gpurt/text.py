@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Text of others, such as names of files, tasks and programs, made fit for a terminal."""
+
+from __future__ import annotations
+
+
+def visible(text: object) -> str:
+    """The text on one line, with every character escaped that a terminal would obey or not show.
+
+    Those are control characters, line ends, marks that change the direction of writing, and bytes that are not UTF-8.
+    They are written as Python writes them: ESC as ``\\x1b``.
+    """
+    return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode() carries it
+        return f"\\x{number - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
