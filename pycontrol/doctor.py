@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpurt._gpurt import ffi, lib
+from gpurt.segments import explain
 
 ROOT = Path("/")
 
@@ -166,10 +167,9 @@ def _host(device: str | None) -> Finding:
     name = "host"
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
-    where = device or "the usual places"
     if status:
-        cure = "load the kernel module (modprobe gpurt) or start 'gpurt emulate'"
-        return Finding(name, Status.FAIL, f"none answers at {where}: {os.strerror(-status)}", cure)
+        text, _, cure = explain(device, status).partition("; ")
+        return Finding(name, Status.FAIL, text, cure)
     query = ffi.new("struct gpurt_query *")
     status = lib.gpurt_query_host(handle[0], query)
     lib.gpurt_close(handle[0])

@@ -11,6 +11,7 @@
 #include <gpurt.h>
 
 #include "handle.h"
+#include "place.h"
 #include "transport.h"
 
 struct gpurt_handle {
@@ -40,30 +41,17 @@ static int open_path(const char *path, const struct gpurt_transport **transport,
 	return (*transport)->open(path, state);
 }
 
-/* The socket of an unprivileged user's emulator. */
-static int open_user_socket(const struct gpurt_transport **transport, void **state)
-{
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char path[256];
-
-	if (!runtime || snprintf(path, sizeof(path), "%s/gpurt/host.sock", runtime) >= (int)sizeof(path))
-		return -ENODEV;
-	return open_path(path, transport, state);
-}
-
 static int open_any(const char *device, const struct gpurt_transport **transport, void **state)
 {
-	int err;
+	char buffer[GPURT_PLACE_SIZE];
+	unsigned int i;
+	int err = -ENODEV;
 
-	if (!device)
-		device = getenv("GPURT_DEVICE");
-	if (device && *device)
+	device = gpurt_named_place(device);
+	if (device)
 		return open_path(device, transport, state);
-	err = open_path(GPURT_DEFAULT_DEVICE, transport, state);
-	if (err == -ENODEV)
-		err = open_path(GPURT_DEFAULT_SOCKET, transport, state);
-	if (err == -ENODEV)
-		err = open_user_socket(transport, state);
+	for (i = 0; err == -ENODEV && gpurt_usual_place(i, buffer); i++)
+		err = open_path(buffer, transport, state);
 	return err;
 }
 
@@ -117,9 +105,12 @@ void gpurt_close(struct gpurt_handle *h)
 
 static void warn_once(int err)
 {
-	if (!atomic_exchange(&warned, true))
-		fprintf(stderr, "gpurt: no host (%s): GPU work runs unmanaged; start 'gpurt emulate', load gpurt.ko, or set "
-			"GPURT_DEVICE\n", strerror(-err));
+	char why[1024];
+
+	if (atomic_exchange(&warned, true))
+		return;
+	gpurt_explain(NULL, err, why, sizeof(why));
+	fprintf(stderr, "gpurt: GPU work runs unmanaged: %s\n", why);
 }
 
 /* The process's own handle.  The first thread that needs it opens it.  A child opens its own. */

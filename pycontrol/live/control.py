@@ -14,6 +14,7 @@ from types import TracebackType
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Image, Notice, Overrun, Policy, State, Tier
 from gpurt.errors import DeviceError, UsageError
+from gpurt.segments import explain
 from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
 
 #: The pid that a host reports if an event concerns no single process.
@@ -225,9 +226,12 @@ def connect(device: str | None = None) -> Control:
         DeviceError: there is no host, or it does not answer.
     """
     for place in _places(device):
-        if not place.exists():
+        try:
+            mode = place.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        mode = place.stat().st_mode
+        except OSError as error:
+            raise DeviceError(explain(str(place), -(error.errno or 0))) from None
         if stat.S_ISCHR(mode):
             return Control(Link(GenericTransport(_string(lib.GPURT_GENL_NAME))), str(place))
         if stat.S_ISSOCK(mode):

@@ -37,6 +37,7 @@ from pyroute2.netlink import (
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Packet
 from gpurt.errors import DeviceError, RefusedError
+from gpurt.segments import explain
 
 __all__ = [
     "HEADER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
@@ -199,7 +200,7 @@ class SocketTransport:
             self._socket.connect(path)
         except OSError as error:
             self._socket.close()
-            raise DeviceError(f"{path}: {error.strerror}; is `gpurt emulate` running?") from error
+            raise DeviceError(explain(path, -(error.errno or 0))) from error
 
     def fileno(self) -> int:
         """The socket's descriptor."""

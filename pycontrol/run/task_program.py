@@ -45,7 +45,7 @@ def find() -> Path:
 
 
 def _sources() -> list[Path]:
-    library = [path for path in (ROOT / "userlib").glob("*.c") if path.name == "gpurt.c" or "transport" in path.name]
+    library = list((ROOT / "userlib").glob("*.c"))
     examples = list((ROOT / "userlib" / "examples").glob("gpurt_task*.c"))
     return sorted([*library, *examples]) if library and examples else []
 

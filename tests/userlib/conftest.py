@@ -39,10 +39,10 @@ def compile_c(tmp_path: Path) -> Compile:
         path = tmp_path / f"program.{suffix}"
         path.write_text(source)
         objects = []
-        for name in ("gpurt", "transport_ioctl", "transport_socket"):
-            objects.append(tmp_path / f"{name}.o")
+        for part in sorted((ROOT / "userlib").glob("*.c")):
+            objects.append(tmp_path / f"{part.stem}.o")
             own = ["cc", "-std=gnu11", *SANITIZE, "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
-            subprocess.run([*own, "-c", ROOT / f"userlib/{name}.c", "-o", objects[-1]], check=True)
+            subprocess.run([*own, "-c", part, "-o", objects[-1]], check=True)
         program = tmp_path / "program"
         command = [compiler, "-Wall", "-Wextra", "-Werror", *SANITIZE, *flags, f"-I{ROOT}/userlib/include"]
         subprocess.run([*command, path, *objects, "-pthread", "-o", program], check=True)

@@ -34,16 +34,25 @@ def _check(status: int, what: str) -> None:
         raise OSError(-status, f"{what}: {os.strerror(-status)}")
 
 
+def explain(device: str | None, status: int) -> str:
+    """Why opening the host at `device`, or at the usual places, gave `status` (-errno), and what to do about it."""
+    text = ffi.new("char[]", 1024)
+    lib.gpurt_explain(os.fsencode(device) if device else ffi.NULL, status, text, len(text))
+    return os.fsdecode(ffi.string(text))
+
+
 class Client:
     """One client of the host; a context manager.  Times are nanoseconds.
 
     Raises:
-        OSError: ENODEV if there is no host.
+        OSError: ENODEV if there is no host; EACCES if this process may not open it.
     """
 
     def __init__(self, device: str | None = None) -> None:
         place = ffi.new("struct gpurt_handle **")
-        _check(lib.gpurt_open(place, os.fsencode(device) if device else ffi.NULL), device or "gpurt")
+        status = lib.gpurt_open(place, os.fsencode(device) if device else ffi.NULL)
+        if status:
+            raise OSError(-status, explain(device, status))
         self._handle = place[0]
 
     def __enter__(self) -> Client:

@@ -15,9 +15,9 @@
  * GPURT_DEVICE, or /dev/gpurt, or the emulator's socket: the first of these that is set or exists.  A character
  * device is called with ioctls, a socket with packets.
  *
- * If there is no host, calls on the NULL handle return -ENODEV, one line on stderr says so once, and the program
- * can run on unmanaged.  If the environment has GPURT_REQUIRED=1, gpurt_segment_begin() prints the reason and
- * calls abort() instead.
+ * If there is no host, or the process may not open it, calls on the NULL handle return -ENODEV or -EACCES, one line on
+ * stderr says so and why once, and the program can run on unmanaged.  If the environment has GPURT_REQUIRED=1,
+ * gpurt_segment_begin() prints the reason and calls abort() instead.
  *
  * gpurt_segment_end() on an open handle is async-signal-safe.  If a process dies inside a segment, the host ends
  * the segment.
@@ -40,6 +40,12 @@ struct gpurt_handle;
 /* Opens a client.  @device NULL: choose as above.  -ENODEV: no host; -EACCES: not permitted; -EPROTO: not a host. */
 int gpurt_open(struct gpurt_handle **handle, const char *device);
 void gpurt_close(struct gpurt_handle *handle);
+
+/*
+ * Writes why gpurt_open() of @device returned @err, in one line without a line feed: the place, the users who may open
+ * it, and what to do.
+ */
+void gpurt_explain(const char *device, int err, char *text, size_t size);
 
 /* Sets the GPU of the handle's calls, which is 0 at first.  -ENODEV if the host has no such GPU. */
 int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
