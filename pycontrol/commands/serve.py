@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import grp
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,16 +18,50 @@ from gpurt.errors import UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import Time
 from pycontrol.host.agents import AgentGpu, Obedience
+from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
-from pycontrol.host.serve import PRIORITY, Config, default_socket, run
+from pycontrol.host.serve import PRIORITY, Config, run
 from pycontrol.host.virtual import Shape, VirtualGpu
+
+
+class Mode(click.ParamType[int]):
+    """Permission bits of a socket, in octal."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads it.  Nobody executes a socket, and its owner must be able to open it."""
+        if isinstance(value, int):
+            return value
+        if not re.fullmatch(r"0?6[0246][0246]", value):
+            self.fail(f"{value!r} is not 600 to 666, in octal digits 0, 2, 4 and 6", param, ctx)
+        return int(value, 8)
+
+
+class Group(click.ParamType[int]):
+    """A group of users, by name or number."""
+
+    name = "group"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Looks it up."""
+        if isinstance(value, int):
+            return value
+        try:
+            return grp.getgrgid(int(value)).gr_gid if value.isdecimal() else grp.getgrnam(value).gr_gid
+        except (KeyError, OverflowError):
+            self.fail(f"there is no group {value!r}", param, ctx)
 
 
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
         click.option("--socket", "path", type=click.Path(path_type=Path),
-                     help="Socket to serve on; /run/gpurt/host.sock if writable."),
+                     help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
+        click.option("--mode", default="660", show_default=True, type=Mode(), metavar="MODE",
+                     help="Permission bits of the socket."),
+        click.option("--group", type=Group(), metavar="GROUP",
+                     help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs."),
         click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
@@ -44,6 +80,11 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   gpurt emulate
   gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
+  sudo gpurt emulate --group video      members of that group may use it
+
+\b
+Members of the group, or everybody with --mode 666, may do what they may do with the module's /dev/gpurt: use the GPUs
+at their own real-time priority, up to RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
@@ -54,8 +95,8 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
 def emulate(
-    path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
-    alpha: int, theta: int, slice_: int, no_copy_engine: bool,
+    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, priority: int, ready_fd: int | None,
+    quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
     if slice_ <= 0:
@@ -67,7 +108,7 @@ def emulate(
         return [VirtualGpu(index, shape, number, tell, time.monotonic_ns) for index in range(gpus)]
 
     what = f"{gpus} virtual GPU(s), policy {policy},"
-    run(Config(path or default_socket(), what, make, priority, ready_fd, quiet))
+    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet))
     return 0
 
 
@@ -77,6 +118,7 @@ def emulate(
 Examples:
   gpurt serve
   gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
+  sudo gpurt serve --group video
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
@@ -87,8 +129,8 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
-    path: Path | None, gpus: int, policy: str, priority: int, ready_fd: int | None, quiet: bool,
-    answer_bound: int, when_late: str,
+    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, priority: int, ready_fd: int | None,
+    quiet: bool, answer_bound: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -104,5 +146,5 @@ def serve(
         return [AgentGpu(index, obedience, number, tell, time.monotonic_ns) for index in range(gpus)]
 
     what = f"{gpus} GPU(s) through agents, policy {policy},"
-    run(Config(path or default_socket(), what, make, priority, ready_fd, quiet))
+    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet))
     return 0

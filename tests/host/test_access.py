@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which users may connect to a host, what the others are told, and what may stand in the socket's place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from raw import PATIENCE, StartHost
+
+from gpurt.errors import DeviceError
+from pycontrol.host.endpoint import Access, Endpoint
+
+GPURT = [sys.executable, "-m", "pycontrol.cli"]
+#: A user and a group that own nothing, and another such group.
+NOBODY, GROUP, OTHER = 65534, 54321, 54322
+SEGMENT = "import gpurt\nwith gpurt.Client() as client, gpurt.segment(client=client): print('ran')"
+UNMANAGED = "import gpurt\nwith gpurt.segment(): print('ran')"
+
+As = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def emulate(*options: str) -> subprocess.CompletedProcess[str]:
+    """An emulator that is to end at once, because something is wrong with its options."""
+    command = [*GPURT, "emulate", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user may enter."""
+    made = Path(tempfile.mkdtemp(prefix="gpurt-test-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def other(folder: Path) -> As:
+    """Runs a command as another user, in a group that `group` names."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv, to act as another user")
+
+    def run(*command: str, group: int = OTHER) -> subprocess.CompletedProcess[str]:
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={group}", "--clear-groups", "--inh-caps=-all", *command]
+        environment = {**os.environ, "GPURT_DEVICE": str(folder / "host.sock"), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            user, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment, cwd="/"
+        )
+
+    if run(sys.executable, "-c", "import gpurt, pycontrol.cli").returncode:
+        pytest.skip("other users may not read this checkout")
+    return run
+
+
+def test_another_user_is_told_who_may_open_the_host(start_host: StartHost, folder: Path, other: As) -> None:
+    path = folder / "host.sock"
+    start_host(f"--socket={path}")
+    done = other(*GPURT, "status")
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"gpurt: {path} is there, but only user root and group root may open it (mode 0660)")
+    assert "--group" in done.stderr
+    assert done.stderr.count("\n") == 1
+    findings = {entry["name"]: entry for entry in json.loads(other(*GPURT, "doctor", "--json").stdout)}
+    assert findings["host"]["status"] == "fail"
+    assert str(path) in findings["host"]["text"]
+    assert "--group" in findings["host"]["cure"]
+    done = other(sys.executable, "-c", SEGMENT)
+    assert f"{path} is there" in done.stderr
+
+
+def test_the_library_says_it_once_and_the_program_runs_on(
+    start_host: StartHost, folder: Path, other: As, prefix_program: str
+) -> None:
+    path = folder / "host.sock"
+    start_host(f"--socket={path}")
+    done = other(prefix_program)
+    assert (done.returncode, done.stdout) == (0, "-13 -13\n")
+    assert done.stderr.startswith(f"gpurt: GPU work runs unmanaged: {path} is there, but only user root and group root")
+    assert done.stderr.count("\n") == 1
+
+
+PROGRAM = """
+#include <gpurt.h>
+#include <stdio.h>
+int main(void)
+{
+	int first = gpurt_segment_begin(NULL, 0, 0);
+
+	printf("%d %d\\n", first, gpurt_segment_begin(NULL, 0, 0));
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def prefix_program(folder: Path) -> str:
+    """A C program that begins two segments and prints the results, compiled with the library's sources."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    root = Path(__file__).resolve().parents[2]
+    (folder / "program.c").write_text(PROGRAM)
+    sources = [folder / "program.c", *(root / "userlib").glob("*.c")]
+    program = folder / "program"
+    subprocess.run(["cc", f"-I{root}/userlib/include", *sources, "-pthread", "-o", program], check=True)
+    return str(program)
+
+
+def test_a_folder_that_may_not_be_entered_is_named(start_host: StartHost, folder: Path, other: As) -> None:
+    start_host(f"--socket={folder / 'host.sock'}")
+    folder.chmod(0o700)
+    done = other(*GPURT, "status")
+    assert done.returncode == 4
+    assert "may not enter its folder" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_members_of_the_group_may_use_the_host_and_not_change_it(
+    start_host: StartHost, folder: Path, other: As
+) -> None:
+    """What they may do with the module's device, which udev gives to a group."""
+    start_host(f"--socket={folder / 'host.sock'}", "--group=0", "--mode=600")
+    assert other(*GPURT, "status", group=0).returncode == 4
+    (folder / "more").mkdir()
+    path = folder / "more/host.sock"
+    start_host(f"--socket={path}", f"--group={_group()}")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert other(*GPURT, "--device", str(path), "status", group=_group()).returncode == 0
+    done = other(*GPURT, "--device", str(path), "policy", "job", group=_group())
+    assert done.returncode == 5
+    assert "CAP_SYS_NICE" in done.stderr
+    done = other(*GPURT, "--device", str(path), "status")
+    assert done.returncode == 4
+    assert "join that group, or start the host with --group" in done.stderr
+
+
+def _group() -> int:
+    """A group that this machine knows, other than root's."""
+    import grp
+
+    return next(entry.gr_gid for entry in grp.getgrall() if entry.gr_gid)
+
+
+def test_everybody_may_open_a_host_of_mode_666(start_host: StartHost, folder: Path, other: As) -> None:
+    start_host(f"--socket={folder / 'host.sock'}", "--mode=666")
+    assert other(sys.executable, "-c", SEGMENT).stdout == "ran\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--mode=777"], "--mode"),
+        (["--mode=66"], "--mode"),
+        (["--mode=-660"], "--mode"),
+        (["--mode=066"], "--mode"),
+        (["--mode=rw"], "--mode"),
+        (["--group=no-such-group"], "there is no group 'no-such-group'"),
+        (["--group=4294967295"], "there is no group"),
+        (["--group="], "there is no group"),
+    ],
+)
+def test_a_wrong_mode_or_group_is_one_line(tmp_path: Path, options: list[str], words: str) -> None:
+    done = emulate(f"--socket={tmp_path / 'host.sock'}", *options)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_group_that_the_user_is_not_in_is_refused(folder: Path, other: As) -> None:
+    folder.chmod(0o777)
+    done = other(*GPURT, "emulate", f"--socket={folder / 'own.sock'}", "--group=root")
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert "--group" in done.stderr
+    assert not (folder / "own.sock").exists()
+
+
+def test_a_folder_is_not_made(tmp_path: Path) -> None:
+    done = emulate(f"--socket={tmp_path / 'none/host.sock'}")
+    assert done.returncode == 4
+    assert done.stderr == (
+        f"gpurt: {tmp_path}/none/host.sock: there is no folder {tmp_path}/none; make it, or name another socket\n"
+    )
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+def test_permissions_do_not_depend_on_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        endpoint = Endpoint(tmp_path / "host.sock", Access(0o620, os.getegid()))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "host.sock").stat().st_mode) == 0o620
+    endpoint.close()
+    assert not (tmp_path / "host.sock").exists()
+
+
+def test_nobody_connects_before_the_permissions_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "host.sock"
+    change = os.chmod
+    tried = []
+
+    def connect_first(*arguments: object) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as early, pytest.raises(ConnectionRefusedError):
+            early.connect(str(path))
+        tried.append(path)
+        change(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "chmod", connect_first)
+    endpoint = Endpoint(path, Access())
+    assert tried
+    endpoint.close()
+
+
+@pytest.mark.parametrize("target", ["victim", "nothing"])
+def test_what_is_no_socket_stays(tmp_path: Path, target: str) -> None:
+    victim, link = tmp_path / "victim", tmp_path / "host.sock"
+    victim.write_text("mine")
+    victim.chmod(0o600)
+    link.symlink_to(tmp_path / target)
+    for path, words in ((link, "symbolic link"), (victim, "no socket"), (tmp_path, "no socket")):
+        with pytest.raises(DeviceError, match=words):
+            Endpoint(path, Access(0o666))
+    assert link.is_symlink()
+    assert victim.read_text() == "mine"
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+
+
+def test_a_link_to_a_socket_is_not_followed(tmp_path: Path) -> None:
+    with contextlib.closing(Endpoint(tmp_path / "real.sock", Access(0o600))):
+        (tmp_path / "host.sock").symlink_to(tmp_path / "real.sock")
+        with pytest.raises(DeviceError, match="symbolic link"):
+            Endpoint(tmp_path / "host.sock", Access(0o666))
+        assert stat.S_IMODE((tmp_path / "real.sock").stat().st_mode) == 0o600
+
+
+def test_a_link_that_takes_the_socket_s_place_at_once_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the owner of the folder can do it, right after the host has bound its socket."""
+    path, victim = tmp_path / "host.sock", tmp_path / "victim"
+    victim.write_text("mine")
+    victim.chmod(0o600)
+    open_file = os.open
+
+    def swap_first(name: Path, flags: int) -> int:
+        path.unlink()
+        path.symlink_to(victim)
+        return open_file(name, flags)
+
+    monkeypatch.setattr(os, "open", swap_first)
+    with pytest.raises(DeviceError, match="something else"):
+        Endpoint(path, Access(0o666, os.getegid()))
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o600
+
+
+def test_a_host_that_ends_leaves_what_took_its_socket_s_place(tmp_path: Path) -> None:
+    path = tmp_path / "host.sock"
+    first = Endpoint(path, Access())
+    path.unlink()
+    second = Endpoint(path, Access())
+    first.close()
+    assert path.is_socket()
+    second.close()
+    assert not path.exists()
