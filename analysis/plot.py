@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 
 from analysis.trace import Event, Kind, Trace
 from gpurt.errors import UsageError
+from gpurt.files import unwritable
 
 MS = 1e6
 DEFAULT_WINDOW = 300_000_000
@@ -32,7 +33,7 @@ def _save(figure: Any, output: Path) -> None:
     except ValueError as error:
         raise UsageError(f"{output}: {error}") from None
     except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+        raise unwritable(output, error) from None
     finally:
         plt.close(figure)
 

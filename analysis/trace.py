@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpurt.errors import FileError
+from gpurt.files import read
+from gpurt.text import filename, visible
 
 FORMAT = "gpurt-trace"
 VERSION = 1
@@ -139,23 +141,23 @@ def _to_chrome(event: Event, tasks: Mapping[str, int]) -> dict[str, Any]:
 def load(path: Path | str) -> Trace:
     """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
     try:
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise FileError(f"{path}: is too large for a trace")
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}; name a trace file") from None
+        document = json.loads(read(path, MAX_BYTES, "a trace file"))
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{path}: is not a complete JSON file: {str(error)[:100]}") from None
+        raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:
-        raise FileError(f"{path}: is not a trace of gpurt; `gpurt trace`, `run` and `simulate` write them")
+        raise FileError(f"{filename(path)}: is not a trace of gpurt; `gpurt trace`, `run` and `simulate` write them")
     if other.get("version") != VERSION:
-        raise FileError(f"{path}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
+        raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
     meta = {key: str(value) for key, value in other.items() if key not in ("format", "version")}
     try:
         return Trace(meta, tuple(_from_chrome(document["traceEvents"])))
     except (KeyError, TypeError, ValueError) as error:
-        raise FileError(f"{path}: a damaged trace: {type(error).__name__} {error}") from None
+        raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
+
+
+def _damage(error: Exception) -> str:
+    return f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:

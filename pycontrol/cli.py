@@ -153,9 +153,10 @@ class Failure:
 
 def explain(error: BaseException) -> Failure:
     """What to tell the user about an exception that a command raised."""
+    if isinstance(error, TasksetError):
+        return Failure(tuple(str(error).split("\n")), error.exit_code, error.problems)
     if isinstance(error, GpurtError):
-        problems = error.problems if isinstance(error, TasksetError) else ()
-        return Failure(tuple(str(error).splitlines()) or ("",), error.exit_code, problems)
+        return Failure((visible(error),), error.exit_code)
     if isinstance(error, click.ClickException):
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""

@@ -7,9 +7,7 @@ tables that validate (``json_schema``).
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,8 +19,9 @@ from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Field, Report
+from gpurt import files
 from gpurt.enums import Policy
-from gpurt.errors import FileError, Problem, TasksetError
+from gpurt.errors import Problem, TasksetError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -138,12 +137,7 @@ def load(path: Path | str) -> TasksetFile:
 
 def read(path: Path) -> str:
     """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
-    try:
-        raw = _bytes(path)
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}; name a readable taskset file") from None
-    except ValueError:
-        raise FileError(f"{str(path)!r:.60}: is not a file name") from None
+    raw = files.read(path, MAX_BYTES, "a taskset file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -153,19 +147,6 @@ def read(path: Path) -> str:
     if not text.strip():
         raise TasksetError(path, [Problem(1, "the file is empty; see examples/minimal.toml for one to start from")])
     return text
-
-
-def _bytes(path: Path) -> bytes:
-    """A regular file's content.  Other files are refused: reading one might never end."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            raise FileError(f"{path}: is {kind}; name a taskset file")
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise FileError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; is it a taskset file?")
-    return raw
 
 
 def _syntax_problem(error: Exception, text: str) -> Problem:

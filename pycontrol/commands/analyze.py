@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import click
 
 from gpurt.errors import UsageError
+from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
@@ -56,7 +57,7 @@ def analyze(
     loaded = taskset.load(file)
     chosen = tests(names)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
-        raise UsageError(f"--explain: {file} has no task {explain!r}")
+        raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
     if measured:
         system, note = _with_measured(system, device)

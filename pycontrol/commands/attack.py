@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
+from gpurt.files import unwritable, written
 from pycontrol.commands import render
 
 
@@ -56,7 +58,7 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
     except ValueError as error:
         raise UsageError(f"{error}; --fresh forgets it") from None
     except OSError as error:
-        raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+        raise unwritable(error.filename or output, error) from None
 
 
 def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
@@ -84,13 +86,14 @@ def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     from analysis.attack.report import COLUMNS, table
 
     files = [output / "attack.md", output / "attack.csv"]
-    files[0].write_text(table(rows) + "\n", encoding="utf-8")
-    with files[1].open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    for row in rows:
-        if row["counterexample"]:
-            files.append(output / f"{row['test']}.toml")
-            files[-1].write_text(row["counterexample"]["taskset"], encoding="utf-8")
+    found = [row for row in rows if row["counterexample"]]
+    files += [output / f"{row['test']}.toml" for row in found]
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    texts = [table(rows) + "\n", lines.getvalue(), *(row["counterexample"]["taskset"] for row in found)]
+    for path, text in zip(files, texts, strict=True):
+        with written(path) as file:
+            file.write(text.encode())
     return files

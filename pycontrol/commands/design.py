@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
+from gpurt.files import is_stream
+from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, tests
 from pycontrol.commands.render import ms
@@ -27,6 +29,16 @@ def _test(taskset: Any, name: str | None) -> tuple[Any, str]:
         return tests((name,))[0], ""
     found = answer(taskset)
     return found.test, "" if found.test else found.why
+
+
+def _loaded(file: Path, write: bool) -> Any:
+    """The taskset file; refuses to write one back that is no file."""
+    from analysis import taskset
+
+    loaded = taskset.load(file)
+    if write and is_stream(file):
+        raise UsageError(f"--write needs a file, and {filename(file)} is none")
+    return loaded
 
 
 @click.command(
@@ -45,10 +57,9 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 @JSON
 def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
-    from analysis import taskset
     from analysis.taskset.write import write_values
 
-    loaded = taskset.load(file)
+    loaded = _loaded(file, write)
     test, why = _test(loaded.taskset, name.removesuffix("+gpu-priority") if name else None)
     if why:
         render.emit(_assigned(file, None, why=why), as_json, f"not schedulable: {why}")
@@ -62,7 +73,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     try:
         assignment = test.assign(loaded.taskset)
     except ValueError as error:
-        raise UsageError(f"{file}: {error}") from None
+        raise UsageError(f"{filename(file)}: {error}") from None
     if assignment.priorities is None:
         render.emit(_assigned(file, test, why=str(assignment)), as_json, f"not schedulable: {assignment}")
         return 1
@@ -104,11 +115,10 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
 
     Slack is the smallest (D - WCRT) / D of all tasks.
     """
-    from analysis import taskset
     from analysis.choose import choices
     from analysis.taskset.write import write_values
 
-    loaded = taskset.load(file).taskset
+    loaded = _loaded(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
         render.emit({"file": file, "schedulable": False, "why": why, "ways": [], "files": []}, as_json, why)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
+from gpurt.files import unwritable
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 
@@ -120,7 +121,7 @@ def _run(
     except ImportError as error:
         raise UsageError(f"--method {settings.method}: {error}; pip install 'gpurt[drs]'") from None
     except OSError as error:
-        raise UsageError(f"--output: {error.filename}: {error.strerror}") from None
+        raise unwritable(error.filename or output, error) from None
     rows = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
             for row in table.rows()]  # fmt: skip
     return {

@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpurt.text import filename, visible
+
 
 class GpurtError(Exception):
     """An error whose text the command line prints as it is, without a traceback."""
@@ -56,7 +58,7 @@ class TasksetError(FileError):
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path
         self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(f"{path}:{p.line}: {p.message}" for p in self.problems))
+        super().__init__("\n".join(f"{filename(path)}:{p.line}: {visible(p.message)}" for p in self.problems))
 
 
 class DeviceError(GpurtError):

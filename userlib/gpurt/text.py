@@ -13,6 +13,11 @@ def visible(text: object) -> str:
     return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
 
 
+def filename(path: object) -> str:
+    """How messages name a file: its path, made visible; "-" is standard input."""
+    return "standard input" if str(path) == "-" else visible(path)
+
+
 def _escaped(character: str) -> str:
     number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode() carries it

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Files on the command line: pipes are read, one exit code if a file cannot be written, and names are made visible."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pycontrol import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+MINIMAL = str(ROOT / "examples/minimal.toml")
+GPURT = f"{Path(sys.executable).parent}/gpurt"
+#: Every command that reads a file, with the arguments that it needs besides; TRACE stands for a trace.
+READERS = {
+    "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
+    "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
+    "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"],
+}  # fmt: skip
+#: Every command that writes a file, to OUT.
+WRITERS = {
+    "simulate": ["simulate", MINIMAL, "--offsets", "5", "--trace", "OUT"],
+    "plot": ["plot", "TRACE", "-o", "OUT"],
+    "experiment": ["experiment", "gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
+    "attack": ["experiment", "attack", "gcaps-busy", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
+}
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "run.json"
+    subprocess.run([GPURT, "simulate", MINIMAL, "--offsets", "5", "--trace", path], check=True, capture_output=True)
+    return path
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
+                          env={**os.environ, "GPURT_DEVICE": "/nonexistent", **environment})  # fmt: skip
+
+
+def test_the_readers_are_all_of_them() -> None:
+    def reads(name: str) -> bool:
+        command = cli.cli.get_command(click.Context(cli.cli), name)
+        assert command
+        return any(type(one.type).__name__ == "Path" and one.param_type_name == "argument" for one in command.params)
+
+    assert {name for name in cli.COMMANDS if reads(name)} | {"run"} == READERS.keys()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path) -> None:
+    """Standard input as "-" and /dev/stdin, and process substitution, each instead of the first file."""
+    files = {"FILE": MINIMAL, "TRACE": str(trace), "PICTURE": str(tmp_path / "a.png")}
+    needed = [files.get(word, word) for word in READERS[name]]
+    content, *rest = needed
+    as_file = shell(f"{GPURT} {name} {' '.join(needed)}")
+    for how in (f"- {' '.join(rest)} < {content}", f"/dev/stdin {' '.join(rest)} < <(cat {content})",
+                f"<(cat {content}) {' '.join(rest)}"):  # fmt: skip
+        done = shell(f"{GPURT} {name} {how}")
+        assert (done.returncode, done.stdout) == (as_file.returncode, as_file.stdout), done.stderr
+    assert as_file.returncode == (4 if name in ("apply", "run") else 0)
+
+
+def test_messages_name_standard_input() -> None:
+    done = shell(f"echo '[platform]' | {GPURT} analyze -")
+    assert done.returncode == 3
+    assert done.stderr.startswith('gpurt: standard input:1: platform: "cpus" is missing')
+
+
+@pytest.mark.parametrize("name", ["assign", "choose"])
+def test_a_pipe_cannot_be_written_back(name: str) -> None:
+    for way in (f"- < {MINIMAL}", f"<(cat {MINIMAL})"):
+        done = shell(f"{GPURT} {name} --write {way}")
+        assert done.returncode == 2
+        assert "--write needs a file" in done.stderr
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> None:
+    words = [{"OUT": "/proc/none/file.png", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
+    done = shell(" ".join([GPURT, *words]))
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith("gpurt: /proc/none")
+    assert "cannot be written: No such file or directory\n" in done.stderr
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_file_s_name_cannot_reach_the_terminal_raw(
+    tmp_path: Path, as_json: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\x1b[31mred\n\xff\xe2\x80\xae.toml")
+    for content in (None, "", "x = 1\n", "[platform]\ncpus = 1\n\"\\u001b[2J\" = 1\n"):
+        if content is not None:
+            Path(name).write_text(content)
+        for command in (["analyze", name], ["choose", name], ["check", name, name], ["plot", name], ["apply", name]):
+            assert cli.run([*command, *(["--json"] if as_json and command[0] != "plot" else [])]) == 3
+            out, err = capfd.readouterr()
+            assert (out, all(c.isprintable() or c == "\n" for c in err)) == ("", True), err
+            message = json.loads(err)["error"]["message"] if err.startswith("{") else err
+            assert "\\x1b[31mred\\n\\xff\\u202e.toml" in message

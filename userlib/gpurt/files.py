@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Files that the user names: how they are read and written."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from gpurt.errors import FileError
+from gpurt.text import filename
+
+#: Names of an open descriptor.  It is read as it is: opening it again may be forbidden, and would begin a file anew.
+DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/self/fd)/([0-9]{1,9})")
+STDIN = ("-", "/dev/stdin")
+CHUNK = 1 << 20
+
+
+@contextmanager
+def written(path: Path | str) -> Iterator[BinaryIO]:
+    """A file to write, which takes its place when the context ends without an exception.
+
+    After an exception, such as that of Ctrl-C, what was at the path before is still there, and whole.  Only what is not
+    a regular file, such as /dev/stdout or a pipe, is written directly.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    try:
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+        try:
+            with temporary.open("wb") as file:
+                yield file
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path | str, error: OSError) -> FileError:
+    """The error to raise if a file cannot be written."""
+    return FileError(f"{filename(path)}: cannot be written: {error.strerror}")
+
+
+def read(path: Path | str, most: int, what: str) -> bytes:
+    """The content of a file, or of a pipe or terminal to its end, read once and without seeking.
+
+    "-" is standard input.  ``most``: the largest size, bytes.  ``what``: the kind of file that is wanted, for errors.
+
+    Raises:
+        FileError: there is no such file, it cannot be read, is larger, or is a directory or a device.
+    """
+    try:
+        with open(_opened(str(path)), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISDIR(mode) or (_is_device(mode) and not file.isatty() and not _is_null(file.fileno())):
+                kind = "a directory" if stat.S_ISDIR(mode) else "a device"
+                raise FileError(f"{filename(path)}: is {kind}; name {what}")
+            raw = b"".join(_chunks(file, most))
+    except OSError as error:
+        raise FileError(f"{filename(path)}: {error.strerror}; name {what}") from None
+    except ValueError:  # a NUL in the name
+        raise FileError(f"{filename(path):.60}: is not a file name") from None
+    if len(raw) > most:
+        raise FileError(f"{filename(path)}: is larger than {most >> 20} MiB; is it {what}?")
+    return raw
+
+
+def is_stream(path: Path | str) -> bool:
+    """Whether the path is no file that can be read again or written back: standard input, a descriptor, a pipe."""
+    name = str(path)
+    return name in STDIN or bool(DESCRIPTOR.fullmatch(name)) or not os.path.isfile(name)
+
+
+def _opened(path: str) -> int:
+    if path in STDIN:
+        return os.dup(0)
+    found = DESCRIPTOR.fullmatch(path)
+    return os.dup(int(found[1])) if found else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+
+
+def _chunks(file: BinaryIO, most: int) -> Iterator[bytes]:
+    """The content in pieces, until it is more than ``most`` bytes."""
+    size = 0
+    while size <= most and (chunk := file.read(CHUNK)):
+        size += len(chunk)
+        yield chunk
+
+
+def _is_device(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
+def _is_null(fd: int) -> bool:
+    return os.fstat(fd).st_rdev == os.stat(os.devnull).st_rdev
