@@ -87,6 +87,16 @@ def cgroup(pid: int) -> str:
     return ""
 
 
+def cgroup_folder(path: str) -> Path | None:
+    """The folder of a cgroup v2 path; None if the hierarchy is not mounted here as a whole."""
+    for line in (read(os.getpid(), "mountinfo") or b"").decode("utf-8", "replace").splitlines():
+        mount, _, kind = line.partition(" - ")
+        root, where = mount.split()[3:5]
+        if kind.startswith("cgroup2 ") and root == "/":
+            return Path(where) / path.strip("/")
+    return None
+
+
 def in_cgroup(path: str, prefix: str) -> bool:
     """Whether the cgroup `path` is `prefix` or below it."""
     prefix = prefix.rstrip("/")

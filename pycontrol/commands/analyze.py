@@ -11,7 +11,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, tests
+from pycontrol.commands.options import FILE, JSON, tests, time_of
 from pycontrol.commands.render import ms
 
 #: Tests and what they said.
@@ -138,12 +138,8 @@ def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
 
 def _with_region(loaded: Any, region: str | None) -> Any:
     from analysis.rta.regions import with_region
-    from gpurt.units import parse_time
 
-    try:
-        return with_region(loaded, parse_time(region)) if region else loaded
-    except ValueError as error:
-        raise UsageError(f"--region: {error}") from None
+    return with_region(loaded, time_of(region, "--region")) if region else loaded
 
 
 def _tabulated(test: Any, result: Any) -> str:

@@ -14,6 +14,7 @@ from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
+from pycontrol.commands.options import JSON
 
 ATTACK = "attack"
 
@@ -50,7 +51,7 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def experiment(
     names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, runs: int | None,
     steps: int | None, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,

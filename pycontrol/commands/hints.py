@@ -8,19 +8,15 @@ import click
 from gpurt.errors import UsageError
 from gpurt.units import US
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, PIDS
+from pycontrol.commands.options import JSON, PIDS, time_of
 
 
 def _slice_us(text: str | None) -> int | None:
-    from gpurt.units import parse_time
     from pycontrol.live.hints import SLICE_LIMITS
 
     if text is None:
         return None
-    try:
-        ns = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--slice: {error}") from None
+    ns = time_of(text, "--slice")
     low, high = SLICE_LIMITS
     if ns % 1000 or not low <= ns // 1000 <= high:
         raise UsageError(f"--slice: {text} is not a whole number of microseconds from {low} to {high}")

@@ -52,3 +52,18 @@ def tests(names: tuple[str, ...]) -> list[Any]:
         return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
     except ValueError as error:
         raise UsageError(f"--test: {error}") from None
+
+
+def connect(device: str | None) -> Any:
+    """The host's control plane.  Raises DeviceError if there is no host."""
+    from pycontrol.live.control import connect
+
+    return connect(device)
+
+
+def time_of(text: str, option: str) -> int:
+    """A time with a unit as ns.  Raises UsageError, which names the option."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

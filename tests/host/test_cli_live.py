@@ -15,7 +15,7 @@ from raw import PATIENCE, Raw, StartHost
 
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
-from pycontrol import cli
+from pycontrol import cli, procs
 from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +78,57 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
         assert (one["budget_ns"], one["exempt"]) == (5_000_000, True)
         assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
         assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["exempt"]
+
+
+def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host: Path) -> None:
+    with Raw(host) as client:
+        client.begin(priority=5)
+        assert gpurt("priority", str(ME), "1", "--set", "44")[0] == 5
+        assert gpurt("budget", str(ME), "1", "--time", "1ms")[0] == 5
+        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
+        assert (one["set_priority"], one["budget_ns"]) == (None, None)
+
+
+def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
+    with Raw(host) as client:
+        client.begin()
+        assert str(ME) in gpurt("budget", str(ME), "--time", "5ms")[1]
+        assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
+        assert "exempt clients now: none" in gpurt("exempt", "--pid", str(ME), "--off")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["exempt", "--cgroup", "/nope"], 2, "no cgroup /nope"),
+        (["exempt", "--cgroup", "system.slice"], 2, "no cgroup system.slice"),
+        (["exempt", "--cgroup", "/../etc"], 2, "no cgroup"),
+        (["exempt", "--name", "display-manager-1"], 2, "display-manager"),
+        (["exempt", "--name", ""], 2, "1 to 15 bytes"),
+        (["exempt", "--pid", "4194304"], 5, "no process with pid"),
+        (["policy", "segment", "--period", "1ms"], 2, "go with policy job"),
+        (["policy", "segment", "--notice", "poll"], 2, "go with policy job"),
+        (["policy", "job", "--notice", "notify", "--period", "1ms"], 2, "does not poll"),
+        (["policy", "job", "--period", "1us"], 2, "0.1 ms to 10 s"),
+        (["policy", "job", "--period", "60s"], 2, "0.1 ms to 10 s"),
+        (["policy", "--gpu", "7"], 5, "no GPU 7"),
+        (["policy", "segment", "--gpu", "7"], 5, "no GPU 7"),
+        (["clients", "--gpu", "7"], 5, "no GPU 7"),
+        (["budget", str(ME), "--time", "0ns", "--on-overrun", "demote"], 2, "--on-overrun goes with a budget"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_changes_nothing(
+    gpurt: Gpurt, arguments: list[str], code: int, words: str
+) -> None:
+    if arguments[-1] == "/nope" and procs.cgroup_folder("/") is None:
+        pytest.skip("the cgroup v2 hierarchy is not mounted")
+    before = gpurt("policy")[1]
+    got, out, err = gpurt(*arguments)
+    assert (got, out, err.count("\n")) == (code, "", 1)
+    assert words in err
+    assert gpurt("policy")[1] == before
+    if arguments[0] == "exempt" and code == 2 and arguments[2]:
+        assert gpurt(*arguments, "--off")[0] in (0, 5)  # a rule that cannot be made may still be there to be removed
 
 
 def test_doctor_finds_the_host(gpurt: Gpurt) -> None:

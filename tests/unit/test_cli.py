@@ -186,7 +186,7 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
         (["priority", "1", "--set", "5", "--own"], 2, "exclude each other"),
         (["budget", "1", "--time", "5"], 2, "no unit"),
         (["exempt"], 2, "exactly one"),
-        (["policy", "--period", "1ms"], 2, "go with a policy"),
+        (["policy", "--period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
     ],

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands that change what a running host does: apply, priority, policy, budget, exempt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import RefusedError, UsageError
+from pycontrol.commands import documents, render
+from pycontrol.commands.options import FILE, GPU, JSON, PIDS, connect, time_of
+from pycontrol.commands.render import ms
+
+#: The length of a process's name, without the NUL (TASK_COMM_LEN).
+NAME_BYTES = 15
+
+
+def _clients(control: Any, pids: tuple[int, ...], gpu: int | None) -> list[Any]:
+    """The clients of these processes.  Raises RefusedError if one of the processes is no client."""
+    found = [one for one in control.clients(gpu) if one.pid in pids]
+    missing = set(pids) - {one.pid for one in found}
+    if missing:
+        raise RefusedError(f"process {min(missing)} is no client of the GPU; `gpurt clients` lists them")
+    return found
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt priority 1234                 show
+  gpurt priority 1234 1240 --set 60
+  gpurt priority 1234 --own           back to the task's SCHED_FIFO priority
+
+\b
+Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
+)
+@PIDS
+@click.option("--set", "value", type=click.IntRange(0, 99), help="GPU priority to set; 0 is best effort.")
+@click.option("--own", is_flag=True, help="Undo --set: the task's own priority counts again.")
+@GPU
+@JSON
+@click.pass_obj
+def priority(
+    device: str | None, pids: tuple[int, ...], value: int | None, own: bool, gpu: int | None, as_json: bool
+) -> int:
+    """Show or set the GPU priority of processes."""
+    if own and value is not None:
+        raise UsageError("--set and --own exclude each other")
+    with connect(device) as control:
+        found = _clients(control, pids, gpu)
+        if own or value is not None:
+            for pid in pids:
+                control.set_priority(pid, value, gpu)
+            found = _clients(control, pids, gpu)
+    rows = [(str(one.pid), one.comm, str(one.gpu), str(one.priority), str(one.own_priority),
+             "-" if one.set_priority is None else str(one.set_priority)) for one in found]  # fmt: skip
+    text = render.table(("pid", "name", "GPU", "priority", "own", "set"), rows)
+    render.emit({"clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+def _how(gpu: Any) -> str:
+    """How policy `job` notices changes on this GPU; empty for other policies."""
+    if gpu.policy.word != "job":
+        return ""
+    return f" (poll every {ms(gpu.poll_ns)} ms)" if gpu.notice.word == "poll" else " (notify)"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt policy                        show
+  gpurt policy segment
+  gpurt policy job --notice poll --period 1ms
+
+\b
+Exit codes: 0 done; 2 no such policy; 4 no host; 5 not permitted, or this host cannot do it."""
+)
+@click.argument("name", required=False)
+@click.option("--notice", type=click.Choice(["poll", "notify"]), help="How policy job notices changes.")
+@click.option("--period", metavar="TIME", help="Polling period of policy job.")
+@GPU
+@JSON
+@click.pass_obj
+def policy(
+    device: str | None, name: str | None, notice: str | None, period: str | None, gpu: int | None, as_json: bool
+) -> int:
+    """Show or change the scheduling policy."""
+    from gpurt.enums import Notice
+
+    if name != "job" and (notice or period):
+        raise UsageError("--notice and --period go with policy job: gpurt policy job --notice poll --period 1ms")
+    how = Notice(Notice.parse(notice)) if notice else None
+    poll_ns = _poll(period, how) if period else None
+    notes = []
+    with connect(device) as control:
+        if name is not None:
+            remark = control.set_policy(name, gpu, how, poll_ns)
+            notes = [remark] if remark else []
+        found = [one for one in control.status() if gpu is None or one.gpu == gpu]
+    if not found:
+        raise RefusedError(f"the host has no GPU {gpu}; `gpurt status` lists those that it has")
+    text = "\n".join(f"GPU {one.gpu}: {one.policy.word}{_how(one)}" for one in found)
+    render.note(*notes, as_json=as_json)
+    render.emit({"gpus": [documents.gpu(one) for one in found], "notes": notes}, as_json, text)
+    return 0
+
+
+def _poll(period: str, notice: Any) -> int:
+    """A polling period, ns.  Raises UsageError for one that no host accepts, or if the host is not to poll."""
+    from gpurt._gpurt import lib
+    from gpurt.enums import Notice
+
+    if notice is Notice.NOTIFY:
+        raise UsageError("--period goes with --notice poll: a host that is notified does not poll")
+    ns = time_of(period, "--period")
+    if not lib.GPURT_POLL_MIN_NS <= ns <= lib.GPURT_POLL_MAX_NS:
+        raise UsageError(f"--period: {period} is not within 0.1 ms to 10 s")
+    return ns
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt budget 1234 --time 20ms --on-overrun demote
+  gpurt budget 1234 --time 0ns        remove the budget
+
+\b
+Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
+)
+@PIDS
+@click.option("--time", "limit", required=True, metavar="TIME", help="How long a segment may own the GPU.")
+@click.option("--on-overrun", type=click.Choice(["report", "demote"]),
+              help="What to do when it is used up: report an event, or make the process best effort as well until its "
+              "segment ends.  [default: report]")  # fmt: skip
+@GPU
+@JSON
+@click.pass_obj
+def budget(
+    device: str | None, pids: tuple[int, ...], limit: str, on_overrun: str | None, gpu: int | None, as_json: bool
+) -> int:
+    """Limit how long each GPU segment of a process may own the GPU."""
+    from gpurt.enums import Overrun
+
+    ns = time_of(limit, "--time")
+    if on_overrun and not ns:
+        raise UsageError("--on-overrun goes with a budget; --time 0ns removes the budget")
+    with connect(device) as control:
+        _clients(control, pids, gpu)
+        for pid in pids:
+            control.set_budget(pid, ns, Overrun(Overrun.parse(on_overrun or "report")), gpu)
+        found = _clients(control, pids, gpu)
+    rows = [(str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), str(one.overruns)) for one in found]
+    text = render.table(("pid", "name", "GPU", "budget ms", "overruns"), rows)
+    render.emit({"clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt exempt --pid 1234
+  gpurt exempt --name Xorg
+  gpurt exempt --cgroup /system.slice/display-manager.service
+  gpurt exempt --name Xorg --off
+
+\b
+Exit codes: 0 done; 2 not exactly one of the three; 4 no host; 5 not permitted."""
+)
+@click.option("--pid", type=click.IntRange(1), help="A process.")
+@click.option("--name", "comm", help="All processes of that name, later ones too.")
+@click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too.")
+@click.option("--off", is_flag=True, help="End the exemption.")
+@JSON
+@click.pass_obj
+def exempt(
+    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
+) -> int:
+    """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
+    if sum(value is not None for value in (pid, comm, cgroup)) != 1:
+        raise UsageError("name exactly one of --pid, --name and --cgroup")
+    if not off:
+        _possible(comm, cgroup)
+    with connect(device) as control:
+        control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
+        found = [one for one in control.clients() if one.exempt]
+    what = f"process {pid}" if pid else f"processes named {comm}" if comm else f"processes of cgroup {cgroup}"
+    clients = ", ".join(f"{one.pid} ({one.comm})" for one in found) or "none"
+    text = f"{what}: {'no longer exempt' if off else 'exempt'}\nexempt clients now: {clients}"
+    rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
+    render.emit({"exempt": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+def _possible(comm: str | None, cgroup: str | None) -> None:
+    """Raises UsageError for a rule that no process can match."""
+    if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
+        known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
+        raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")
+    if cgroup is not None and not _is_cgroup(cgroup):
+        raise UsageError(f"--cgroup: there is no cgroup {cgroup}; /proc/PID/cgroup has the one of a process")
+
+
+def _is_cgroup(path: str) -> bool:
+    """Whether there is such a cgroup v2, or none can be seen from here."""
+    from pycontrol import procs
+
+    if not path.startswith("/") or ".." in path.split("/"):
+        return False
+    folder = procs.cgroup_folder(path)
+    return folder is None or folder.is_dir()
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt apply set.toml
+
+\b
+Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or the taskset is not schedulable and
+nothing was set; 3 the file is wrong; 4 no host; 5 not permitted."""
+)
+@FILE
+@click.option("--force", is_flag=True, help="Also if it is not proved that every deadline holds.")
+@JSON
+@click.pass_obj
+def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
+    """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
+    from analysis import taskset
+    from analysis.verdict import answer
+    from pycontrol import procs
+
+    loaded = taskset.load(file)
+    verdict = answer(loaded.taskset)
+    if not verdict.schedulable and not force:
+        text = f"not applied: under policy {verdict.policy}, {verdict.why}\nuse --force to apply it anyway"
+        render.emit(_applied(file, verdict, {}, applied=False), as_json, text)
+        return 1
+    rows, data, complete = [], {}, True
+    with connect(device) as control:
+        running = {one.pid: one.comm for one in control.clients()}
+        for task in loaded.taskset:
+            command = loaded.launch[task.name].command
+            name = Path(command[0]).name[:15] if command else task.name[:15]
+            wanted = list(command) if command else None
+            pids = sorted(
+                pid for pid, comm in running.items() if comm == name or (wanted and procs.command(pid) == wanted)
+            )
+            for pid in pids:
+                control.set_priority(pid, task.segment_priority)
+            found = ", ".join(map(str, pids)) if pids else "not running"
+            if task.uses_gpu:
+                complete = complete and (bool(pids) or task.best_effort)
+                rows.append((task.name, str(task.segment_priority), found))
+                data[task.name] = {"gpu_priority": task.segment_priority, "pids": pids}
+    text = render.table(("task", "GPU priority", "pid"), rows)
+    render.emit(_applied(file, verdict, data, applied=True), as_json, text)
+    return 0 if complete else 1
+
+
+def _applied(file: Path, verdict: Any, tasks: dict[str, Any], *, applied: bool) -> dict[str, Any]:
+    return {
+        "file": file, "policy": verdict.policy, "schedulable": verdict.schedulable, "why": verdict.why or None,
+        "applied": applied, "tasks": tasks,
+    }  # fmt: skip

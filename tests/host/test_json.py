@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every command that prints a result prints it as JSON too, in one form: docs/output.schema.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+from raw import Raw
+
+from pycontrol import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
+ME = str(os.getpid())
+CASE_STUDY = str(ROOT / "examples/case-study.toml")
+TWO = str(ROOT / "examples/two-programs.toml")
+
+#: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
+WITHOUT = {"schema", "completion", "emulate", "serve"}
+#: Commands whose JSON is still to come.
+PENDING = {"plot", "demo", "profile", "top", "trace"}
+#: Calls of every other command, with their exit codes (None: yes or no).  FILE is schedulable, LATE is not.
+CALLS: dict[str, list[tuple[list[str], int | None]]] = {
+    "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
+                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0)],
+    "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
+    "choose": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
+    "sensitivity": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
+    "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
+    "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
+    "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
+                   (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
+    "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
+    "apply": [(["FILE"], 1), (["LATE"], 1)],
+    "priority": [([ME], 0), ([ME, "--set", "40"], 0), ([ME, "--own"], 0)],
+    "policy": [([], 0), (["lock-fifo"], 0), (["job", "--notice", "poll", "--period", "2ms"], 0)],
+    "budget": [([ME, "--time", "5ms", "--on-overrun", "demote"], 0), ([ME, "--time", "0ns"], 0)],
+    "exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
+    "status": [([], 0), (["--latency"], 0)],
+    "clients": [([], 0)],
+    "doctor": [([], 0)],
+}  # fmt: skip
+#: Calls that end with an error, and their exit codes.
+WRONG: list[tuple[list[str], int]] = [
+    (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
+    (["simulate", "FILE", "--offsets", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
+    (["priority", "1", "--json"], 5), (["budget", "1", "--time", "1ms", "--json"], 5), (["nope", "--json"], 2),
+    (["hint", ME, "--json"], 4), (["exempt", "--json"], 2), (["experiment", "nope", "--json"], 2),
+    (["policy", "fair", "--json"], 2), (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
+]  # fmt: skip
+
+Gpurt = Callable[[list[str]], tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpurt(
+    host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Gpurt:
+    """Runs a command against the host, with the names of files replaced: exit code, stdout, stderr."""
+    monkeypatch.setenv("GPURT_DEVICE", str(host))
+    text = Path(TWO).read_text()
+    files = {
+        "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
+        "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE,
+    }  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+
+    def call(arguments: list[str]) -> tuple[int, str, str]:
+        capfd.readouterr()
+        places = {**{name: name for name in files}, "TRACE": "run.json"}
+        code = cli.run([str(tmp_path / places.get(word, word)) if word in places or word.startswith("OUT") else word
+                        for word in arguments])  # fmt: skip
+        return code, *capfd.readouterr()
+
+    return call
+
+
+#: Schedulable with other GPU priorities than the tasks' own.
+ASSIGNABLE = """[platform]
+cpus = 2
+epsilon = "0ns"
+[[task]]
+name = "b"
+cpu = 0
+priority = 9
+period = "100ms"
+segments = [{ misc = "0ms", gpu = "30ms" }]
+[[task]]
+name = "c"
+cpu = 1
+priority = 1
+period = "120ms"
+deadline = "20ms"
+segments = [{ misc = "0ms", gpu = "8ms" }]
+"""
+
+
+def document(text: str, command: str | None) -> dict[str, Any]:
+    """The one JSON document of a text, valid by the schema."""
+    found = json.loads(text)
+    assert not [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)], text
+    assert (found["schema"], found["command"]) == (1, command)
+    assert isinstance(found, dict)
+    return found
+
+
+def command_of(name: str) -> click.Command:
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert command
+    return command
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_with_a_result_has_json(name: str) -> None:
+    options = {option for one in command_of(name).params for option in one.opts}
+    if name in PENDING:
+        return
+    assert ("--json" in options) == (name not in WITHOUT)
+    assert name in CALLS or name in WITHOUT or name == "hint"  # hint: tests/preload, on a fake driver
+
+
+def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
+    """One host for all of them."""
+    with Raw(host) as client:
+        client.begin(priority=5)
+        client.end()
+        for name, calls in CALLS.items():
+            for arguments, code in calls:
+                got, out, err = gpurt([name, *arguments, "--json"])
+                assert err == "", (name, arguments)
+                assert got == code or (code is None and got in (0, 1)), (name, arguments, out)
+                found = document(out, name)
+                for key in ("schedulable", "in_time"):
+                    if key in found and name != "apply":
+                        assert found[key] == (got == 0), (name, arguments)
+
+
+@pytest.mark.parametrize(("arguments", "code"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_errors_are_documents(gpurt: Gpurt, arguments: list[str], code: int) -> None:
+    got, out, err = gpurt(arguments)
+    assert (got, out) == (code, "")
+    name = next((word for word in arguments if word in cli.COMMANDS), None)
+    error = document(err, name)["error"]
+    assert error["exit_code"] == code
+    assert error["message"]
+    if "BROKEN" in arguments:
+        assert [problem["line"] for problem in error["problems"]] == [2, 3]
+
+
+def test_without_json_the_same_errors_are_lines(gpurt: Gpurt) -> None:
+    for arguments, code in WRONG:
+        got, out, err = gpurt([word for word in arguments if word != "--json"])
+        assert (got, out) == (code, "")
+        assert all(line.startswith("gpurt: ") for line in err.splitlines())
+
+
+def test_a_program_s_own_json_option_is_not_ours(gpurt: Gpurt) -> None:
+    code, out, err = gpurt(["--device", "/nonexistent", "profile", "--", "true", "--json"])
+    assert (code, out) == (4, "")
+    assert err.startswith("gpurt: no host")
