@@ -32,7 +32,8 @@ Examples:
 To continue an interrupted run, give the same command again.
 
 \b
-Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 130 interrupted."""
+Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 3 a file cannot be written;
+130 interrupted."""
 )
 @click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")

@@ -21,7 +21,7 @@ Examples:
   gpurt status --latency              measure epsilon on your board
 
 \b
-Exit codes: 0; 4 no host."""
+Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
 @click.option("--latency", is_flag=True, help="How long runlist updates took, by cause.")
 @JSON
@@ -64,7 +64,15 @@ def _clients_table(found: list[Any]) -> str:
     return render.table(headers, rows)
 
 
-@click.command(epilog="\b\nExamples:\n  gpurt clients\n  gpurt clients --json\n\n\b\nExit codes: 0; 4 no host.")
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt clients
+  gpurt clients --json
+
+\b
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
+)
 @GPU
 @JSON
 @click.pass_obj
@@ -83,7 +91,7 @@ Examples:
   gpurt top --once
 
 \b
-Ctrl-C ends it.  Exit codes: 0; 4 no host."""
+Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
 @click.option("--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds.")
 @click.option("--once", is_flag=True, help="Show once and end.")
@@ -127,7 +135,8 @@ Examples:
   gpurt trace -o run.json --duration 5s && gpurt plot run.json
 
 \b
-ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 3 cannot be written; 4 no host."""
+ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 2 wrong usage;
+3 cannot be written; 4 no host."""
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write the trace to.")
 @click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")

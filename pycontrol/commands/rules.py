@@ -35,7 +35,7 @@ Examples:
   gpurt priority 1234 --own           back to the task's SCHED_FIFO priority
 
 \b
-Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client: nothing was changed."""
 )
 @PIDS
 @click.option("--set", "value", type=click.IntRange(0, 99), help="GPU priority to set; 0 is best effort.")
@@ -77,7 +77,7 @@ Examples:
   gpurt policy job --notice poll --period 1ms
 
 \b
-Exit codes: 0 done; 2 no such policy; 4 no host; 5 not permitted, or this host cannot do it."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or this host cannot do it."""
 )
 @click.argument("name", required=False)
 @click.option("--notice", type=click.Choice(["poll", "notify"]), help="How policy job notices changes.")
@@ -129,7 +129,7 @@ Examples:
   gpurt budget 1234 --time 0ns        remove the budget
 
 \b
-Exit codes: 0 done; 4 no host; 5 not permitted, or no such client."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client: nothing was changed."""
 )
 @PIDS
 @click.option("--time", "limit", required=True, metavar="TIME", help="How long a segment may own the GPU.")
@@ -168,7 +168,8 @@ Examples:
   gpurt exempt --name Xorg --off
 
 \b
-Exit codes: 0 done; 2 not exactly one of the three; 4 no host; 5 not permitted."""
+Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
+or no such process."""
 )
 @click.option("--pid", type=click.IntRange(1), help="A process.")
 @click.option("--name", "comm", help="All processes of that name, later ones too.")
@@ -221,7 +222,7 @@ Examples:
 
 \b
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or the taskset is not schedulable and
-nothing was set; 3 the file is wrong; 4 no host; 5 not permitted."""
+nothing was set; 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True, help="Also if it is not proved that every deadline holds.")

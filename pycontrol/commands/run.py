@@ -22,8 +22,8 @@ Examples:
   gpurt demo --seconds 3 --policy segment --out results
 
 \b
-Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage; 4 no host at --device;
-6 something failed, or a bound was exceeded in virtual time."""
+Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage;
+3 a file cannot be written; 4 no host at --device; 6 something failed, or a bound was exceeded in virtual time."""
 )
 @click.option("--seconds", default=12.0, show_default=True, help="Length of the run under each policy.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Run only this policy; may be repeated.")
@@ -46,8 +46,8 @@ Examples:
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b
-Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise; 3 the file is wrong;
-4 no host; 6 a task failed.
+Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise; 2 wrong usage;
+3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
@@ -125,7 +125,8 @@ Examples:
   gpurt profile --period 33ms -o detector.toml -- ./detector
 
 \b
-Exit codes: the program's own; 4 no host; 6 it used no GPU segment."""
+Exit codes: the program's own, 0 if all went well; 2 wrong usage; 3 the entry cannot be written; 4 no host;
+6 the program cannot be started, or used no GPU segment."""
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--name", help="Name of the task; the program's name unless given.")

@@ -21,8 +21,8 @@ Examples:
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
 
 \b
-Exit codes: 0 no real-time task missed a deadline; 1 one did, or there is none; 2 wrong usage; 3 the file is wrong;
-6 a sound bound was exceeded, which is a bug."""
+Exit codes: 0 no real-time task missed a deadline; 1 one did, or there is none; 2 wrong usage;
+3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
 @click.option("--policy", metavar="NAME", help="Scheduling policy, not the file's.")
@@ -107,7 +107,7 @@ Examples:
 
 \b
 Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, or a bound was exceeded;
-3 a file is wrong."""
+2 wrong usage; 3 a file is wrong."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
@@ -145,7 +145,8 @@ Examples:
   gpurt plot run.json --kind responses
 
 \b
-Exit codes: 0 done; 2 wrong usage; 3 not a trace."""
+Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be
+written."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF. Default: TRACE with .png.")

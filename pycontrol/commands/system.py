@@ -18,7 +18,7 @@ Examples:
   gpurt --device /run/gpurt/host.sock doctor --json
 
 \b
-Exit codes: 0 nothing is broken (warnings are possible); 1 something is."""
+Exit codes: 0 nothing is broken (warnings are possible); 1 something is; 2 wrong usage."""
 )
 @JSON
 @click.pass_obj
@@ -44,7 +44,7 @@ Examples:
   gpurt completion fish > ~/.config/fish/completions/gpurt.fish
 
 \b
-Exit codes: 0; 2 unknown shell."""
+Exit codes: 0 done; 2 unknown shell."""
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
@@ -59,7 +59,7 @@ def completion(shell: str) -> int:
     return 0
 
 
-@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\n\b\nExit codes: 0.")
+@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\n\b\nExit codes: 0 done; 2 wrong usage.")
 def schema() -> int:
     """Print the JSON Schema of taskset files."""
     from analysis.taskset import json_schema

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -42,6 +44,12 @@ def one_line(err: str) -> bool:
     return err.count("\n") == 1 and err.startswith("gpurt: ") and "Traceback" not in err
 
 
+def exit_codes(gpurt: Gpurt, name: str) -> set[int]:
+    """The exit codes that a command's help lists."""
+    text = " ".join(gpurt(name, "--help")[1].partition("Exit codes:")[2].split())
+    return {int(word) for word in re.findall(r"(?:^|[;,] )(\d+)(?= |;|\.|$)", text.strip())}
+
+
 def commands() -> list[str]:
     return cli.cli.list_commands(click.Context(cli.cli))
 
@@ -52,8 +60,19 @@ def test_every_command_has_examples_and_exit_codes(gpurt: Gpurt, name: str) -> N
     assert code == 0
     assert "Examples:" in out
     assert f"gpurt {name}" in out
-    assert "xit codes" in out
+    assert all(c.isprintable() or c == "\n" for c in out)
     assert gpurt(name, "--no-such-option")[0] == 2
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_lists_the_exit_codes(gpurt: Gpurt, name: str) -> None:
+    """Those of every command; of commands with files also 3, of those that ask a host also 4."""
+    listed = exit_codes(gpurt, name)
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert command
+    files = any(isinstance(one.type, click.Path) and one.name != "path" for one in command.params)
+    hosts = "device" in inspect.signature(inspect.unwrap(command.callback or print)).parameters and name != "doctor"
+    assert listed >= {0, 2} | ({3} if files else set()) | ({4} if hosts else set())
 
 
 def test_man_pages_are_those_of_the_commands(tmp_path: Path) -> None:
@@ -196,6 +215,7 @@ def test_mistakes_get_one_line_and_their_exit_code(gpurt: Gpurt, arguments: list
     assert (got, out) == (code, "")
     assert one_line(err)
     assert words in err
+    assert arguments[0] == "nope" or code in exit_codes(gpurt, arguments[0])
 
 
 def test_every_problem_of_a_file_gets_its_line(gpurt: Gpurt, tmp_path: Path) -> None:
