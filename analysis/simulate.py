@@ -47,6 +47,10 @@ class SimulationError(ValueError):
     """What is asked for cannot be simulated."""
 
 
+class SuspensionError(SimulationError):
+    """Under policy `job` only tasks that wait busily can be simulated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What was observed of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``."""
@@ -216,7 +220,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     for task in taskset:
         busy = (options.waiting or task.waiting) is Waiting.BUSY
         if options.policy == "job" and task.uses_gpu and not task.best_effort and not busy:
-            raise SimulationError(
+            raise SuspensionError(
                 f"{task.name}: policy job needs busy waiting, for a suspended task looks finished to the kernel thread"
             )
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "analyze": ("analyze", "analyze"),
     "assign": ("design", "assign"),
     "choose": ("design", "choose"),
-    "sensitivity": ("design", "sensitivity"),
+    "sensitivity": ("sensitivity", "sensitivity"),
     "simulate": ("simulate", "simulate"),
     "check": ("simulate", "check"),
     "plot": ("simulate", "plot"),

@@ -35,8 +35,18 @@ class Assignment:
     def __str__(self) -> str:
         if self.priorities is not None:
             return ", ".join(f"{name}={level}" for name, level in self.priorities.items())
-        causes = "; ".join(str(failure) for failure in self.blocked)
-        return f"no task can take GPU priority level {self.level} of the lowest: {causes}"
+        return f"{self.why}: {'; '.join(str(failure) for failure in self.blocked)}"
+
+    @property
+    def why(self) -> str:
+        """Why there are no priorities, without each candidate's failure; empty if there are."""
+        if self.priorities is not None:
+            return ""
+        if not self.level:
+            return "no GPU priorities help tasks that use no GPU"
+        if self.level == 1:
+            return "no task meets its deadline with the lowest GPU priority"
+        return f"of the tasks above the {self.level - 1} lowest GPU priorities, none meets its deadline with the next"
 
 
 def assign(demands: Demands, waiting: Waiting | None, taskset: Taskset) -> Assignment:

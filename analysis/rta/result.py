@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from analysis.model import US
+from gpurt.units import exact_ms
 
 
 class Kind(str, Enum):
@@ -57,12 +57,6 @@ class Bound:
         return self.deadline - self.wcrt
 
 
-def _us(time: int) -> str:
-    """A time >= 0 in ns as text in microseconds, exactly."""
-    whole, rest = divmod(time, US)
-    return f"{whole}{f'.{rest:03}'.rstrip('0') if rest else ''} us"
-
-
 class Reason(str, Enum):
     """Why a task has no bound."""
 
@@ -99,15 +93,16 @@ class Failure:
         if self.reason is Reason.GPU_ORDER:
             return f"{self.task}: no bound, because {self.culprit}"
         if self.reason is Reason.PERIOD_EXCEEDED:
-            text = f"{self.task}: may need {_us(self.reached)}, longer than its period; no test here allows for that"
+            most = exact_ms(self.reached)
+            text = f"{self.task}: may need {most}, longer than its period; no test here allows for that"
         else:
-            over = _us(self.reached - self.deadline)
-            text = f"{self.task}: exceeds its deadline of {_us(self.deadline)} by at least {over}"
+            over = exact_ms(self.reached - self.deadline)
+            text = f"{self.task}: exceeds its deadline of {exact_ms(self.deadline)} by at least {over}"
         if self.reason is Reason.OVERLOAD:
             text += ", and would exceed any: overload"
         if self.largest:
             cause = f" from {self.largest.source}" if self.largest.source else ""
-            text += f"; the largest part is {self.largest.kind.value}{cause}, {_us(self.largest.amount)}"
+            text += f"; the largest part is {self.largest.kind.value}{cause}, {exact_ms(self.largest.amount)}"
         return text
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Task, Taskset, Waiting
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.lines import lines_of
+from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
 from gpurt import files
 from gpurt.enums import Policy
@@ -41,12 +41,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class TasksetFile:
-    """A taskset file without mistakes.  ``launch``: by task name.  ``notes`` are remarks for the user."""
+    """A taskset file without mistakes.
+
+    ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks.
+    """
 
     path: Path
     taskset: Taskset
     launch: dict[str, Launch] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    lacks: tuple[Problem, ...] = ()
 
 
 PLATFORM = {
@@ -132,7 +136,7 @@ def load(path: Path | str) -> TasksetFile:
     taskset, launch = _interpret(document, report)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
-    return TasksetFile(path, taskset, launch, _notes(taskset))
+    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(document["platform"], taskset, report))
 
 
 def read(path: Path) -> str:
@@ -158,9 +162,11 @@ def _syntax_problem(error: Exception, text: str) -> Problem:
 
 
 def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None, dict[str, Launch]]:
-    for key in document:
+    for key, value in document.items():
         if key not in ("platform", "task"):
-            report.add((key,), f'unknown table "{key[:40]}"; a taskset file has [platform] and [[task]]')
+            inside = value if isinstance(value, list) else [value]
+            kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
+            report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has [platform] and [[task]]")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
     platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS}), report)
@@ -251,7 +257,7 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
     notes = list(_ties(taskset))
     if taskset.platform.epsilon == 0 and any(t.uses_gpu for t in taskset.real_time):
-        notes.append("epsilon is 0 or not given: every bound assumes that runlist updates cost nothing")
+        notes.append("epsilon is 0: every bound assumes that runlist updates cost nothing")
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)
@@ -260,6 +266,14 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     if not taskset.tasks:
         notes.append("there are no tasks")
     return tuple(notes)
+
+
+def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
+    """Epsilon, unless no real-time task uses the GPU."""
+    if {"epsilon", "alpha"} & platform.keys() or not any(t.uses_gpu for t in taskset.real_time):
+        return ()
+    text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
+    return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
 
 
 def _ties(taskset: Taskset) -> Iterator[str]:

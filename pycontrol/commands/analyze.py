@@ -11,7 +11,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, tests, time_of
+from pycontrol.commands.options import FILE, JSON, analysable, tests, time_of
 from pycontrol.commands.render import ms
 
 #: Tests and what they said.
@@ -54,7 +54,7 @@ def analyze(
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
-    loaded = taskset.load(file)
+    loaded = taskset.load(file) if measured else analysable(file)
     chosen = tests(names)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")

@@ -31,14 +31,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     with connect(device) as control:
         gpus = control.status()
         times = control.latency() if latency else []
-    rows = [
-        (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
-         str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.malformed))
-        for one in gpus
-    ]  # fmt: skip
-    text = render.table(
-        ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "malformed"), rows
-    )
+    text = _gpus_table(gpus)
     if latency:
         timed = [
             (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
@@ -51,6 +44,24 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     data = {"gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times))}
     render.emit(data, as_json, text)
     return 0
+
+
+def _gpus_table(gpus: list[Any]) -> str:
+    """A line for each GPU, and one for each trouble."""
+    rows = [
+        (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
+         str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.faults), str(one.late),
+         str(one.malformed)) for one in gpus
+    ]  # fmt: skip
+    headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late",
+               "malformed")  # fmt: skip
+    lines = [render.table(headers, rows)]
+    for one in gpus:
+        if one.late:
+            lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
+        if one.faults:
+            lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
+    return "\n".join(lines)
 
 
 def _clients_table(found: list[Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpurt.errors import UsageError
+from gpurt.errors import TasksetError, UsageError
 from gpurt.units import parse_time
 
 #: Key of a context's ``meta``: whether the user asked for JSON.
@@ -52,6 +52,31 @@ def tests(names: tuple[str, ...]) -> list[Any]:
         return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
     except ValueError as error:
         raise UsageError(f"--test: {error}") from None
+
+
+def covering_test(taskset: Any, name: str | None) -> tuple[Any, str]:
+    """The test of that name; without one, the test that the verdict on the taskset rests on, or why there is none."""
+    from analysis.verdict import answer
+
+    if name:
+        return tests((name,))[0], ""
+    found = answer(taskset)
+    return found.test, "" if found.test else found.why
+
+
+def analysable(file: Path) -> Any:
+    """A taskset file that has what bounds need.
+
+    Raises:
+        FileError: it cannot be read.
+        TasksetError: it has mistakes, or no epsilon.  Zero is no default here: it would make every bound too small.
+    """
+    from analysis import taskset
+
+    loaded = taskset.load(file)
+    if loaded.lacks:
+        raise TasksetError(file, loaded.lacks)
+    return loaded
 
 
 def connect(device: str | None) -> Any:

@@ -11,7 +11,7 @@ import click
 
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, GPU, JSON, PIDS, connect, time_of
+from pycontrol.commands.options import FILE, GPU, JSON, PIDS, analysable, connect, time_of
 from pycontrol.commands.render import ms
 
 #: The length of a process's name, without the NUL (TASK_COMM_LEN).
@@ -234,7 +234,7 @@ def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
     from analysis.verdict import answer
     from pycontrol import procs
 
-    loaded = taskset.load(file)
+    loaded = taskset.load(file) if force else analysable(file)
     verdict = answer(loaded.taskset)
     if not verdict.schedulable and not force:
         text = f"not applied: under policy {verdict.policy}, {verdict.why}\nuse --force to apply it anyway"

@@ -10,7 +10,7 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, JSON, tests
+from pycontrol.commands.options import FILE, JSON, analysable, tests
 from pycontrol.commands.render import ms
 
 
@@ -21,7 +21,8 @@ Examples:
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
 
 \b
-Exit codes: 0 no real-time task missed a deadline; 1 one did, or there is none; 2 wrong usage;
+Exit codes: 0 no real-time task missed a deadline; 1 one did, there is none, or tasks that suspend cannot be simulated
+under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
@@ -41,11 +42,10 @@ def simulate(
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
-    from analysis import taskset
     from analysis.model import Waiting
-    from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
+    from analysis.simulate import Options, SimulationError, SuspensionError, simulate, worst_over_offsets
 
-    loaded = taskset.load(file).taskset
+    loaded = analysable(file).taskset
     policy = policy or loaded.platform.policy
     options = Options(policy, Waiting(waiting) if waiting else None, execution, sporadic, seed=seed)
     try:
@@ -61,6 +61,11 @@ def simulate(
             trace = simulate(loaded, options, events=1_000_000).trace
             assert trace is not None
             trace.save(trace_path)
+    except SuspensionError as error:
+        nothing: dict[str, Any] = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
+        text = f"NOT SIMULATED under policy {policy}: {error}; --waiting busy simulates that"
+        render.emit({"file": file, "policy": policy, **nothing}, as_json, text)
+        return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
     bounds = _bounds(loaded, policy, waiting)
@@ -78,7 +83,7 @@ def simulate(
         )
     text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
     whole = {
-        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "tasks": data,
+        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": None, "tasks": data,
         "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, text)

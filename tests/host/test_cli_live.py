@@ -195,7 +195,7 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
     name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     path.write_text(
-        f'[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'[platform]\ncpus = 1\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
     assert gpurt("apply", str(path))[0] == 1  # no such process is a client
@@ -210,7 +210,7 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
     name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     path.write_text(
-        f'[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'[platform]\ncpus = 1\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = ["{name}"]\n'
     )
     with Raw(host) as client:
@@ -221,6 +221,9 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         assert "not applied" in out
         assert "--force" in out
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == before
+        assert gpurt("apply", str(path), "--force")[0] == 0
+        path.write_text(path.read_text().replace('epsilon = "0ns"\n', ""))
+        assert gpurt("apply", str(path))[0] == 3
         assert gpurt("apply", str(path), "--force")[0] == 0
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 

@@ -168,3 +168,14 @@ class Served:
         self.process.terminate()
         assert self.process.wait(PATIENCE) == 0, self.log.read_text()
         assert "dropped client" not in self.log.read_text()
+
+
+def stop(program: Program) -> None:
+    """Stops all threads of the program.  One thread takes the signal first and then stops the others."""
+    os.kill(program.pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{program.pid}/task")
+
+    def states() -> set[str]:
+        return {(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads.iterdir()}
+
+    eventually(lambda: states() == {"T"})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, FakeGpu, Program, Served, Start, eventually
+from machines import PATIENCE, FakeGpu, Program, Served, Start, eventually, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control
@@ -31,17 +31,6 @@ def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
     eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
     plane.set_priority(program.pid, priority)
     return program
-
-
-def stop(program: Program) -> None:
-    """Stops all threads of the program.  One thread takes the signal first and then stops the others."""
-    os.kill(program.pid, signal.SIGSTOP)
-    threads = Path(f"/proc/{program.pid}/task")
-
-    def states() -> set[str]:
-        return {(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads.iterdir()}
-
-    eventually(lambda: states() == {"T"})
 
 
 def test_real_time_work_comes_first(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:

@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, ROOT, FakeGpu, Served, Start
+from machines import PATIENCE, ROOT, FakeGpu, Served, Start, eventually, stop
 
-from pycontrol.live.control import Control
+from pycontrol.live.control import Control, connect
 
 Gpurt = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -91,11 +92,23 @@ def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane:
 
 
 def test_status_says_when_isolation_is_lost(gpurt: Gpurt, start: Start, serve: Callable[..., Served]) -> None:
-    host = serve("--answer-bound=10s")
-    program = start(at=host.path)
-    assert '"late": 0' in gpurt("status", "--json", device=host.path).stdout
-    assert "nvidia-rm" in gpurt("status", device=host.path).stdout
-    assert str(program.pid) in gpurt("clients", device=host.path).stdout
+    host = serve("--answer-bound=1s", "--when-late=wait")
+    background, urgent = start(at=host.path), start(at=host.path)
+    out = gpurt("status", device=host.path).stdout
+    assert "nvidia-rm" in out
+    assert "isolation" not in out
+    assert str(background.pid) in gpurt("clients", device=host.path).stdout
+    with connect(str(host.path)) as plane:
+        plane.set_priority(urgent.pid, 50)
+        background.do("launch 0 600000000")
+        stop(background)  # its agent cannot answer
+        urgent.send("launch 0 1000")
+        eventually(lambda: plane.status()[0].late == 1 and plane.status()[0].faults > 0)
+        out = gpurt("status", device=host.path).stdout
+        os.kill(background.pid, signal.SIGCONT)
+        assert urgent.answer() == "ok"
+    assert "GPU 0: 1 late: processes that have not left the GPU; isolation is lost" in out
+    assert "updates failed and were tried again" in out
 
 
 def test_the_benchmark_runs(built: Path, gpu: FakeGpu, tmp_path: Path) -> None:

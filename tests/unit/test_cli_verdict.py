@@ -114,6 +114,78 @@ def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Wri
     assert "no sound test is known" in out
 
 
+def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Write) -> None:
+    """simulate and analyze agree on a file with policy job whose tasks suspend."""
+    path = write(Path(TWO).read_text().replace("cpus = 2", 'cpus = 2\npolicy = "job"'))
+    for arguments in ([path], [TWO, "--policy", "job"]):
+        code, out, err = gpurt("simulate", *arguments)
+        assert (code, err) == (1, "")
+        assert out.startswith("NOT SIMULATED under policy job: detector")
+    assert gpurt("analyze", path)[0] == 1
+    assert gpurt("simulate", TWO, "--policy", "job", "--waiting", "busy", "--offsets", "5")[0] in (0, 1)
+
+
+def test_epsilon_is_never_taken_as_zero(gpurt: Gpurt, write: Write) -> None:
+    """Of all values, zero gives the smallest bounds: a file without it gets no answer, and 0ns must be written."""
+    without = SPINNER.replace('epsilon = "1ms"\n', "").replace('"busy"', '"suspend"')
+    for name in ("analyze", "choose", "assign", "sensitivity", "simulate", "apply"):
+        code, out, err = gpurt(name, write(without))
+        assert (code, out) == (3, "")
+        assert ":2: platform: epsilon is missing: what a runlist update costs" in err
+    for given in ('epsilon = "0ns"', 'alpha = "0ns"'):
+        assert gpurt("analyze", write(without.replace("cpus = 1", f"cpus = 1\n{given}")))[0] == 0
+    cpu_only = without.replace('{ misc = "1ms", gpu = "60ms" }', '{ cpu = "60ms" }').replace("30ms", "10ms")
+    assert gpurt("analyze", write(cpu_only))[0] == 0
+
+
+def test_the_answer_comes_first(gpurt: Gpurt, write: Write) -> None:
+    """In words of the field, with units, and the same word for no."""
+    yes, no = SPINNER.replace('"busy"', '"suspend"'), SPINNER
+    for name, words in (
+        ("assign", "schedulable under gcaps-suspend with the priorities in the file"),
+        ("choose", "schedulable under policy timesliced if tasks wait so: all suspend; least slack 39.0 %"),
+        ("sensitivity", "schedulable under gcaps-suspend; the tightest: a's GPU time may grow to "),
+    ):
+        code, out, _ = gpurt(name, write(yes))
+        assert (code, out.startswith(words)) == (0, True), out
+    for name in ("assign", "sensitivity"):
+        code, out, _ = gpurt(name, write(no))
+        assert (code, out.startswith("NOT SCHEDULABLE under gcaps-busy: ")) == (1, True), out
+    code, out, _ = gpurt("choose", write(no.replace('"80ms"', '"20ms"')))
+    assert (code, out.startswith("NOT SCHEDULABLE: ")) == (1, True), out
+
+
+def test_sensitivity_says_what_must_shrink(gpurt: Gpurt, write: Write) -> None:
+    out = gpurt("sensitivity", write(SPINNER), "--clock", "orin=0.5")[1]
+    assert "one of these must shrink" in out
+    assert "GPU time                   a     61.000" in out
+    assert "epsilon at most ms" in out
+    assert "orin        0.5" in out
+
+
+def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
+    hopeless = SPINNER.replace('"busy"', '"suspend"').replace('"80ms"', '"20ms"')
+    code, out, _ = gpurt("assign", write(hopeless))
+    assert code == 1
+    assert "no GPU priorities help tasks that use no GPU\n  b: exceeds its deadline of 20 ms" in out
+
+
+def test_a_failure_has_one_unit(gpurt: Gpurt, write: Write) -> None:
+    for name in ("analyze", "assign", "sensitivity"):
+        out = gpurt(name, write(SPINNER))[1]
+        assert " ms" in out
+        assert " us" not in out
+
+
+def test_a_key_is_not_called_a_table(gpurt: Gpurt, write: Write) -> None:
+    text = 'x = 1\n"y\\u001b[2J" = []\n' + SPINNER + "[z]\n[[w]]\n"
+    code, _, err = gpurt("analyze", write(text))
+    assert code == 3
+    said = [line.split(":", 3)[3] for line in err.splitlines()]
+    assert said == [f' unknown {what}; a taskset file has [platform] and [[task]]' for what in
+                    ('key "x"', 'key "y\\u001b[2J"', 'table "z"', 'table "w"')]  # fmt: skip
+
+
 def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
     code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"))
     assert code == 1
@@ -131,7 +203,8 @@ def test_ties_are_noted(gpurt: Gpurt, write: Write) -> None:
 
 
 def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None:
-    assert "epsilon is 0 or not given" in gpurt("analyze", write(SPINNER.replace('epsilon = "1ms"', "")))[2]
+    free = SPINNER.replace('epsilon = "1ms"', 'epsilon = "0ns"')
+    assert "epsilon is 0: every bound assumes" in gpurt("analyze", write(free))[2]
     assert "epsilon" not in gpurt("analyze", write(SPINNER))[2]
 
 

@@ -35,6 +35,11 @@ def parse_time(text: str) -> int:
     return time
 
 
+def exact_ms(ns: int) -> str:
+    """A time in milliseconds, not rounded: 1500000 is "1.5 ms"."""
+    return f"{(Decimal(ns) / UNITS['ms']).normalize():f} ms"
+
+
 def format_time(ns: int) -> str:
     """The shortest exact form with a unit: 500000 is "0.5ms", 1500 is "1.5us", 0 is "0ns"."""
     if ns == 0:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that says how much may grow: sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, analysable, covering_test
+from pycontrol.commands.render import ms
+
+#: What grows, in words, by the letter of the analyses.
+WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)", "clock": "all times together"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt sensitivity set.toml
+  gpurt sensitivity set.toml --test gcaps-busy --clock orin=0.6 --clock xavier=1.4
+
+\b
+Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
+)
+@FILE
+@click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")
+@click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
+              help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
+@JSON
+def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
+    """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
+    from analysis.sensitivity import epsilon_budgets, margins
+
+    loaded = analysable(file).taskset
+    test, why = covering_test(loaded, name)
+    if why:
+        nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": []}
+        render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"NOT SCHEDULABLE: {why}")
+        return 1
+    hardware = {"this one": Fraction(1), **dict(map(_clock, clocks))}
+    result = test.run(loaded)
+    found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
+    data = {
+        "file": file, "test": test.name, "sound": test.sound, "schedulable": result.schedulable,
+        "why": None if result.schedulable else str(result.failures[0]),
+        "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
+                     "factor": one.factor} for one in found],
+        "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": budgets[name]}
+                     for name, factor in hardware.items()],
+    }  # fmt: skip
+    render.emit(data, as_json, _text(test, result, found, hardware, budgets))
+    return 0 if result.schedulable else 1
+
+
+def _text(
+    test: Any, result: Any, found: Sequence[Any], hardware: Mapping[str, Fraction], budgets: Mapping[str, int | None]
+) -> str:
+    lines = [] if test.sound else [f"UNSOUND, do not rely on it: {test.note}"]
+    if result.schedulable:
+        lines += [f"schedulable under {test.name}; {_tightest(found)}", "", "Each of these may grow by itself:"]
+    else:
+        lines.append(f"NOT SCHEDULABLE under {test.name}: {result.failures[0]}")
+        lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
+    rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), ms(one.most), _factor(one)) for one in found]
+    lines += [render.table(("what", "task", "now ms", "at most ms", "factor"), rows), ""]
+    lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")
+    machines = [(name, f"{float(factor):g}", ms(budgets[name])) for name, factor in hardware.items()]
+    lines.append(render.table(("hardware", "times", "epsilon at most ms"), machines))
+    return "\n".join(lines)
+
+
+def _tightest(found: Sequence[Any]) -> str:
+    """Which single time may grow the least, in words."""
+    single = [one for one in found if one.task and one.most is not None]
+    if not single:
+        return "no task's time limits it"
+    least = min(single, key=lambda one: one.factor)
+    return (
+        f"the tightest: {least.task}'s {WORDS[least.what.value]} may grow to {float(least.factor):.2f} times, "
+        f"from {ms(least.now)} to {ms(least.most)} ms"
+    )
+
+
+def _factor(margin: Any) -> str:
+    from analysis.sensitivity import UNLIMITED
+
+    if margin.factor is None:
+        return "not even 0"
+    return "no limit" if margin.factor == UNLIMITED else f"{float(margin.factor):.4f}"
+
+
+def _clock(text: str) -> tuple[str, Fraction]:
+    """A name and a factor such as "orin=0.6"."""
+    name, _, factor = text.partition("=")
+    try:
+        value = Fraction(factor)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not name or not 0 < value <= 1000:
+        raise UsageError(f"--clock: expected a name and a factor up to 1000, such as orin=0.6, got {text[:40]!r}")
+    return name, value
