@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.model import CpuSegment, Task, Taskset, Waiting
-from analysis.trace import Event, Kind, Trace
+from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
 
 POLICIES: dict[str, int] = {
@@ -240,9 +240,9 @@ def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int
     for index in range(used):
         raw = buffer[index]
         kind = _KINDS[raw.kind]
-        timed = kind in (Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COMMIT, Kind.COMPLETE)
+        timed = kind in TIMED or kind is Kind.COMPLETE
         known = raw.task >= 0
-        on_gpu = kind in (Kind.GPU, Kind.COMMIT)
+        on_gpu = kind in ON_GPU
         events.append(
             Event(
                 raw.time, kind, names[raw.task] if known else "", raw.job if known else None,
@@ -254,4 +254,4 @@ def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int
         events.append(Event(events[-1].time, Kind.LOST, detail=f"{lost} events did not fit"))
     waiting = options.waiting.value if options.waiting else "per task"
     meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting}
-    return Trace(meta, tuple(events))
+    return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in taskset})

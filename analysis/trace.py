@@ -7,19 +7,24 @@ track for each CPU, each GPU and each task.  The arguments hold exact nanosecond
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gpurt.errors import FileError
-from gpurt.files import read
+from gpurt.files import read, written
 from gpurt.text import filename, visible
 
 FORMAT = "gpurt-trace"
-VERSION = 1
+#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``.
+VERSION = 2
+READABLE = (1, 2)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS = 1, 2, 3
 MAX_BYTES = 2**31
@@ -43,6 +48,10 @@ class Kind(str, Enum):
     COMMIT = "commit"
     LOST = "lost"
 
+
+#: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
+TIMED = frozenset((Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COMMIT))
+ON_GPU = frozenset((Kind.GPU, Kind.COMMIT))
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -70,12 +79,40 @@ class Response:
     response: int
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known about a task: its priority, 0 for best effort, and its relative deadline, ns.
+
+    ``ended``: when the task's program ended if that was before the end of the run, ns.
+    """
+
+    priority: int | None = None
+    deadline: int | None = None
+    ended: int | None = None
+
+
 @dataclass(frozen=True)
 class Trace:
-    """Events in order of time, and what is known about the run: source, policy, waiting, taskset."""
+    """Events in order of time, what is known about the run (source, policy, waiting, taskset), and about its tasks.
+
+    ``until``: when the recording ended, ns, if that was after the last event.
+    """
 
     meta: Mapping[str, str]
     events: tuple[Event, ...] = field(default_factory=tuple)
+    tasks: Mapping[str, About] = field(default_factory=dict)
+    until: int = 0
+
+    @property
+    def end(self) -> int:
+        """When the recording or the last event ended, ns."""
+        ends = (event.time + (event.duration or 0 if event.kind in TIMED else 0) for event in self.events)
+        return max([self.until, *ends])
+
+    def names(self) -> list[str]:
+        """The tasks, most urgent first; tasks whose priority is unknown last."""
+        found = dict.fromkeys([*self.tasks, *(event.task for event in self.events if event.task)])
+        return sorted(found, key=lambda name: -_rank(self.tasks.get(name)))
 
     def responses(self) -> dict[str, list[Response]]:
         """Finished jobs of each task, in order of completion."""
@@ -86,56 +123,154 @@ class Trace:
                 jobs.setdefault(event.task, []).append(response)
         return jobs
 
+    def unfinished(self) -> dict[str, list[int]]:
+        """When the jobs of each task were released that did not finish while the trace was recorded, ns."""
+        finished = {(task, job.release) for task, jobs in self.responses().items() for job in jobs}
+        found: dict[str, list[int]] = {}
+        for event in self.events:
+            if event.kind is Kind.RELEASE and (event.task, event.time) not in finished:
+                found.setdefault(event.task, []).append(event.time)
+        return found
+
     def observed_worst(self) -> dict[str, int]:
         """MORT, the maximum observed response time of each task, ns."""
         return {task: max(job.response for job in jobs) for task, jobs in self.responses().items()}
 
     def save(self, path: Path | str) -> None:
-        """Writes the file.  Raises FileError if that fails."""
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write('{"otherData": ')
-                json.dump({"format": FORMAT, "version": VERSION, **self.meta}, file)
-                file.write(',\n"displayTimeUnit": "ms",\n"traceEvents": [')
-                separator = "\n"
-                for entry in self._entries():
-                    file.write(separator)
-                    json.dump(entry, file, separators=(",", ":"))
-                    separator = ",\n"
-                file.write("\n]}\n")
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+        """Writes the file, as a whole or not at all.  Raises FileError if that fails."""
+        tasks = {name: {key: value for key, value in asdict(about).items() if value is not None}
+                 for name, about in self.tasks.items()}  # fmt: skip
+        head = {"format": FORMAT, "version": VERSION, **self.meta, "tasks": tasks, "until": self.until}
+        with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
+            file.write(f'{{"otherData": {json.dumps(head)},\n"displayTimeUnit": "ms",\n"traceEvents": [')
+            separator = "\n"
+            for entry in _entries(self):
+                file.write(separator)
+                json.dump(entry, file, separators=(",", ":"))
+                separator = ",\n"
+            file.write("\n]}\n")
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
-        tasks = {name: index for index, name in enumerate(dict.fromkeys(e.task for e in self.events if e.task))}
+
+def _rank(about: About | None) -> int:
+    return -1 if about is None or about.priority is None else about.priority
+
+
+def lanes(events: Sequence[Event]) -> list[int]:
+    """For each event with a duration, its lane on its CPU or GPU; 0 for other events.
+
+    Events of one lane do not overlap.  Perfetto drops intervals of a track that overlap without nesting.
+    """
+    ends: dict[tuple[int, int], list[int]] = {}
+    found = []
+    for event in events:
+        lane = 0
+        if event.kind in TIMED and event.duration is not None:
+            taken = ends.setdefault(_place(event), [])
+            lane = next((lane for lane, end in enumerate(taken) if end <= event.time), len(taken))
+            taken[lane:lane + 1] = [event.time + event.duration]  # fmt: skip
+        found.append(lane)
+    return found
+
+
+def preemptors(events: Sequence[Event]) -> dict[int, str]:
+    """For each preemption, by its index: the task that the GPU went to, as far as the events tell.
+
+    The scheduler reports the task that loses the GPU, and at the same time on the same GPU the one that gains it.
+    """
+    found = {}
+    for index, event in enumerate(events):
+        if event.kind is not Kind.PREEMPT:
+            continue
+        for later in islice(events, index + 1, None):
+            if later.time != event.time:
+                break
+            if later.gpu == event.gpu and later.kind in (Kind.GRANT, Kind.RESUME):
+                found[index] = later.task
+                break
+    return found
+
+
+def _place(event: Event) -> tuple[int, int]:
+    """The group and the number of the CPU or GPU on which an event with a duration is shown."""
+    return (GPUS, event.gpu or 0) if event.kind in ON_GPU else (CPUS, event.cpu or 0)
+
+
+class _Tracks:
+    """The file's tracks: their ids, in the order in which they are shown, and their names.
+
+    Thread ids are above the process ids, and none is used twice: Perfetto takes a thread with the id of its process
+    for the process itself, and before release 52 named threads by their id alone.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._lanes = lanes(trace.events)
+        used = {
+            (*_place(event), lane)
+            for event, lane in zip(trace.events, self._lanes, strict=True)
+            if event.kind in TIMED and event.duration is not None
+        }
+        self._tasks = {name: (TASKS, number, 0) for number, name in enumerate([*trace.names(), ""])}
+        keys = sorted(used | set(self._tasks.values()))
+        self._ids = {key: number for number, key in enumerate(keys, 10)}
+
+    def of(self, event: Event, index: int) -> tuple[int, int]:
+        """The process id and the thread id of the event with this index."""
+        key = self._tasks[event.task]
+        if event.kind in TIMED and event.duration is not None:
+            key = (*_place(event), self._lanes[index])
+        return key[0], self._ids[key]
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """The metadata entries that name the tracks and put them into order."""
         for pid, name in ((CPUS, "CPUs"), (GPUS, "GPUs"), (TASKS, "tasks")):
             yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
-        for name, index in tasks.items():
-            yield {"ph": "M", "pid": TASKS, "tid": index, "name": "thread_name", "args": {"name": name}}
-        for event in self.events:
-            yield _to_chrome(event, tasks)
+            yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
+        names = {key: name or "all tasks" for name, key in self._tasks.items()}
+        for key, tid in self._ids.items():
+            group, number, lane = key
+            unit = f"{'CPU' if group == CPUS else 'GPU'} {number}"
+            name = names.get(key) or (f"{unit} ({lane + 1})" if lane else unit)
+            yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_name", "args": {"name": name}}
+            yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}
 
 
-def _to_chrome(event: Event, tasks: Mapping[str, int]) -> dict[str, Any]:
-    """A trace-event entry: an interval if something executes, otherwise an instant."""
+def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
+    tracks, winners = _Tracks(trace), preemptors(trace.events)
+    yield from tracks.entries()
+    for index, event in enumerate(trace.events):
+        pid, tid = tracks.of(event, index)
+        yield _to_chrome(event, winners.get(index)) | {"pid": pid, "tid": tid}
+
+
+def _to_chrome(event: Event, by: str | None) -> dict[str, Any]:
+    """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
     for name in ("task", "job", "duration", "cpu", "gpu", "detail"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
-    label = f"{event.task} #{event.job}" if event.job is not None else event.task or event.kind.value
-    entry: dict[str, Any] = {"name": label, "cat": event.kind.value, "ts": event.time / 1000, "args": args}
-    if event.kind in (Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COMMIT) and event.duration is not None:
-        entry["ph"] = "X"
-        entry["dur"] = event.duration / 1000
-        on_gpu = event.kind in (Kind.GPU, Kind.COMMIT)
-        entry["pid"], entry["tid"] = (GPUS, event.gpu or 0) if on_gpu else (CPUS, event.cpu or 0)
-        if event.kind in (Kind.COMMIT, Kind.UPDATE):
-            entry["name"] = f"runlist update ({event.detail or event.task or 'everyone'})"
-    else:
-        entry |= {"ph": "i", "s": "t", "pid": TASKS, "tid": tasks.get(event.task, len(tasks))}
-        entry["name"] = event.kind.value
-    return entry
+    if by:
+        args["by"] = by
+    entry: dict[str, Any] = {"name": _label(event, by), "cat": event.kind.value, "ts": _us(event.time), "args": args}
+    if event.kind in TIMED and event.duration is not None:
+        return entry | {"ph": "X", "dur": _us(event.duration)}
+    return entry | {"ph": "i", "s": "t"}
+
+
+def _label(event: Event, by: str | None) -> str:
+    if event.kind in (Kind.COMMIT, Kind.UPDATE):
+        return f"runlist update ({event.detail or event.task or 'everyone'})"
+    if event.kind is Kind.PREEMPT and by:
+        return f"preempted by {by}" if event.task else f"all preempted by {by}"
+    if event.kind in TIMED and event.duration is not None:
+        return f"{event.task} #{event.job}" if event.job is not None else event.task or str(event.kind.value)
+    return str(event.kind.value)
+
+
+def _us(ns: int) -> float:
+    """A time in us, as Chrome has it.  Perfetto cuts fractions of a nanosecond off, so it must not be below ``ns``."""
+    us = ns / 1000
+    return us if int(us * 1000) >= ns else math.nextafter(us, math.inf)
 
 
 def load(path: Path | str) -> Trace:
@@ -147,12 +282,14 @@ def load(path: Path | str) -> Trace:
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:
         raise FileError(f"{filename(path)}: is not a trace of gpurt; `gpurt trace`, `run` and `simulate` write them")
-    if other.get("version") != VERSION:
+    if other.get("version") not in READABLE:
         raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
-    meta = {key: str(value) for key, value in other.items() if key not in ("format", "version")}
+    own = ("format", "version", "tasks", "until")
+    meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
-        return Trace(meta, tuple(_from_chrome(document["traceEvents"])))
-    except (KeyError, TypeError, ValueError) as error:
+        tasks = {str(name): _about(about) for name, about in other.get("tasks", {}).items()}
+        return Trace(meta, tuple(_from_chrome(document["traceEvents"])), tasks, int(other.get("until", 0)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
 
 
@@ -160,11 +297,18 @@ def _damage(error: Exception) -> str:
     return f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
+def _about(known: dict[str, Any]) -> About:
+    if wrong := [value for value in known.values() if not isinstance(value, int)]:
+        raise TypeError(f"number {wrong[0]!r}")
+    return About(**known)
+
+
 def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
     for entry in entries:
         if entry["ph"] == "M":
             continue
         args = dict(entry["args"])
+        args.pop("by", None)
         time, kind = args.pop("ns"), Kind(args.pop("kind"))
         if not isinstance(time, int):
             raise TypeError(f"time {time!r}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.trace import Event, Kind, Trace, load
+from analysis.trace import About, Event, Kind, Trace, load
 from gpurt.errors import FileError
 
 NUMBERS = st.integers(0, 2**60)
@@ -26,22 +27,118 @@ EVENTS = st.builds(
 )
 
 
+ABOUT = st.builds(About, *3 * [st.none() | st.integers(0, 2**60)])
+
+
+def entries_of(path: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
+    return entries
+
+
 @settings(max_examples=150, deadline=None)
-@given(events=st.lists(EVENTS, max_size=20), meta=st.dictionaries(st.sampled_from(["policy", "source"]), st.text()))
-def test_round_trip(tmp_path_factory: pytest.TempPathFactory, events: list[Event], meta: dict[str, str]) -> None:
+@given(
+    events=st.lists(EVENTS, max_size=20),
+    meta=st.dictionaries(st.sampled_from(["policy", "source"]), st.text()),
+    tasks=st.dictionaries(st.text(min_size=1, max_size=5), ABOUT, max_size=3),
+    until=NUMBERS,
+)
+def test_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Event], meta: dict[str, str], tasks: dict[str, About],
+    until: int,
+) -> None:  # fmt: skip
     path = tmp_path_factory.getbasetemp() / "trace.json"
-    trace = Trace(meta, tuple(events))
+    trace = Trace(meta, tuple(events), tasks, until)
     trace.save(path)
     assert load(path) == trace
+
+
+def test_a_file_of_release_0_1_0_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    event = {"name": "a #1", "cat": "cpu", "ts": 0.001, "dur": 0.002, "ph": "X", "pid": 1, "tid": 0,
+             "args": {"ns": 1, "kind": "cpu", "task": "a", "job": 1, "duration": 2, "cpu": 0}}  # fmt: skip
+    head = {"format": "gpurt-trace", "version": 1, "policy": "segment"}
+    path.write_text(json.dumps({"otherData": head, "traceEvents": [event]}))
+    assert load(path) == Trace({"policy": "segment"}, (Event(1, Kind.CPU, "a", 1, 2, cpu=0),))
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=st.lists(EVENTS, max_size=30))
+def test_tracks_are_what_perfetto_needs(tmp_path_factory: pytest.TempPathFactory, events: list[Event]) -> None:
+    """Each track has a name and an id of its own, and what executes on it does not overlap.
+
+    Perfetto takes a thread id that equals a process id for that process, and drops intervals that overlap.
+    """
+    path = tmp_path_factory.getbasetemp() / "tracks.json"
+    Trace({}, tuple(sorted(events, key=lambda event: event.time))).save(path)
+    entries = entries_of(path)
+    names = [(e["pid"], e["tid"]) for e in entries if e["name"] == "thread_name"]
+    assert {(e["pid"], e["tid"]) for e in entries if e["ph"] != "M"} <= set(names)
+    ids = [tid for _, tid in names] + [e["pid"] for e in entries if e["name"] == "process_name"]
+    assert len(ids) == len(set(ids))
+    ends: dict[int, int] = {}
+    for entry in (e for e in entries if e["ph"] == "X"):
+        assert entry["args"]["ns"] >= ends.get(entry["tid"], 0)
+        ends[entry["tid"]] = entry["args"]["ns"] + entry["args"].get("duration", 0)
+
+
+@given(time=st.integers(0, 2**52))
+def test_perfetto_reads_the_same_nanosecond(tmp_path_factory: pytest.TempPathFactory, time: int) -> None:
+    """It multiplies by 1000 and cuts the fraction off; a nanosecond less would make intervals overlap."""
+    path = tmp_path_factory.getbasetemp() / "ns.json"
+    Trace({}, (Event(time, Kind.CPU, "a", 1, time, cpu=0),)).save(path)
+    (interval,) = (e for e in entries_of(path) if e["ph"] == "X")
+    assert (int(interval["ts"] * 1000.0), int(interval["dur"] * 1000.0)) == (time, time)
+
+
+def test_preemptions_name_the_preemptor(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    events = (
+        Event(1, Kind.PREEMPT, gpu=0), Event(1, Kind.GRANT, "low", gpu=0),
+        Event(2, Kind.PREEMPT, "low", gpu=0), Event(2, Kind.RESUME, "other", gpu=1),
+        Event(2, Kind.GRANT, "high", gpu=0),
+        Event(3, Kind.PREEMPT, "high", gpu=0), Event(3, Kind.RESUME, gpu=0),
+        Event(4, Kind.PREEMPT, "high", gpu=0), Event(5, Kind.GRANT, "low", gpu=0),
+    )  # fmt: skip
+    Trace({}, events).save(path)
+    shown = [(e["name"], e["args"].get("by")) for e in entries_of(path) if e.get("cat") == "preempt"]
+    assert shown == [("all preempted by low", "low"), ("preempted by high", "high"), ("preempt", None),
+                     ("preempt", None)]  # fmt: skip
+    assert load(path).events == events
+
+
+def test_tasks_are_ordered_by_priority(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    events = [Event(0, Kind.RELEASE, name) for name in ("unknown", "best-effort", "low", "high")]
+    Trace({}, tuple(events), {"best-effort": About(0), "low": About(1), "high": About(9)}).save(path)
+    entries = entries_of(path)
+    order = {e["tid"]: e["args"]["sort_index"] for e in entries if e["name"] == "thread_sort_index"}
+    rows = sorted((order[e["tid"]], e["args"]["name"]) for e in entries if e["name"] == "thread_name")
+    assert [name for _, name in rows] == ["high", "low", "best-effort", "unknown", "all tasks"]
+
+
+def test_jobs_without_completion_are_unfinished() -> None:
+    events = (
+        Event(0, Kind.RELEASE, "a"), Event(5, Kind.RELEASE, "a"), Event(5, Kind.RELEASE, "b"),
+        Event(7, Kind.COMPLETE, "a", 1, 7), Event(8, Kind.GPU, "a", duration=4), Event(9, Kind.COMPLETE, "b", 1, 5),
+    )  # fmt: skip
+    assert Trace({}, events).unfinished() == {"a": [5], "b": [5]}
+    assert Trace({}, events).end == 12
+    assert Trace({}, events, until=20).end == 20
+
+
+def test_a_trace_that_cannot_be_written_is_an_error() -> None:
+    with pytest.raises(FileError, match="No space left"):
+        Trace({}).save("/dev/full")
 
 
 def test_file_is_what_perfetto_reads(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     Trace({}, (Event(1500, Kind.CPU, "a", 1, 2500, cpu=3), Event(4000, Kind.COMPLETE, "a", 1, 4000))).save(path)
-    entries = json.loads(path.read_text())["traceEvents"]
+    entries = entries_of(path)
     interval = next(e for e in entries if e["ph"] == "X")
-    assert (interval["ts"], interval["dur"], interval["tid"], interval["name"]) == (1.5, 2.5, 3, "a #1")
-    assert {e["args"]["name"] for e in entries if e["ph"] == "M"} == {"CPUs", "GPUs", "tasks", "a"}
+    assert (interval["ts"], interval["dur"], interval["name"]) == (1.5, 2.5, "a #1")
+    assert {e["args"]["name"] for e in entries if e["name"] == "process_name"} == {"CPUs", "GPUs", "tasks"}
+    assert {e["args"]["name"] for e in entries if e["name"] == "thread_name"} == {"CPU 3", "a", "all tasks"}
 
 
 def test_responses() -> None:
@@ -60,6 +157,9 @@ def test_responses() -> None:
         ('{"otherData": {"format": "gpurt-trace", "version": 1}}', "damaged"),
         ('{"otherData": {"format": "gpurt-trace", "version": 1}, "traceEvents": [{"ph": "i"}]}', "damaged"),
         ('{"otherData": {"format": "gpurt-trace", "version": 1}, "traceEvents": [3]}', "damaged"),
+        ('{"otherData": {"format": "gpurt-trace", "version": 2, "tasks": {"a": {"no": 1}}}}', "damaged"),
+        ('{"otherData": {"format": "gpurt-trace", "version": 2, "tasks": {"a": {"priority": "1"}}}}', "damaged"),
+        ('{"otherData": {"format": "gpurt-trace", "version": 2, "tasks": [1]}}', "damaged"),
         ("[" * 100_000, "complete JSON"),
     ],
 )

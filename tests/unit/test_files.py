@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Files are written as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpurt.errors import FileError
+from gpurt.files import written
+
+
+def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+    path.chmod(0o640)
+
+    def interrupted() -> None:
+        with written(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "before"
+    with written(path) as file:
+        file.write(b"whole")
+    assert path.read_text() == "whole"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with written(tmp_path / "file"):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    with written(tmp_path / "link") as file:
+        file.write(b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"x"
+
+
+def test_what_is_no_file_is_written_directly(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    with written(fifo) as file:
+        file.write(b"x")
+    assert os.read(reader, 8) == b"x"
+    os.close(reader)
+    assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["none/file", ".", "/dev/full", "x" * 300])
+def test_what_cannot_be_written_is_named_in_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileError, match="cannot be written: ") as caught, written(tmp_path / name) as file:
+        file.write(b"x")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
