@@ -56,10 +56,10 @@ def seen(
         verdict = "best-effort"
     elif mort is not None and wcrt is not None and mort > wcrt:
         verdict = "above-bound"
-    elif not jobs:
-        verdict = "unseen"
+    elif misses:
+        verdict = "missed"
     else:
-        verdict = "missed" if misses else "ok"
+        verdict = "ok" if jobs else "unseen"
     return {
         "best_effort": best_effort, "jobs": jobs, "mort_ns": mort, "wcrt_ns": wcrt, "deadline_ns": deadline,
         "misses": misses, "verdict": verdict,

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands import documents, render
+from pycontrol.commands import render
 from pycontrol.commands.options import JSON
-from pycontrol.commands.render import ms
+from pycontrol.start import INTERRUPTED
 
 
 @click.command(
@@ -47,7 +47,7 @@ Examples:
 
 \b
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise; 2 wrong usage;
-3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed.
+3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed; 130 Ctrl-C.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
@@ -66,12 +66,16 @@ def run(
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
+    Ctrl-C ends the run early; what was seen until then is reported, and written to the trace.
+
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
     from analysis import taskset
     from analysis.model import Waiting
+    from pycontrol.commands import observed
     from pycontrol.live.control import connect
-    from pycontrol.run import launch, preload
+    from pycontrol.run import crew, launch, preload
+    from pycontrol.run.check import compare
 
     if auto:
         preload.execute(what, device, priority)
@@ -83,7 +87,7 @@ def run(
             control.set_policy(policy)
         used = control.status()[0].policy.word
     mode = Waiting(waiting) if waiting else None
-    options = launch.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
+    options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
     with render.progress(int(seconds * 10), "running") as bar:
         shown = [0]
 
@@ -92,29 +96,18 @@ def run(
             shown[0] = int(passed * 10)
 
         seen = launch.launch(loaded, options, step)
-    render.note(*seen.notes, as_json=as_json)
     if trace_path:
         seen.trace.save(trace_path)
-    rows, data, in_time = [], {}, True
-    for task in loaded.taskset:
-        report = seen.reports.get(task.name)
-        jobs = report.jobs if report else ()
-        worst = max((job.response for job in jobs), default=None)
-        misses = seen.misses(task) if jobs else 0
-        in_time = in_time and (task.best_effort or (bool(jobs) and not misses))
-        said = "" if jobs or task.best_effort else "NO JOB SEEN"
-        rows.append((task.name, str(len(jobs)), ms(worst), ms(task.deadline), str(misses) if jobs else "-", said))
-        data[task.name] = documents.seen(
-            best_effort=task.best_effort, jobs=len(jobs), mort=worst, wcrt=None, deadline=task.deadline,
-            misses=misses if jobs else None,
-        )
-    text = render.table(("task", "jobs", "MORT ms", "deadline ms", "misses", ""), rows)
+    lines = compare(seen.trace, loaded)
+    notes = [*seen.notes, *(note for line in lines for note in line.notes)]
+    render.note(*notes, as_json=as_json)
+    in_time = not seen.interrupted and not any(line.failed for line in lines)
     whole = {
-        "file": loaded.path, "policy": used, "in_time": in_time, "tasks": data, "notes": seen.notes,
-        "files": [trace_path] if trace_path else [],
+        "file": loaded.path, "policy": used, "in_time": in_time, "interrupted": seen.interrupted,
+        "tasks": observed.data(lines), "notes": notes, "files": [trace_path] if trace_path else [],
     }  # fmt: skip
-    render.emit(whole, as_json, text)
-    return 0 if in_time else 1
+    render.emit(whole, as_json, observed.text(lines, bounds=False))
+    return INTERRUPTED if seen.interrupted else 0 if in_time else 1
 
 
 @click.command(

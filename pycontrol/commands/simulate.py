@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from gpurt.errors import UsageError
+from gpurt.errors import FileError, UsageError
+from gpurt.text import visible
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import FILE, JSON, analysable, tests
 from pycontrol.commands.render import ms
@@ -119,26 +120,36 @@ Exit codes: 0 jobs of every real-time task were seen, and each met its deadline;
 @click.option("--test", "name", metavar="NAME", help="Compare with the bounds of this test, too.")
 @JSON
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
-    """Compare a trace's response times with the deadlines, and with a test's bounds."""
+    """Compare a trace's response times with the deadlines, and with a test's bounds.
+
+    A trace of `gpurt trace` names processes, such as camera-13441.  That one is the task whose name, or whose command's
+    program, is camera.
+    """
     from analysis import taskset
-    from pycontrol.run.check import compare
+    from analysis.trace import load
+    from pycontrol.commands import observed
+    from pycontrol.run.check import compare, meant
 
     loaded = taskset.load(file)
     test = tests((name,))[0] if name else None
-    lines = compare(trace, loaded.taskset, test)
-    rows = [
-        (one.task, str(one.jobs), ms(one.mort), ms(one.bound), ms(one.deadline), str(one.misses), one.verdict)
-        for one in lines
-    ]
-    tasks = {
-        one.task: documents.seen(best_effort=one.best_effort, jobs=one.jobs, mort=one.mort, wcrt=one.bound,
-                                 deadline=one.deadline, misses=one.misses)
-        for one in lines
-    }  # fmt: skip
+    recorded = load(trace)
+    known = meant(recorded, loaded)
+    others = [visible(other) for other in recorded.names() if other not in known]
+    if others and not known:
+        raise FileError(
+            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
+            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
+        )
+    lines = compare(recorded, loaded, test)
+    notes = [note for line in lines for note in line.notes]
+    if others:
+        notes.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    render.note(*notes, as_json=as_json)
     in_time = not any(line.failed for line in lines)
-    data = {"file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": tasks}
-    headers = ("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict")
-    render.emit(data, as_json, render.table(headers, rows))
+    whole = {
+        "file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": observed.data(lines), "notes": notes,
+    }  # fmt: skip
+    render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
     return 0 if in_time else 1
 
 

@@ -23,7 +23,8 @@ from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
 from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
 from pycontrol.live import control as client
-from pycontrol.run import launch
+from pycontrol.run import crew, launch
+from pycontrol.run.check import Line, compare
 from pycontrol.run.emulator import Emulator
 
 CASE_STUDY = Path("examples") / "case-study.toml"
@@ -87,33 +88,30 @@ def _simulate(setup: Setup, tasks: Taskset, seed: int) -> dict[str, Observed]:
         raise RuntimeFailure(f"{setup.name} cannot be simulated: {error}") from None
 
 
-def _task_result(task: Task, run: launch.Run, seen: Observed, bound: int | None, why: str) -> TaskResult:
-    report = run.reports.get(task.name)
-    if report is None:
-        raise RuntimeFailure(f"task {task.name} reported nothing; was it killed?")
-    jobs = report.jobs
-    observed = max((job.response for job in jobs), default=None)
-    return TaskResult(
-        observed, len(jobs), run.misses(task), len(jobs) / run.seconds, seen.worst if seen.finished else None, bound,
-        why,
-    )  # fmt: skip
+def _task_result(line: Line, seconds: float, seen: Observed, bound: int | None, why: str) -> TaskResult:
+    simulated = seen.worst if seen.finished else None
+    return TaskResult(line.mort, line.jobs, line.misses, line.jobs / seconds, simulated, bound, why)
 
 
 def _run_one(
-    setup: Setup, file: TasksetFile, options: Options, device: str, progress: launch.Progress
+    setup: Setup, file: TasksetFile, options: Options, device: str, progress: crew.Progress
 ) -> tuple[SetupResult, launch.Run]:
     run = launch.launch(
         file,
-        launch.Options(
+        crew.Options(
             options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed
         ),
         progress,
     )
+    if run.interrupted:
+        raise KeyboardInterrupt
+    if silent := [task.name for task in file.taskset if task.name not in run.reports]:
+        raise RuntimeFailure(f"task {silent[0]} reported nothing; was it killed?")
     bounds, why = _bound(setup.test, file.taskset)
     seen = _simulate(setup, file.taskset, options.seed)
     tasks = {
-        task.name: _task_result(task, run, seen[task.name], bounds.get(task.name), why.get(task.name, ""))
-        for task in file.taskset
+        line.task: _task_result(line, run.seconds, seen[line.task], bounds.get(line.task), why.get(line.task, ""))
+        for line in compare(run.trace, file)
     }
     trace = options.out / f"trace-{setup.name}.json"
     run.trace.save(trace)
@@ -187,7 +185,7 @@ def demonstrate(options: Options, console: Console) -> Results:
         UsageError: an option is wrong.
     """
     setups = options.setups()
-    launch.Options(options.seconds)  # raises UsageError before anything runs
+    crew.Options(options.seconds)  # raises UsageError before anything runs
     file = taskset.load(options.file or case_study())
     try:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -101,11 +101,16 @@ class Listener:
         return named_events(self.records(), names)
 
 
+def process(record: EventRecord) -> str:
+    """What a trace calls the process of an event: COMM-PID."""
+    return f"{record.comm}-{record.pid}"
+
+
 def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> list[Event]:
     """Trace events in order of time; see `Listener.events`."""
 
     def name(record: EventRecord) -> str:
-        return names.get(record.pid, f"{record.comm}-{record.pid}") if record.pid else ""
+        return names.get(record.pid, process(record)) if record.pid else ""
 
     found = (to_event(record, name(record)) for record in records)
     return sorted((event for event in found if event is not None), key=lambda event: event.time)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from analysis.trace import Event, Kind, Trace
+from analysis.trace import About, Trace
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, connect
-from pycontrol.live.events import LINGER, named_events
-from pycontrol.run.trace import held
+from pycontrol.live.events import LINGER, named_events, process
+from pycontrol.run.trace import owned_events
 
 #: How often the recorder looks whether the recording is to end while no event arrives, seconds.
 GLANCE = 0.1
@@ -98,9 +98,9 @@ def _rest(control: Control) -> list[EventRecord]:
 def assemble(records: list[EventRecord], policy: str) -> Trace:
     """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU."""
     events = named_events(records, {})
-    owned = held(events, {event.task for event in events if event.task})
-    events += [Event(start, Kind.GPU, task, None, end - start, gpu=0) for task in owned for start, end in owned[task]]
+    events += owned_events(events, {event.task for event in events if event.task})
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
     meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy}
-    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)))
+    tasks = {process(one): About(one.priority) for one in sorted(records, key=lambda one: one.priority) if one.pid}
+    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks)

@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from analysis.model import Taskset
+from analysis.model import Task
 from analysis.rta import Test
-from analysis.trace import load
-from gpurt.errors import FileError
+from analysis.taskset import TasksetFile
+from analysis.trace import About, Kind, Trace
+
+#: Characters of a process's name that the kernel keeps (TASK_COMM_LEN less one).
+COMM = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One task: its observed response times, its bound and its deadline, ns."""
+    """One task: its observed response times, its bound and its deadline, ns.
+
+    ``misses``: jobs that finished after their deadline, or were unfinished then.  ``segments``: GPU segments that
+    ended.  ``ended``: when its program ended if that was before the end of the run, ns.
+    """
 
     task: str
     jobs: int
@@ -23,6 +30,8 @@ class Line:
     deadline: int
     misses: int
     best_effort: bool
+    segments: int
+    ended: int | None
 
     @property
     def above_bound(self) -> bool:
@@ -31,32 +40,78 @@ class Line:
 
     @property
     def failed(self) -> bool:
-        """Whether the task missed a deadline, exceeded its bound, or was not seen at all."""
+        """Whether the task missed a deadline, exceeded its bound, or had no job that was seen."""
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
     @property
-    def verdict(self) -> str:
-        """One or two words for the table."""
-        if self.best_effort:
-            return "best effort"
-        if self.above_bound:
-            return "ABOVE ITS BOUND"
-        if self.misses:
-            return "MISSED"
-        return "ok" if self.jobs else "NO JOB SEEN"
+    def notes(self) -> list[str]:
+        """Remarks for the user: why no job was seen, and when the program ended."""
+        found = []
+        if not self.jobs and self.segments:
+            found.append(
+                f"{self.task}: {self.segments} GPU segments were seen, but no job; jobs are only known of tasks that "
+                "`gpurt run` executes without a command of the user's"
+            )
+        if self.ended is not None:
+            found.append(f"{self.task}: its program ended after {self.ended / 1e9:.1f} s, before the run did")
+        return found
 
 
-def compare(trace: Path, taskset: Taskset, test: Test | None) -> list[Line]:
-    """One line for each task.  Raises FileError if the trace has none of the tasks."""
-    seen = load(trace).responses()
-    if seen and not set(seen) & {task.name for task in taskset}:
-        raise FileError(f"{trace}: speaks of {', '.join(sorted(seen)[:5])}, none of which is in the taskset")
-    result = test.run(taskset) if test else None
-    lines = []
-    for task in taskset:
-        jobs = [job.response for job in seen.get(task.name, [])]
-        bound = result.wcrt(task.name) if result else None
-        misses = sum(response > task.deadline for response in jobs)
-        worst = max(jobs, default=None)
-        lines.append(Line(task.name, len(jobs), worst, bound, task.deadline, misses, task.best_effort))
-    return lines
+def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> list[Line]:
+    """One line for each task of the file; ``test``: whose bounds to compare with."""
+    result = test.run(file.taskset) if test else None
+    names: dict[str, list[str]] = {}
+    for name, task in meant(trace, file).items():
+        names.setdefault(task, []).append(name)
+    seen = _Seen(trace)
+    return [
+        seen.line(task, names.get(task.name, []), result.wcrt(task.name) if result else None) for task in file.taskset
+    ]
+
+
+class _Seen:
+    """What a trace has of each of its names."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._end = trace, trace.end
+        self._responses, self._unfinished = trace.responses(), trace.unfinished()
+        self._segments: dict[str, int] = {}
+        for event in trace.events:
+            if event.kind is Kind.END:
+                self._segments[event.task] = self._segments.get(event.task, 0) + 1
+
+    def line(self, task: Task, names: Collection[str], bound: int | None) -> Line:
+        times = [job.response for name in names for job in self._responses.get(name, [])]
+        waited = [self._end - release for name in names for release in self._unfinished.get(name, [])]
+        ended = [about.ended for name in names if (about := self._trace.tasks.get(name, About())).ended is not None]
+        return Line(
+            task.name, len(times), max(times, default=None), bound, task.deadline,
+            sum(time > task.deadline for time in (*times, *waited)), task.best_effort,
+            sum(self._segments.get(name, 0) for name in names), min(ended, default=None),
+        )  # fmt: skip
+
+
+def meant(trace: Trace, file: TasksetFile) -> dict[str, str]:
+    """The task of the file that each name of the trace means; names that mean none are left out.
+
+    A name means the task of that name.  `gpurt trace` names a process NAME-PID, where NAME is the first 15 characters
+    of its program's name.  That means the task whose name, or whose command's program, has the same first 15
+    characters, if there is only one such task.
+    """
+    found = {}
+    for name in trace.names():
+        program, _, pid = name.rpartition("-")
+        tasks = {task.name for task in file.taskset if task.name == name}
+        if not tasks and pid.isdecimal():
+            tasks = {task.name for task in file.taskset if program in _programs(file, task)}
+        if len(tasks) == 1:
+            found[name] = tasks.pop()
+    return found
+
+
+def _programs(file: TasksetFile, task: Task) -> Iterator[str]:
+    """The names under which the kernel may know a task's process."""
+    yield task.name[:COMM]
+    command = file.launch[task.name].command
+    if command:
+        yield command[0].rpartition("/")[2][:COMM]

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.model import Task
-from analysis.trace import Event, Kind, Trace
+from analysis.trace import About, Event, Kind, Trace
 from pycontrol.run.task_report import GpuTimes, Report, SegmentTimes
 
 #: An interval of time: its start and its end, ns.
@@ -69,11 +69,14 @@ def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mappi
         taken[report.cpu] = [*holes, *mine]
 
 
-def job_events(report: Report) -> Iterator[Event]:
-    """The releases and completions of a task's jobs."""
+def job_events(report: Report, period: int, origin: int) -> Iterator[Event]:
+    """The releases of a task's jobs, whose first is at ``origin``, and the completions of those that finished."""
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
         yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
+    done = len(report.jobs)
+    for number in range(done, done + report.unfinished):
+        yield Event(origin + number * period, Kind.RELEASE, report.task, number)
 
 
 class _Runlist:
@@ -158,13 +161,28 @@ def _within(whole: Interval, parts: Iterable[Interval]) -> list[Interval]:
     return [(low, high) for low, high in cut if low < high]
 
 
+def owned_events(host: Sequence[Event], tasks: Collection[str]) -> Iterator[Event]:
+    """When the GPU could execute the work of these tasks, of whose jobs nothing is known.
+
+    Args:
+        host: the host's events, in order of time.
+        tasks: their names.
+    """
+    stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
+    for task, owned in held(host, tasks).items():
+        for whole in owned if task in tasks else ():
+            for start, end in subtract(whole, stalls):
+                yield Event(start, Kind.GPU, task, None, end - start, gpu=0)
+
+
 def assemble(
     meta: Mapping[str, str],
     tasks: Sequence[Task],
     reports: Mapping[str, Report],
     busy: Mapping[str, bool],
     host: Sequence[Event],
-    origin: int,
+    times: Interval,
+    ended: Mapping[str, int],
 ) -> Trace:
     """The trace of a run.
 
@@ -174,12 +192,20 @@ def assemble(
         reports: what they reported, by name.
         busy: whether a task waited busily, by name.
         host: the host's events, with task names, in order of time.
-        origin: what becomes time 0, ns of CLOCK_MONOTONIC.
+        times: what becomes time 0, and when the run was over, ns of CLOCK_MONOTONIC.
+        ended: when the programs ended that did not run until the run was over, by task, ns of CLOCK_MONOTONIC.
     """
+    origin, over = times
     events = list(host)
-    for report in reports.values():
-        events.extend(job_events(report))
+    for task in tasks:
+        if report := reports.get(task.name):
+            events.extend(job_events(report, task.period, origin))
     events.extend(cpu_events(tasks, reports, busy))
     events.extend(gpu_events(reports, host, meta.get("policy") != "timesliced"))
+    events.extend(owned_events(host, {event.task for event in host} - {"", *reports}))
     shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
-    return Trace(dict(meta), tuple(sorted(shifted, key=lambda event: event.time)))
+    about = {
+        task.name: About(task.priority, task.deadline, ended[task.name] - origin if task.name in ended else None)
+        for task in tasks
+    }
+    return Trace(dict(meta), tuple(sorted(shifted, key=lambda event: event.time)), about, over - origin)

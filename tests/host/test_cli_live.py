@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw import PATIENCE, Raw, StartHost
+from raw import PATIENCE, Raw, StartHost, eventually
 
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
@@ -144,8 +145,28 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     seen = json.loads(out)["tasks"]
     assert seen["camera"]["jobs"] > seen["mapping"]["jobs"] > 0
     code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
-    checked = json.loads(out)["tasks"]
-    assert checked["camera"]["mort_ns"] == seen["camera"]["mort_ns"]
+    assert json.loads(out)["tasks"] == seen
+
+
+def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path) -> None:
+    trace, started = tmp_path / "run.json", tmp_path / "started"
+    path = tmp_path / "set.toml"
+    path.write_text(
+        Path(MINIMAL).read_text() + f'[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
+        f'segments = [{{ cpu = "1ms" }}]\ncommand = ["sh", "-c", "sleep 1; touch {started}; exec sleep 600"]\n'
+    )
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--seconds", "600",
+               "--trace", str(trace), "--json"]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        eventually(started.exists)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 130
+    document = json.loads(out)
+    assert document["interrupted"]
+    assert any(note.startswith("interrupted after") for note in document["notes"])
+    assert document["tasks"]["camera"]["jobs"] > 0
+    assert len(load(trace).responses()["camera"]) == document["tasks"]["camera"]["jobs"]
 
 
 def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
@@ -228,18 +249,44 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
-def test_nothing_observed_is_not_yes(gpurt: Gpurt, start_host: StartHost, tmp_path: Path) -> None:
+def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
     path, trace = tmp_path / "set.toml", tmp_path / "run.json"
     path.write_text(
         '[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
         'segments = [{ cpu = "1ms" }]\ncommand = ["true"]\n'
     )
-    code, out, _ = gpurt("run", str(path), "--seconds", "1", "--trace", str(trace))
-    assert code == 1
-    assert "NO JOB SEEN" in out
-    code, out, _ = gpurt("check", str(trace), str(path))
-    assert code == 1
-    assert "NO JOB SEEN" in out
+    for command in (["run", str(path), "--seconds", "1", "--trace", str(trace)], ["check", str(trace), str(path)]):
+        code, out, err = gpurt(*command)
+        assert code == 1
+        assert "NO JOB SEEN" in out
+        assert re.search(r"^note: mine: its program ended after 0\.\d s", err, re.MULTILINE)
+
+
+def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    """`gpurt trace` records this process as COMM-PID; a task is found by its name or by its command."""
+    comm = Path(f"/proc/{ME}/comm").read_text().strip()
+    trace, path = tmp_path / "trace.json", tmp_path / "set.toml"
+    task = ('[platform]\ncpus = 1\n[[task]]\nname = "{}"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
+            'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n')  # fmt: skip
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as recorder, Raw(host) as client:
+        assert recorder.stderr
+        recorder.stderr.readline()  # it has subscribed
+        client.begin(priority=9)
+        client.end()
+        recorder.send_signal(signal.SIGINT)
+        recorder.wait(PATIENCE)
+    assert load(trace).names() == [f"{comm}-{ME}"]
+    for text in (task.format(comm), task.format("other") + f'command = ["/bin/{comm}"]\n'):
+        path.write_text(text)
+        code, out, _ = gpurt("check", str(trace), str(path), "--json")
+        (seen,) = json.loads(out)["tasks"].values()
+        assert (code, seen["segments"], seen["verdict"]) == (1, 1, "unseen")
+        assert "1 GPU segments were seen, but no job" in " ".join(json.loads(out)["notes"])
+    path.write_text(task.format("other"))
+    code, _, err = gpurt("check", str(trace), str(path))
+    assert code == 3
+    assert f"speaks of {comm}-{ME}, none of which is a task" in err
 
 
 def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, load
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
-from pycontrol.run import launch
+from pycontrol.run import crew, launch
+from pycontrol.run.check import compare
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.task_report import GpuTimes, Report
 
@@ -80,7 +81,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("waiting", list(Waiting))
 def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str, waiting: Waiting) -> None:
     file = write(URGENT, LOW, PLAIN)
-    run = launch.launch(file, launch.Options(0.6, host, "segment", waiting))
+    run = launch.launch(file, crew.Options(0.6, host, "segment", waiting))
     assert set(run.reports) == {"urgent", "low", "plain"}
     for task in file.taskset:
         report = run.reports[task.name]
@@ -97,7 +98,7 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
 
 
 def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> None:
-    run = launch.launch(write(URGENT, LOW), launch.Options(0.5, host, "segment"))
+    run = launch.launch(write(URGENT, LOW), crew.Options(0.5, host, "segment"))
     trace = run.trace
     assert trace.meta["source"] == "runtime"
     jobs = sum(len(report.jobs) for report in run.reports.values())
@@ -114,7 +115,7 @@ def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> Non
 
 
 def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> None:
-    run = launch.launch(write(URGENT), launch.Options(0.3, host, "segment", managed=False))
+    run = launch.launch(write(URGENT), crew.Options(0.3, host, "segment", managed=False))
     assert len(run.reports["urgent"].jobs) >= 1
     assert not [event for event in run.trace.events if event.kind in (Kind.BEGIN, Kind.END)]
 
@@ -122,16 +123,17 @@ def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> Non
 def test_misses_are_counted(write: Write, host: str) -> None:
     late = URGENT.replace('period = "40ms"', 'period = "40ms"\ndeadline = "1ms"')
     file = write(late)
-    run = launch.launch(file, launch.Options(0.3, host))
-    task = file.taskset.tasks[0]
-    assert run.misses(task) == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
+    run = launch.launch(file, crew.Options(0.3, host))
+    (line,) = compare(run.trace, file)
+    assert line.misses == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
+    assert line.failed
 
 
 def test_execution_times_are_drawn(write: Write, host: str) -> None:
     spread = PLAIN.replace('{ cpu = "1ms" }', '{ cpu = { worst = "80ms", best = "1ms" } }').replace('"20ms"', '"90ms"')
     file = write(spread)
-    best = launch.launch(file, launch.Options(0.5, host, scale=(0, 0))).reports["plain"]
-    worst = launch.launch(file, launch.Options(0.5, host, scale=(100, 100))).reports["plain"]
+    best = launch.launch(file, crew.Options(0.5, host, scale=(0, 0))).reports["plain"]
+    worst = launch.launch(file, crew.Options(0.5, host, scale=(100, 100))).reports["plain"]
     assert min(job.response for job in best.jobs) < 80_000_000 <= min(job.response for job in worst.jobs)
 
 
@@ -140,7 +142,7 @@ def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host:
     os.environ["OUT"] = str(tmp_path / "out")
     command = f'command = ["sh", "-c", "{script}"]\n'
     try:
-        run = launch.launch(write(PLAIN, LOW + command), launch.Options(1.0, host))
+        run = launch.launch(write(PLAIN, LOW + command), crew.Options(1.0, host))
     finally:
         del os.environ["OUT"]
     assert (tmp_path / "out").read_text() == host
@@ -150,7 +152,7 @@ def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host:
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
     out = tmp_path / "pid"
     shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"
-    launch.launch(write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n'), launch.Options(0.5, host))
+    launch.launch(write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n'), crew.Options(0.5, host))
     eventually(lambda: not alive(int(out.read_text())))
 
 
@@ -164,25 +166,25 @@ def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path
 )
 def test_a_task_that_fails_fails_the_run(write: Write, host: str, addition: str, complaint: str) -> None:
     with pytest.raises(RuntimeFailure, match=complaint):
-        launch.launch(write(URGENT, LOW + addition), launch.Options(PATIENCE, host))
+        launch.launch(write(URGENT, LOW + addition), crew.Options(PATIENCE, host))
 
 
 def test_no_host(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DeviceError):
-        launch.launch(write(URGENT), launch.Options(0.2, str(tmp_path / "none")))
+        launch.launch(write(URGENT), crew.Options(0.2, str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
 def test_senseless_lengths(seconds: float) -> None:
     with pytest.raises(UsageError):
-        launch.Options(seconds)
+        crew.Options(seconds)
 
 
 LAUNCHER = """
 import sys
-from pycontrol.run import launch
+from pycontrol.run import crew, launch
 from analysis import taskset
-launch.launch(taskset.load(sys.argv[1]), launch.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
+launch.launch(taskset.load(sys.argv[1]), crew.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
 """
 
 

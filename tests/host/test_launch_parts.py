@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from raw import PATIENCE, eventually
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.trace import Event, Kind
+from analysis.trace import About, Event, Kind
 from gpurt.errors import RuntimeFailure
 from pycontrol.run import placement, task_program, task_report
 from pycontrol.run import trace as run_trace
@@ -296,9 +296,12 @@ class TestTrace:
 
     def test_assembled_trace_starts_at_the_common_start(self) -> None:
         reports = {"t": task_report.parse(REPORT)}
-        trace = run_trace.assemble({"policy": "timesliced"}, [cpu_task("t", 1, 5)], reports, {"t": False}, [], 100)
+        tasks = [cpu_task("t", 1, 5)]
+        trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, {"t": False}, [], (100, 900), {"t": 800})
         assert trace.observed_worst() == {"t": 100}
-        assert [e.time for e in trace.events if e.kind is Kind.RELEASE] == [0, 200]
+        assert [e.time for e in trace.events if e.kind is Kind.RELEASE] == [0, 200, 2 * tasks[0].period]
+        assert trace.unfinished() == {"t": [2 * tasks[0].period]}
+        assert (trace.until, trace.tasks) == (800, {"t": About(5, tasks[0].deadline, 700)})
         assert [(e.time, e.duration) for e in trace.events if e.kind is Kind.GPU] == [(30, 50), (220, 50)]
 
     @given(

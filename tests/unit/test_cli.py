@@ -161,7 +161,7 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
     assert all(entry["mort_ns"] <= entry["wcrt_ns"] for entry in seen.values())
     code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend", "--json")
     assert code == 0
-    assert [entry["verdict"] for entry in json.loads(out)["tasks"].values()] == ["ok", "ok"]
+    assert {name: entry["verdict"] for name, entry in json.loads(out)["tasks"].items()} == dict.fromkeys(seen, "ok")
     for name, magic in (("a.png", PNG), ("b.svg", b"<?xml")):
         for kind in ("gantt", "responses"):
             assert gpurt("plot", str(trace), "-o", str(tmp_path / name), "--kind", kind)[0] == 0
@@ -179,6 +179,47 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
     code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert code == 1
     assert "ABOVE ITS BOUND" in out
+
+
+def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
+    from analysis.trace import Event, Kind, Trace
+
+    trace = tmp_path / "cut.json"
+    done = (Event(0, Kind.RELEASE, "camera"), Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000))
+    released = Event(10_000_000, Kind.RELEASE, "camera")
+    for until, misses in ((40_000_000, 0), (40_000_001, 1)):  # camera's deadline is 30 ms
+        Trace({}, (*done, released), until=until).save(trace)
+        code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
+        assert code == 1  # mapping was not seen
+        assert json.loads(out)["tasks"]["camera"]["misses"] == misses
+
+
+def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -> None:
+    from analysis.trace import Event, Kind, Trace
+
+    trace = tmp_path / "names.json"
+    Trace({}, tuple(Event(0, Kind.BEGIN, name) for name in ("camera-12", "camera-x", "mapping", "x-1"))).save(trace)
+    code, _, err = gpurt("check", str(trace), MINIMAL)
+    assert code == 1
+    assert f"in the trace, but no task of {MINIMAL}: camera-x, x-1" in err
+    twins = tmp_path / "twins.toml"
+    twins.write_text("[platform]\ncpus = 1\n" + "".join(
+        f'[[task]]\nname = "{name}"\ncpu = 0\npriority = 1\nperiod = "1s"\nsegments = [{{ cpu = "1ms" }}]\n'
+        f'command = ["/usr/bin/camera"]\n' for name in "ab"))  # fmt: skip
+    Trace({}, (Event(0, Kind.BEGIN, "camera-12"),)).save(trace)
+    assert gpurt("check", str(trace), str(twins))[0] == 3  # it could be either
+
+
+def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) -> None:
+    trace = tmp_path / "run.json"
+    assert gpurt("simulate", CASE_STUDY, "--policy", "segment", "--offsets", "1", "--trace", str(trace))[0] in (0, 1)
+    entries = json.loads(trace.read_text())["traceEvents"]
+    tracks = [entry["args"]["name"] for entry in entries if entry["name"] == "thread_name"]
+    tasks = ["histogram", "mmul_gpu_1", "mmul_cpu", "projection", "dxtc", "mmul_gpu_2", "simpleTexture3D"]
+    assert tracks == ["CPU 1", "CPU 2", "CPU 4", "CPU 5", "GPU 0", *tasks, "all tasks"]
+    preempted = {entry["args"].get("by") for entry in entries if entry.get("cat") == "preempt"}
+    assert None not in preempted
+    assert preempted <= set(tasks)
 
 
 @pytest.mark.parametrize(

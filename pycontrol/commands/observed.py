@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `run` and `check` print of observed response times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pycontrol.commands import documents, render
+from pycontrol.commands.render import ms
+from pycontrol.run.check import Line
+
+#: How the table spells the verdicts of JSON; those that are no look that way.
+VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}
+
+
+def data(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """For JSON, by task; times in ns."""
+    return {
+        line.task: {
+            **documents.seen(
+                best_effort=line.best_effort, jobs=line.jobs, mort=line.mort, wcrt=line.bound, deadline=line.deadline,
+                misses=line.misses,
+            ),
+            "segments": line.segments, "ended_ns": line.ended,
+        } for line in lines
+    }  # fmt: skip
+
+
+def text(lines: Sequence[Line], bounds: bool) -> str:
+    """The table with a row for each task; with a column for bounds if there are some to compare with."""
+    headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
+    rows = [
+        [name, str(one["jobs"]), ms(one["mort_ns"]), ms(one["wcrt_ns"]), ms(one["deadline_ns"]), str(one["misses"]),
+         VERDICTS.get(one["verdict"], one["verdict"])] for name, one in data(lines).items()
+    ]  # fmt: skip
+    shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]
+    return render.table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])
