@@ -3,100 +3,253 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.trace import Event, Kind, Trace
+from analysis.trace import GPUS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import UsageError
-from gpurt.files import unwritable
+from gpurt.files import written
+from gpurt.text import filename, visible
 
-MS = 1e6
-DEFAULT_WINDOW = 300_000_000
-UPDATE_COLOUR = "#222222"
+MS = 1_000_000
+DEFAULT_WINDOW = 300 * MS
+UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
+#: Suffixes that say the format of a picture; a name without a suffix is a PNG.
+FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
+#: Units of the time axis, ns, and the longest window for which each is used.
+UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS), (MS, "ms", 20_000 * MS), (1_000 * MS, "s", 2**63))
+#: Marks of a row that fit beside each other at full size.
+ROOM = 60
+
+
+def format_of(output: Path) -> str:
+    """The format that the suffix of a picture's name asks for.  Raises UsageError if there is no such format."""
+    try:
+        return FORMATS[output.suffix.lower()]
+    except KeyError:
+        known = ", ".join(suffix for suffix in FORMATS if suffix)
+        raise UsageError(f"{filename(output)}: pictures end in {known}; a name without a suffix is a PNG") from None
 
 
 def _colours(trace: Trace) -> dict[str, Any]:
     palette = [*mpl.color_sequences["tab10"], *mpl.color_sequences["Set2"]]
-    tasks = sorted({event.task for event in trace.events if event.task})
-    return {task: palette[index % len(palette)] for index, task in enumerate(tasks)}
+    return {task: palette[index % len(palette)] for index, task in enumerate(trace.names())}
+
+
+def _shown(name: str) -> str:
+    """A name as matplotlib takes it: it would read dollars as formulas, and leave out labels that begin with _."""
+    escaped = visible(name).replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
+def _label(name: str, about: About | None) -> str:
+    if about is None or about.priority is None:
+        return _shown(name)
+    return f"{_shown(name)} ({about.priority or 'best effort'})"
 
 
 def _save(figure: Any, output: Path) -> None:
-    try:
-        figure.savefig(output, dpi=130, bbox_inches="tight")
-    except ValueError as error:
-        raise UsageError(f"{output}: {error}") from None
-    except OSError as error:
-        raise unwritable(output, error) from None
-    finally:
-        plt.close(figure)
+    """Writes the picture to exactly this file."""
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # characters that the font lacks
+        figure.savefig(picture, dpi=130, bbox_inches="tight", format=format_of(output))
+    plt.close(figure)
+    with written(output) as file:
+        file.write(picture.getbuffer())
 
 
 def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None = None) -> None:
-    """Draws a lane for each GPU and CPU, then releases and completions.  Raises UsageError for an empty window."""
-    times = [event.time for event in trace.events]
-    if not times:
+    """Draws which task had each GPU and CPU, and below that the jobs of each task, the most urgent one first.
+
+    Args:
+        trace: what to draw.
+        output: the file, PNG, SVG or PDF by its suffix.
+        start: start of the window, ns after the first event; 0 unless given.
+        end: end of the window; DEFAULT_WINDOW after its start unless given.
+
+    Raises:
+        UsageError: the window is empty or after the end, or no format has the file's suffix.
+        FileError: the file cannot be written.
+    """
+    if not trace.events:
         raise UsageError("the trace has no events")
-    first = min(times)
+    first = min(event.time for event in trace.events)
     low = first + (start or 0)
     high = first + end if end is not None else low + DEFAULT_WINDOW
-    inside = [event for event in trace.events if event.time < high and event.time + (event.duration or 0) > low]
-    if low >= high or not inside:
-        raise UsageError(f"nothing happens in the window; the trace lasts {(max(times) - first) / MS:.1f} ms")
-    colours = _colours(trace)
-    lanes = _lanes(inside)
-    tasks = sorted({event.task for event in inside if event.task})
-    rows = [*lanes, *(("task", task) for task in tasks)]
-    figure, axes = plt.subplots(figsize=(13, 0.55 * len(rows) + 1.6))
-    height = {row: len(rows) - index for index, row in enumerate(rows)}
-    for event in inside:
-        _draw(axes, event, height, colours, first)
-    labels = [str(name) if kind == "task" else f"{kind} {name}" for kind, name in rows]
-    axes.set_yticks([height[row] for row in rows], labels)
-    axes.set_ylim(0.4, len(rows) + 0.6)
-    axes.set_xlim((low - first) / MS, (min(high, max(times)) - first) / MS)
-    axes.set_xlabel("ms")
-    axes.grid(axis="x", alpha=0.25)
-    title = ", ".join(trace.meta[key] for key in ("source", "policy", "waiting") if key in trace.meta)
-    axes.set_title(title, fontsize=10, loc="left")
-    handles = [Patch(color=colours[task], label=task) for task in tasks]
-    handles.append(Patch(color=UPDATE_COLOUR, label="runlist update"))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8, frameon=False)
-    _save(figure, output)
+    inside = [
+        (event, lane) for event, lane in zip(trace.events, lanes(trace.events), strict=True)
+        if event.time < high and event.time + _length(event) >= low
+    ]  # fmt: skip
+    if low >= high or low > trace.end:
+        raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS:.1f} ms")
+    high = min(high, max(trace.end, low + 1))
+    picture = _Gantt(trace, [event for event, _ in inside], first, low, high)
+    picture.bars(inside)
+    picture.jobs(_jobs(trace))
+    picture.preemptions(event for event, _ in inside)
+    _save(picture.finish(), output)
 
 
-def _lanes(events: list[Event]) -> list[tuple[str, Any]]:
-    gpus = sorted({event.gpu for event in events if event.kind is Kind.GPU and event.gpu is not None})
-    cpus = sorted({event.cpu for event in events if event.kind in (Kind.CPU, Kind.UPDATE) and event.cpu is not None})
-    return [*(("GPU", gpu) for gpu in gpus), *(("CPU", cpu) for cpu in cpus)]
+class _Job(NamedTuple):
+    """One job: when it was released, when it finished, and when it should have; None if it did not, or is not known."""
+
+    release: int
+    finish: int | None
+    due: int | None
+
+    @property
+    def late(self) -> bool:
+        """Whether it finished after its deadline."""
+        return self.finish is not None and self.due is not None and self.finish > self.due
+
+    def last(self, end: int) -> int:
+        """The last time at which something of it is shown, in a picture that goes to ``end``."""
+        return max(end if self.finish is None else self.finish, self.due or 0)
 
 
-def _draw(axes: Any, event: Event, height: dict[tuple[str, Any], int], colours: dict[str, Any], first: int) -> None:
-    at = (event.time - first) / MS
-    if event.kind in (Kind.CPU, Kind.GPU, Kind.UPDATE, Kind.COMMIT) and event.duration:
-        on_gpu = event.kind in (Kind.GPU, Kind.COMMIT)
-        row = height.get(("GPU", event.gpu) if on_gpu else ("CPU", event.cpu))
-        if row is None:
-            return
-        update = event.kind in (Kind.UPDATE, Kind.COMMIT)
-        colour = UPDATE_COLOUR if update else colours.get(event.task, "grey")
-        axes.broken_barh([(at, event.duration / MS)], (row - 0.36, 0.72), facecolor=colour, linewidth=0)
-        return
-    row = height.get(("task", event.task))
-    if row is None:
-        return
-    marks = {Kind.RELEASE: ("^", 26), Kind.COMPLETE: ("|", 90), Kind.PREEMPT: ("x", 18)}
-    if event.kind in marks:
-        marker, size = marks[event.kind]
-        axes.scatter([at], [row], marker=marker, s=size, color=colours[event.task], zorder=3)
-    if event.kind is Kind.COMPLETE and event.duration is not None:
-        axes.plot([at - event.duration / MS, at], [row, row], color=colours[event.task], linewidth=1, alpha=0.6)
+def _jobs(trace: Trace) -> dict[str, list[_Job]]:
+    """Every job of each task."""
+    found: dict[str, list[_Job]] = {}
+    finished = {task: [(job.release, job.release + job.response) for job in jobs]
+                for task, jobs in trace.responses().items()}  # fmt: skip
+    cut = {task: [(release, None) for release in releases] for task, releases in trace.unfinished().items()}
+    for task in trace.names():
+        deadline = _deadline(trace, task)
+        found[task] = [
+            _Job(release, finish, None if deadline is None else release + deadline)
+            for release, finish in (*finished.get(task, []), *cut.get(task, []))
+        ]
+    return found
+
+
+def _deadline(trace: Trace, task: str) -> int | None:
+    """The relative deadline of a task, ns; None if it is not known, and for best effort, which has none that counts."""
+    about = trace.tasks.get(task, About())
+    return about.deadline if about.priority else None
+
+
+def _length(event: Event) -> int:
+    return event.duration or 0 if event.kind in TIMED else 0
+
+
+class _Gantt:
+    """The picture: a row for each GPU, each CPU and each task."""
+
+    def __init__(self, trace: Trace, inside: Sequence[Event], first: int, low: int, high: int) -> None:
+        self._trace, self._low, self._high, self._first = trace, low, high, first
+        self._colours = _colours(trace)
+        self._scale, self._unit = next((ns, unit) for ns, unit, longest in UNITS if high - low <= longest)
+        places = sorted({place(event) for event in inside if _length(event)}, key=lambda p: (-p[0], p[1]))
+        self._rows: list[Any] = [*places, *trace.names()]
+        self._height = {row: len(self._rows) - index for index, row in enumerate(self._rows)}
+        self._figure, self._axes = plt.subplots(figsize=(13, 0.5 * len(self._rows) + 1.5))
+        self._marks: dict[str, Any] = {}
+
+    def _at(self, times: Iterable[int]) -> list[float]:
+        return [(time - self._first) / self._scale for time in times]
+
+    def bars(self, events: Sequence[tuple[Event, int]]) -> None:
+        """What executed on each GPU and CPU; what did so at the same time, in lanes of the row."""
+        depth: dict[Any, int] = {}
+        found: dict[Any, list[tuple[float, float]]] = {}
+        for event, lane in events:
+            if length := _length(event):
+                where = place(event)
+                depth[where] = max(depth.get(where, 1), lane + 1)
+                update = event.kind in (Kind.UPDATE, Kind.COMMIT)
+                colour = UPDATE_COLOUR if update else self._colours.get(event.task, "grey")
+                found.setdefault((where, lane, colour), []).append((self._at([event.time])[0], length / self._scale))
+        for (where, lane, colour), spans in found.items():
+            height = 0.76 / depth[where]
+            bottom = self._height[where] + 0.38 - height * (lane + 1)
+            self._axes.broken_barh(spans, (bottom, height), facecolor=colour, linewidth=0)
+
+    def jobs(self, jobs: Mapping[str, Sequence[_Job]]) -> None:
+        """The jobs of each task from release to completion, with their deadlines."""
+        for task, all_of_task in jobs.items():
+            some = [job for job in all_of_task if job.release <= self._high and job.last(self._high) >= self._low]
+            row, size = self._height[task], self._size(len(some))
+            for style, part in (("solid", [j for j in some if j.finish is not None]),
+                                ("dotted", [j for j in some if j.finish is None])):  # fmt: skip
+                ends = [self._high if job.finish is None else job.finish for job in part]
+                self._axes.hlines([row] * len(part), self._at([job.release for job in part]), self._at(ends),
+                                  color=self._colours[task], linewidth=1.8, linestyle=style)  # fmt: skip
+            self._scatter([j.release for j in some], row - 0.2, "release", marker="^", s=30 * size)
+            self._scatter([j.due for j in some if j.due is not None], row + 0.2, "deadline", marker="v", s=30 * size,
+                          facecolors="none")  # fmt: skip
+            for late, colour, word in ((False, "black", "completion"), (True, LATE_COLOUR, "completion, late")):
+                times = [j.finish for j in some if j.finish is not None and j.late == late]
+                self._scatter(times, row, word, marker="|", s=110 * size, color=colour, linewidths=1.8 * size)
+            if any(job.finish is None for job in some):
+                self._scatter([self._high], row, "unfinished", marker=">", s=45, color=GONE_COLOUR, clip_on=False)
+
+    def preemptions(self, events: Iterable[Event]) -> None:
+        """When each task lost its GPU."""
+        times: dict[str, list[int]] = {}
+        for event in events:
+            if event.kind is Kind.PREEMPT and event.task:
+                times.setdefault(event.task, []).append(event.time)
+        for task, some in times.items():
+            size = self._size(len(some))
+            self._scatter(some, self._height[task], "preempted", marker="x", s=26 * size, color="black")
+
+    @staticmethod
+    def _size(count: int) -> float:
+        """How large so many marks of a row may be, as a part of their full size."""
+        return max(0.2, min(1.0, ROOM / max(1, count)))
+
+    def _scatter(self, times: Sequence[int], row: float, word: str, **style: Any) -> None:
+        shown = [time for time in times if self._low <= time <= self._high]
+        style = {"color": "black", "linewidths": 0.8, "zorder": 3, **style}
+        if "facecolors" in style:
+            style["edgecolors"] = style.pop("color")
+        if shown:
+            drawn = self._axes.scatter(self._at(shown), [row] * len(shown), **style)
+            self._marks.setdefault(word, drawn)
+
+    def finish(self) -> Any:
+        """Axes, title and legend; returns the figure."""
+        axes, trace = self._axes, self._trace
+        labels = [self._name(row) for row in self._rows]
+        axes.set_yticks([self._height[row] for row in self._rows], labels)
+        axes.set_ylim(0.4, len(self._rows) + 0.6)
+        low, high = self._at((self._low, self._high))
+        axes.set_xlim(low - (high - low) * 0.006, high + (high - low) * 0.006)
+        axes.set_xlabel(self._unit)
+        axes.ticklabel_format(axis="x", useOffset=False, style="plain")
+        axes.grid(axis="x", alpha=0.25)
+        axes.set_axisbelow(True)
+        known = [f"{key}: {trace.meta[key]}" for key in ("source", "taskset", "policy", "waiting") if key in trace.meta]
+        lost = [event.detail or "events lost" for event in trace.events if event.kind is Kind.LOST]
+        axes.set_title(_shown(", ".join([*known, *lost[:1]])), fontsize=10, loc="left")
+        axes.legend(handles=self._legend(), loc="upper left", bbox_to_anchor=(1.005, 1), fontsize=8, frameon=False)
+        return self._figure
+
+    def _name(self, row: Any) -> str:
+        if isinstance(row, str):
+            return _label(row, self._trace.tasks.get(row))
+        group, number = row
+        return f"{'GPU' if group == GPUS else 'CPU'} {number}"
+
+    def _legend(self) -> list[Any]:
+        tasks = [Patch(color=self._colours[task], label=_shown(task)) for task in self._trace.names()]
+        update = Patch(color=UPDATE_COLOUR, label="runlist update")
+        marks = []
+        for word, drawn in self._marks.items():
+            drawn.set_label(word)
+            marks.append(drawn)
+        return [*tasks, update, Line2D([], [], color="none", label=""), *marks]
 
 
 def responses(trace: Trace, output: Path) -> None:
@@ -106,14 +259,17 @@ def responses(trace: Trace, output: Path) -> None:
         raise UsageError("the trace has no finished job")
     colours = _colours(trace)
     figure, axes = plt.subplots(figsize=(9, 5))
-    for task, finished in sorted(jobs.items()):
-        times = sorted(job.response / MS for job in finished)
+    for task in (name for name in trace.names() if name in jobs):
+        times = sorted(job.response / MS for job in jobs[task])
         share = [(index + 1) / len(times) for index in range(len(times))]
-        axes.step(times, share, where="post", color=colours[task], label=f"{task}: worst {times[-1]:.2f} ms")
-        axes.scatter(times[-1:], share[-1:], color=colours[task], s=20, zorder=3)
+        deadline = _deadline(trace, task)
+        due = f", deadline {deadline / MS:g}" if deadline is not None else ""
+        axes.step(times, share, where="post", color=colours[task])
+        label = f"{_shown(task)}: worst {times[-1]:.2f} ms{due}"
+        axes.plot(times[-1:], share[-1:], "o", ms=4.5, color=colours[task], label=label)
     axes.set_xlabel("response time, ms")
     axes.set_ylabel("share of jobs")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.005, 1), frameon=False)
     _save(figure, output)

@@ -165,7 +165,7 @@ def lanes(events: Sequence[Event]) -> list[int]:
     for event in events:
         lane = 0
         if event.kind in TIMED and event.duration is not None:
-            taken = ends.setdefault(_place(event), [])
+            taken = ends.setdefault(place(event), [])
             lane = next((lane for lane, end in enumerate(taken) if end <= event.time), len(taken))
             taken[lane:lane + 1] = [event.time + event.duration]  # fmt: skip
         found.append(lane)
@@ -190,7 +190,7 @@ def preemptors(events: Sequence[Event]) -> dict[int, str]:
     return found
 
 
-def _place(event: Event) -> tuple[int, int]:
+def place(event: Event) -> tuple[int, int]:
     """The group and the number of the CPU or GPU on which an event with a duration is shown."""
     return (GPUS, event.gpu or 0) if event.kind in ON_GPU else (CPUS, event.cpu or 0)
 
@@ -205,7 +205,7 @@ class _Tracks:
     def __init__(self, trace: Trace) -> None:
         self._lanes = lanes(trace.events)
         used = {
-            (*_place(event), lane)
+            (*place(event), lane)
             for event, lane in zip(trace.events, self._lanes, strict=True)
             if event.kind in TIMED and event.duration is not None
         }
@@ -217,7 +217,7 @@ class _Tracks:
         """The process id and the thread id of the event with this index."""
         key = self._tasks[event.task]
         if event.kind in TIMED and event.duration is not None:
-            key = (*_place(event), self._lanes[index])
+            key = (*place(event), self._lanes[index])
         return key[0], self._ids[key]
 
     def entries(self) -> Iterator[dict[str, Any]]:

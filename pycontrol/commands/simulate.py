@@ -11,7 +11,7 @@ import click
 from gpurt.errors import FileError, UsageError
 from gpurt.text import visible
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, JSON, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Time, analysable, tests
 from pycontrol.commands.render import ms
 
 
@@ -161,29 +161,35 @@ Examples:
   gpurt plot run.json --kind responses
 
 \b
-Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be
-written."""
+Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be written."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG, SVG or PDF. Default: TRACE with .png.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path),
+    help="The picture: .png, .svg or .pdf; PNG without a suffix. Default: TRACE with .png.",
+)  # fmt: skip
 @click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
-@click.option("--from", "start", metavar="TIME", help='Start of the window, such as "100ms".')
-@click.option("--to", "end", metavar="TIME", help="End of the window; 300ms after its start unless given.")
-def plot(trace: Path, output: Path | None, kind: str, start: str | None, end: str | None) -> int:
+@click.option("--from", "start", metavar="TIME", type=Time(), help='Start of the window, such as "100ms".')
+@click.option("--to", "end", metavar="TIME", type=Time(), help="End of the window; 300ms after its start unless given.")
+@JSON
+def plot(
+    trace: Path, output: Path | None, kind: str, start: int | None, end: int | None, as_json: bool
+) -> int:  # fmt: skip
     """Draw a trace: which task executed where and when, or how response times are distributed."""
-    from analysis.plot import gantt, responses
+    from analysis.plot import format_of, gantt, responses
     from analysis.trace import load
-    from gpurt.units import parse_time
 
-    try:
-        window = (parse_time(start) if start else None, parse_time(end) if end else None)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    loaded = load(trace)
     output = output or trace.with_suffix(".png")
+    format_of(output)  # raises UsageError before anything is read
+    if output.exists() and trace.exists() and output.samefile(trace):
+        raise UsageError(f"{visible(output)}: is the trace itself; name another file with -o")
+    if kind == "responses" and (start, end) != (None, None):
+        raise UsageError("--from and --to go with --kind gantt")
+    loaded = load(trace)
     if kind == "gantt":
-        gantt(loaded, output, *window)
+        gantt(loaded, output, start, end)
     else:
         responses(loaded, output)
-    click.echo(output)
+    if as_json or output.is_file():  # otherwise stdout may be the picture
+        render.emit({"trace": trace, "kind": kind, "files": [output]}, as_json, str(output))
     return 0

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,16 @@ def test_what_is_no_file_is_written_directly(tmp_path: Path) -> None:
     assert os.read(reader, 8) == b"x"
     os.close(reader)
     assert fifo.is_fifo()
+
+
+def test_an_open_descriptor_is_written_and_not_replaced(tmp_path: Path) -> None:
+    program = "from gpurt.files import written\nwith written('/dev/stdout') as file:\n    file.write(b'x')"
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"x"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run(command, stdout=out, check=True)
+        assert os.fstat(out.fileno()).st_ino == (tmp_path / "out").stat().st_ino
+    assert (tmp_path / "out").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize("name", ["none/file", ".", "/dev/full", "x" * 300])

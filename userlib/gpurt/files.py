@@ -20,22 +20,28 @@ STDIN = ("-", "/dev/stdin")
 CHUNK = 1 << 20
 
 
+def _written_directly(path: Path) -> bool:
+    """Whether the path is no regular file of its own: a device, a pipe, or an open descriptor such as /dev/stdout."""
+    special = path.parent in (Path("/dev"), Path("/dev/fd")) or path.is_relative_to("/proc")
+    return special or (path.exists() and not path.is_file())
+
+
 @contextmanager
 def written(path: Path | str) -> Iterator[BinaryIO]:
     """A file to write, which takes its place when the context ends without an exception.
 
     After an exception, such as that of Ctrl-C, what was at the path before is still there, and whole.  Only what is not
-    a regular file, such as /dev/stdout or a pipe, is written directly.
+    a regular file, such as a pipe, is written directly.
 
     Raises:
         FileError: the file cannot be written.
     """
     try:
-        target = Path(path).resolve()
-        if target.exists() and not target.is_file():
-            with target.open("wb") as file:
+        if _written_directly(Path(path)):
+            with open(path, "wb") as file:
                 yield file
             return
+        target = Path(path).resolve()
         temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}")
         try:
             with temporary.open("wb") as file:
