@@ -58,7 +58,7 @@ COMMANDS = {
     "hint": ("hints", "hint"),
     "status": ("live", "status"),
     "clients": ("live", "clients"),
-    "top": ("live", "top"),
+    "top": ("top", "top"),
     "trace": ("live", "trace"),
     "doctor": ("system", "doctor"),
     "completion": ("system", "completion"),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that show what a running host does: status, clients, top, trace."""
+"""Commands that show what a running host does: status, clients, trace."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -93,50 +92,6 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
         found = control.clients(gpu)
     render.emit({"clients": list(map(documents.client, found))}, as_json, _clients_table(found))
     return 0
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt top
-  gpurt top --once
-
-\b
-Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
-)
-@click.option("--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds.")
-@click.option("--once", is_flag=True, help="Show once and end.")
-@click.pass_obj
-def top(device: str | None, interval: float, once: bool) -> int:
-    """Watch the clients: which of them owns the GPU, how often and for how long."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    def screen(control: Any, before: dict[tuple[int, int], int], seconds: float) -> tuple[str, dict[Any, int]]:
-        found = control.clients()
-        held = {(one.gpu, one.client): one.held_ns for one in found}
-        used = [(one, held[one.gpu, one.client] - before.get((one.gpu, one.client), 0)) for one in found]
-        used.sort(key=lambda pair: -pair[1])
-        gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in control.status())
-        share = [f"{100 * ns / (seconds * 1e9):5.1f}%" if before else "" for _, ns in used]
-        rows = _clients_table([one for one, _ in used]).splitlines()
-        marked = [rows[0] + "  owned", *rows[1:2], *(f"{r}  {s}" for r, s in zip(rows[2:], share, strict=True))]
-        return f"{gpus}; {len(found)} clients\n" + "\n".join(marked), held
-
-    with connect(device) as control:
-        text, held = screen(control, {}, interval)
-        if once:
-            click.echo(text)
-            return 0
-        with Live(Text(text), console=Console(), screen=False, auto_refresh=False) as live:
-            while True:
-                try:
-                    time.sleep(interval)
-                except KeyboardInterrupt:
-                    return 0
-                text, held = screen(control, held, interval)
-                live.update(Text(text), refresh=True)
 
 
 @click.command(

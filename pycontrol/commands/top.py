@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: top."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pycontrol.commands import documents, render
+from pycontrol.commands.options import JSON, connect
+from pycontrol.commands.render import ms
+
+if TYPE_CHECKING:
+    from pycontrol.live.control import ClientInfo, Control, GpuStatus
+
+#: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.
+COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "owned": 0, "owned ms": 5, "segments": 6,
+           "preempted": 4, "depth": 8, "TSGs": 7, "": 9}  # fmt: skip
+#: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
+BAR = (10, 60)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the host says at one time, ns, and the part of the time since an earlier sample that each client owned."""
+
+    time: int
+    gpus: list[GpuStatus]
+    clients: list[ClientInfo]
+    shares: dict[tuple[int, int], float]
+
+    def share(self, one: ClientInfo) -> float | None:
+        """The part of the time, 0 to 1; None if there is no earlier sample."""
+        return self.shares.get((one.gpu, one.client))
+
+    def ordered(self) -> list[ClientInfo]:
+        """The clients, those that owned most first."""
+        return sorted(self.clients, key=lambda one: (-(self.share(one) or 0), one.gpu, one.pid, one.client))
+
+
+def sample(control: Control, before: Sample | None) -> Sample:
+    """Asks the host.  The host answers at another time than we look at the clock, so a share is cut to 1."""
+    clients, now = control.clients(), time.monotonic_ns()
+    shares = {}
+    if before and now > before.time:
+        held = {(one.gpu, one.client): one.held_ns for one in before.clients}
+        owned = {(one.gpu, one.client): one.held_ns - held.get((one.gpu, one.client), 0) for one in clients}
+        shares = {key: min(1.0, ns / (now - before.time)) for key, ns in owned.items()}
+    return Sample(now, control.status(), clients, shares)
+
+
+def text(seen: Sample, width: int | None, height: int | None) -> str:
+    """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
+    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus)
+    cells = [_cells(one, seen.share(one)) for one in seen.ordered()]
+    columns = [name for name in COLUMNS if name or any(one[""] for one in cells)]
+    lines = _table(columns, cells)
+    if width is not None:
+        for name in sorted(COLUMNS, key=lambda name: -COLUMNS[name]):
+            if max(map(len, lines)) <= width or not COLUMNS[name]:
+                break
+            columns = [one for one in columns if one != name]
+            lines = _table(columns, cells)
+        lines = _with_bars(lines, seen, width)
+    lines = [f"{gpus}; {len(seen.clients)} clients", *lines]
+    if height is not None and len(lines) > height:
+        lines[height - 1 :] = [f"... and {len(lines) - height + 1} more"]
+    return "\n".join(line if width is None or len(line) <= width else line[: width - 1] + "~" for line in lines)
+
+
+def _cells(one: ClientInfo, share: float | None) -> dict[str, str]:
+    flags = " ".join(word for word, holds in (("exempt", one.exempt), ("demoted", one.demoted)) if holds)
+    return {
+        "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
+        "priority": str(one.priority), "owned": "-" if share is None else f"{100 * share:.1f}%",
+        "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
+        "depth": str(one.depth), "TSGs": str(one.tsgs), "": flags,
+    }  # fmt: skip
+
+
+def _table(columns: list[str], cells: list[dict[str, str]]) -> list[str]:
+    return render.table(columns, [[one[name] for name in columns] for one in cells]).split("\n")
+
+
+def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
+    """The table with a bar beside each client, if there is room."""
+    used = max(map(len, lines)) + 2
+    room = min(width - used, BAR[1])
+    if room < BAR[0] or not seen.shares:
+        return lines
+    bars = ["#" * round(room * (seen.share(one) or 0)) for one in seen.ordered()]
+    return [*lines[:2], *(f"{line:{used}}{bar}".rstrip() for line, bar in zip(lines[2:], bars, strict=True))]
+
+
+def data(seen: Sample) -> dict[str, Any]:
+    """For JSON."""
+    clients = [documents.client(one) | {"share": seen.share(one)} for one in seen.ordered()]
+    return {"gpus": list(map(documents.gpu, seen.gpus)), "clients": clients}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt top
+  gpurt top --once                    the parts that clients own during one second
+  gpurt top --json | head -n 60       a document a line, every second
+
+\b
+Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
+)
+@click.option("--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds.")
+@click.option("--once", is_flag=True, help="Watch for one interval, show that and end.")
+@JSON
+@click.pass_obj
+def top(device: str | None, interval: float, once: bool, as_json: bool) -> int:
+    """Watch the clients: which of them owns the GPU, how often and for how long."""
+    with connect(device) as control:
+        try:
+            if once:
+                first = sample(control, None)
+                time.sleep(interval)
+                seen = sample(control, first)
+                render.emit(data(seen), as_json, text(seen, _width(), None))
+            elif as_json or not sys.stdout.isatty():
+                _report(control, interval, as_json)
+            else:
+                _watch(control, interval)
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def _width() -> int | None:
+    from rich.console import Console
+
+    return Console().width if sys.stdout.isatty() else None
+
+
+def _report(control: Control, interval: float, as_json: bool) -> None:
+    """Prints each interval's samples one after the other, for programs and files."""
+    seen = sample(control, None)
+    while True:
+        time.sleep(interval)
+        seen = sample(control, seen)
+        if as_json:
+            click.echo(json.dumps(render.document("top", data(seen))))
+        else:
+            render.say(text(seen, None, None) + "\n")
+
+
+def _watch(control: Control, interval: float) -> None:
+    """Shows the latest sample on the whole terminal.  When the user ends it, that stays below the prompt."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    seen = sample(control, None)
+
+    def screen() -> Text:
+        return Text(text(seen, console.width, console.height), no_wrap=True, overflow="crop")
+
+    try:
+        with _resized() as resized, Live(screen(), console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                due = time.monotonic() + interval
+                while (left := due - time.monotonic()) > 0:
+                    if resized.wait(left):
+                        resized.clear()
+                        live.update(screen(), refresh=True)
+                seen = sample(control, seen)
+                live.update(screen(), refresh=True)
+    finally:
+        render.say(text(seen, console.width, None))
+
+
+@contextmanager
+def _resized() -> Iterator[threading.Event]:
+    """An event that is set when the terminal changes its size."""
+    event = threading.Event()
+    before = signal.signal(signal.SIGWINCH, lambda *_: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGWINCH, before)
