@@ -107,9 +107,11 @@ ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 2 wr
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write the trace to.")
 @click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")
 @click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
+@JSON
 @click.pass_obj
-def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool) -> int:
+def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool, as_json: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace."""
+    from analysis.trace import Kind
     from pycontrol.live.record import record
 
     seconds = time_of(duration, "--duration") / 1e9 if duration else None
@@ -117,11 +119,15 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
 
     def progress(_count: int) -> None:
         nonlocal begun
-        if not begun:
-            click.echo("recording" if duration else "recording; Ctrl-C ends it", err=True)
-            begun = True
+        if not begun and not as_json:
+            render.say("recording" if duration else "recording; Ctrl-C ends it", err=True)
+        begun = True
 
     found = record(device, seconds, progress, tracepoints=tracepoints)
     found.save(output)
-    click.echo(f"{len(found.events)} events in {output}")
+    notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
+    render.note(*notes, as_json=as_json)
+    data = {"policy": found.meta["policy"], "events": len(found.events), "files": [output], "notes": notes}
+    if as_json or output.is_file():  # otherwise stdout may be the trace
+        render.emit(data, as_json, f"{len(found.events)} events in {output}")
     return 0

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, Time
 from pycontrol.start import INTERRUPTED
+
+STDERR = 2
 
 
 @click.command(
@@ -123,25 +123,28 @@ Exit codes: the program's own, 0 if all went well; 2 wrong usage; 3 the entry ca
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--name", help="Name of the task; the program's name unless given.")
-@click.option("--period", default="100ms", show_default=True, metavar="TIME", help="Period to write into the entry.")
+@click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
+              help="Period to write into the entry.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the entry to this file instead of stdout.")
-@click.option("--json", "as_json", is_flag=True, help="Print the measurements as JSON, not TOML.")
+@JSON
 @click.pass_obj
 def profile(
-    device: str | None, command: tuple[str, ...], name: str | None, period: str, output: Path | None, as_json: bool
+    device: str | None, command: tuple[str, ...], name: str | None, period: int, output: Path | None, as_json: bool
 ) -> int:
-    """Run a program that uses the library and write its segments' measured times as a task entry."""
-    from gpurt.errors import FileError
+    """Run a program that uses the library and write its segments' measured times as a task entry.
+
+    What the program itself writes on stdout goes to stderr, unless all that is printed goes to a file (-o without
+    --json).
+    """
+    from gpurt.files import written
     from pycontrol.run.profile import measure
 
-    measured = measure(list(command), device)
-    entry = measured.entry(name or Path(command[0]).name, period)
-    text = json.dumps(measured.as_dict(), indent=2) if as_json else entry
+    measured = measure(list(command), device, None if output and not as_json else STDERR)
+    entry = measured.entry(name or Path(command[0]).name, period) + "\n"
     if output:
-        try:
-            output.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"{output}: cannot be written: {error.strerror}") from None
-    else:
-        sys.stdout.write(text + "\n")
+        with written(output) as file:
+            file.write(entry.encode())
+    if as_json or not output:
+        data = {"program": command, **measured.as_dict(), "entry": entry, "files": [output] if output else []}
+        render.emit(data, as_json, entry.rstrip("\n"))
     return measured.exit_code

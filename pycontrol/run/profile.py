@@ -8,12 +8,12 @@ import resource
 import signal
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gpurt.enums import EventKind
-from gpurt.errors import RuntimeFailure, UsageError
-from gpurt.units import format_time, parse_time
+from gpurt.errors import RuntimeFailure
+from gpurt.units import format_time
 from pycontrol.live.control import EventRecord
 from pycontrol.live.events import Listener
 from pycontrol.run.trace import merge
@@ -32,14 +32,14 @@ class Measured:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return {
+            "exit_code": self.exit_code, "segments": self.segments, "cpu_ns": self.cpu_ns, "wall_ns": self.wall_ns,
+            "misc_worst_ns": self.misc[0], "misc_best_ns": self.misc[1], "gpu_worst_ns": self.pure[0],
+            "gpu_best_ns": self.pure[1],
+        }  # fmt: skip
 
-    def entry(self, name: str, period: str) -> str:
-        """A [[task]] entry in TOML.  Raises UsageError if the period is not a time."""
-        try:
-            parse_time(period)
-        except ValueError as error:
-            raise UsageError(f"--period: {error}") from None
+    def entry(self, name: str, period: int) -> str:
+        """A [[task]] entry in TOML, with this period, ns."""
         cpu = max(self.cpu_ns // self.segments - self.misc[0], 0)
         clean = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:64] or "task"
         return "\n".join([
@@ -48,7 +48,7 @@ class Measured:
             f'name = "{clean}"',
             "cpu = 0",
             "priority = 1",
-            f'period = "{period}"',
+            f'period = "{format_time(period)}"',
             "segments = [",
             f'  {{ cpu = "{format_time(cpu)}" }},  # mean CPU time a segment outside of segments',
             f"  {{ misc = {_span(self.misc)}, gpu = {_span(self.pure)} }},",
@@ -61,11 +61,16 @@ def _span(span: tuple[int, int]) -> str:
     return f'{{ worst = "{format_time(worst)}", best = "{format_time(best)}" }}'
 
 
-def measure(command: list[str], device: str | None) -> Measured:
+def measure(command: list[str], device: str | None, stdout: int | None = None) -> Measured:
     """Runs the program to its end with this host and measures its GPU segments.
 
     G^e of a segment is the time during which it owned the GPU and had work on it.  G^m is the rest of the time during
     which it owned the GPU.  Segments without work are left out.
+
+    Args:
+        command: the program and its arguments.
+        device: the host's, None for the usual search.
+        stdout: the descriptor that the program gets as its stdout; ours unless given.
 
     Raises:
         DeviceError: there is no host.
@@ -76,7 +81,7 @@ def measure(command: list[str], device: str | None) -> Measured:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         started = time.monotonic_ns()
         try:
-            process = subprocess.Popen(command, env=environment)
+            process = subprocess.Popen(command, env=environment, stdout=stdout)
         except OSError as error:
             raise RuntimeFailure(f"{command[0]}: cannot be started: {error.strerror}") from None
         try:

@@ -188,9 +188,21 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
     assert kinds.count(Kind.GPU) == 3
 
 
-def test_profile_measures_a_program_s_segments(gpurt: Gpurt, tmp_path: Path) -> None:
+def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    code, out, err = gpurt("trace", "-o", str(path), "--duration", "200ms", "--json")
+    document = json.loads(out)
+    assert (code, err, document["events"], document["files"]) == (0, "", 0, [str(path)])
+    assert document["policy"] == load(path).meta["policy"] == "segment"
+    assert gpurt("trace", "-o", "/dev/full", "--duration", "100ms")[0] == 3
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """A program with five GPU segments of 20 ms that writes on stdout."""
     program = tmp_path / "busy.py"
     program.write_text(
+        "print('of the program', flush=True)\n"
         "from gpurt import Client, segment\n"
         "with Client() as c:\n"
         "    t = c.open_tsg()\n"
@@ -198,9 +210,36 @@ def test_profile_measures_a_program_s_segments(gpurt: Gpurt, tmp_path: Path) -> 
         "        with segment(client=c):\n"
         "            c.wait_work(t, c.submit(t, 20_000_000))\n"
     )
+    return program
+
+
+def test_profile_keeps_the_program_s_output_apart(host: Path, busy: Path, tmp_path: Path) -> None:
+    def profile(*options: str) -> tuple[str, str]:
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *options, "--",
+                   sys.executable, str(busy)]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout, done.stderr
+
+    entry = tmp_path / "entry.toml"
+    out, err = profile("--json", "-o", str(entry))
+    document = json.loads(out)
+    assert (document["segments"], document["files"], document["entry"]) == (5, [str(entry)], entry.read_text())
+    assert 20_000_000 <= document["gpu_best_ns"] <= document["gpu_worst_ns"]
+    assert err == "of the program\n"
+    out, err = profile("--period", "33ms")
+    assert out.startswith("# 5 segments")
+    assert 'period = "33ms"' in out
+    assert err == "of the program\n"
+    assert profile("-o", str(entry)) == ("of the program\n", "")
+    code = subprocess.run([sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", "-o", "/dev/full",
+                           "--", sys.executable, str(busy)], capture_output=True, check=False).returncode  # fmt: skip
+    assert code == 3
+
+
+def test_profile_measures_a_program_s_segments(gpurt: Gpurt, busy: Path, tmp_path: Path) -> None:
     entry = tmp_path / "entry.toml"
     code, _, err = gpurt("profile", "--period", "50ms", "--name", "busy", "-o", str(entry), "--", sys.executable,
-                         str(program))  # fmt: skip
+                         str(busy))  # fmt: skip
     assert (code, err) == (0, "")
     whole = tmp_path / "whole.toml"
     whole.write_text("[platform]\ncpus = 1\n" + entry.read_text())

@@ -16,7 +16,7 @@ from raw import PATIENCE, eventually
 from analysis import taskset
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import Kind, load
+from analysis.trace import Kind, load, preemptors
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.run import crew, launch
 from pycontrol.run.check import compare
@@ -110,6 +110,7 @@ def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> Non
     assert trace.observed_worst() == {
         name: max(job.response for job in report.jobs) for name, report in run.reports.items()
     }
+    assert set(preemptors(trace.events)) == {index for index, kind in enumerate(kinds) if kind is Kind.PREEMPT}
     trace.save(tmp_path / "trace.json")
     assert load(tmp_path / "trace.json") == trace
 
