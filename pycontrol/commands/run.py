@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpurt.errors import UsageError
+from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Time
 from pycontrol.start import INTERRUPTED
@@ -30,12 +30,22 @@ Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 w
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo-results"), show_default=True)
 @click.option("--device", "own_device", metavar="PATH", help="Use a running host instead of starting an emulator.")
 @click.option("--seed", default=1, show_default=True)
-def demo(seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int) -> int:
+@JSON
+def demo(
+    seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
+) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
     from pycontrol.demo import study
 
-    study.run(study.Options(own_device, seconds, policies, out, seed=seed))
-    return 0
+    options = study.Options(own_device, seconds, policies, out, seed=seed)
+    if not as_json:
+        study.run(options)
+        return 0
+    results = study.demonstrate(options, study.quiet())
+    whole = {"file": study.case_study(), **results.data(), "files": study.draw(results, options)}
+    whole["notes"].append(study.claim(results))
+    render.emit(whole, as_json, "")
+    return RuntimeFailure.exit_code if results.unsound else 0
 
 
 @click.command(

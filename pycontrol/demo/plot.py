@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration's picture: response times of every task under every set-up, beside bounds and deadlines."""
+"""The demonstration's picture: response times of every task under every set-up, beside bounds and deadlines.
+
+Bars are virtual time, of which the bounds speak; dots are what this machine saw.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpurt.errors import FileError
+from gpurt.files import written
 from pycontrol.demo.results import Results, SetupResult, TaskInfo
 
 #: Okabe and Ito's palette: told apart with every kind of colour vision.
@@ -23,32 +26,33 @@ def _positions(count: int, index: int, setups: int) -> list[float]:
 
 
 def _bars(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[SetupResult]) -> None:
-    """MORT as bars, the simulator's MORT as dots, bounds as ticks across the bars."""
+    """MORT in virtual time as bars, that of this machine as dots, bounds as ticks across the bars."""
     width = GROUP / len(setups)
     for index, one in enumerate(setups):
         places = _positions(len(tasks), index, len(setups))
         results = [one.tasks[task.name] for task in tasks]
-        seen = [(result.observed or 0) / 1e6 for result in results]
+        seen = [(result.simulated or 0) / 1e6 for result in results]
         label = one.setup.title.replace("\n", ", ")
         axes.bar(places, seen, width * 0.9, color=COLOURS[index % len(COLOURS)], label=label, zorder=2)
         for x, result in zip(places, results, strict=True):
-            if result.simulated:
-                axes.plot(x, result.simulated / 1e6, "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, zorder=4)
+            if result.observed:
+                axes.plot(x, result.observed / 1e6, "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, zorder=4)
             if result.bound:
                 y = result.bound / 1e6
                 axes.plot([x - width * 0.45, x + width * 0.45], [y, y], color=BOUND, lw=2.4, zorder=3)
 
 
-def _response_panel(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[SetupResult]) -> None:
-    _bars(axes, tasks, setups)
+def _response_panel(axes: Any, tasks: Sequence[TaskInfo], results: Results) -> None:
+    _bars(axes, tasks, results.setups)
     for index, task in enumerate(tasks):
         ends = [index - GROUP / 2 - 0.04, index + GROUP / 2 + 0.04]
         axes.plot(ends, [task.deadline / 1e6] * 2, color=DEADLINE, lw=1.6, ls=(0, (4, 2)), zorder=3)
+    here = "MORT on this machine" + ("" if results.comparable else " (not the file's)")
     axes.plot([], [], color=BOUND, lw=2.4, label="WCRT bound")
-    axes.plot([], [], "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, ls="none", label="MORT in virtual time")
+    axes.plot([], [], "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, ls="none", label=here)
     axes.plot([], [], color=DEADLINE, lw=1.6, ls=(0, (4, 2)), label="deadline")
     axes.set_yscale("log")
-    axes.set_ylabel("maximum observed response time (ms)")
+    axes.set_ylabel("longest response time (ms); bars: in virtual time")
     labels = [f"{t.name}\nCPU {t.cpu}, priority {t.priority}" for t in tasks]
     axes.set_xticks(range(len(tasks)), labels)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -58,7 +62,8 @@ def _response_panel(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[Setup
     axes.set_ylim(low * 0.8, high * 1.15)
 
 
-def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[SetupResult]) -> None:
+def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], results: Results) -> None:
+    setups = results.setups
     for index, one in enumerate(setups):
         places = _positions(len(tasks), index, len(setups))
         rates = [one.tasks[task.name].throughput for task in tasks]
@@ -67,8 +72,8 @@ def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[Set
         ends = [index - GROUP / 2 - 0.04, index + GROUP / 2 + 0.04]
         axes.plot(ends, [1e9 / task.period] * 2, color="#666666", lw=1.2, ls=":", zorder=3)
     axes.plot([], [], color="#666666", lw=1.2, ls=":", label="rate of release")
-    axes.legend(loc="upper left", frameon=False, fontsize=8)
-    axes.set_ylabel("jobs finished per second")
+    axes.legend(loc="upper left", framealpha=1, edgecolor="none", fontsize=8)
+    axes.set_ylabel("jobs finished per second, on this machine")
     axes.set_xticks(range(len(tasks)), [f"{t.name}\nCPU {t.cpu}, best effort" for t in tasks])
     axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
 
@@ -94,7 +99,7 @@ def _figure(results: Results, footer: str) -> Any:
         return figure
     grid = figure.subplots(1, len(panels), width_ratios=[len(part) for part in panels], squeeze=False)[0]
     for axes, part in zip(grid, panels, strict=True):
-        (_response_panel if part is urgent else _throughput_panel)(axes, part, results.setups)
+        (_response_panel if part is urgent else _throughput_panel)(axes, part, results)
         axes.grid(axis="y", which="major", color="#dddddd", lw=0.8, zorder=0)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
@@ -124,8 +129,6 @@ def save(results: Results, base: Path, footer: str) -> list[Path]:
     with rc_context({"svg.hashsalt": "gpurt", "font.size": 9.5}):
         figure = _figure(results, footer)
         for path in paths:
-            try:
-                figure.savefig(path, dpi=150)
-            except OSError as error:
-                raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+            with written(path) as file:
+                figure.savefig(file, dpi=150, format=path.suffix[1:])
     return paths

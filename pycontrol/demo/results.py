@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from analysis.model import Waiting
-from gpurt.errors import FileError
+from gpurt.files import written
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,18 @@ class SetupResult:
 
 @dataclass(frozen=True)
 class Results:
-    """The whole demonstration.  ``notes`` describe the circumstances of the run."""
+    """The whole demonstration.
+
+    ``comparable``: whether this machine is as the file says, so that bounds speak of what it did.  ``notes`` describe
+    the circumstances of the run.
+    """
 
     taskset: str
     tasks: tuple[TaskInfo, ...]
     setups: tuple[SetupResult, ...]
     seconds: float
     offsets: int
+    comparable: bool
     notes: tuple[str, ...]
 
     @property
@@ -111,31 +117,36 @@ class Results:
             if result.unsound
         ]
 
+    def data(self) -> dict[str, Any]:
+        """For JSON; times are ns."""
+        return {
+            "seconds": self.seconds,
+            "runs": self.offsets,
+            "comparable": self.comparable,
+            "setups": {
+                one.setup.name: {
+                    "policy": one.setup.policy, "waiting": one.setup.waiting.value, "test": one.setup.test,
+                    "trace": one.trace.name,
+                    "tasks": {task.name: _data(task, one.tasks[task.name]) for task in self.tasks},
+                }
+                for one in self.setups
+            },
+            "notes": list(self.notes),
+        }  # fmt: skip
+
     def save(self, path: Path) -> None:
         """Writes everything as JSON; times are ns.
 
         Raises:
             FileError: the file cannot be written.
         """
-        document = {
-            "taskset": self.taskset,
-            "seconds": self.seconds,
-            "offsets": self.offsets,
-            "notes": list(self.notes),
-            "tasks": [asdict(task) for task in self.tasks],
-            "setups": [
-                {
-                    **asdict(one.setup),
-                    "trace": one.trace.name,
-                    "results": {
-                        name: {**asdict(result), "above_bound": result.above_bound, "unsound": result.unsound}
-                        for name, result in one.tasks.items()
-                    },
-                }
-                for one in self.setups
-            ],
-        }
-        try:
-            path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+        with written(path) as file:
+            file.write(json.dumps(self.data(), indent=1).encode() + b"\n")
+
+
+def _data(task: TaskInfo, result: TaskResult) -> dict[str, Any]:
+    return {
+        "priority": task.priority, "best_effort": task.best_effort, "deadline_ns": task.deadline,
+        "wcrt_ns": result.bound, "virtual_mort_ns": result.simulated, "mort_ns": result.observed, "jobs": result.jobs,
+        "misses": result.misses, "jobs_per_second": result.throughput,
+    }  # fmt: skip

@@ -134,9 +134,10 @@ def _policies(device: str, restore: bool) -> Iterator[client.Control]:
 
 def _run_all(
     setups: Sequence[Setup], file: TasksetFile, options: Options, device: str, console: Console
-) -> tuple[list[SetupResult], list[str]]:
+) -> tuple[list[SetupResult], bool, list[str]]:
     results: list[SetupResult] = []
     notes: dict[str, None] = {}
+    comparable = True
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
     shown = bar.add_task("", total=options.seconds * len(setups))
@@ -155,7 +156,8 @@ def _run_all(
             result, run = _run_one(setup, file, options, device, advance)
             results.append(result)
             notes |= dict.fromkeys(run.notes)
-    return results, list(notes)
+            comparable = comparable and run.fifo and not run.placement.folded
+    return results, comparable, list(notes)
 
 
 def _circumstances(options: Options, emulator: Emulator | None) -> list[str]:
@@ -169,10 +171,10 @@ def _info(task: Task) -> TaskInfo:
 
 
 def _footer(results: Results) -> str:
-    folded = any("folded" in note for note in results.notes)
+    here = "is as the file says" if results.comparable else "is not the file's: compare bounds with virtual time only"
     return (
-        f"{results.seconds:g} s a policy, worst-case execution times, CPUs {'folded' if folded else 'as in the file'}; "
-        f"virtual time: {results.offsets} random offsets; bounds are for the unfolded system"
+        f"virtual time: {results.offsets} random offsets; this machine: {results.seconds:g} s a policy, worst-case "
+        f"execution times; it {here}"
     )
 
 
@@ -195,37 +197,58 @@ def demonstrate(options: Options, console: Console) -> Results:
         raise UsageError(f"{file.path}: has no tasks to demonstrate")
     with nullcontext() if options.device else Emulator(file.taskset.platform) as emulator:
         device = options.device or str(emulator.socket if emulator else "")
-        found, notes = _run_all(setups, file, options, device, console)
+        found, comparable, notes = _run_all(setups, file, options, device, console)
         notes = [*_circumstances(options, emulator), *notes]
     results = Results(
         file.path.name.removesuffix(".toml"), tuple(map(_info, file.taskset)), tuple(found), options.seconds,
-        OFFSETS, tuple(notes),
+        OFFSETS, comparable, tuple(notes),
     )  # fmt: skip
     results.save(options.out / "results.json")
     return results
 
 
+def quiet() -> Console:
+    """A console that shows progress on a terminal, and nothing on stdout."""
+    return Console(stderr=True, quiet=not sys.stderr.isatty())
+
+
+def draw(results: Results, options: Options) -> list[Path]:
+    """Draws the picture; returns the names of all files of the demonstration.
+
+    Raises:
+        FileError: the picture cannot be written.
+    """
+    pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
+    return [*pictures, options.out / "results.json", *(one.trace for one in results.setups)]
+
+
+def claim(results: Results) -> str:
+    """What virtual time says of the bounds."""
+    verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
+    return f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
+
+
 def conclude(results: Results, options: Options, console: Console) -> None:
-    """Draws the picture, and prints the table, the circumstances and the names of the files written.
+    """Draws the picture, and prints the tables, the circumstances and the names of the files written.
 
     Raises:
         FileError: the picture cannot be written.
         RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed.
     """
-    pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
-    console.print(demo_table.table(results))
-    verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
-    claim = f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
-    for note in [*results.notes, claim]:
+    files = draw(results, options)
+    console.print(demo_table.virtual_time(results))
+    console.print(f"- {claim(results)}\n", markup=False, highlight=False)
+    console.print(demo_table.this_machine(results))
+    for note in results.notes:
         console.print(f"- {note}", markup=False, highlight=False)
-    for path in [*pictures, options.out / "results.json", *(one.trace for one in results.setups)]:
+    for path in files:
         console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
     if results.unsound:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
 
 
 def run(options: Options, console: Console | None = None) -> Results:
-    """The whole demonstration, as `gpurt demo` shows it: table, circumstances, picture, files.
+    """The whole demonstration, as `gpurt demo` shows it: tables, circumstances, picture, files.
 
     Raises:
         GpurtError: as `demonstrate` and `conclude` do.

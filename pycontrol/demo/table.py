@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration's results as a table for people."""
+"""The demonstration's results as tables for people: first what bounds speak of, then what this machine saw."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pycontrol.demo.results import Results, SetupResult, TaskInfo, TaskResult
+from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
-ROWS = ("observed", "simulated", "bound", "jobs, missed")
-LEGEND = (
-    "Times in ms; due: deadline; prio: SCHED_FIFO priority. observed: longest response time seen on this machine "
-    "(MORT); "
-    "simulated: the same in virtual time; bound: worst-case response time by analysis, - where there is none."
+VIRTUAL_LEGEND = (
+    "Times in ms. bound: worst-case response time (WCRT) by analysis; virtual: longest response time (MORT) of "
+    "simulated runs of the file's system; due: deadline."
 )
+MACHINE_LEGEND = (
+    "Times in ms. longest: longest response time (MORT) of tasks that ran as processes; missed: jobs that missed their "
+    "deadline, of all; prio: SCHED_FIFO priority."
+)
+
+#: The lines of a task in one column.
+Cells = Callable[[TaskResult, TaskInfo], tuple[Text, Text]]
 
 
 def milliseconds(time: int | None) -> str:
@@ -26,60 +33,72 @@ def milliseconds(time: int | None) -> str:
     return f"{value:.{2 if value < 99.995 else 1 if value < 999.95 else 0}f}"
 
 
-def _observed(result: TaskResult, task: TaskInfo) -> Text:
-    text = milliseconds(result.observed)
-    if result.above_bound:
-        return Text(f">{text}", style="bold yellow")
-    if not task.best_effort and result.observed is not None and result.observed > task.deadline:
-        return Text(text, style="yellow")
-    return Text(text)
+def _late(time: int | None, task: TaskInfo) -> str:
+    """The style of a time."""
+    return "yellow" if not task.best_effort and time is not None and time > task.deadline else ""
 
 
-def _simulated(result: TaskResult, task: TaskInfo) -> Text:
-    text = milliseconds(result.simulated)
-    if result.unsound:
-        return Text(f">>{text}", style="bold red")
-    late = not task.best_effort and result.simulated is not None and result.simulated > task.deadline
-    return Text(text, style="yellow" if late else "")
-
-
-def _bound(result: TaskResult) -> Text:
-    if result.bound is None and result.why_no_bound:
-        return Text(result.why_no_bound, style="dim")
-    return Text(milliseconds(result.bound), style="cyan" if result.bound is not None else "dim")
-
-
-def _cells(result: TaskResult, task: TaskInfo) -> tuple[Text, ...]:
+def _virtual(result: TaskResult, task: TaskInfo) -> tuple[Text, Text]:
+    mark, style = (">>", "bold red") if result.unsound else ("", _late(result.simulated, task))
+    virtual = Text(mark + milliseconds(result.simulated), style=style)
     if task.best_effort:
-        return _observed(result, task), _simulated(result, task), Text(f"{result.throughput:.1f}/s")
-    missed = Text(f"{result.jobs}, {result.misses}", style="yellow" if result.misses else "")
-    return _observed(result, task), _simulated(result, task), _bound(result), missed
+        return Text("-", style="dim"), virtual
+    if result.bound is None and result.why_no_bound:
+        return Text(result.why_no_bound, style="dim"), virtual
+    return Text(milliseconds(result.bound), style="cyan"), virtual
 
 
-def _label(task: TaskInfo) -> Text:
-    """The first cell of a task: its name, its parameters, and the names of its rows."""
-    rows = ("observed", "simulated", "jobs done") if task.best_effort else ROWS
-    rest = "best effort" if task.best_effort else f"due {task.deadline / 1e6:g}, prio {task.priority}"
-    return Text.assemble((task.name, "bold"), (f"\n{rest}, CPU {task.cpu}", "dim"), *(f"\n  {row}" for row in rows))
+def _machine(comparable: bool) -> Cells:
+    def cells(result: TaskResult, task: TaskInfo) -> tuple[Text, Text]:
+        above = comparable and result.above_bound
+        mark, style = (">", "bold yellow") if above else ("", _late(result.observed, task))
+        longest = Text(mark + milliseconds(result.observed), style=style)
+        if task.best_effort:
+            return longest, Text(f"{result.throughput:.1f}/s")
+        return longest, Text(f"{result.misses}/{result.jobs}", style="yellow" if result.misses else "")
+
+    return cells
 
 
-def _column(one: SetupResult, task: TaskInfo) -> Text:
-    return Text("\n").join((Text(), Text(), *_cells(one.tasks[task.name], task)))
-
-
-def table(results: Results) -> RenderableType:
-    """The table with a row for each task and a column for each set-up, and the meaning of the marks."""
-    title = f"{results.taskset}: response times under each policy"
+def _grid(
+    results: Results, title: str, words: tuple[str, str, str], label: Callable[[TaskInfo], str], cells: Cells
+) -> Table:
+    """A table with two lines for each task; ``words`` name the lines, the last one the second line of best effort."""
     grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     grid.add_column("task", no_wrap=True)
+    grid.add_column("", no_wrap=True)
     for one in results.setups:
         grid.add_column(one.setup.title, justify="right", no_wrap=True)
     for task in results.tasks:
-        grid.add_row(_label(task), *(_column(one, task) for one in results.setups), end_section=True)
-    notes = [Text(LEGEND, style="dim")]
-    shown = [result for one in results.setups for result in one.tasks.values()]
-    if any(result.above_bound for result in shown):
-        notes.append(Text("> above its bound on this machine, which is not the system that was analysed"))
-    if any(result.unsound for result in shown):
-        notes.append(Text(">> above its bound in virtual time: the bound or the simulator is wrong", style="red"))
+        names = (words[0], words[2] if task.best_effort else words[1])
+        columns = (Text("\n").join(cells(one.tasks[task.name], task)) for one in results.setups)
+        name = Text.assemble((task.name, "bold"), ("\n" + label(task), "dim"))
+        grid.add_row(name, Text("\n".join(names), style="dim"), *columns, end_section=True)
+    return grid
+
+
+def virtual_time(results: Results) -> RenderableType:
+    """Bounds, and the longest response times in virtual time, which they hold for."""
+    grid = _grid(
+        results, f"{results.taskset} in virtual time, under each policy", ("bound", "virtual", "virtual"),
+        lambda task: "best effort" if task.best_effort else f"due {task.deadline / 1e6:g}", _virtual,
+    )  # fmt: skip
+    notes = [Text(VIRTUAL_LEGEND, style="dim")]
+    if results.unsound:
+        notes.append(Text(">> above its bound: the bound or the simulator is wrong", style="red"))
+    return Group(grid, *notes)
+
+
+def this_machine(results: Results) -> RenderableType:
+    """What the tasks did here, with the bounds only where this machine is as the file says."""
+    title = f"{results.taskset} on this machine"
+    grid = _grid(
+        results, title if results.comparable else f"{title}, which is not the file's: no bound speaks of it",
+        ("longest", "missed", "jobs"),
+        lambda task: f"CPU {task.cpu}" if task.best_effort else f"CPU {task.cpu}, prio {task.priority}",
+        _machine(results.comparable),
+    )  # fmt: skip
+    notes = [Text(MACHINE_LEGEND, style="dim")]
+    if results.comparable and any(result.above_bound for one in results.setups for result in one.tasks.values()):
+        notes.append(Text("> above its bound: the emulator and this kernel are not the system that was analysed"))
     return Group(grid, *notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from analysis import taskset
 from analysis.trace import Kind, load
 from gpurt.enums import Policy
 from gpurt.errors import DeviceError, FileError, RuntimeFailure, UsageError
+from pycontrol import cli
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import study as demo
 from pycontrol.demo import table as demo_table
@@ -64,13 +66,14 @@ def test_files_are_written_and_readable(shown: tuple[Path, Results, str]) -> Non
     assert (out / "case-study.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (out / "case-study.svg").read_text()
     document = json.loads((out / "results.json").read_text())
-    assert [one["name"] for one in document["setups"]] == [setup.name for setup in SETUPS]
+    assert list(document["setups"]) == [setup.name for setup in SETUPS]
     for one in results.setups:
         trace = load(out / f"trace-{one.setup.name}.json")
         assert trace.meta["policy"] == one.setup.policy
         assert trace.observed_worst() == {n: r.observed for n, r in one.tasks.items() if r.observed is not None}
-        saved = next(entry for entry in document["setups"] if entry["name"] == one.setup.name)
-        assert saved["results"]["histogram"]["observed"] == one.tasks["histogram"].observed
+        saved = document["setups"][one.setup.name]["tasks"]["histogram"]
+        assert saved["mort_ns"] == one.tasks["histogram"].observed
+        assert saved["virtual_mort_ns"] == one.tasks["histogram"].simulated
         assert f"trace-{one.setup.name}.json" in text
 
 
@@ -94,7 +97,8 @@ def test_circumstances_are_said_and_the_table_fits(shown: tuple[Path, Results, s
     assert all(len(line) <= 80 for line in text.splitlines() if "wrote" not in line)
 
 
-def test_the_table_fits_however_late_everything_is(shown: tuple[Path, Results, str]) -> None:
+@pytest.mark.parametrize("comparable", [False, True])
+def test_the_tables_fit_however_late_everything_is(shown: tuple[Path, Results, str], comparable: bool) -> None:
     _, results, _ = shown
     worst = [
         replace(one, tasks={
@@ -102,11 +106,24 @@ def test_the_table_fits_however_late_everything_is(shown: tuple[Path, Results, s
             for name, seen in one.tasks.items()
         }) for one in results.setups
     ]  # fmt: skip
-    out = io.StringIO()
-    Console(file=out, width=80).print(demo_table.table(replace(results, setups=tuple(worst))))
-    assert "…" not in out.getvalue()
-    assert ">999.9" in out.getvalue()
-    assert ">>888.8" in out.getvalue()
+    text = table_text(replace(results, setups=tuple(worst), comparable=comparable))
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert (">999.9" in text) == comparable
+    assert ">>888.8" in text
+
+
+def test_bounds_come_before_what_this_machine_saw(shown: tuple[Path, Results, str]) -> None:
+    """On a machine with fewer CPUs than the file, nothing looks like a broken bound."""
+    _, results, text = shown
+    folded = len(os.sched_getaffinity(0)) < 4
+    assert results.comparable <= (not folded)
+    assert text.index(" in virtual time") < text.index("Bounds are claims") < text.index(" on this machine")
+    assert ("no bound speaks of it" in text) == (not results.comparable)
+    second = text[text.index("task", text.index(" on this machine")) : text.index("Times in ms. longest")]
+    assert "longest" in second
+    assert "bound" not in second
+    assert "> above its bound" not in text or results.comparable
 
 
 @pytest.mark.parametrize("time", [0, 7, 99_994_999, 99_996_000, 999_949_999, 999_960_000, 9_999_000_000])
@@ -125,6 +142,17 @@ def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
         with client.connect(device) as control:
             assert control.status()[0].policy is Policy.LOCK_PRIORITY
     assert [one.setup.name for one in results.setups] == ["segment-busy"]
+
+
+def test_the_command_prints_one_document(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    code = cli.run(["demo", "--seconds", "0.5", "--policy", "segment-suspend", "--out", str(out), "--json"])
+    printed = capfd.readouterr()
+    document = json.loads(printed.out)
+    assert (code, printed.err, document["command"]) == (0, "", "demo")
+    assert list(document["setups"]) == ["segment-suspend"]
+    assert any(note.startswith("Bounds are claims") for note in document["notes"])
+    assert sorted(map(Path, document["files"])) == sorted(out.iterdir())
 
 
 def test_choosing_a_policy_takes_both_ways_to_wait() -> None:
@@ -149,18 +177,19 @@ def made_up(**changes: object) -> Results:
     base = TaskResult(12_000_000, 10, 0, 1.0, 11_000_000, 15_000_000, "")
     task = TaskInfo("alpha", 1, 50, 100_000_000, 100_000_000)
     one = SetupResult(SETUPS[2], {"alpha": replace(base, **changes)}, Path("t.json"))  # type: ignore[arg-type]
-    return Results("made-up", (task,), (one,), 1.0, 10, ())
+    return Results("made-up", (task,), (one,), 1.0, 10, True, ())
 
 
 def table_text(results: Results) -> str:
     console, text = show()
-    console.print(demo_table.table(results))
+    console.print(demo_table.virtual_time(results), demo_table.this_machine(results))
     return text.getvalue()
 
 
-def test_an_observation_above_its_bound_is_marked() -> None:
+def test_an_observation_above_its_bound_is_marked_where_the_bound_speaks_of_it() -> None:
     assert ">16.00" in table_text(made_up(observed=16_000_000))
     assert ">" not in table_text(made_up(observed=15_000_000))
+    assert ">" not in table_text(replace(made_up(observed=16_000_000), comparable=False))
 
 
 def test_a_simulation_above_its_bound_is_marked_as_an_error() -> None:
