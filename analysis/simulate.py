@@ -212,7 +212,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
     longest = max([horizon, *(task.period for task in taskset), *(offsets or [])])
     if longest > LONGEST // 4 or horizon < 0 or min(offsets or [0]) < 0:
-        raise SimulationError("times must be positive and below 2^60 ns to be simulated; give a shorter horizon")
+        raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
     if offsets is not None and len(offsets) != len(taskset):
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
@@ -227,7 +227,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
 
 def _check(status: int) -> None:
     if status == -lib.GPURT_SIM_ETIME:
-        raise SimulationError(f"gave up after {MAX_STEPS} steps; give a shorter horizon")
+        raise SimulationError(f"gave up after {MAX_STEPS} steps; the periods differ too much")
     if status == -lib.GPURT_SIM_ENOMEM:
         raise MemoryError
     if status:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,9 @@ def main() -> None:
     try:
         from pycontrol import cli
 
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # for letters that the encoding lacks
         code = cli.run()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the answer is out, and the exit code must be its own
     except KeyboardInterrupt:

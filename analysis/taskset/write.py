@@ -13,6 +13,8 @@ from pathlib import Path
 from analysis.taskset import load, read
 from analysis.taskset.lines import lines_of
 from gpurt.errors import FileError
+from gpurt.files import unwritable
+from gpurt.text import filename
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,7 +38,7 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
     path = Path(path)
     known = {task.name for task in load(path).taskset}
     if unknown := sorted({name for tasks in values.values() for name in tasks} - known):
-        raise FileError(f"{path}: has no task {unknown[0]!r}")
+        raise FileError(f"{filename(path)}: has no task {unknown[0]!r}")
     text = read(path)
     for key, tasks in values.items():
         text = _with_values(text, key, tasks)
@@ -51,21 +53,25 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
         written = load(temporary).taskset.platform.policy
         _check(path, text, values)
         if policy not in (None, written):
-            raise FileError(f"{path}: its form is not understood well enough to be written; set policy by hand")
+            raise _not_understood(path, "policy")
         temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
     except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error.strerror}") from None
+        raise unwritable(path, error) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def _not_understood(path: Path, key: str) -> FileError:
+    return FileError(f"{filename(path)}: its form is not understood well enough to be written; set {key} by hand")
 
 
 def _check(path: Path, text: str, values: Values) -> None:
     written = {entry["name"]: entry for entry in tomllib.loads(text).get("task", [])}
     for key, tasks in values.items():
         if any(written[name].get(key) != value for name, value in tasks.items()):
-            raise FileError(f"{path}: its form is not understood well enough to be written; set {key} by hand")
+            raise _not_understood(path, key)
 
 
 def _with_policy(text: str, policy: str) -> str:

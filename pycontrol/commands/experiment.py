@@ -120,8 +120,8 @@ def _run(
         checkpoint.unlink()
     except CheckpointError as error:
         raise UsageError(f"{error}; --fresh forgets it") from None
-    except ImportError as error:
-        raise UsageError(f"--method {settings.method}: {error}; pip install 'gpurt[drs]'") from None
+    except ImportError:
+        raise UsageError("--method drs needs the package drs: pip install 'gpurt[drs]'") from None
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
     rows = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}

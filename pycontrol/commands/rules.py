@@ -257,7 +257,7 @@ def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
                 complete = complete and (bool(pids) or task.best_effort)
                 rows.append((task.name, str(task.segment_priority), found))
                 data[task.name] = {"gpu_priority": task.segment_priority, "pids": pids}
-    text = render.table(("task", "GPU priority", "pid"), rows)
+    text = render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"
     render.emit(_applied(file, verdict, data, applied=True), as_json, text)
     return 0 if complete else 1
 

@@ -37,13 +37,12 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
     from analysis.sensitivity import epsilon_budgets, margins
 
-    loaded = analysable(file).taskset
+    loaded, hardware = analysable(file).taskset, _hardware(clocks)
     test, why = covering_test(loaded, name)
     if why:
         nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": []}
         render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
-    hardware = {"this one": Fraction(1), **dict(map(_clock, clocks))}
     result = test.run(loaded)
     found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
     data = {
@@ -93,6 +92,16 @@ def _factor(margin: Any) -> str:
     if margin.factor is None:
         return "not even 0"
     return "no limit" if margin.factor == UNLIMITED else f"{float(margin.factor):.4f}"
+
+
+def _hardware(clocks: Sequence[str]) -> dict[str, Fraction]:
+    """The factor of each hardware by its name.  Raises UsageError."""
+    found = {"this one": Fraction(1)}
+    for name, factor in map(_clock, clocks):
+        if name in found:
+            raise UsageError(f"--clock: {name!r} is named twice")
+        found[name] = factor
+    return found
 
 
 def _clock(text: str) -> tuple[str, Fraction]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Command, EventKind, Packet
+from gpurt.text import visible
 from pycontrol import procs
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
@@ -208,7 +209,7 @@ class Host:
             self._handle(connection, data, sender)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
-            print(f"gpurt: dropped client {connection.id} ({connection.peer.comm}): {text}", file=sys.stderr)
+            print(f"gpurt: dropped client {connection.id} ({visible(connection.peer.comm)}): {text}", file=sys.stderr)
             self.drop(connection)
 
     def _handle(self, connection: Connection, data: bytes, sender: int) -> None:

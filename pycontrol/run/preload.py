@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpurt.errors import RefusedError, RuntimeFailure
+from gpurt.text import visible
 from pycontrol.run.compiling import compile_with
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,5 +79,5 @@ def execute(command: Sequence[str], device: str | None, priority: int | None) ->
 
 
 def _leave(name: str, why: str, code: int) -> NoReturn:
-    print(f"gpurt: {name}: {why}", file=sys.stderr)
+    print(f"gpurt: {visible(name)}: {why}", file=sys.stderr)
     raise SystemExit(code)

@@ -108,7 +108,7 @@ def parse(text: str) -> Report:
             complete=bool(ends),
         )  # fmt: skip
     except (KeyError, IndexError, ValueError, StopIteration, RuntimeError) as error:
-        raise ValueError(f"a damaged report of gpurt-task ({error!r})") from None
+        raise ValueError(f"a damaged report of gpurt-task ({error})") from None
 
 
 def load(path: Path) -> Report | None:

@@ -104,6 +104,7 @@ def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> No
     assert found["C", "a"] == pytest.approx(8.5 / 2, abs=2e-6)
     assert {one["name"]: one["most_epsilon_ns"] for one in data["hardware"]}["slow"] is None
     assert gpurt("sensitivity", taskset(path, task("a", [cpu("11ms")])))[0] == 1
+    assert gpurt("sensitivity", path, "--clock", "x=1", "--clock", "x=2")[0] == 2
     for bad in ("x", "=2", "x=0", "x=1/0", "x=nan"):
         assert gpurt("sensitivity", path, "--clock", bad)[0] == 2
     assert "UNSOUND" in gpurt("sensitivity", path, "--test", "gcaps-busy-printed")[1]

@@ -90,6 +90,14 @@ def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> Non
     assert "cannot be written: No such file or directory\n" in done.stderr
 
 
+def test_an_encoding_without_the_letters_of_a_name_is_no_bug(tmp_path: Path) -> None:
+    path = tmp_path / "\u0436.toml"
+    path.write_text(Path(MINIMAL).read_text().replace("suspend", "busy"))
+    done = shell(f"{GPURT} choose --write {path}", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert "\\u0436.toml" in done.stdout
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_file_s_name_cannot_reach_the_terminal_raw(
     tmp_path: Path, as_json: bool, capfd: pytest.CaptureFixture[str]
