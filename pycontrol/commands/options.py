@@ -24,7 +24,15 @@ FILE = click.argument("file", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_ask_for_json,
                     help="Print JSON (docs/output.md); errors too.")  # fmt: skip
 GPU = click.option("--gpu", type=click.IntRange(0), help="Only on this GPU; all unless given.")
-PIDS = click.argument("pids", nargs=-1, required=True, type=click.IntRange(1), metavar="PID...")
+
+
+class Pid(click.IntRange):
+    """The id of a process."""
+
+    name = "process id"
+
+
+PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID...")
 
 
 class Time(click.ParamType[int]):

@@ -11,7 +11,7 @@ import click
 
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, GPU, JSON, PIDS, analysable, connect, time_of
+from pycontrol.commands.options import FILE, GPU, JSON, PIDS, Pid, analysable, connect, time_of
 from pycontrol.commands.render import ms
 
 #: The length of a process's name, without the NUL (TASK_COMM_LEN).
@@ -171,7 +171,7 @@ Examples:
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
 or no such process."""
 )
-@click.option("--pid", type=click.IntRange(1), help="A process.")
+@click.option("--pid", type=Pid(1), metavar="PID", help="A process.")
 @click.option("--name", "comm", help="All processes of that name, later ones too.")
 @click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too.")
 @click.option("--off", is_flag=True, help="End the exemption.")

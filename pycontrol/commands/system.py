@@ -46,9 +46,9 @@ Examples:
 \b
 Exit codes: 0 done; 2 unknown shell."""
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 def completion(shell: str) -> int:
-    """Print the shell's completion script."""
+    """Print the completion script of a shell: bash, zsh or fish."""
     from click.shell_completion import get_completion_class
 
     from pycontrol.cli import COMPLETE, cli

@@ -131,6 +131,14 @@ def test_every_command_with_a_result_has_json(name: str) -> None:
     assert name in CALLS or name in WITHOUT or name == "hint"  # hint: tests/preload, on a fake driver
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_wrong_option_is_a_document(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([name, "--no-such-option", "--json"]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert document(err, name)["error"]["exit_code"] == 2
+
+
 def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
     """One host for all of them."""
     with Raw(host) as client:

@@ -246,6 +246,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["priority", "1", "--set", "5", "--own"], 2, "exclude each other"),
         (["budget", "1", "--time", "5"], 2, "no unit"),
         (["exempt"], 2, "exactly one"),
+        (["priority", "abc"], 2, "'abc' is not a valid process id"),
         (["policy", "--period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
