@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,13 @@ TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
 WITHOUT = {"schema", "completion", "emulate", "serve"}
-#: Commands whose JSON is still to come.
-PENDING = {"plot", "demo", "profile", "top", "trace"}
+#: A program with one GPU segment.
+PROGRAM = """
+from gpurt import Client, segment
+with Client() as c, segment(client=c):
+    t = c.open_tsg()
+    c.wait_work(t, c.submit(t, 1_000_000))
+"""
 #: Calls of every other command, with their exit codes (None: yes or no).  FILE is schedulable, LATE is not.
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
@@ -45,6 +51,11 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
     "status": [([], 0), (["--latency"], 0)],
     "clients": [([], 0)],
+    "top": [(["--once", "--interval", "0.1"], 0)],
+    "trace": [(["-o", "OUT/trace.json", "--duration", "100ms"], 0)],
+    "plot": [(["TRACE"], 0), (["TRACE", "--kind", "responses", "-o", "OUT/responses.svg"], 0)],
+    "profile": [(["--json", "--", sys.executable, "-c", PROGRAM], 0)],
+    "demo": [(["--policy", "segment-suspend", "--seconds", "0.3", "--out", "OUT/demo"], 0)],
     "doctor": [([], 0)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
@@ -53,7 +64,8 @@ WRONG: list[tuple[list[str], int]] = [
     (["simulate", "FILE", "--offsets", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["priority", "1", "--json"], 5), (["budget", "1", "--time", "1ms", "--json"], 5), (["nope", "--json"], 2),
     (["hint", ME, "--json"], 4), (["exempt", "--json"], 2), (["experiment", "nope", "--json"], 2),
-    (["policy", "fair", "--json"], 2), (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
+    (["policy", "fair", "--json"], 2), (["plot", "FILE", "--json"], 3), (["demo", "--policy", "fair", "--json"], 2),
+    (["plot", "FILE", "-o", "x.gif", "--json"], 2), (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]
@@ -125,8 +137,6 @@ def test_the_schema_is_one() -> None:
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_with_a_result_has_json(name: str) -> None:
     options = {option for one in command_of(name).params for option in one.opts}
-    if name in PENDING:
-        return
     assert ("--json" in options) == (name not in WITHOUT)
     assert name in CALLS or name in WITHOUT or name == "hint"  # hint: tests/preload, on a fake driver
 
