@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.commands import render
@@ -88,6 +89,7 @@ def run(
     from pycontrol.run.check import compare
 
     if auto:
+        _refuse_options_of_tasksets()
         preload.execute(what, device, priority)
     if len(what) != 1 or priority:
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
@@ -118,6 +120,15 @@ def run(
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
     return INTERRUPTED if seen.interrupted else 0 if in_time else 1
+
+
+def _refuse_options_of_tasksets() -> None:
+    """Raises UsageError if the user gave an option that --auto would ignore."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and option.name not in ("what", "auto", "priority"):
+            raise UsageError(f"{option.opts[0]} goes with a taskset file, not with --auto")
 
 
 @click.command(

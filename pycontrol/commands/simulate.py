@@ -130,7 +130,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from pycontrol.commands import observed
     from pycontrol.run.check import compare, meant
 
-    loaded = taskset.load(file)
+    loaded = analysable(file) if name else taskset.load(file)
     test = tests((name,))[0] if name else None
     recorded = load(trace)
     known = meant(recorded, loaded)

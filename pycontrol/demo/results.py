@@ -10,6 +10,7 @@ from typing import Any
 
 from analysis.model import Waiting
 from gpurt.files import written
+from gpurt.units import exact_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,8 @@ class Results:
     def unsound(self) -> list[str]:
         """Every bound that virtual time exceeded, in words."""
         return [
-            f"{name} under {one.setup.name}: simulated {result.simulated} ns, bound {result.bound} ns"
+            f"{name} under {one.setup.name}: simulated {exact_ms(result.simulated or 0)}, "
+            f"bound {exact_ms(result.bound or 0)}"
             for one in self.setups
             for name, result in one.tasks.items()
             if result.unsound

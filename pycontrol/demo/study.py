@@ -19,6 +19,7 @@ from analysis.simulate import Observed, SimulationError, worst_over_offsets
 from analysis.simulate import Options as Simulated
 from analysis.taskset import TasksetFile
 from gpurt.errors import FileError, RuntimeFailure, UsageError
+from gpurt.text import visible
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
 from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
@@ -240,9 +241,9 @@ def conclude(results: Results, options: Options, console: Console) -> None:
     console.print(f"- {claim(results)}\n", markup=False, highlight=False)
     console.print(demo_table.this_machine(results))
     for note in results.notes:
-        console.print(f"- {note}", markup=False, highlight=False)
+        console.print(f"- {visible(note)}", markup=False, highlight=False)
     for path in files:
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"wrote {visible(path)}", markup=False, highlight=False, soft_wrap=True)
     if results.unsound:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
 

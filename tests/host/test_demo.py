@@ -195,16 +195,19 @@ def test_an_observation_above_its_bound_is_marked_where_the_bound_speaks_of_it()
 def test_a_simulation_above_its_bound_is_marked_as_an_error() -> None:
     results = made_up(simulated=15_000_001)
     assert ">>15.00" in table_text(results)
-    assert results.unsound == ["alpha under segment-suspend: simulated 15000001 ns, bound 15000000 ns"]
+    assert results.unsound == ["alpha under segment-suspend: simulated 15.000001 ms, bound 15 ms"]
     assert made_up(simulated=15_000_000).unsound == []
 
 
 def test_an_unsound_bound_ends_with_an_error(tmp_path: Path) -> None:
     console, text = show()
+    folder = tmp_path / "\x1b[31m"
+    folder.mkdir()
     with pytest.raises(RuntimeFailure, match="exceeded in virtual time: alpha") as failure:
-        demo.conclude(made_up(simulated=99_000_000), demo.Options(out=tmp_path), console)
+        demo.conclude(made_up(simulated=99_000_000), demo.Options(out=folder), console)
     assert failure.value.exit_code == 6
     assert "do NOT hold" in " ".join(text.getvalue().split())
+    assert "/\\x1b[31m/" in text.getvalue()
 
 
 def test_a_picture_of_nothing_observed(tmp_path: Path) -> None:

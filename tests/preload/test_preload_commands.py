@@ -62,6 +62,8 @@ def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
         (["one.toml", "--priority", "7"], 2, "--priority goes with --auto"),
         (["--auto"], 2, "Missing argument"),
         (["--auto", "--priority", "100", "--", "true"], 2, "--priority"),
+        (["--auto", "--seconds", "10", "--", "true"], 2, "--seconds goes with a taskset file"),
+        (["--auto", "--trace", "run.json", "--", "true"], 2, "--trace goes with a taskset file"),
     ],
 )
 def test_mistakes(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:

@@ -261,3 +261,12 @@ def test_output_that_cannot_be_written_is_no_verdict() -> None:
     code, err = shell(f"{analyze} >&-")
     assert code == 3
     assert err.count("\n") == 1
+
+
+def test_bounds_of_a_file_without_epsilon_are_not_compared_with(gpurt: Gpurt, write: Write, tmp_path: Path) -> None:
+    trace = str(tmp_path / "run.json")
+    path = write(SPINNER.replace('"busy"', '"suspend"'))
+    assert gpurt("simulate", path, "--offsets", "1", "--trace", trace)[0] == 0
+    path = write(Path(path).read_text().replace('epsilon = "1ms"\n', ""))
+    assert gpurt("check", trace, path)[0] == 0
+    assert gpurt("check", trace, path, "--test", "gcaps-suspend")[0] == 3
