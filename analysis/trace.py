@@ -261,7 +261,7 @@ def _label(event: Event, by: str | None) -> str:
     if event.kind in (Kind.COMMIT, Kind.UPDATE):
         return f"runlist update ({event.detail or event.task or 'everyone'})"
     if event.kind is Kind.PREEMPT and by:
-        return f"preempted by {by}" if event.task else f"all preempted by {by}"
+        return f"{event.task or 'all'} preempted by {by}"
     if event.kind in TIMED and event.duration is not None:
         return f"{event.task} #{event.job}" if event.job is not None else event.task or str(event.kind.value)
     return str(event.kind.value)

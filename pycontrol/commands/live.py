@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pycontrol.commands import documents, render
+from gpurt.files import check_writable
+from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, connect, time_of
 from pycontrol.commands.render import ms
 
@@ -63,17 +64,6 @@ def _gpus_table(gpus: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def _clients_table(found: list[Any]) -> str:
-    rows = [
-        (str(one.gpu), str(one.pid), one.comm, one.state.word, str(one.priority), str(one.depth), str(one.tsgs),
-         str(one.segments), str(one.preemptions), ms(one.held_ns),
-         " ".join(word for word, holds in (("exempt", one.exempt), ("demoted", one.demoted)) if holds))
-        for one in found
-    ]  # fmt: skip
-    headers = ("GPU", "pid", "name", "state", "priority", "depth", "TSGs", "segments", "preempted", "owned ms", "")
-    return render.table(headers, rows)
-
-
 @click.command(
     epilog="""\b
 Examples:
@@ -90,7 +80,7 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
     """List the processes that use the GPU through gpurt."""
     with connect(device) as control:
         found = control.clients(gpu)
-    render.emit({"clients": list(map(documents.client, found))}, as_json, _clients_table(found))
+    render.emit({"clients": list(map(documents.client, found))}, as_json, top.table(found))
     return 0
 
 
@@ -115,6 +105,7 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
     from pycontrol.live.record import record
 
     seconds = time_of(duration, "--duration") / 1e9 if duration else None
+    check_writable(output)
     begun = False
 
     def progress(_count: int) -> None:

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from gpurt.errors import RuntimeFailure, UsageError
+from gpurt.files import check_writable, written
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Time
 from pycontrol.start import INTERRUPTED
@@ -94,6 +95,9 @@ def run(
     if len(what) != 1 or priority:
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
     loaded = taskset.load(Path(what[0]))
+    crew.Options(seconds)  # raises UsageError before anything is changed
+    if trace_path:
+        check_writable(trace_path)
     with connect(device) as control:
         if policy:
             control.set_policy(policy)
@@ -157,9 +161,10 @@ def profile(
     What the program itself writes on stdout goes to stderr, unless all that is printed goes to a file (-o without
     --json).
     """
-    from gpurt.files import written
     from pycontrol.run.profile import measure
 
+    if output:
+        check_writable(output)
     measured = measure(list(command), device, None if output and not as_json else STDERR)
     entry = measured.entry(name or Path(command[0]).name, period) + "\n"
     if output:

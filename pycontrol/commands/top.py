@@ -77,6 +77,11 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     return "\n".join(line if width is None or len(line) <= width else line[: width - 1] + "~" for line in lines)
 
 
+def table(clients: list[ClientInfo]) -> str:
+    """The clients without what they owned of a time, as the command `clients` shows them."""
+    return "\n".join(_table([name for name in COLUMNS if name != "owned"], [_cells(one, None) for one in clients]))
+
+
 def _cells(one: ClientInfo, share: float | None) -> dict[str, str]:
     flags = " ".join(word for word, holds in (("exempt", one.exempt), ("demoted", one.demoted)) if holds)
     return {

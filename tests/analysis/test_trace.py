@@ -101,7 +101,7 @@ def test_preemptions_name_the_preemptor(tmp_path: Path) -> None:
     )  # fmt: skip
     Trace({}, events).save(path)
     shown = [(e["name"], e["args"].get("by")) for e in entries_of(path) if e.get("cat") == "preempt"]
-    assert shown == [("all preempted by low", "low"), ("preempted by high", "high"), ("preempt", None),
+    assert shown == [("all preempted by low", "low"), ("low preempted by high", "high"), ("preempt", None),
                      ("preempt", None)]  # fmt: skip
     assert load(path).events == events
 

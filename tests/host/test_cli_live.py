@@ -197,6 +197,22 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
     assert gpurt("trace", "-o", "/dev/full", "--duration", "100ms")[0] == 3
 
 
+def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: Path) -> None:
+    before = json.loads(gpurt("policy", "--json")[1])["gpus"]
+    mark, nowhere = tmp_path / "mark", str(tmp_path / "none" / "x")
+    for arguments in (
+        ["run", MINIMAL, "--seconds", "600", "--policy", "lock-fifo", "--trace", nowhere],
+        ["trace", "-o", nowhere],
+        ["profile", "-o", nowhere, "--", "touch", str(mark)],
+    ):
+        code, out, err = gpurt(*arguments)
+        assert (code, out) == (3, "")
+        assert err == f"gpurt: {nowhere}: cannot be written: No such file or directory\n"
+    assert gpurt("run", MINIMAL, "--seconds", "0", "--policy", "lock-fifo")[0] == 2
+    assert not mark.exists()
+    assert json.loads(gpurt("policy", "--json")[1])["gpus"] == before
+
+
 @pytest.fixture
 def busy(tmp_path: Path) -> Path:
     """A program with five GPU segments of 20 ms that writes on stdout."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpurt.errors import FileError
-from gpurt.files import written
+from gpurt.files import check_writable, written
 
 
 def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
@@ -78,4 +78,16 @@ def test_what_cannot_be_written_is_named_in_one_line(tmp_path: Path, name: str) 
     with pytest.raises(FileError, match="cannot be written: ") as caught, written(tmp_path / name) as file:
         file.write(b"x")
     assert "\n" not in str(caught.value)
+    if name != "/dev/full":
+        with pytest.raises(FileError, match="cannot be written: "):
+            check_writable(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_check_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("before")
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("old", "new", "fifo"):
+        check_writable(tmp_path / name)
+    assert (tmp_path / "old").read_text() == "before"
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "fifo"}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -41,8 +42,7 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
             with open(path, "wb") as file:
                 yield file
             return
-        target = Path(path).resolve()
-        temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+        target, temporary = _places(path)
         try:
             with temporary.open("wb") as file:
                 yield file
@@ -53,6 +53,30 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def check_writable(path: Path | str) -> None:
+    """To be called before long work whose result the file is to take.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    try:
+        if Path(path).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _written_directly(Path(path)):
+            return  # to open a pipe is to wait for its reader
+        _, temporary = _places(path)
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _places(path: Path | str) -> tuple[Path, Path]:
+    """The file that the path leads to, and the one beside it that is written first."""
+    target = Path(path).resolve()
+    return target, target.with_name(f".{target.name[:200]}.{os.getpid()}")
 
 
 def unwritable(path: Path | str, error: OSError) -> FileError:
