@@ -13,7 +13,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell, address
+from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
 
@@ -67,7 +67,7 @@ class AgentGpu(Gpu):
     def __init__(self, index: int, obedience: Obedience, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
         self.obedience = obedience
         self._processes: dict[tuple[int, int], Process] = {}
-        self._by_raw: dict[int, Process] = {}
+        self._by_raw: dict[Any, Process] = {}
         self._ordered: list[Process] = []
         super().__init__(index, policy, tell, clock)
 
@@ -90,11 +90,11 @@ class AgentGpu(Gpu):
 
     def on_order(self, raw: Any) -> None:
         """Notes the process, whose waiting call is answered afterwards."""
-        self._ordered.append(self._by_raw[address(raw)])
+        self._ordered.append(self._by_raw[raw])
 
     def on_late(self, raw: Any, now: int) -> None:
         """Tells subscribers."""
-        self.tell(self, self._by_raw[address(raw)].agent, EventKind.LATE, now, None, now - raw.since)
+        self.tell(self, self._by_raw[raw].agent, EventKind.LATE, now, None, now - raw.since)
 
     def on_finished(self, err: int) -> None:
         """The update is over."""
@@ -134,7 +134,7 @@ class AgentGpu(Gpu):
         process = self._processes.get(key)
         if process is None:
             process = self._processes[key] = Process(key)
-            self._by_raw[address(process.raw)] = process
+            self._by_raw[process.raw] = process
             lib.gpurt_agents_join(self.agents, process.raw)
         process.clients.add(client)
         client.own = process
@@ -158,7 +158,7 @@ class AgentGpu(Gpu):
             lib.gpurt_agents_exempt(self.agents, process.raw, False, now)
         if not process.clients:
             lib.gpurt_agents_leave(self.agents, process.raw, now)
-            del self._processes[process.key], self._by_raw[address(process.raw)]
+            del self._processes[process.key], self._by_raw[process.raw]
 
     # Agents
 

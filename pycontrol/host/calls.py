@@ -46,6 +46,12 @@ class Calls:
         self.gpus = gpus
         self.clock = clock
         self.deadlines = deadlines
+        self._handlers = {
+            lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
+            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
+            lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
+            lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
+        }  # fmt: skip
 
     def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
         """Carries out one call and answers it, now or later, with the result and the structure.
@@ -60,13 +66,7 @@ class Calls:
         made = structure(known, KINDS[known.code], payload)
         if lib.gpurt_call_check(known, ffi.cast("union gpurt_argument *", made)):
             raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")
-        handler = {
-            lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
-            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
-            lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
-            lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
-        }[known.code]  # fmt: skip
-        handler(caller, made, lambda result: answer(result, made))
+        self._handlers[known.code](caller, made, lambda result: answer(result, made))
 
     def gpu(self, made: Any) -> Gpu:
         """The GPU that a structure names.  Raises Refusal ENODEV."""

@@ -46,7 +46,7 @@ class Connection:
         self.clients: dict[int, Client] = {}
         self.queue: deque[bytes] = deque()
         self.queued = 0
-        self.subscribed = False
+        self.blocked = False  # its socket is full: the host is told when the client reads
         self.lost = 0
         self.unanswered = 0
 
@@ -92,7 +92,9 @@ class Connection:
                 ("EVENT", int(EventKind.LOST)), ("TIME_NS", time.monotonic_ns()), ("LOST", lost)
             ]  # fmt: skip
             self.send(message(Command.EVENT, event, Head()), droppable=True)
-        self.host.want_write(self, bool(self.queue))
+        if self.blocked != bool(self.queue):
+            self.blocked = bool(self.queue)
+            self.host.want_write(self, self.blocked)
 
 
 class Timer:

@@ -26,11 +26,6 @@ from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
-def address(raw: Any) -> int:
-    """What tells one C object from another."""
-    return int(ffi.cast("uintptr_t", raw))
-
-
 @dataclass(eq=False)
 class Client:
     """A connection's client on one GPU; `own` is what its kind of GPU keeps about it."""
@@ -120,8 +115,8 @@ class Gpu(ABC):
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
-        self._by_core: dict[int, Client] = {}
-        self._waiting: dict[int, Decision] = {}
+        self._by_core: dict[Any, Client] = {}  # pointers to the same object are equal
+        self._waiting: dict[Any, Decision] = {}
         self._current: Decision | None = None
         self._settling = False
         self._ticking = False  # a tick waits at the gate
@@ -175,7 +170,7 @@ class Gpu(ABC):
 
     def on_commit(self, only: Any, cause: int, now: int) -> None:
         """The runlist is to be `only`."""
-        self._apply(self._by_core[address(only)] if only != ffi.NULL else None, Cause(cause), now)
+        self._apply(self._by_core.get(only), Cause(cause), now)
 
     def _apply(self, only: Client | None, cause: Cause, now: int) -> None:
         self.in_flight = Update(only, cause, now)
@@ -199,7 +194,7 @@ class Gpu(ABC):
 
     def on_event(self, client: Any, event: int, now: int) -> None:
         """Tells subscribers; of what an update brings about, once that is over."""
-        found = self._by_core.get(address(client)) if client != ffi.NULL else None
+        found = self._by_core.get(client)
         if self.in_flight:
             self.in_flight.events.append((found, EventKind(event), now))
         else:
@@ -218,7 +213,7 @@ class Gpu(ABC):
 
     def _queue(self, decision: Decision) -> None:
         lib.gpurt_turns_add(self._turns, decision.turn, decision.level())
-        self._waiting[address(decision.turn)] = decision
+        self._waiting[decision.turn] = decision
 
     def _take_next(self) -> bool:
         """Takes the decision whose turn it is; whether there is one."""
@@ -226,7 +221,7 @@ class Gpu(ABC):
         if self._turns.held or turn == ffi.NULL:
             return False
         lib.gpurt_turns_remove(self._turns, turn)
-        decision = self._current = self._waiting.pop(address(turn))
+        decision = self._current = self._waiting.pop(turn)
         self._turns.held = True
         if not (decision.client and decision.client.gone):
             decision.result = decision.decide(self.clock())
@@ -319,7 +314,7 @@ class Gpu(ABC):
         retry = self._retry.at <= now or (self._retry_now and self.fault)
         self._retry_now = False
         if retry:
-            self._apply(self._by_core.get(address(self.sched.runner)), Cause(self._retry.cause), now)
+            self._apply(self._by_core.get(self.sched.runner), Cause(self._retry.cause), now)
         elif self.sched.deadline <= now:
             lib.gpurt_tick(self.sched, now)
         return 0
@@ -331,7 +326,7 @@ class Gpu(ABC):
         client = Client(id_, peer, ffi.new("struct gpurt_sched_client *"))
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
-        self._by_core[address(client.core)] = client
+        self._by_core[client.core] = client
         self.enter(client)
         if exempt:
             self.exempt(client, exempt, ignore, call=True)
@@ -351,7 +346,7 @@ class Gpu(ABC):
             self._granted.discard(client)
             del self.clients[client.id]
             self.part(client, self.clock())
-            del self._by_core[address(client.core)]
+            del self._by_core[client.core]
 
         client.gone = True
         self.ends(client)

@@ -30,8 +30,6 @@ from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
 
-#: Packets of one client that are handled before others get their turn.
-BURST = 16
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
 LEAD = 120_000
 
@@ -47,6 +45,7 @@ class Host:
         self.running = True
         self.connections: dict[int, Connection] = {}
         self._pidfds: dict[int, Connection] = {}
+        self.readers: set[Connection] = set()  # of events
         self.ids = itertools.count(1)  # of connections and of clients
         self.deadlines = Deadlines()
         self._next_poll = 0
@@ -66,7 +65,7 @@ class Host:
         """Serves until stopped; `wake` is a descriptor that signals are written to."""
         self.epoll.register(wake, select.EPOLLIN)
         while self.running:
-            self.timer.arm(self._next())
+            self.timer.arm(self._wake())
             ready = dict(self.epoll.poll())
             for fd, events in ready.items():
                 if fd == wake:
@@ -80,16 +79,27 @@ class Host:
             # Last: a new connection may get the descriptor of one that was dropped, for which there are more events.
             if self.listener.fileno() in ready:
                 self._accept()
+
+    def _wake(self) -> int:
+        """Does what is due now, and says when to wake for the next."""
+        self._drop_doomed()
+        when = self._next()
+        if when <= time.monotonic_ns():
             self._pass_time()
-            while self._doomed:
-                self.drop(self._doomed.pop())
+            self._drop_doomed()
+            when = self._next()
+        return when
+
+    def _drop_doomed(self) -> None:
+        while self._doomed:
+            self.drop(self._doomed.pop())
 
     def _prompt(self) -> int:
         """When a client is to be told something."""
         return min(self.deadlines.next(), *(gpu.prompt() for gpu in self.gpus))
 
     def _next(self) -> int:
-        """When to wake."""
+        """When something is due."""
         prompt = self._prompt()
         times = [prompt - LEAD if prompt != FOREVER else prompt, *(gpu.next() for gpu in self.gpus)]
         if any(gpu.sched.policy == lib.GPURT_POLICY_JOB for gpu in self.gpus):
@@ -100,8 +110,7 @@ class Host:
         prompt = self._prompt()
         while (now := time.monotonic_ns()) < prompt <= now + LEAD:
             pass
-        for gpu in self.gpus:
-            gpu.advance(now)
+        self._catch_up(now)
         self.deadlines.expire(now)
         jobs = [gpu for gpu in self.gpus if gpu.sched.policy == lib.GPURT_POLICY_JOB]
         if jobs and now >= self._next_poll:
@@ -109,6 +118,12 @@ class Host:
                 self._poll(gpu)
             period = min(gpu.poll_ns for gpu in jobs)
             self._next_poll = max(self._next_poll + period, now)
+
+    def _catch_up(self, now: int) -> None:
+        """Lets everything up to `now` happen on the GPUs."""
+        for gpu in self.gpus:
+            if gpu.next() <= now:
+                gpu.advance(now)
 
     def _poll(self, gpu: Gpu) -> None:
         """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends.
@@ -176,36 +191,31 @@ class Host:
         if connection.pidfd >= 0:
             del self._pidfds[connection.pidfd]
             os.close(connection.pidfd)
+        self.readers.discard(connection)
         self._listen(True)
         connection.sock.close()  # first: calls that were under way have no answer
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)
 
     def _serve_one(self, connection: Connection, events: int) -> None:
+        """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before."""
         if events & select.EPOLLOUT:
             connection.flush()
-        for _ in range(BURST):
-            if connection.sock.fileno() < 0:
-                return
-            try:
-                data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
-            except BlockingIOError:
-                break
-            except OSError:
-                data, sender = b"", 0
-            if not data:
-                self.drop(connection)
-                return
+        try:
+            data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, sender = b"", 0
+        if data:
             self._packet(connection, data, sender)
-        if events & (select.EPOLLHUP | select.EPOLLERR):
+        else:
             self.drop(connection)
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
-        now = time.monotonic_ns()
         try:
-            for gpu in self.gpus:
-                gpu.advance(now)
+            self._catch_up(time.monotonic_ns())
             self._handle(connection, data, sender)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
@@ -224,7 +234,7 @@ class Host:
         elif kind == Packet.NETLINK:
             self._netlink(connection, payload)
         elif kind == Packet.SUBSCRIBE and not payload:
-            connection.subscribed = True
+            self.readers.add(connection)
         else:
             self.malformed += 1
             connection.send(reply(code, cookie, -errno.EINVAL, None, b""))
@@ -265,8 +275,7 @@ class Host:
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int
     ) -> None:
         """Sends an event to every subscribed connection."""
-        readers = [connection for connection in self.connections.values() if connection.subscribed]
-        if not readers:
+        if not self.readers:
             return
         record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
         if client:
@@ -277,5 +286,5 @@ class Host:
         if latency:
             record.append(("LATENCY_NS", latency))
         data = message(Command.EVENT, record, Head())
-        for connection in readers:
+        for connection in list(self.readers):
             connection.send(data, droppable=True)

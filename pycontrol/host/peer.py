@@ -18,6 +18,7 @@ from pycontrol import procs
 from pycontrol.host.wire import Refusal
 
 CREDENTIALS = struct.Struct("=iII")
+ROOM = socket.CMSG_SPACE(CREDENTIALS.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
 
     There is room for exactly that pid, hence none for descriptors that somebody may send along.
     """
-    data, extra, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(CREDENTIALS.size))
+    data, extra, _, _ = sock.recvmsg(size, ROOM)
     for level, kind, content in extra:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
             return data, int(CREDENTIALS.unpack_from(content)[0])

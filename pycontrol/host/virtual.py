@@ -71,7 +71,7 @@ class VirtualGpu(Gpu):
 
     def __init__(self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
         self.shape = shape
-        self._by_tsg: dict[int, tuple[Client, Tsg]] = {}
+        self._by_tsg: dict[Any, tuple[Client, Tsg]] = {}
         self._numbers: list[int] = []
         self._next_number = 0
         self._done: deque[tuple[Client, Tsg, int, int]] = deque()
@@ -124,7 +124,7 @@ class VirtualGpu(Gpu):
 
     def on_done(self, raw: Any, work: Any, when: int) -> None:
         """Notes a completion."""
-        client, tsg = self._by_tsg[int(ffi.cast("uintptr_t", raw))]
+        client, tsg = self._by_tsg[raw]
         self._done.append((client, tsg, work.number, when))
 
     # Time
@@ -196,7 +196,7 @@ class VirtualGpu(Gpu):
         tsg = Tsg(number, ffi.new("struct gpurt_vgpu_tsg *"))
         lib.gpurt_vgpu_tsg_open(tsg.raw, client.own.context)
         client.own.tsgs[number] = tsg
-        self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))] = (client, tsg)
+        self._by_tsg[tsg.raw] = (client, tsg)
         self._count(client, lib.gpurt_tsg_opened, lambda _result: opened(number))
 
     def _count(self, client: Client, tell: Callable[[Any, Any, int], None], done: Callable[[int], None]) -> None:
@@ -234,7 +234,7 @@ class VirtualGpu(Gpu):
         for waiters in tsg.waiters.values():
             waiters.finish(-errno.ENOENT)
         del client.own.tsgs[number]
-        del self._by_tsg[int(ffi.cast("uintptr_t", tsg.raw))]
+        del self._by_tsg[tsg.raw]
         self._numbers.append(number)
 
     def submit(self, client: Client, number: int, engine: int, fence: bool, duration: int) -> int:

@@ -71,7 +71,7 @@ def test_another_user_is_told_who_may_open_the_host(start_host: StartHost, folde
     assert done.stderr.startswith(f"gpurt: {path} is there, but only user root and group root may open it (mode 0660)")
     assert "--group" in done.stderr
     assert done.stderr.count("\n") == 1
-    findings = {entry["name"]: entry for entry in json.loads(other(*GPURT, "doctor", "--json").stdout)}
+    findings = {entry["name"]: entry for entry in json.loads(other(*GPURT, "doctor", "--json").stdout)["findings"]}
     assert findings["host"]["status"] == "fail"
     assert str(path) in findings["host"]["text"]
     assert "--group" in findings["host"]["cure"]
