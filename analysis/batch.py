@@ -42,9 +42,9 @@ class Pieces:
     def view(self) -> Any:
         """The C struct over these arrays, which must outlive it."""
         struct = ffi.new("struct gpurt_pieces *")
-        struct.first = _pointer("u32", self.first)
+        struct.first = pointer("u32", self.first)
         for name in ("cpu", "misc", "pure"):
-            setattr(struct, name, _pointer("int64_t", getattr(self, name)))
+            setattr(struct, name, pointer("int64_t", getattr(self, name)))
         return struct
 
 
@@ -75,11 +75,11 @@ class Batch:
         """The C struct over these arrays, which must outlive it."""
         struct = ffi.new("struct gpurt_batch *")
         struct.count = len(self)
-        struct.first = _pointer("u32", self.first)
+        struct.first = pointer("u32", self.first)
         for name, numbers in self.numbers.items():
-            setattr(struct, name, _pointer("u32", numbers))
+            setattr(struct, name, pointer("u32", numbers))
         for name, times in self.times.items():
-            setattr(struct, name, _pointer("int64_t", times))
+            setattr(struct, name, pointer("int64_t", times))
         struct.alpha, struct.theta, struct.slice = (
             self.platform.alpha, self.platform.theta, self.platform.time_slice
         )  # fmt: skip
@@ -164,5 +164,6 @@ def _last(task: Task) -> tuple[int, int]:
     return 0, 0
 
 
-def _pointer(kind: str, array: NDArray[Any]) -> Any:
-    return ffi.cast(f"{kind} *", array.ctypes.data)
+def pointer(kind: str, array: NDArray[Any]) -> Any:
+    """A C pointer to the array's elements, which keeps the array alive.  Ten times as fast as `array.ctypes`."""
+    return ffi.from_buffer(f"{kind}[]", array)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis import rta
-from analysis.batch import Batch, from_tasksets
+from analysis.batch import Batch, from_tasksets, pointer
 from analysis.model import CpuSegment, Taskset, Waiting
 from analysis.rta.order import Equals
 from analysis.rta.recurrence import solve
@@ -85,7 +85,7 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     if name in rta.TESTS and rta.TESTS[name].reduces:
         return _reduced(batch, rta.TESTS[name], threads)
     answers = np.empty(len(batch), np.uint8)
-    facts, view, out = _facts(name), batch.view(), ffi.cast("u8 *", answers.ctypes.data)
+    facts, view, out = _facts(name), batch.view(), pointer("u8", answers)
     flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
 
     def part(bounds: tuple[int, int]) -> int:
@@ -170,7 +170,7 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     ranks[order] = range(len(taskset))
     status = lib.gpurt_rta_bounds(
         batch.view(), _facts(name), assume, 0,
-        ffi.cast("u32 *", ranks.ctypes.data), *found.pointers(),
+        pointer("u32", ranks), *found.pointers(),
     )  # fmt: skip
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
@@ -193,9 +193,8 @@ class _Found:
         self.culprit = np.zeros(room, np.uint32)
 
     def pointers(self) -> Sequence[Any]:
-        """The arrays as C pointers.  The arrays must outlive them."""
-        kinds = (("u8 *", self.state), ("int64_t *", self.wcrt), ("u32 *", self.culprit))
-        return [ffi.cast(kind, array.ctypes.data) for kind, array in kinds]
+        """The arrays as C pointers."""
+        return [pointer("u8", self.state), pointer("int64_t", self.wcrt), pointer("u32", self.culprit)]
 
 
 class _Explained:

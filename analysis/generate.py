@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.batch import Batch, Pieces, blank
+from analysis.batch import Batch, Pieces, blank, pointer
 from analysis.model import MS, US, Platform
 from gpurt._gpurt import ffi, lib
 
@@ -97,7 +97,7 @@ def generate(
     batch = blank(replace(platform, cpus=parameters.cpus), count, room)
     pieces = Pieces(np.zeros(room + 1, np.uint32), *_times(room * (parameters.segments[1] + 1)))
     given = _drs(parameters, seed, start, count) if method == "drs" else None
-    numbers = ffi.NULL if given is None else ffi.cast("double *", given.ctypes.data)
+    numbers = ffi.NULL if given is None else pointer("double", given)
     if lib.gpurt_generate(view, seed, start, count, numbers, batch.view(), pieces.view()):
         raise MemoryError
     return Batch(batch.platform, batch.first, batch.numbers, batch.times, pieces)
