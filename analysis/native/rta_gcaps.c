@@ -2,28 +2,11 @@
 /* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and ecrts24_printed.py, term by term. */
 #include "rta_internal.h"
 
-/*
- * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  hpp(t): the tasks above @t on its
- * CPU, and those of its priority.
- */
-static inline const struct rta_task *hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
-{
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-
-	h = h ? h + 1 : s->tasks + cpu->begin;
-	h += h == t;
-	if (h < t || (s->ties && h < s->tasks + cpu->end && h->priority == t->priority))
-		return h;
-	return NULL;
-}
-
-#define for_each_hpp(s, t, h) for (h = hpp_next(s, t, NULL); h; h = hpp_next(s, t, h))
-
 int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h)
+	rta_for_each_hpp(s, t, h)
 		rta_push(s, h->cpu_time + h->misc + h->pure, h, 0);
 	return t->cpu_time + t->misc + t->pure;
 }
@@ -89,7 +72,7 @@ int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h) {
+	rta_for_each_hpp(s, t, h) {
 		if (!h->eta) {
 			rta_push(s, h->cpu_time, h, 0);
 			continue;
@@ -115,7 +98,7 @@ int64_t rta_gcaps_busy(struct rta *s, const struct rta_task *t)
 	u32 level = t->eta ? t->gpu_priority : UINT32_MAX;
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h) {
+	rta_for_each_hpp(s, t, h) {
 		rta_push(s, h->cpu_time + h->misc + h->pure + updates * h->eta, h, 0);
 		if (h->eta && h->gpu_priority < level)
 			level = h->gpu_priority;
@@ -142,7 +125,7 @@ int64_t rta_gcaps_suspend_printed(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h) {
+	rta_for_each_hpp(s, t, h) {
 		int64_t amount = h->cpu_time + h->misc;
 
 		rta_push(s, amount + 2 * s->epsilon * h->eta, h, h->eta ? rta_jitter(h, amount) : 0);
@@ -158,7 +141,7 @@ int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h) {
+	rta_for_each_hpp(s, t, h) {
 		rta_push(s, h->cpu_time + h->misc, h, 0);
 		if (t->eta && h->eta)
 			rta_push(s, h->pure + 2 * s->epsilon * h->eta, h, 0);
@@ -179,7 +162,7 @@ static void rr_suspend(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h) {
+	rta_for_each_hpp(s, t, h) {
 		int64_t amount = h->cpu_time + h->misc;
 
 		rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
@@ -191,9 +174,9 @@ static void rr_busy(struct rta *s, const struct rta_task *t)
 	int64_t others = s->gpu_users;
 	const struct rta_task *h;
 
-	for_each_hpp(s, t, h)
+	rta_for_each_hpp(s, t, h)
 		others -= h->eta > 0;
-	for_each_hpp(s, t, h)
+	rta_for_each_hpp(s, t, h)
 		rta_push(s, h->cpu_time + h->misc + h->slices * (others + 1) * (s->slice + s->theta), h, 0);
 }
 

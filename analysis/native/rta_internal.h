@@ -31,7 +31,7 @@ struct rta {
 	struct rta_task *tasks;
 	struct rta_cpu *cpu;
 	u32 *order;			/* real-time entries, most urgent first, ties by index */
-	u32 *users;			/* real-time entries that use the GPU, by CPU */
+	u32 *users;			/* entries that use the GPU: real-time ones by CPU, then best-effort ones */
 	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
 	int64_t alpha, theta, epsilon, slice, poll;
 	bool integers;			/* no shortcuts */
@@ -91,6 +91,31 @@ static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 {
 	return rta_max(h->response - execution, 0);
 }
+
+/*
+ * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  hpp(t): the tasks above @t on its
+ * CPU, and those of its priority.
+ */
+static inline const struct rta_task *rta_hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+
+	h = h ? h + 1 : s->tasks + cpu->begin;
+	h += h == t;
+	if (h < t || (s->ties && h < s->tasks + cpu->end && h->priority == t->priority))
+		return h;
+	return NULL;
+}
+
+#define rta_for_each_hpp(s, t, h) for (h = rta_hpp_next(s, t, NULL); h; h = rta_hpp_next(s, t, h))
+
+/* The @u-th task that uses the GPU, best-effort tasks included; NULL after the last. */
+static inline const struct rta_task *rta_user(const struct rta *s, u32 u)
+{
+	return u < s->gpu_users ? &s->tasks[s->users[u]] : NULL;
+}
+
+#define rta_for_each_user(s, u, h) for (u = 0; (h = rta_user(s, u)); u++)
 
 static inline void rta_need(struct rta *s, const struct rta_task *h)
 {

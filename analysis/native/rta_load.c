@@ -90,33 +90,38 @@ static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->index = index;
 	t->inverse = 1 / (double)t->period;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
-	return t->period > 0 && t->period < LARGEST && t->deadline >= 0 && t->deadline < LARGEST;
+	/* As an unsigned number a negative one is too large. */
+	return (u64)t->period - 1 < LARGEST - 1 && (u64)t->deadline < LARGEST;
 }
 
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
 static bool place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
 {
-	u32 i, c, at, sum = 0;
-	bool fits = true;
+	const u32 *cpu = b->cpu + first;
+	u32 i, c, sum = 0, above = UINT32_MAX;
+	bool fits = true, ties = false, plain = true;
 
 	for (c = 0; c < s->cpus; c++)
 		s->cpu[c].end = 0;
 	for (i = 0; i < s->real_time; i++)
-		s->cpu[b->cpu[first + ranked[i]]].end++;
+		s->cpu[cpu[ranked[i]]].end++;
 	for (c = 0; c < s->cpus; c++) {
 		s->cpu[c].begin = sum;
 		sum += s->cpu[c].end;
 		s->cpu[c].end = s->cpu[c].begin;
 	}
 	for (i = 0; i < s->count; i++) {
-		at = i < s->real_time ? s->cpu[b->cpu[first + ranked[i]]].end++ : i;
-		fits &= fill(&s->tasks[at], b, first + ranked[i], ranked[i]);
-		s->plain &= s->tasks[at].priority == s->tasks[at].gpu_priority;
-		if (i >= s->real_time)
-			continue;
-		s->order[i] = at;
-		s->ties |= i && s->tasks[at].priority == b->priority[first + ranked[i - 1]];
+		struct rta_task *t;
+
+		s->order[i] = i < s->real_time ? s->cpu[cpu[ranked[i]]].end++ : i;
+		t = &s->tasks[s->order[i]];
+		fits &= fill(t, b, first + ranked[i], ranked[i]);
+		plain &= t->priority == t->gpu_priority;
+		ties |= t->priority == above;
+		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
 	}
+	s->plain = plain;
+	s->ties = ties;
 	return fits;
 }
 
@@ -134,7 +139,8 @@ static void find_users(struct rta *s)
 	}
 	s->gpu_users = s->user_count;
 	for (i = s->real_time; i < s->count; i++)
-		s->gpu_users += s->tasks[i].eta > 0;
+		if (s->tasks[i].eta)
+			s->users[s->gpu_users++] = i;
 }
 
 /*
@@ -225,8 +231,6 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	s->epsilon = b->alpha + b->theta;
 	s->slice = b->slice;
 	s->poll = test->poll;
-	s->ties = false;
-	s->plain = true;
 	if (!place(s, b, first, ranked))
 		return false;
 	find_users(s);

@@ -2,17 +2,11 @@
 /* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and locks_published.py, term by term. */
 #include "rta_internal.h"
 
-/* All entries.  Best-effort tasks are included: they hold the GPU too. */
-#define for_each_task(s, h) for (h = (s)->tasks; h < (s)->tasks + (s)->count; h++)
+/* Best-effort tasks hold the GPU too, so that loops over its users include them. */
 
-static bool in_hpp(const struct rta_task *h, const struct rta_task *t)
+static bool is_lower(const struct rta_task *j, const struct rta_task *t)
 {
-	return h != t && h->priority && h->cpu == t->cpu && h->priority >= t->priority;
-}
-
-static bool lower_user(const struct rta_task *j, const struct rta_task *t)
-{
-	return j->eta && j->cpu == t->cpu && j->priority < t->priority;
+	return j->cpu == t->cpu && j->priority < t->priority;
 }
 
 static int64_t held(const struct rta *s, const struct rta_task *t)
@@ -45,9 +39,10 @@ static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
 {
 	const struct rta_task *j;
 	int64_t constant = 0, times = (int64_t)t->eta + 1;
+	u32 u;
 
-	for_each_task(s, j) {
-		if (!lower_user(j, t))
+	rta_for_each_user(s, u, j) {
+		if (!is_lower(j, t))
 			continue;
 		if (busy)
 			constant += bounded(s, j->misc + j->pure + held(s, j), times * request(s, j), j);
@@ -62,12 +57,11 @@ static int64_t by_priority(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 	int64_t longest = 0;
+	u32 u;
 
 	if (!t->eta)
 		return 0;
-	for_each_task(s, h) {
-		if (!h->eta)
-			continue;
+	rta_for_each_user(s, u, h) {
 		if (h->gpu_priority < t->gpu_priority)
 			longest = rta_max(longest, request(s, h));
 		else if (h->cpu != t->cpu && h->priority)
@@ -90,8 +84,8 @@ static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t am
 {
 	const struct rta_task *h;
 
-	for_each_task(s, h)
-		if (in_hpp(h, t) && !h->eta)
+	rta_for_each_hpp(s, t, h)
+		if (!h->eta)
 			return amount;
 	return 0;
 }
@@ -101,9 +95,8 @@ int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
 	int64_t constant = own(s, t) + by_priority(s, t) + boosted(s, t, false) + carried(s, t, t->last_misc);
 	const struct rta_task *h;
 
-	for_each_task(s, h)
-		if (in_hpp(h, t))
-			preemption(s, h->cpu_time + h->misc + (t->eta ? h->pure + held(s, h) : 0), h);
+	rta_for_each_hpp(s, t, h)
+		preemption(s, h->cpu_time + h->misc + (t->eta ? h->pure + held(s, h) : 0), h);
 	return constant;
 }
 
@@ -112,9 +105,8 @@ static int64_t spun(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 
-	for_each_task(s, h)
-		if (in_hpp(h, t))
-			preemption(s, h->cpu_time + h->misc + h->pure + held(s, h), h);
+	rta_for_each_hpp(s, t, h)
+		preemption(s, h->cpu_time + h->misc + h->pure + held(s, h), h);
 	return boosted(s, t, true) + carried(s, t, t->last ? t->last + s->theta : 0);
 }
 
@@ -128,9 +120,10 @@ static int64_t first_come(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 	int64_t constant = 0;
+	u32 u;
 
-	for_each_task(s, h)
-		if (t->eta && h->eta && h->cpu != t->cpu)
+	rta_for_each_user(s, u, h)
+		if (t->eta && h->cpu != t->cpu)
 			constant += bounded(s, h->misc + h->pure + held(s, h), t->eta * request(s, h), h);
 	return constant;
 }
@@ -140,11 +133,12 @@ static int64_t local(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *j;
 	int64_t constant = 0;
+	u32 u;
 
-	for_each_task(s, j) {
+	rta_for_each_user(s, u, j) {
 		int64_t amount = t->eta ? j->misc + j->pure + held(s, j) : j->misc;
 
-		if (lower_user(j, t))
+		if (is_lower(j, t))
 			constant += bounded(s, amount, t->eta * request(s, j) + j->longest_misc, j);
 	}
 	return constant;
@@ -155,9 +149,7 @@ int64_t rta_fmlp_suspend(struct rta *s, const struct rta_task *t)
 	int64_t constant = own(s, t) + first_come(s, t) + local(s, t) + carried(s, t, t->last_misc);
 	const struct rta_task *h;
 
-	for_each_task(s, h) {
-		if (!in_hpp(h, t))
-			continue;
+	rta_for_each_hpp(s, t, h) {
 		preemption(s, h->cpu_time + h->misc, h);
 		if (t->eta && h->eta)
 			constant += bounded(s, h->pure + held(s, h), t->eta * (h->longest_pure + s->theta), h);
@@ -176,9 +168,8 @@ static void preemption_published(struct rta *s, const struct rta_task *t, bool b
 {
 	const struct rta_task *h;
 
-	for_each_task(s, h)
-		if (in_hpp(h, t))
-			recurring(s, h->cpu_time + h->misc + (busy ? h->pure : 0), h);
+	rta_for_each_hpp(s, t, h)
+		recurring(s, h->cpu_time + h->misc + (busy ? h->pure : 0), h);
 }
 
 /* The sum of the longest requests of all tasks above @level: what each response of a task at @level is charged. */
@@ -197,9 +188,10 @@ static int64_t queue_published(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;
 	int64_t longest = 0, more;
+	u32 u;
 
-	for_each_task(s, h) {
-		if (!h->eta || h == t)
+	rta_for_each_user(s, u, h) {
+		if (h == t)
 			continue;
 		more = added(s, h->gpu_priority);
 		if (h->gpu_priority < t->gpu_priority)
@@ -214,13 +206,14 @@ static int64_t mpcp_published(struct rta *s, const struct rta_task *t, bool busy
 {
 	int64_t constant = t->cpu_time + t->misc + t->pure;
 	const struct rta_task *j;
+	u32 u;
 
 	preemption_published(s, t, busy);
-	for_each_task(s, j) {
+	rta_for_each_user(s, u, j) {
 		int64_t cap = (t->eta + 1) * j->longest_misc;
 		int64_t jitter = rta_max(j->period - j->cpu_time - j->misc, 0);
 
-		if (lower_user(j, t))
+		if (is_lower(j, t))
 			constant += rta_push_capped(s, j->misc, cap, j, jitter);
 	}
 	return constant + (t->eta ? queue_published(s, t) : 0);
@@ -240,12 +233,13 @@ static int64_t fmlp_published(struct rta *s, const struct rta_task *t, bool busy
 {
 	int64_t constant = t->cpu_time + t->misc + t->pure;
 	const struct rta_task *h;
+	u32 u;
 
 	preemption_published(s, t, busy);
-	for_each_task(s, h) {
-		bool lower = lower_user(h, t);
+	rta_for_each_user(s, u, h) {
+		bool lower = is_lower(h, t);
 
-		if (h->eta && (lower || (t->eta && h->cpu != t->cpu)))
+		if (lower || (t->eta && h->cpu != t->cpu))
 			constant += rta_push_capped(s, h->eta * h->longest, ((int64_t)t->eta + lower) * h->longest, h,
 						    h->period);
 	}
