@@ -40,6 +40,20 @@ def test_a_benchmark_yields_its_figures(name: str) -> None:
     assert all(value > 0 for value in figures.values()), figures
 
 
+def test_several_runs_give_a_range() -> None:
+    command = [sys.executable, ROOT / "scripts/bench", "simulate", "--quick", "--runs", "3"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = list(map(json.loads, done.stdout.splitlines()))
+    assert figures
+    assert all(figure["least"] <= figure["value"] <= figure["most"] for figure in figures)
+    assert {figure["runs"] for figure in figures} == {3}
+    assert any(figure["least"] < figure["most"] for figure in figures)
+    done = subprocess.run([*command[:-1], "0"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--runs" in done.stderr
+
+
 def test_every_benchmark_is_tried() -> None:
     names = {path.stem for path in (ROOT / "scripts/benchmarks").glob("*.py")}
     assert names == {*FIGURES, "gpu"}
