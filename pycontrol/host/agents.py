@@ -116,9 +116,10 @@ class AgentGpu(Gpu):
                 waiter, process.waiter = process.waiter, None
                 waiter.finish(0)
 
-    def next(self) -> int:
-        """When something will happen by itself, ns; FOREVER: never."""
-        return int(min(super().next(), self.agents.deadline))
+    def times(self) -> tuple[int, int]:
+        """When something will happen by itself, also that an agent is late; nobody is told at a time of its own."""
+        due, told = super().times()
+        return min(due, self.agents.deadline), told
 
     def advance(self, now: int) -> None:
         """Notices late agents, and repeats orders that a driver refused."""

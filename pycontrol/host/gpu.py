@@ -290,13 +290,9 @@ class Gpu(ABC):
     def _due(self) -> int:
         return 0 if self._retry_now and self.fault else min(self.sched.deadline, self._retry.at)
 
-    def next(self) -> int:
-        """When something will happen by itself, ns; FOREVER: never."""
-        return int(FOREVER if self._ticking else self._due())
-
-    def prompt(self) -> int:
-        """When a client may have to be told something, ns."""
-        return int(FOREVER)
+    def times(self) -> tuple[int, int]:
+        """When something will happen by itself, and when a client may have to be told something; ns, FOREVER: never."""
+        return FOREVER if self._ticking else self._due(), FOREVER
 
     def retry_now(self) -> None:
         """The update that failed may go well now."""

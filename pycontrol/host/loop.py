@@ -32,6 +32,7 @@ from pycontrol.live.netlink import PACKET
 
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
 LEAD = 120_000
+JOB = lib.GPURT_POLICY_JOB
 
 
 class Host:
@@ -94,25 +95,28 @@ class Host:
         while self._doomed:
             self.drop(self._doomed.pop())
 
-    def _prompt(self) -> int:
-        """When a client is to be told something."""
-        return min(self.deadlines.next(), *(gpu.prompt() for gpu in self.gpus))
+    def _times(self) -> tuple[int, int]:
+        """When something is due, and when a client is to be told something."""
+        due, told = FOREVER, self.deadlines.next()
+        for gpu in self.gpus:
+            at, prompt = gpu.times()
+            due, told = min(due, at), min(told, prompt)
+            if gpu.sched.policy == JOB:
+                due = min(due, self._next_poll)
+        return due, told
 
     def _next(self) -> int:
-        """When something is due."""
-        prompt = self._prompt()
-        times = [prompt - LEAD if prompt != FOREVER else prompt, *(gpu.next() for gpu in self.gpus)]
-        if any(gpu.sched.policy == lib.GPURT_POLICY_JOB for gpu in self.gpus):
-            times.append(self._next_poll)
-        return min(times)
+        """When to wake."""
+        due, told = self._times()
+        return due if told == FOREVER else min(due, told - LEAD)
 
     def _pass_time(self) -> None:
-        prompt = self._prompt()
-        while (now := time.monotonic_ns()) < prompt <= now + LEAD:
+        _, told = self._times()
+        while (now := time.monotonic_ns()) < told <= now + LEAD:
             pass
         self._catch_up(now)
         self.deadlines.expire(now)
-        jobs = [gpu for gpu in self.gpus if gpu.sched.policy == lib.GPURT_POLICY_JOB]
+        jobs = [gpu for gpu in self.gpus if gpu.sched.policy == JOB]
         if jobs and now >= self._next_poll:
             for gpu in jobs:
                 self._poll(gpu)
@@ -122,7 +126,7 @@ class Host:
     def _catch_up(self, now: int) -> None:
         """Lets everything up to `now` happen on the GPUs."""
         for gpu in self.gpus:
-            if gpu.next() <= now:
+            if gpu.times()[0] <= now:
                 gpu.advance(now)
 
     def _poll(self, gpu: Gpu) -> None:

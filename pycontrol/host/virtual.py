@@ -135,22 +135,16 @@ class VirtualGpu(Gpu):
         self._finish(now)
         super().advance(now)
 
-    def next(self) -> int:
-        """When something will happen by itself, ns; FOREVER: never."""
-        return int(min(lib.gpurt_vgpu_next(self.vgpu), self._update_end(), super().next()))
-
-    def _update_end(self) -> int:
-        return self._end if self.in_flight else FOREVER
-
-    def prompt(self) -> int:
-        """When somebody may have to be told something, ns: work completes, an update ends or begins.
+    def times(self) -> tuple[int, int]:
+        """When something will happen by itself, and when somebody must be told: work completes, or an update ends.
 
         The end of a slice or of a context switch concerns nobody outside.
         """
         at = lib.gpurt_vgpu_next(self.vgpu)
-        if at in (self.vgpu.slice_end, self.vgpu.ready_at):
-            at = FOREVER
-        return int(min(at, self._update_end(), super().prompt()))
+        silent = at == FOREVER or at in (self.vgpu.slice_end, self.vgpu.ready_at)
+        end = self._end if self.in_flight else FOREVER
+        due, _ = super().times()
+        return min(at, end, due), end if silent else min(at, end)
 
     def settle(self) -> None:
         """Tells of work that has completed; takes decisions and answers."""
