@@ -86,13 +86,16 @@ def main() -> None:
     cycles = QUICK_CYCLES if "--quick" in sys.argv else CYCLES
     with tempfile.TemporaryDirectory() as folder, connect(DEVICE) as control:
         program = compiled(Path(folder))
+        noop = 0.0
         for name, value, unit in calls(program):
+            noop = value if name == "kernel.noop_ioctl_ns" else noop
             print(name, value, unit, flush=True)
         for notice in (Notice.POLL, Notice.NOTIFY):
             found = reactions(program, control, notice, cycles)
             cuts = statistics.quantiles(found, n=100)
             print(f"kernel.{notice.word}_reaction_us.p50", cuts[49], "us", flush=True)
             print(f"kernel.{notice.word}_reaction_us.p99", cuts[98], "us", flush=True)
+            print(f"kernel.{notice.word}_reaction_over_noop", cuts[49] * 1000 / noop, "ratio", flush=True)
 
 
 if __name__ == "__main__":
