@@ -7,7 +7,7 @@ import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 
@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis.jobs import Job, deadline_of, jobs_of, segments_of
 from analysis.trace import GPUS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import UsageError
 from gpurt.files import written
@@ -28,6 +29,8 @@ UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
 FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
 #: Units of the time axis, ns, and the longest window for which each is used.
 UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS), (MS, "ms", 20_000 * MS), (1_000 * MS, "s", 2**63))
+#: Height of a lane of a GPU or CPU on which several tasks executed at the same time; that of a task is 1.
+LANE = 0.5
 #: Marks of a row that fit beside each other at full size.
 ROOM = 60
 
@@ -94,66 +97,43 @@ def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None 
     if low >= high or low > trace.end:
         raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS:.1f} ms")
     high = min(high, max(trace.end, low + 1))
-    picture = _Gantt(trace, [event for event, _ in inside], first, low, high)
+    picture = _Gantt(trace, inside, first, low, high)
     picture.bars(inside)
-    picture.jobs(_jobs(trace))
+    picture.jobs(jobs_of(trace))
+    picture.segments(segments_of(trace))
     picture.preemptions(event for event, _ in inside)
     _save(picture.finish(), output)
-
-
-class _Job(NamedTuple):
-    """One job: when it was released, when it finished, and when it should have; None if it did not, or is not known."""
-
-    release: int
-    finish: int | None
-    due: int | None
-
-    @property
-    def late(self) -> bool:
-        """Whether it finished after its deadline."""
-        return self.finish is not None and self.due is not None and self.finish > self.due
-
-    def last(self, end: int) -> int:
-        """The last time at which something of it is shown, in a picture that goes to ``end``."""
-        return max(end if self.finish is None else self.finish, self.due or 0)
-
-
-def _jobs(trace: Trace) -> dict[str, list[_Job]]:
-    """Every job of each task."""
-    found: dict[str, list[_Job]] = {}
-    finished = {task: [(job.release, job.release + job.response) for job in jobs]
-                for task, jobs in trace.responses().items()}  # fmt: skip
-    cut = {task: [(release, None) for release in releases] for task, releases in trace.unfinished().items()}
-    for task in trace.names():
-        deadline = _deadline(trace, task)
-        found[task] = [
-            _Job(release, finish, None if deadline is None else release + deadline)
-            for release, finish in (*finished.get(task, []), *cut.get(task, []))
-        ]
-    return found
-
-
-def _deadline(trace: Trace, task: str) -> int | None:
-    """The relative deadline of a task, ns; None if it is not known, and for best effort, which has none that counts."""
-    about = trace.tasks.get(task, About())
-    return about.deadline if about.priority else None
 
 
 def _length(event: Event) -> int:
     return event.duration or 0 if event.kind in TIMED else 0
 
 
+def _part(count: int) -> float:
+    """How large so many marks of a row may be, as a part of their full size."""
+    return max(0.2, min(1.0, ROOM / max(1, count)))
+
+
 class _Gantt:
     """The picture: a row for each GPU, each CPU and each task."""
 
-    def __init__(self, trace: Trace, inside: Sequence[Event], first: int, low: int, high: int) -> None:
+    def __init__(
+        self, trace: Trace, inside: Sequence[tuple[Event, int]], first: int, low: int, high: int
+    ) -> None:  # fmt: skip
         self._trace, self._low, self._high, self._first = trace, low, high, first
         self._colours = _colours(trace)
         self._scale, self._unit = next((ns, unit) for ns, unit, longest in UNITS if high - low <= longest)
-        places = sorted({place(event) for event in inside if _length(event)}, key=lambda p: (-p[0], p[1]))
-        self._rows: list[Any] = [*places, *trace.names()]
-        self._height = {row: len(self._rows) - index for index, row in enumerate(self._rows)}
-        self._figure, self._axes = plt.subplots(figsize=(13, 0.5 * len(self._rows) + 1.5))
+        self._depth: dict[Any, int] = {}  # lanes of a row
+        for event, lane in inside:
+            if _length(event):
+                self._depth[place(event)] = max(self._depth.get(place(event), 1), lane + 1)
+        self._rows: list[Any] = [*sorted(self._depth, key=lambda p: (-p[0], p[1])), *trace.names()]
+        self._size = {row: max(1.0, self._depth.get(row, 1) * LANE) for row in self._rows}
+        self._height, top = {}, sum(self._size.values()) + 0.5
+        for row in self._rows:
+            self._height[row] = top - self._size[row] / 2
+            top -= self._size[row]
+        self._figure, self._axes = plt.subplots(figsize=(13, 0.5 * sum(self._size.values()) + 1.5))
         self._marks: dict[str, Any] = {}
 
     def _at(self, times: Iterable[int]) -> list[float]:
@@ -161,25 +141,24 @@ class _Gantt:
 
     def bars(self, events: Sequence[tuple[Event, int]]) -> None:
         """What executed on each GPU and CPU; what did so at the same time, in lanes of the row."""
-        depth: dict[Any, int] = {}
         found: dict[Any, list[tuple[float, float]]] = {}
         for event, lane in events:
             if length := _length(event):
                 where = place(event)
-                depth[where] = max(depth.get(where, 1), lane + 1)
                 update = event.kind in (Kind.UPDATE, Kind.COMMIT)
                 colour = UPDATE_COLOUR if update else self._colours.get(event.task, "grey")
                 found.setdefault((where, lane, colour), []).append((self._at([event.time])[0], length / self._scale))
         for (where, lane, colour), spans in found.items():
-            height = 0.76 / depth[where]
-            bottom = self._height[where] + 0.38 - height * (lane + 1)
+            whole = self._size[where] - 0.24
+            height = whole / self._depth[where]
+            bottom = self._height[where] + whole / 2 - height * (lane + 1)
             self._axes.broken_barh(spans, (bottom, height), facecolor=colour, linewidth=0)
 
-    def jobs(self, jobs: Mapping[str, Sequence[_Job]]) -> None:
+    def jobs(self, jobs: Mapping[str, Sequence[Job]]) -> None:
         """The jobs of each task from release to completion, with their deadlines."""
         for task, all_of_task in jobs.items():
             some = [job for job in all_of_task if job.release <= self._high and job.last(self._high) >= self._low]
-            row, size = self._height[task], self._size(len(some))
+            row, size = self._height[task], _part(len(some))
             for style, part in (("solid", [j for j in some if j.finish is not None]),
                                 ("dotted", [j for j in some if j.finish is None])):  # fmt: skip
                 ends = [self._high if job.finish is None else job.finish for job in part]
@@ -194,6 +173,16 @@ class _Gantt:
             if any(job.finish is None for job in some):
                 self._scatter([self._high], row, "unfinished", marker=">", s=45, color=GONE_COLOUR, clip_on=False)
 
+    def segments(self, segments: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+        """The GPU segments of tasks of whose jobs the trace has nothing."""
+        jobs = self._trace.responses().keys() | self._trace.unfinished().keys()
+        for task, whole in segments.items():
+            some = [span for span in whole if span[0] <= self._high and span[1] >= self._low]
+            if task and some and task not in jobs:
+                spans = [(self._at([start])[0], (end - start) / self._scale) for start, end in some]
+                self._axes.broken_barh(spans, (self._height[task] - 0.09, 0.18), facecolor=self._colours[task])
+                self._marks.setdefault("GPU segment", Patch(color=GONE_COLOUR))
+
     def preemptions(self, events: Iterable[Event]) -> None:
         """When each task lost its GPU."""
         times: dict[str, list[int]] = {}
@@ -201,13 +190,8 @@ class _Gantt:
             if event.kind is Kind.PREEMPT and event.task:
                 times.setdefault(event.task, []).append(event.time)
         for task, some in times.items():
-            size = self._size(len(some))
+            size = _part(len(some))
             self._scatter(some, self._height[task], "preempted", marker="x", s=26 * size, color="black")
-
-    @staticmethod
-    def _size(count: int) -> float:
-        """How large so many marks of a row may be, as a part of their full size."""
-        return max(0.2, min(1.0, ROOM / max(1, count)))
 
     def _scatter(self, times: Sequence[int], row: float, word: str, **style: Any) -> None:
         shown = [time for time in times if self._low <= time <= self._high]
@@ -223,7 +207,7 @@ class _Gantt:
         axes, trace = self._axes, self._trace
         labels = [self._name(row) for row in self._rows]
         axes.set_yticks([self._height[row] for row in self._rows], labels)
-        axes.set_ylim(0.4, len(self._rows) + 0.6)
+        axes.set_ylim(0.4, sum(self._size.values()) + 0.6)
         low, high = self._at((self._low, self._high))
         axes.set_xlim(low - (high - low) * 0.006, high + (high - low) * 0.006)
         axes.set_xlabel(self._unit)
@@ -262,7 +246,7 @@ def responses(trace: Trace, output: Path) -> None:
     for task in (name for name in trace.names() if name in jobs):
         times = sorted(job.response / MS for job in jobs[task])
         share = [(index + 1) / len(times) for index in range(len(times))]
-        deadline = _deadline(trace, task)
+        deadline = deadline_of(trace, task)
         due = f", deadline {deadline / MS:g}" if deadline is not None else ""
         axes.step(times, share, where="post", color=colours[task])
         label = f"{_shown(task)}: worst {times[-1]:.2f} ms{due}"

@@ -87,7 +87,7 @@ def run(
     from pycontrol.commands import observed
     from pycontrol.live.control import connect
     from pycontrol.run import crew, launch, preload
-    from pycontrol.run.check import compare
+    from pycontrol.run.check import compare, notes
 
     if auto:
         _refuse_options_of_tasksets()
@@ -115,12 +115,12 @@ def run(
     if trace_path:
         seen.trace.save(trace_path)
     lines = compare(seen.trace, loaded)
-    notes = [*seen.notes, *(note for line in lines for note in line.notes)]
-    render.note(*notes, as_json=as_json)
+    remarks = [*seen.notes, *notes(lines, seen.trace)]
+    render.note(*remarks, as_json=as_json)
     in_time = not seen.interrupted and not any(line.failed for line in lines)
     whole = {
         "file": loaded.path, "policy": used, "in_time": in_time, "interrupted": seen.interrupted,
-        "tasks": observed.data(lines), "notes": notes, "files": [trace_path] if trace_path else [],
+        "tasks": observed.data(lines), "notes": remarks, "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
     return INTERRUPTED if seen.interrupted else 0 if in_time else 1

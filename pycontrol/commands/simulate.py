@@ -128,7 +128,8 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from analysis import taskset
     from analysis.trace import load
     from pycontrol.commands import observed
-    from pycontrol.run.check import compare, meant
+    from pycontrol.run.check import compare, meant, notes
+    from pycontrol.run.placement import FOLDED
 
     loaded = analysable(file) if name else taskset.load(file)
     test = tests((name,))[0] if name else None
@@ -141,13 +142,15 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
             "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
         )
     lines = compare(recorded, loaded, test)
-    notes = [note for line in lines for note in line.notes]
+    remarks = notes(lines, recorded)
+    if test and recorded.meta.get("placement") == FOLDED:
+        remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
     if others:
-        notes.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
-    render.note(*notes, as_json=as_json)
+        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    render.note(*remarks, as_json=as_json)
     in_time = not any(line.failed for line in lines)
     whole = {
-        "file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": observed.data(lines), "notes": notes,
+        "file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": observed.data(lines), "notes": remarks,
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
     return 0 if in_time else 1

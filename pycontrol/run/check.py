@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.model import Task
@@ -43,18 +43,22 @@ class Line:
         """Whether the task missed a deadline, exceeded its bound, or had no job that was seen."""
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks for the user: why no job was seen, and when the program ended."""
-        found = []
-        if not self.jobs and self.segments:
-            found.append(
-                f"{self.task}: {self.segments} GPU segments were seen, but no job; jobs are only known of tasks that "
-                "`gpurt run` executes without a command of the user's"
-            )
-        if self.ended is not None:
-            found.append(f"{self.task}: its program ended after {self.ended / 1e9:.1f} s, before the run did")
-        return found
+
+def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
+    """Remarks for the user: why no job was seen, which programs ended early, and what the trace lacks."""
+    silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
+    found = []
+    if silent:
+        found.append(
+            f"GPU segments were seen, but no job, of {', '.join(silent)}; jobs are only known of tasks that "
+            "`gpurt run` executes without a command of the user's"
+        )
+    found += [
+        f"{line.task}: its program ended after {line.ended / 1e9:.1f} s, before the run did"
+        for line in lines
+        if line.ended is not None
+    ]
+    return found + [event.detail for event in trace.events if event.kind is Kind.LOST and event.detail]
 
 
 def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> list[Line]:

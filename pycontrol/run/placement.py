@@ -12,6 +12,8 @@ from analysis.model import Taskset
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
+#: What the trace of a run says of its placement.
+FOLDED, UNFOLDED = "folded", "as in the file"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.jobs import segments_of
 from analysis.trace import About, Event, Kind, Trace, load
 from gpurt.errors import FileError
 
@@ -124,6 +125,12 @@ def test_jobs_without_completion_are_unfinished() -> None:
     assert Trace({}, events).unfinished() == {"a": [5], "b": [5]}
     assert Trace({}, events).end == 12
     assert Trace({}, events, until=20).end == 20
+
+
+def test_segments_from_begin_to_end() -> None:
+    kinds = [Kind.BEGIN, Kind.BEGIN, Kind.END, Kind.END, Kind.END, Kind.BEGIN, Kind.GONE, Kind.BEGIN]
+    events = tuple(Event(time, kind, "a") for time, kind in enumerate(kinds))
+    assert segments_of(Trace({}, events, until=9)) == {"a": [(0, 3), (5, 6), (7, 9)]}
 
 
 def test_a_trace_that_cannot_be_written_is_an_error() -> None:

@@ -332,12 +332,12 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
         recorder.send_signal(signal.SIGINT)
         recorder.wait(PATIENCE)
     assert load(trace).names() == [f"{comm}-{ME}"]
-    for text in (task.format(comm), task.format("other") + f'command = ["/bin/{comm}"]\n'):
+    for name, text in ((comm, task.format(comm)), ("other", task.format("other") + f'command = ["/bin/{comm}"]\n')):
         path.write_text(text)
         code, out, _ = gpurt("check", str(trace), str(path), "--json")
         (seen,) = json.loads(out)["tasks"].values()
         assert (code, seen["segments"], seen["verdict"]) == (1, 1, "unseen")
-        assert "1 GPU segments were seen, but no job" in " ".join(json.loads(out)["notes"])
+        assert f"no job, of {name} (1)" in " ".join(json.loads(out)["notes"])
     path.write_text(task.format("other"))
     code, _, err = gpurt("check", str(trace), str(path))
     assert code == 3

@@ -210,6 +210,18 @@ def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -
     assert gpurt("check", str(trace), str(twins))[0] == 3  # it could be either
 
 
+def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
+    from analysis.trace import Event, Kind, Trace
+
+    trace = tmp_path / "lost.json"
+    job = Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000)
+    Trace({"placement": "folded"}, (job, Event(6_000_000, Kind.LOST, detail="9 events lost"))).save(trace)
+    _, _, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
+    assert "note: 9 events lost" in err
+    assert "folded the file's CPUs" in err
+    assert "folded" not in gpurt("check", str(trace), MINIMAL)[2]
+
+
 def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
     assert gpurt("simulate", CASE_STUDY, "--policy", "segment", "--offsets", "1", "--trace", str(trace))[0] in (0, 1)

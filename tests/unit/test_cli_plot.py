@@ -135,6 +135,14 @@ def test_the_trace_is_not_overwritten(gpurt: Gpurt, trace: Path) -> None:
     assert other.read_bytes() == before
 
 
+def test_segments_are_shown_where_no_job_is_known(gpurt: Gpurt, trace: Path) -> None:
+    begin, end = Event(1, Kind.BEGIN, "a-1"), Event(5, Kind.END, "a-1")
+    Trace({}, (begin, end)).save(trace)
+    assert "GPU segment" in words(gpurt, trace)
+    Trace({}, (Event(0, Kind.RELEASE, "a-1"), begin, end)).save(trace)
+    assert "GPU segment" not in words(gpurt, trace)
+
+
 def test_a_window_outside_the_trace_is_refused(gpurt: Gpurt, trace: Path) -> None:
     for options in (["--from", "5ms", "--to", "5ms"], ["--from", "13ms"]):
         code, _, err = gpurt("plot", str(trace), *options)
