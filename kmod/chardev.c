@@ -33,16 +33,19 @@ static void file_gone(struct gpurt_file *file, bool process)
 	mutex_unlock(&file->lock);
 }
 
-static void file_free(struct gpurt_file *file)
+static void file_free(struct kref *ref)
 {
-	int i;
+	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
 
 	irq_work_sync(&file->poll_wake);
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (file->clients[i])
-			gpurt_client_free(file->clients[i]);
 	put_pid(file->tgid);
 	kfree(file);
+}
+
+/* In process context. */
+void gpurt_file_put(struct gpurt_file *file)
+{
+	kref_put(&file->ref, file_free);
 }
 
 static void owner_ended(struct mmu_notifier *mn, struct mm_struct *mm)
@@ -66,6 +69,7 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 
 	if (!file)
 		return -ENOMEM;
+	kref_init(&file->ref);
 	mutex_init(&file->lock);
 	init_waitqueue_head(&file->poll);
 	init_irq_work(&file->poll_wake, poll_wake);
@@ -74,7 +78,7 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 	file->owner.ops = &owner_ops;
 	err = mmu_notifier_register(&file->owner, current->mm);
 	if (err) {
-		file_free(file);
+		gpurt_file_put(file);
 		return err;
 	}
 	filp->private_data = file;
@@ -84,11 +88,15 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 static int gpurt_release(struct inode *inode, struct file *filp)
 {
 	struct gpurt_file *file = filp->private_data;
+	int i;
 
 	file_gone(file, false);
 	/* Returns when owner_ended() is not running and will not. */
 	mmu_notifier_unregister(&file->owner, file->owner.mm);
-	file_free(file);
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (file->clients[i])
+			gpurt_client_put(file->clients[i]);
+	gpurt_file_put(file);
 	return 0;
 }
 
@@ -202,5 +210,4 @@ int gpurt_chardev_start(void)
 void gpurt_chardev_stop(void)
 {
 	misc_deregister(&gpurt_device);
-	gpurt_clients_stop();
 }

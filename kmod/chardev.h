@@ -4,6 +4,7 @@
 #define GPURT_CHARDEV_H
 
 #include <linux/irq_work.h>
+#include <linux/kref.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
 #include <linux/types.h>
@@ -16,6 +17,7 @@ struct pid;
 
 /* An open descriptor. */
 struct gpurt_file {
+	struct kref ref;		/* the descriptor's, and its clients' */
 	struct mutex lock;		/* its clients, and their TSGs */
 	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process ended or executed another program */
@@ -26,6 +28,13 @@ struct gpurt_file {
 	struct mmu_notifier owner;
 };
 
+static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
+{
+	kref_get(&file->ref);
+	return file;
+}
+
+void gpurt_file_put(struct gpurt_file *file);
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
 
 int gpurt_chardev_start(void);

@@ -22,9 +22,10 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 
 	if (!client)
 		return NULL;
+	kref_init(&client->ref);
 	gpurt_sched_client_init(&client->core);
 	client->gpu = gpu;
-	client->file = file;
+	client->file = gpurt_file_get(file);
 	client->tgid = get_pid(file->tgid);
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	client->id = atomic64_inc_return(&last_id);
@@ -42,6 +43,23 @@ static void client_destroy(struct rcu_head *rcu)
 	kfree(client);
 }
 
+static void client_release(struct kref *ref)
+{
+	struct gpurt_client *client = container_of(ref, struct gpurt_client, ref);
+
+	if (client->polled)
+		atomic_dec(&client->gpu->waiting);
+	gpurt_file_put(client->file);
+	gpurt_gpu_put(client->gpu);
+	call_srcu(&gpurt_clients_srcu, &client->rcu, client_destroy);
+}
+
+/* In process context. */
+void gpurt_client_put(struct gpurt_client *client)
+{
+	kref_put(&client->ref, client_release);
+}
+
 /* Called with the GPU held alive.  Tells the driver of the client and makes it visible. */
 static int client_join(struct gpurt_client *client)
 {
@@ -51,6 +69,7 @@ static int client_join(struct gpurt_client *client)
 	err = gpu->ops->client_open(gpu->driver, client->tgid, client, &client->ctx);
 	if (err)
 		return err;
+	kref_get(&client->ref);		/* the list's, until client_leave() */
 	mutex_lock(&gpu->clients_lock);
 	client->listed = true;
 	list_add_tail_rcu(&client->node, &gpu->clients);
@@ -75,11 +94,15 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	}
 	if (!err)
 		return client;
+	gpurt_file_put(file);
 	client_destroy(&client->rcu);
 	return ERR_PTR(err);
 }
 
-/* Called when no other operation for the client is under way and none will start.  The driver forgets the client. */
+/*
+ * Called when no other operation for the client is under way and none will start, by a caller with a reference.  The
+ * driver forgets the client.
+ */
 static void client_leave(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
@@ -96,33 +119,66 @@ static void client_leave(struct gpurt_client *client)
 	gpurt_job_watch(gpu, client->tgid, -1);
 	gpu->ops->client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
+	gpurt_client_put(client);
+}
+
+/* A client that is gone, and that the driver may forget, with a reference for the caller; NULL: there is none. */
+static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
+{
+	struct gpurt_client *client, *found = NULL;
+
+	mutex_lock(&gpu->clients_lock);
+	list_for_each_entry(client, &gpu->clients, node) {
+		if (READ_ONCE(client->gone) && gpurt_runlist_is_off(client)) {
+			kref_get(&client->ref);
+			found = client;
+			break;
+		}
+	}
+	mutex_unlock(&gpu->clients_lock);
+	return found;
+}
+
+/* Called with the GPU held alive, after an update succeeded: clients that left while updates failed are closed. */
+void gpurt_clients_reap(struct gpurt_gpu *gpu)
+{
+	struct gpurt_client *client;
+
+	while ((client = find_left(gpu))) {
+		client_leave(client);
+		gpurt_client_put(client);
+	}
 }
 
 static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	u->client->gone = true;
+	WRITE_ONCE(u->client->gone, true);
 	gpurt_gone(&gpu->sched, &u->client->core, now);
 	return 0;
 }
 
 /*
- * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.  Its memory
- * stays until gpurt_client_free().
+ * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.  The decision
+ * queues at the client's own level: the caller need not have a higher priority than that, and A2 lets nobody wait for a
+ * caller of lower priority.
+ *
+ * The decision takes the client off the runlist, and the driver forgets it afterwards.  If the update failed, the
+ * client may still be there: it stays as it is, without its process, until gpurt_clients_reap().
  */
 void gpurt_client_gone(struct gpurt_client *client, bool process)
 {
 	struct gpurt_gpu *gpu = client->gpu;
-	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = GPURT_GATE_URGENT };
+	struct gpurt_update u = { .decide = decide_gone, .client = client };
 	int token;
 
 	if (client->gone)
 		return;
+	u.level = READ_ONCE(client->core.level);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops->client_ends)
 			gpu->ops->client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);
-		/* The decision has taken it off the runlist; only now may the driver forget it. */
-		if (client->gone)
+		if (client->gone && gpurt_runlist_is_off(client))
 			client_leave(client);
 		gpurt_gpu_release(gpu, token);
 	}
@@ -133,30 +189,24 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	gpurt_client_ordered(client);
 }
 
-/* Called while the driver goes away, when no decision is under way.  The runlist becomes everyone's again. */
+/* Called while the driver goes away, when no decision is under way and the runlist is everyone's. */
 void gpurt_clients_drain(struct gpurt_gpu *gpu)
 {
 	struct gpurt_client *client;
 
-	gpu->ops->commit(gpu->driver, NULL, ktime_get_ns());
 	for (;;) {
 		mutex_lock(&gpu->clients_lock);
 		client = list_first_entry_or_null(&gpu->clients, struct gpurt_client, node);
+		if (client)
+			kref_get(&client->ref);
 		mutex_unlock(&gpu->clients_lock);
 		if (!client)
 			return;
 		client_leave(client);
 		gpurt_wait_wake(client);
 		gpurt_client_ordered(client);
+		gpurt_client_put(client);
 	}
-}
-
-void gpurt_client_free(struct gpurt_client *client)
-{
-	if (client->polled)
-		atomic_dec(&client->gpu->waiting);
-	gpurt_gpu_put(client->gpu);
-	call_srcu(&gpurt_clients_srcu, &client->rcu, client_destroy);
 }
 
 /* Whether the client's TSGs are on the runlist.  For readers without the gate. */
@@ -206,7 +256,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	int err;
 
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
-	b->state = gpu->runlist.fault ? GPURT_STATE_PENDING : gpurt_state_of(&gpu->sched, c);
+	b->state = gpurt_state_of(&gpu->sched, c);
 	return err;
 }
 
@@ -214,14 +264,14 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state)
 {
 	struct begin_update b = {
-		.u = { .decide = decide_begin, .client = client, .own = true },
+		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
 		.own = own, .hint = hint,
 	};
 	int err;
 
 	b.u.level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
 	err = gpurt_update(client->gpu, &b.u);
-	*state = b.state;
+	*state = b.u.fault ? GPURT_STATE_PENDING : b.state;
 	return err;
 }
 
@@ -288,7 +338,10 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 	struct agent_update a = {
-		.u = { .decide = decide_agent, .client = client, .own = true, .level = READ_ONCE(client->core.level) },
+		.u = {
+			.decide = decide_agent, .client = client, .own = true, .rests = true, .in_thread = true,
+			.level = READ_ONCE(client->core.level),
+		},
 		.agent = agent,
 	};
 	int err, token;

@@ -7,6 +7,7 @@
 #define GPURT_CLIENT_H
 
 #include <linux/atomic.h>
+#include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/rculist.h>
 #include <linux/swait.h>
@@ -19,9 +20,14 @@ struct gpurt_file;
 struct pid;
 
 struct gpurt_client {
-	struct gpurt_sched_client core;	/* with the gate held */
-	u64 granted_at;			/* with the gate held */
-	bool gone;			/* with the gate held */
+	/* Written with the gate held, down to the blank line. */
+	struct gpurt_sched_client core;
+	u64 granted_at;
+	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
+	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, to be told once updates succeed again */
+	bool gone;
+
+	struct kref ref;		/* the descriptor's, and while it is listed the list's */
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;
 	void *ctx;			/* the driver's context */
@@ -48,7 +54,7 @@ static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
 void gpurt_client_gone(struct gpurt_client *client, bool process);
-void gpurt_client_free(struct gpurt_client *client);
+void gpurt_client_put(struct gpurt_client *client);
 
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
 int gpurt_client_end(struct gpurt_client *client);
@@ -58,6 +64,7 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority);
 int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);
 bool gpurt_client_granted(const struct gpurt_client *client);
 
+void gpurt_clients_reap(struct gpurt_gpu *gpu);
 void gpurt_clients_drain(struct gpurt_gpu *gpu);
 void gpurt_clients_stop(void);
 

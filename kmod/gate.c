@@ -9,13 +9,18 @@
  *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
  *     passes a more urgent one that was woken but has not got its CPU yet.  A more urgent task that arrives meanwhile
  *     does pass;
- *   - the holder cannot be preempted.  If the driver's commit() does not sleep, preemption is off until the decision
- *     is carried out.  If commit() may sleep, the GPU's thread, which has the highest FIFO priority, takes the
- *     decisions for the callers.
+ *   - the holder cannot be preempted.  Preemption is off while the caller takes the decision.  If the driver's commit()
+ *     may sleep, the caller hands the update to the GPU's thread, which has the highest FIFO priority, and the gate
+ *     stays closed until the thread has carried it out.
+ *
+ * The thread works only for updates.  A decision that changes no runlist costs nobody but its caller, so best effort
+ * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
+ * register), it rests for as long as the thread has worked for it.
  *
  * Code that runs with the gate held must not allocate, must not sleep (except in such a commit), and must not take a
  * lock that sleeps under PREEMPT_RT.
  */
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -32,37 +37,7 @@ static struct gpurt_update *first(const struct gpurt_gate *gate)
 	return turn ? container_of(turn, struct gpurt_update, turn) : NULL;
 }
 
-/* Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept. */
-static void wait_in_queue(struct gpurt_gate *gate, struct gpurt_update *u)
-{
-	gpurt_turns_add(&gate->turns, &u->turn, u->level);
-	for (;;) {
-		/* Signals do not interrupt this wait: every holder is quick, and a waiter must leave the queue. */
-		set_current_state(TASK_UNINTERRUPTIBLE);
-		if (!gate->turns.held && first(gate) == u)
-			break;
-		raw_spin_unlock(&gate->lock);
-		schedule();
-		raw_spin_lock(&gate->lock);
-	}
-	__set_current_state(TASK_RUNNING);
-	gpurt_turns_remove(&gate->turns, &u->turn);
-}
-
-/* Returns with the gate held and preemption off. */
-static void enter(struct gpurt_gate *gate, struct gpurt_update *u)
-{
-	u->task = current;
-	raw_spin_lock(&gate->lock);
-	if (!gpurt_turns_may_enter(&gate->turns, u->level))
-		wait_in_queue(gate, u);
-	gate->turns.held = true;
-	gate->holder = current;
-	preempt_disable();
-	raw_spin_unlock(&gate->lock);
-}
-
-static void leave(struct gpurt_gate *gate)
+static void open_gate(struct gpurt_gate *gate)
 {
 	struct gpurt_update *next;
 
@@ -73,7 +48,6 @@ static void leave(struct gpurt_gate *gate)
 	if (next)
 		wake_up_process(next->task);
 	raw_spin_unlock(&gate->lock);
-	preempt_enable();
 }
 
 /* Called with the gate held. */
@@ -82,67 +56,202 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	u64 now = ktime_get_ns();
 
 	gpu->events_wanted = gpurt_events_wanted();
+	gpurt_runlist_prepare(gpu, now);
 	u->ret = u->decide(gpu, u, now);
-	gpurt_runlist_set_timer(gpu);
 }
 
-/* The GPU's thread takes the decisions that wait, the most urgent first. */
-static void decide_for_others(struct kthread_work *work)
+/* Called with the gate held, after decide().  Sleeps if the driver's commit() does. */
+static void conclude(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, gate.delegated);
-	struct gpurt_gate *gate = &gpu->gate;
-	struct task_struct *task;
-	struct gpurt_update *u;
+	gpurt_runlist_carry_out(gpu);
+	gpurt_runlist_set_timer(gpu);
+	u->fault = gpu->runlist.fault;
+}
 
-	raw_spin_lock(&gate->lock);
-	while ((u = first(gate))) {
-		gpurt_turns_remove(&gate->turns, &u->turn);
-		raw_spin_unlock(&gate->lock);
+/* Called with the gate held.  The thread has worked since @since: best effort that caused it rests as long. */
+static void charge(struct gpurt_gate *gate, const struct gpurt_update *u, u64 since)
+{
+	u64 now = ktime_get_ns();
+
+	if (!u->level)
+		gate->rest_until = max(gate->rest_until, now) + now - since;
+}
+
+/* Called by the GPU's thread.  Does what the holder of the gate handed to it, and opens the gate. */
+static void work_for_holder(struct gpurt_gpu *gpu)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+	struct gpurt_update *u = gate->handed;
+	struct task_struct *task = u->task;
+	u64 since = ktime_get_ns();
+
+	get_task_struct(task);
+	WRITE_ONCE(gate->handed, NULL);
+	if (u->in_thread)
 		decide(gpu, u);
-		task = u->task;
-		get_task_struct(task);
-		/* From here on @u belongs to its caller again, which may have returned.  Pairs with delegate(). */
-		smp_store_release(&u->done, true);
-		wake_up_process(task);
-		put_task_struct(task);
-		raw_spin_lock(&gate->lock);
-	}
-	raw_spin_unlock(&gate->lock);
+	conclude(gpu, u);
+	charge(gate, u, since);
+	open_gate(gate);
+	/* From here on @u belongs to its caller again, which may have returned.  Pairs with hand_over(). */
+	smp_store_release(&u->done, true);
+	wake_up_process(task);
+	put_task_struct(task);
+}
+
+static void handed_over(struct kthread_work *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, gate.work);
+
+	/* The thread may have seen to it while it waited for the gate itself. */
+	if (smp_load_acquire(&gpu->gate.handed))
+		work_for_holder(gpu);
+}
+
+static bool is_thread(const struct gpurt_gpu *gpu)
+{
+	return gpu->worker->task == current;
 }
 
 /* The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process. */
-static void tell_end(struct gpurt_gpu *gpu, const struct gpurt_update *u)
+static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
+	u->told = true;
 	if (u->own && gpu->ops->client_ends)
 		gpu->ops->client_ends(gpu->driver, u->client->ctx, true);
 }
 
-/* Waits until the GPU's thread has taken the decision. */
-static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
+/* Before the caller looks whether its wait is over.  Every holder is quick, hence a signal that does not kill waits. */
+static void get_ready_to_sleep(const struct gpurt_update *u)
 {
-	struct gpurt_gate *gate = &gpu->gate;
-	bool told = false;
+	set_current_state(u->told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
+}
 
-	u->task = current;
-	u->done = false;
-	raw_spin_lock(&gate->lock);
-	gpurt_turns_add(&gate->turns, &u->turn, u->level);
-	raw_spin_unlock(&gate->lock);
-	kthread_queue_work(gpu->worker, &gate->delegated);
-	for (;;) {
-		set_current_state(told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
-		/* Pairs with decide_for_others(): a caller that sees @done also sees the result. */
-		if (smp_load_acquire(&u->done))
-			break;
-		if (told || !fatal_signal_pending(current)) {
-			schedule();
-			continue;
-		}
+/* Sleeps, or does what cannot wait until the caller's wait is over. */
+static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	/* Pairs with hand_over(). */
+	if (is_thread(gpu) && smp_load_acquire(&gpu->gate.handed)) {
+		__set_current_state(TASK_RUNNING);
+		work_for_holder(gpu);
+	} else if (!u->told && fatal_signal_pending(current)) {
 		__set_current_state(TASK_RUNNING);
 		tell_end(gpu, u);
-		told = true;
+	} else {
+		schedule();
+	}
+}
+
+/* Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept. */
+static void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	gpurt_turns_add(&gate->turns, &u->turn, u->level);
+	for (;;) {
+		get_ready_to_sleep(u);
+		if (!gate->turns.held && first(gate) == u)
+			break;
+		raw_spin_unlock(&gate->lock);
+		doze(gpu, u);
+		raw_spin_lock(&gate->lock);
 	}
 	__set_current_state(TASK_RUNNING);
+	gpurt_turns_remove(&gate->turns, &u->turn);
+}
+
+/* Returns with the gate held and preemption off. */
+static void enter(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	u->task = current;
+	raw_spin_lock(&gate->lock);
+	if (!gpurt_turns_may_enter(&gate->turns, u->level))
+		wait_in_queue(gpu, u);
+	gate->turns.held = true;
+	gate->holder = current;
+	preempt_disable();
+	raw_spin_unlock(&gate->lock);
+}
+
+static void leave(struct gpurt_gate *gate)
+{
+	open_gate(gate);
+	preempt_enable();
+}
+
+/* Called with the gate held and preemption off.  Returns when the thread has carried out the update. */
+static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	u->done = false;
+	gate->holder = gpu->worker->task;
+	smp_store_release(&gate->handed, u);
+	preempt_enable();
+	kthread_queue_work(gpu->worker, &gate->work);
+	/* The thread may be in the middle of other work, and wait for the gate. */
+	wake_up_process(gpu->worker->task);
+	for (;;) {
+		get_ready_to_sleep(u);
+		/* Pairs with work_for_holder(): a caller that sees @done also sees the result. */
+		if (smp_load_acquire(&u->done))
+			break;
+		doze(gpu, u);
+	}
+	__set_current_state(TASK_RUNNING);
+}
+
+/* As enter(), but best effort that has caused updates rests first. */
+static void enter_rested(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+	ktime_t until;
+
+	for (;;) {
+		enter(gpu, u);
+		until = ns_to_ktime(gate->rest_until);
+		if (!u->rests || u->level || ktime_after(ktime_get(), until) || fatal_signal_pending(current))
+			break;
+		leave(gate);
+		set_current_state(TASK_KILLABLE);
+		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+	}
+}
+
+/* The driver's commit() sleeps, and the caller holds the GPU alive. */
+static void update_in_thread(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	enter_rested(gpu, u);
+	if (is_thread(gpu)) {
+		preempt_enable();
+		decide(gpu, u);
+		conclude(gpu, u);
+		open_gate(&gpu->gate);
+		return;
+	}
+	if (!u->in_thread)
+		decide(gpu, u);
+	if (u->in_thread || gpu->runlist.due) {
+		hand_over(gpu, u);
+	} else {
+		conclude(gpu, u);
+		leave(&gpu->gate);
+	}
+}
+
+/* The driver's commit() does not sleep. */
+static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	enter(gpu, u);
+	/* gpurt_gpu_stop() waits until preemption is on again. */
+	if (likely(!READ_ONCE(gpu->dying) || u->last)) {
+		decide(gpu, u);
+		conclude(gpu, u);
+	} else {
+		u->ret = -ENODEV;
+	}
+	leave(&gpu->gate);
 }
 
 /*
@@ -151,19 +260,10 @@ static void delegate(struct gpurt_gpu *gpu, struct gpurt_update *u)
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	if (!gpu->ops->commit_sleeps) {
-		enter(&gpu->gate, u);
-		/* gpurt_gpu_stop() waits until preemption is on again. */
-		if (likely(!READ_ONCE(gpu->dying)))
-			decide(gpu, u);
-		else
-			u->ret = -ENODEV;
-		leave(&gpu->gate);
-	} else if (gpu->worker->task == current) {
-		decide(gpu, u);
-	} else {
-		delegate(gpu, u);
-	}
+	if (gpu->ops->commit_sleeps)
+		update_in_thread(gpu, u);
+	else
+		update_here(gpu, u);
 	return u->ret;
 }
 
@@ -184,7 +284,7 @@ int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 #ifdef GPURT_DEBUG
 void gpurt_gate_assert_held(const struct gpurt_gpu *gpu)
 {
-	WARN_ON_ONCE(current != (gpu->ops->commit_sleeps ? gpu->worker->task : READ_ONCE(gpu->gate.holder)));
+	WARN_ON_ONCE(current != READ_ONCE(gpu->gate.holder));
 }
 #endif
 
@@ -193,5 +293,7 @@ void gpurt_gate_init(struct gpurt_gate *gate)
 	raw_spin_lock_init(&gate->lock);
 	gpurt_turns_init(&gate->turns);
 	gate->holder = NULL;
-	kthread_init_work(&gate->delegated, decide_for_others);
+	gate->handed = NULL;
+	gate->rest_until = 0;
+	kthread_init_work(&gate->work, handed_over);
 }

@@ -21,18 +21,25 @@ struct gpurt_update {
 	u32 level;			/* 0..99: its place in the queue of those that wait, see core/gate.h */
 	struct gpurt_client *client;	/* the client that it is about; NULL: none */
 	bool own;			/* a call of the client itself causes it */
+	bool rests;			/* best effort: comes after a rest, if it has kept the GPU's thread busy */
+	bool in_thread;			/* calls an operation of the driver that sleeps where commit() does */
+	bool last;			/* taken although the GPU is dying */
 	int ret;			/* what decide() returned */
+	bool fault;			/* afterwards: the runlist is not what it should be */
 	/* The gate's own. */
 	struct gpurt_turn turn;
 	struct task_struct *task;
-	bool done;
+	bool told;			/* the caller was killed, and the driver knows */
+	bool done;			/* the GPU's thread has carried it out */
 };
 
 struct gpurt_gate {
 	raw_spinlock_t lock;
-	struct gpurt_turns turns;	/* of gpurt_update.turn.  Where commit() sleeps it is never held */
+	struct gpurt_turns turns;	/* of gpurt_update.turn */
 	struct task_struct *holder;	/* the task that holds it, for gpurt_gate_assert_held() */
-	struct kthread_work delegated;	/* where commit() sleeps: the GPU's thread takes the decisions */
+	struct gpurt_update *handed;	/* where commit() sleeps: the holder that waits for the GPU's thread */
+	struct kthread_work work;	/* has the thread see to it */
+	u64 rest_until;			/* of best effort; written with the gate held */
 };
 
 void gpurt_gate_init(struct gpurt_gate *gate);

@@ -113,6 +113,7 @@ void gpurt_gpu_stop(struct gpurt_gpu *gpu)
 	synchronize_rcu();	/* waits for decisions that are taken with preemption off */
 	synchronize_srcu(&gpu->alive);
 	gpurt_policy_stop(gpu);
+	gpurt_runlist_drain(gpu);
 	gpurt_runlist_stop(gpu);
 	kthread_destroy_worker(gpu->worker);
 	gpurt_clients_drain(gpu);

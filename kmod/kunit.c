@@ -14,6 +14,7 @@
 #include "gpu.h"
 #include "register.h"
 #include "selftest.h"
+#include "wait.h"
 
 #define CLIENTS 4
 #define PATIENCE 10000		/* ms */
@@ -27,6 +28,8 @@ struct bench {
 	bool block;
 	int failures;		/* so many commits to come fail */
 	int commits, closed;
+	int err;		/* of the last commit */
+	struct task_struct *committer;	/* that called it */
 	void *given[16];
 };
 
@@ -50,20 +53,24 @@ static int bench_commit(void *driver, void *only, u64 now)
 	if (b->commits < ARRAY_SIZE(b->given))
 		b->given[b->commits] = only;
 	b->commits++;
+	b->committer = current;
 	if (b->block) {
 		b->block = false;
 		complete(&b->entered);
 		wait_for_completion(&b->go);
 	}
-	if (b->failures) {
-		b->failures--;
-		return -EIO;
-	}
-	return 0;
+	b->err = b->failures ? -EIO : 0;
+	b->failures -= !!b->failures;
+	return b->err;
+}
+
+static void bench_exempt(void *driver, void *ctx, bool exempt)
+{
 }
 
 static const struct gpurt_driver_ops atomic_driver = {
 	.name = "kunit", .client_open = bench_open, .client_close = bench_close, .commit = bench_commit,
+	.exempt = bench_exempt,
 };
 
 static const struct gpurt_driver_ops sleeping_driver = {
@@ -79,6 +86,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	init_completion(&b->entered);
 	init_completion(&b->go);
+	kref_init(&b->file.ref);	/* is never given back */
 	mutex_init(&b->file.lock);
 	init_waitqueue_head(&b->file.poll);
 	b->file.tgid = task_tgid(current);
@@ -100,7 +108,7 @@ static void bench_free(struct bench *b)
 
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_client_gone(b->clients[i], false);
-		gpurt_client_free(b->clients[i]);
+		gpurt_client_put(b->clients[i]);
 	}
 	gpurt_clients_stop();	/* the last use of the file by a client */
 }
@@ -292,7 +300,167 @@ static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
 	bench_free(b);
 }
 
+/* A decision that says who takes it. */
+struct seen {
+	struct gpurt_update u;
+	struct task_struct *by;
+};
+
+static int decide_nothing(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	container_of(u, struct seen, u)->by = current;
+	return 0;
+}
+
+static void a_decision_is_its_callers_and_an_update_the_threads(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &sleeping_driver);
+	struct seen one = { .u = { .decide = decide_nothing } }, other = one;
+
+	other.u.in_thread = true;
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &one.u), 0);
+	KUNIT_EXPECT_PTR_EQ(test, one.by, current);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &other.u), 0);
+	KUNIT_EXPECT_PTR_EQ(test, other.by, b->gpu->worker->task);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_PTR_EQ(test, b->committer, b->gpu->worker->task);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static void the_last_update_of_a_driver_is_tried_again(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &sleeping_driver);
+	struct task_struct *thread = b->gpu->worker->task;
+
+	begin(b->clients[0], 20);
+	b->failures = 3;
+	gpurt_gpu_unregister(b->gpu);
+	KUNIT_EXPECT_EQ(test, b->err, 0);
+	KUNIT_EXPECT_EQ(test, b->commits, 5);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[4], NULL);
+	KUNIT_EXPECT_PTR_EQ(test, b->committer, thread);
+	bench_free(b);
+}
+
+static int be_leaver(void *data)
+{
+	struct beginner *one = data;
+
+	gpurt_client_gone(one->client, true);
+	complete(&one->done);
+	return 0;
+}
+
+static bool best_effort_waits(struct bench *b)
+{
+	return waiting(&b->gpu->gate, 0);
+}
+
+/* Its task may be kept from its CPU for long, and everyone that is less urgent than its decision waits for it. */
+static void a_client_leaves_at_its_own_level(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &sleeping_driver);
+	struct beginner *one = kunit_kcalloc(test, 2, sizeof(*one), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b->block = true;
+	start(test, &one[0], b->clients[0], 10);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	one[1].client = b->clients[1];
+	init_completion(&one[1].done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_leaver, &one[1], "gpurt-kunit")));
+	KUNIT_EXPECT_TRUE(test, comes_true(best_effort_waits, b));
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, finished(&one[0]));
+	KUNIT_ASSERT_TRUE(test, finished(&one[1]));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static bool one_is_closed(struct bench *b)
+{
+	return READ_ONCE(b->closed) == 1;
+}
+
+static void a_client_is_closed_once_an_update_without_it_succeeded(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 10), (u32)GPURT_STATE_PENDING);
+	gpurt_client_gone(b->clients[1], false);	/* was never on the runlist alone */
+	KUNIT_EXPECT_EQ(test, b->closed, 1);
+	b->closed = 0;
+	b->failures = 3;
+	gpurt_client_gone(b->clients[0], false);
+	KUNIT_EXPECT_EQ(test, b->closed, 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(one_is_closed, b));
+	KUNIT_EXPECT_EQ(test, b->err, 0);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static int be_waiter(void *data)
+{
+	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
+	struct beginner *one = data;
+
+	one->err = gpurt_wait_for(one->client, &granted);
+	complete(&one->done);
+	return 0;
+}
+
+static bool one_waits(struct bench *b)
+{
+	return atomic_read(&b->gpu->waiting) == 1;
+}
+
+static bool next_try_is_far_away(struct bench *b)
+{
+	return READ_ONCE(b->gpu->runlist.retry.delay) == GPURT_RETRY_LAST_NS;
+}
+
+struct exemption {
+	struct gpurt_update u;
+	bool exempt;
+};
+
+static int decide_to_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	gpurt_set_exempt(&gpu->sched, &u->client->core, container_of(u, struct exemption, u)->exempt, now);
+	return 0;
+}
+
+/* The update of an exemption succeeds before the one that failed is tried again: the owner must learn of it. */
+static void an_owner_learns_of_an_update_with_another_cause(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct exemption e = { .u = { .decide = decide_to_exempt, .client = b->clients[1] }, .exempt = true };
+	struct beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b->failures = 1000;
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
+	one->client = b->clients[0];
+	init_completion(&one->done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_waiter, one, "gpurt-kunit")));
+	KUNIT_EXPECT_TRUE(test, comes_true(one_waits, b));
+	KUNIT_EXPECT_TRUE(test, comes_true(next_try_is_far_away, b));
+	b->failures = 0;
+	gpurt_update(b->gpu, &e.u);
+	KUNIT_ASSERT_TRUE(test, finished(one));
+	KUNIT_EXPECT_EQ(test, one->err, 0);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case gpu_cases[] = {
+	KUNIT_CASE(an_owner_learns_of_an_update_with_another_cause),
+	KUNIT_CASE(a_decision_is_its_callers_and_an_update_the_threads),
+	KUNIT_CASE(the_last_update_of_a_driver_is_tried_again),
+	KUNIT_CASE(a_client_leaves_at_its_own_level),
+	KUNIT_CASE(a_client_is_closed_once_an_update_without_it_succeeded),
 	KUNIT_CASE(the_most_urgent_gets_the_gpu_and_hands_it_on),
 	KUNIT_CASE(waiters_for_a_driver_that_sleeps_are_served_by_priority),
 	KUNIT_CASE(an_update_that_failed_is_tried_again),

@@ -2,6 +2,7 @@
 #include <linux/module.h>
 
 #include "chardev.h"
+#include "client.h"
 #include "drv/agents.h"
 #include "drv/vgpu.h"
 #include "events.h"
@@ -59,6 +60,7 @@ static void __exit gpurt_exit(void)
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
 	gpurt_agents_stop();
+	gpurt_clients_stop();
 	gpurt_netlink_stop();
 	gpurt_events_stop();
 	gpurt_exempt_clear();

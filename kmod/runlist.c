@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The runlist of a GPU.  The scheduler (core/policy.c) asks for updates and says which clients gained and lost the
- * GPU; this file has the driver carry out the updates, wakes clients, and runs the scheduler's timer.
+ * GPU.  This file has the driver carry out the updates, then passes on what was said (grants.c), and runs the
+ * scheduler's timer.
  */
+#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/ktime.h>
 #include <linux/printk.h>
@@ -12,6 +14,7 @@
 #include "compat.h"
 #include "events.h"
 #include "gpu.h"
+#include "grants.h"
 #include "runlist.h"
 #include "wait.h"
 
@@ -20,57 +23,73 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 	return container_of(s, struct gpurt_gpu, sched);
 }
 
-/* Called with the gate held.  @now: when the commit was over. */
-static void plan_retry(struct gpurt_runlist *r, bool failed, u32 cause, u64 now)
+/*
+ * Called with the gate held.  The driver's commit() of the update that was decided at @decided is over at @now.  The
+ * client that was to be alone stays on the runlist until a later update has been carried out.
+ */
+static void record(struct gpurt_runlist *r, struct gpurt_client *only, int err, u64 decided, u64 now)
 {
-	WRITE_ONCE(r->fault, failed);
-	if (failed) {
+	gpurt_latency_record(&r->latency[r->cause], now - decided);
+	r->commits++;
+	WRITE_ONCE(r->updated_ns, r->updated_ns + now - decided);
+	if (only)
+		only->attempt = r->commits;
+	WRITE_ONCE(r->fault, err);
+	if (err) {
 		r->faults++;
-		gpurt_retry_failed(&r->retry, cause, now);
+		gpurt_retry_failed(&r->retry, r->cause, now);
 	} else {
+		WRITE_ONCE(r->carried, r->commits);
 		gpurt_retry_init(&r->retry);
 	}
 }
 
-/* Called with the gate held.  Has the driver make the runlist @only's (NULL: everyone's). */
-static void apply(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, u32 cause, u64 now)
+/* Whether no update keeps the client's TSGs alone on the runlist, or may do so because it failed.  Any context. */
+bool gpurt_runlist_is_off(const struct gpurt_client *client)
 {
+	return !READ_ONCE(client->attempt) || READ_ONCE(client->gpu->runlist.carried) > READ_ONCE(client->attempt);
+}
+
+/* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
+static void apply(struct gpurt_gpu *gpu)
+{
+	struct gpurt_sched_client *only = gpu->sched.runner;
 	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
 	struct gpurt_runlist *r = &gpu->runlist;
-	u64 took;
+	u64 decided = r->decided, now;
 	int err;
 
 	gpurt_gate_assert_held(gpu);
-	err = gpu->ops->commit(gpu->driver, client ? client->ctx : NULL, now);
-	took = ktime_get_ns() - now;
-	gpurt_latency_record(&r->latency[cause], took);
-	r->commits++;
-	WRITE_ONCE(r->updated_ns, r->updated_ns + took);
-	plan_retry(r, err, cause, now + took);
+	err = gpu->ops->commit(gpu->driver, client ? client->ctx : NULL, decided);
+	now = ktime_get_ns();
+	record(r, client, err, decided, now);
 	if (!only)
-		r->everyone_since = now;
+		r->everyone_since = decided;
 	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
 	smp_store_release(&r->runner, only);
 	if (gpu->events_wanted)
-		gpurt_event(gpu, client, GPURT_EVENT_COMMIT, now, cause, took);
+		gpurt_event(gpu, client, GPURT_EVENT_COMMIT, decided, r->cause, now - decided);
+}
+
+/* Called with the gate held.  The runlist is to be the runner's; gpurt_runlist_carry_out() follows. */
+static void want(struct gpurt_gpu *gpu, u32 cause, u64 now)
+{
+	gpu->runlist.due = true;
+	gpu->runlist.cause = cause;
+	gpu->runlist.decided = now;
 }
 
 /* Called with the gate held. */
 static void runlist_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
-	apply(gpu_of(s), only, cause, now);
+	want(gpu_of(s), cause, now);
 }
 
-/*
- * Called with the gate held.  The runlist became everyone's.  Any number of best-effort clients may wait for that, so
- * they are woken later, without the gate.
- */
-static void resume_later(struct gpurt_gpu *gpu)
+/* Called with the gate held.  What an update brings about is told once it is carried out. */
+static void change_later(struct gpurt_runlist *r, struct gpurt_client *client, u32 event, u64 now)
 {
-	/* Pairs with the increment in wait_counted(): a waiter that is not seen here sees the new runner. */
-	smp_mb();
-	if (atomic_read(&gpu->waiting))
-		queue_work(system_unbound_wq, &gpu->runlist.resume);
+	if (!WARN_ON_ONCE(r->changes == GPURT_CHANGES))
+		r->change[r->changes++] = (struct gpurt_change){ client, event, now };
 }
 
 /* Called with the gate held. */
@@ -80,20 +99,22 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 	struct gpurt_gpu *gpu = gpu_of(s);
 
 	gpurt_gate_assert_held(gpu);
-	if (gpu->events_wanted)
-		gpurt_event(gpu, client, event, now, 0, 0);
-	if (client && event == GPURT_EVENT_END) {
+	switch (event) {
+	case GPURT_EVENT_GRANT:
+	case GPURT_EVENT_PREEMPT:
+	case GPURT_EVENT_RESUME:
+		if (gpu->runlist.due)
+			change_later(&gpu->runlist, client, event, now);
+		else
+			gpurt_grants_change(gpu, client, event, now);
+		return;
+	case GPURT_EVENT_END:
+	case GPURT_EVENT_GONE:
+		gpurt_grants_forget(gpu, client);
 		gpurt_wait_wake(client);	/* a call that waits for a grant must return ENOENT */
-		return;
+		break;
 	}
-	if (event != GPURT_EVENT_GRANT && event != GPURT_EVENT_RESUME)
-		return;
-	if (client) {
-		client->granted_at = now;
-		gpurt_wait_wake(client);
-	} else {
-		resume_later(gpu);
-	}
+	gpurt_tell(gpu, client, event, now);
 }
 
 static const struct gpurt_sched_ops runlist_ops = {
@@ -101,19 +122,64 @@ static const struct gpurt_sched_ops runlist_ops = {
 	.event = runlist_event,
 };
 
+/*
+ * Called with the gate held.  An update succeeded after others had failed: those who may use the GPU and have not been
+ * told so are told, and every call that waits looks again.
+ */
+static void fault_over(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_sched_client *runner = gpu->sched.runner;
+	struct gpurt_client *client = runner ? gpurt_client_of(runner) : NULL;
+
+	gpurt_uncharged(&gpu->sched, now);
+	gpurt_grants_settle(gpu, client, now);
+	if (client)
+		gpurt_wait_wake(client);
+	queue_work(system_unbound_wq, &gpu->runlist.aftermath);
+}
+
+/* Called with the gate held, before every decision. */
+void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
+{
+	/* The runner does not have the GPU yet. */
+	if (unlikely(gpu->runlist.fault))
+		gpurt_uncharged(&gpu->sched, now);
+}
+
+/* Called with the gate held, after every decision.  Sleeps if the driver's commit() does. */
+void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	bool fault = r->fault;
+	u32 i;
+
+	if (!r->due)
+		return;
+	r->due = false;
+	apply(gpu);
+	for (i = 0; i < r->changes; i++)
+		gpurt_grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
+	r->changes = 0;
+	if (r->fault)
+		queue_work(system_unbound_wq, &r->aftermath);
+	else if (fault)
+		fault_over(gpu, ktime_get_ns());
+}
+
 /* Called with the gate held, after every decision. */
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 {
-	u64 next = min(gpu->sched.deadline, gpu->runlist.retry.at);
+	struct gpurt_runlist *r = &gpu->runlist;
+	u64 next = r->fault ? r->retry.at : gpu->sched.deadline;
 
 	gpurt_gate_assert_held(gpu);
-	if (next == gpu->runlist.armed)
+	if (next == r->armed)
 		return;
-	gpu->runlist.armed = next;
+	r->armed = next;
 	if (next == U64_MAX)
-		hrtimer_try_to_cancel(&gpu->runlist.timer);
+		hrtimer_try_to_cancel(&r->timer);
 	else
-		hrtimer_start(&gpu->runlist.timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
+		hrtimer_start(&r->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
 }
 
 /* Called with the gate held. */
@@ -126,27 +192,13 @@ static bool retry_wanted(struct gpurt_runlist *r)
 	return now && r->fault;
 }
 
-/* Called with the gate held. */
-static void retry(struct gpurt_gpu *gpu, u64 now)
-{
-	struct gpurt_sched_client *runner = gpu->sched.runner;
-
-	apply(gpu, runner, gpu->runlist.retry.cause, now);
-	if (gpu->runlist.fault)
-		return;
-	if (runner)
-		gpurt_wait_wake(gpurt_client_of(runner));
-	else
-		resume_later(gpu);
-}
-
 static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	r->armed = U64_MAX;
 	if (r->retry.at <= now || retry_wanted(r))
-		retry(gpu, now);
+		want(gpu, r->retry.cause, now);
 	if (gpu->sched.deadline <= now)
 		gpurt_tick(&gpu->sched, now);
 	return 0;
@@ -166,8 +218,6 @@ static void tick(struct kthread_work *work)
 	struct gpurt_update u = { .decide = decide_tick, .level = GPURT_GATE_URGENT };
 
 	gpurt_update(gpu, &u);
-	if (READ_ONCE(gpu->runlist.fault))
-		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
 }
 
 /* Called by the driver: the commit() that failed may succeed now.  The caller holds the GPU alive. */
@@ -182,16 +232,33 @@ void gpurt_client_retry(struct gpurt_client *client)
 }
 EXPORT_SYMBOL_GPL(gpurt_client_retry);
 
-/* The runlist is everyone's: every call that waits for that may return. */
-static void resume(struct work_struct *work)
+static void wake_all(struct gpurt_gpu *gpu)
 {
-	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.resume);
 	struct gpurt_client *client;
 
 	mutex_lock(&gpu->clients_lock);
 	list_for_each_entry(client, &gpu->clients, node)
 		gpurt_wait_wake(client);
 	mutex_unlock(&gpu->clients_lock);
+}
+
+/*
+ * What follows an update and would take too long with the gate held: every call that may return is woken, every client
+ * is told, the driver forgets clients that left while updates failed, and the kernel's log learns of failures.
+ */
+static void aftermath(struct work_struct *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.aftermath);
+	int token;
+
+	if (READ_ONCE(gpu->runlist.fault))
+		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
+	wake_all(gpu);
+	if (!gpurt_gpu_hold(gpu, &token))
+		return;
+	gpurt_grants_settle_all(gpu);
+	gpurt_clients_reap(gpu);
+	gpurt_gpu_release(gpu, token);
 }
 
 void gpurt_runlist_init(struct gpurt_gpu *gpu)
@@ -201,16 +268,42 @@ void gpurt_runlist_init(struct gpurt_gpu *gpu)
 
 	compat_hrtimer_setup(&r->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	kthread_init_work(&r->tick, tick);
-	INIT_WORK(&r->resume, resume);
+	INIT_WORK(&r->aftermath, aftermath);
 	gpurt_retry_init(&r->retry);
 	r->armed = U64_MAX;
 	r->everyone_since = now;
 	gpurt_sched_init(&gpu->sched, &runlist_ops, gpu, now);
 }
 
+static int decide_drain(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	gpurt_set_policy(&gpu->sched, GPURT_POLICY_TIMESLICED, now);
+	want(gpu, GPURT_CAUSE_GONE, now);
+	return 0;
+}
+
+/*
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again.  A
+ * driver that fails gets as many tries as the delays between them double.
+ */
+void gpurt_runlist_drain(struct gpurt_gpu *gpu)
+{
+	struct gpurt_update u = { .decide = decide_drain, .level = GPURT_GATE_URGENT, .last = true };
+	u64 delay = GPURT_RETRY_FIRST_NS;
+
+	gpurt_gate_update(gpu, &u);
+	for (; u.fault && delay <= GPURT_RETRY_LAST_NS; delay *= 2) {
+		fsleep(delay / NSEC_PER_USEC);
+		gpurt_gate_update(gpu, &u);
+	}
+	if (u.fault)
+		pr_err("gpurt: GPU %u: its driver goes away and leaves the runlist as it is: no update succeeded\n",
+		       gpu->index);
+}
+
 /* Called when no decision is under way and none will be taken. */
 void gpurt_runlist_stop(struct gpurt_gpu *gpu)
 {
 	hrtimer_cancel(&gpu->runlist.timer);
-	cancel_work_sync(&gpu->runlist.resume);
+	cancel_work_sync(&gpu->runlist.aftermath);
 }

@@ -12,12 +12,23 @@
 #include "core/policy.h"
 #include "core/retry.h"
 
+struct gpurt_client;
 struct gpurt_gpu;
+
+/* How many clients gain and lose the GPU by one decision, at most: see decide() and gpurt_begin() in core/policy.c. */
+#define GPURT_CHANGES 4
+
+struct gpurt_change {
+	struct gpurt_client *client;	/* NULL: everyone */
+	u32 event;			/* GPURT_EVENT_GRANT, PREEMPT or RESUME */
+	u64 time;
+};
 
 struct gpurt_runlist {
 	/* Written with the gate held, down to the blank line. */
 	struct gpurt_latency latency[GPURT_CAUSE_COUNT];
 	u64 commits;
+	u64 carried;			/* number of the last commit that succeeded; they count from 1 */
 	u64 updated_ns;			/* how long all commits took together */
 	u64 faults;			/* commits that the driver could not carry out */
 	u64 everyone_since;		/* when the runlist last became everyone's */
@@ -25,15 +36,26 @@ struct gpurt_runlist {
 	u64 armed;			/* what the timer is set to; U64_MAX: nothing */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers without the gate */
 	bool fault;			/* the last commit failed: the runlist is not what it should be */
+	bool due;			/* the decision wants a commit, because of @cause, since @decided */
+	u32 cause;			/* enum gpurt_cause */
+	u64 decided;
+	struct gpurt_change change[GPURT_CHANGES];	/* what is to be told once that is carried out */
+	u32 changes;
+	u32 owed;			/* as gpurt_client.owed, for everyone */
+	u32 owing;			/* how many are owed an event */
 
 	bool retry_now;			/* the driver expects that a commit would succeed now; set without the gate */
 	struct hrtimer timer;		/* for budgets, and for commits that must be tried again */
 	struct kthread_work tick;
-	struct work_struct resume;
+	struct work_struct aftermath;
 };
 
 void gpurt_runlist_init(struct gpurt_gpu *gpu);
+void gpurt_runlist_drain(struct gpurt_gpu *gpu);
 void gpurt_runlist_stop(struct gpurt_gpu *gpu);
+void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
+void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
+bool gpurt_runlist_is_off(const struct gpurt_client *client);
 
 #endif

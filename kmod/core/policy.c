@@ -245,6 +245,16 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 	return 0;
 }
 
+/*
+ * The runner did not have the GPU until @now, for the update that gives it the GPU had failed.  That time is not
+ * charged.  To be called before every decision while updates fail, and once when one succeeds.
+ */
+void gpurt_uncharged(struct gpurt_sched *s, u64 now)
+{
+	s->since = now;
+	arm(s);
+}
+
 /* To be called at s->deadline: notices an overrun. */
 void gpurt_tick(struct gpurt_sched *s, u64 now)
 {

@@ -82,6 +82,7 @@ struct gpurt_sched {
 
 void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now);
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now);
+void gpurt_uncharged(struct gpurt_sched *s, u64 now);
 void gpurt_tick(struct gpurt_sched *s, u64 now);
 
 void gpurt_sched_client_init(struct gpurt_sched_client *c);

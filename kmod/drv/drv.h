@@ -5,12 +5,12 @@
  *
  * A driver calls gpurt_gpu_register() once for each GPU, and gpurt_gpu_unregister() before the GPU goes away.  The
  * latter returns when no operation is running and none will start.  Before it returns, commit() has put everyone back
- * on the runlist, and client_close() was called for every client.
+ * on the runlist, or has failed for a quarter of a second, and client_close() was called for every client.
  *
  * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, it runs in the
  * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps
  * under PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and
- * it may sleep.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits
+ * it may sleep.  Decisions that call no operation are taken in their callers' context.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits
  * for it.
  *
  * "In process context" means: may sleep.  The descriptor's mutex is held or the GPU is going away, so these operations
@@ -91,10 +91,13 @@ struct gpurt_driver_ops {
 	 * clients of that process go.  Not called when the GPU goes away.
 	 */
 	void (*client_ends)(void *driver, void *ctx, bool process);
-	/* In process context, the last operation for the client.  Its TSGs and its work are gone. */
+	/*
+	 * In process context, the last operation for the client.  Its TSGs and its work are gone.  If commit() had put
+	 * them alone on the runlist, another commit() has succeeded since, unless the GPU goes away.
+	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
-	 * With the gate held, or when the GPU goes away.  Put the TSGs of the client with context @only (NULL: of all
+	 * With the gate held.  Put the TSGs of the client with context @only (NULL: of all
 	 * clients) and those of exempt clients on the runlist, and take all others off.  @now: when that was decided,
 	 * ktime_get_ns().  Returns 0 or -errno; after an error the module tries again.
 	 */

@@ -122,6 +122,7 @@ class Gpu(ABC):
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
         self._granted: set[Client] = set()  # those with waiters for a grant
+        self._owed: dict[Client | None, EventKind] = {}  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
         self._sched_ops = ffi.new(
             "struct gpurt_sched_ops *", {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event}
@@ -180,6 +181,7 @@ class Gpu(ABC):
         """The update in flight is over, after `latency` ns: 0, or -errno if it must be tried again."""
         update, self.in_flight = self.in_flight, None
         assert update
+        recovered = self.fault and not err
         self.runner, self.fault = update.only, err != 0
         self.commits += 1
         self.faults += self.fault
@@ -190,7 +192,29 @@ class Gpu(ABC):
         lib.gpurt_latency_record(self.latency[update.cause], latency)
         self.tell(self, update.only, EventKind.COMMIT, update.began, update.cause, latency)
         for client, kind, when in update.events:
-            self.tell(self, client, kind, when, None, 0)
+            self._report(client, kind, when)
+        if recovered:
+            self._recovered(self.clock())
+
+    def _recovered(self, now: int) -> None:
+        """An update succeeded after others had failed: clients that have the GPU now are told so."""
+        lib.gpurt_uncharged(self.sched, now)
+        for client, kind in list(self._owed.items()):
+            if self.state(client) == lib.GPURT_STATE_RUNNING if client else not self.runner:
+                self._report(client, kind, now)
+
+    def _report(self, client: Client | None, kind: EventKind, when: int) -> None:
+        """Tells subscribers; while updates fail, only of what does not depend on an update."""
+        gained = kind in (EventKind.GRANT, EventKind.RESUME)
+        if gained and self.fault:
+            self._owed[client] = kind
+            return
+        missed = self._owed.pop(client, None) if kind is not EventKind.OVERRUN else None
+        if missed and kind is EventKind.PREEMPT:
+            if client and missed is EventKind.GRANT:
+                client.core.granted = False  # the next gain is the first one that it is told of
+            return
+        self.tell(self, client, kind, when, None, 0)
 
     def on_event(self, client: Any, event: int, now: int) -> None:
         """Tells subscribers; of what an update brings about, once that is over."""
@@ -198,7 +222,7 @@ class Gpu(ABC):
         if self.in_flight:
             self.in_flight.events.append((found, EventKind(event), now))
         else:
-            self.tell(self, found, EventKind(event), now, None, 0)
+            self._report(found, EventKind(event), now)
 
     # The way of a decision
 
@@ -224,7 +248,10 @@ class Gpu(ABC):
         decision = self._current = self._waiting.pop(turn)
         self._turns.held = True
         if not (decision.client and decision.client.gone):
-            decision.result = decision.decide(self.clock())
+            now = self.clock()
+            if self.fault:
+                lib.gpurt_uncharged(self.sched, now)
+            decision.result = decision.decide(now)
         return True
 
     def _carried_out(self) -> bool:
@@ -288,7 +315,9 @@ class Gpu(ABC):
         self.settle()
 
     def _due(self) -> int:
-        return 0 if self._retry_now and self.fault else min(self.sched.deadline, self._retry.at)
+        if self.fault:  # nobody is charged
+            return 0 if self._retry_now else int(self._retry.at)
+        return int(self.sched.deadline)
 
     def times(self) -> tuple[int, int]:
         """When something will happen by itself, and when a client may have to be told something; ns, FOREVER: never."""

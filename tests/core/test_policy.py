@@ -162,6 +162,13 @@ class PolicyMachine(RuleBasedStateMachine):
         self.model.charge(self.now)
         self.model.decide()
 
+    @rule(passed=st.integers(0, 5))
+    def updates_fail(self, passed: int) -> None:
+        """Time passes in which the runner does not have the GPU."""
+        self.now += passed
+        self.model.since = self.now
+        lib.gpurt_uncharged(self.core.sched, self.now)
+
     @rule(data=st.data(), exempt=st.booleans())
     def set_exempt(self, data: st.DataObject, exempt: bool) -> None:
         c, m = self.pick(data)

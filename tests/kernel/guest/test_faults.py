@@ -3,13 +3,25 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 
-from links import MS, PENDING, RUNNING, client_of, eventually
+from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
 from loading import DEVICE, PARAMETERS, kernel_log, load, unload
 
 from gpurt._gpurt import lib
+from gpurt.enums import EventKind
 from pycontrol.live.control import Control, connect
+
+FAIL = PARAMETERS / "vgpu_fail"
+#: So many failures in a row that the next try is 128 ms away.
+MANY = 8
+
+
+def failing(control: Control) -> None:
+    """Waits until updates have failed so often that the next try is far away."""
+    eventually(lambda: control.status()[0].faults > MANY)
 
 
 def test_an_update_that_fails_is_tried_again(module: Control) -> None:
@@ -47,7 +59,77 @@ def test_an_owner_that_dies_while_updates_fail(module: Control) -> None:
         (PARAMETERS / "vgpu_fail").write_text("4")
         dying.close()
         assert other.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER) == 0
-        assert (module.status()[0].clients, module.status()[0].faults) == (1, 4)
+        eventually(lambda: module.status()[0].clients == 1)
+        assert module.status()[0].faults == 4
+
+
+def test_the_driver_forgets_no_client_that_may_still_be_on_the_runlist(module: Control) -> None:
+    dying = client_of(DEVICE)
+    assert dying.begin(priority=50) == RUNNING
+    FAIL.write_text("1000000")
+    dying.close()
+    failing(module)
+    assert len(module.clients()) == 1
+    FAIL.write_text("0")
+    eventually(lambda: module.clients() == [])
+
+
+def test_the_module_can_be_removed_while_a_client_cannot_be_taken_off_the_runlist(module: Control) -> None:
+    dying = client_of(DEVICE)
+    assert dying.begin(priority=50) == RUNNING
+    FAIL.write_text("1000000")
+    dying.close()
+    failing(module)
+    unload()
+    assert any("leaves the runlist as it is" in line for line in kernel_log())
+    load()
+
+
+def test_an_owner_learns_of_an_update_that_another_cause_brought_about(module: Control) -> None:
+    with client_of(DEVICE) as owner, client_of(DEVICE) as other:
+        other.begin()
+        FAIL.write_text("1000000")
+        granted = owner.start(lib.GPURT_IOC_BEGIN, priority=50, flags=lib.GPURT_BEGIN_WAIT)
+        failing(module)
+        FAIL.write_text("0")
+        module.set_exempt(True, pid=os.getpid())  # changes the runlist before the next try does
+        assert granted.result()[0] == 0
+
+
+def test_an_exempt_client_learns_that_updates_succeed_again(module: Control) -> None:
+    module.set_exempt(True, pid=os.getpid())
+    with client_of(DEVICE) as owner, client_of(DEVICE) as exempt:
+        FAIL.write_text("1000000")
+        assert owner.begin(priority=50) == PENDING
+        assert exempt.begin() == PENDING
+        granted = exempt.granted()
+        failing(module)
+        FAIL.write_text("0")
+        assert granted.result()[0] == 0
+
+
+def test_a_client_is_told_that_it_has_the_gpu_when_it_has_it(module: Control) -> None:
+    events = module.events(PATIENCE)
+    with client_of(DEVICE) as owner:
+        FAIL.write_text("3")
+        assert owner.begin(priority=50) == PENDING
+        assert owner.granted().result()[0] == 0
+        owner.end()
+        story = [event.kind for event in itertools.takewhile(lambda one: one.kind is not EventKind.END, events)]
+    kind = EventKind
+    assert story == [kind.BEGIN, kind.COMMIT, kind.PREEMPT, kind.COMMIT, kind.COMMIT, kind.COMMIT, kind.GRANT]
+
+
+def test_time_without_the_gpu_is_not_charged_to_a_budget(module: Control) -> None:
+    with client_of(DEVICE) as owner:
+        owner.begin(priority=50)
+        owner.end()
+        module.set_budget(os.getpid(), 400 * MS)
+        FAIL.write_text("10")  # for 1 + 2 + ... + 128 + 128 + 128 ms
+        assert owner.begin(priority=50) == PENDING
+        assert owner.granted().result()[0] == 0
+        owner.end()
+        assert [one.overruns for one in module.clients()] == [0]
 
 
 def test_a_driver_that_stalls_delays_and_loses_nothing() -> None:

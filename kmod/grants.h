@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Who has been told that the GPU is theirs. */
+#ifndef GPURT_GRANTS_H
+#define GPURT_GRANTS_H
+
+#include <linux/types.h>
+
+struct gpurt_client;
+struct gpurt_gpu;
+
+void gpurt_tell(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
+void gpurt_grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
+void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now);
+void gpurt_grants_settle_all(struct gpurt_gpu *gpu);
+void gpurt_grants_forget(struct gpurt_gpu *gpu, struct gpurt_client *client);
+
+#endif

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPU's thread outranks every task: it works for updates only, and not without limit for best effort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from links import MS, PENDING, RUNNING, client_of
+from loading import DEVICE, PARAMETERS, load, unload
+
+from gpurt._gpurt import lib
+from gpurt.enums import Policy
+from pycontrol.live.control import Control, connect
+
+LOOPS = 500
+
+
+@pytest.fixture
+def sleeping() -> Iterator[Control]:
+    """The module with a virtual GPU whose updates sleep."""
+    load("vgpu_sleeps=1")
+    with connect("/dev/gpurt") as control:
+        yield control
+    unload()
+    load()
+
+
+def times_slept() -> int:
+    """How often the GPU's thread has gone to sleep."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        text = status.read_text()
+        if text.startswith("Name:\tgpurt\n"):
+            return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+    raise AssertionError("the GPU has no thread")
+
+
+def test_it_does_nothing_for_decisions_that_change_no_runlist(sleeping: Control) -> None:
+    with client_of(DEVICE) as one, client_of(DEVICE) as owner:
+        before = times_slept()
+        for _ in range(LOOPS):
+            assert one.begin() == RUNNING
+            one.end()
+        owner.begin(priority=50)
+        for _ in range(LOOPS):
+            assert one.begin(priority=10) == PENDING
+            one.end()
+        owner.end()
+        assert times_slept() - before < LOOPS
+
+
+def test_best_effort_that_causes_updates_rests(sleeping: Control) -> None:
+    """Under policy lock-fifo each of its begins and ends may be an update.  Here an update takes 100 ms."""
+    sleeping.set_policy(Policy.LOCK_FIFO)
+    (PARAMETERS / "vgpu_stall_ns").write_text(str(100 * MS))
+    with client_of(DEVICE) as one, client_of(DEVICE) as urgent:
+        one.begin()
+        one.end()
+        rested = one.start(lib.GPURT_IOC_BEGIN)  # 200 ms of updates, hence 200 ms of rest
+        urgent.begin(priority=50)
+        assert not rested.done()
+        urgent.end()
+        assert rested.result()[0] == 0
