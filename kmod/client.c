@@ -30,8 +30,9 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	client->id = atomic64_inc_return(&last_id);
 	INIT_LIST_HEAD(&client->node);
-	init_swait_queue_head(&client->waiters);
-	init_swait_queue_head(&client->orders);
+	gpurt_waiters_init(&client->waiters);
+	gpurt_waiters_init(&client->orders);
+	kthread_init_work(&client->poll_wake, gpurt_wait_wake_poll);
 	return client;
 }
 

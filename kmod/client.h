@@ -10,11 +10,11 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/rculist.h>
-#include <linux/swait.h>
 #include <linux/types.h>
 
 #include "core/policy.h"
 #include "gpu.h"
+#include "waiters.h"
 
 struct gpurt_file;
 struct pid;
@@ -37,9 +37,9 @@ struct gpurt_client {
 	struct pid *tgid;
 	char comm[GPURT_COMM_LEN];
 
-	struct swait_queue_head waiters;	/* for grants and completions */
-	atomic_t wakes;				/* how often a waiter was woken */
-	struct swait_queue_head orders;		/* the call that waits for the agent's next order */
+	struct gpurt_waiters waiters;		/* for grants and completions */
+	struct gpurt_waiters orders;		/* the call that waits for the agent's next order */
+	struct kthread_work poll_wake;		/* has the GPU's thread wake poll() */
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */

@@ -35,8 +35,8 @@ static inline void compat_hrtimer_setup(struct hrtimer *timer, enum hrtimer_rest
 }
 
 /*
- * Irq work that is carried out in the interrupt itself, under PREEMPT_RT too.  5.11 made the macro; before, only
- * the real-time patches set the flag, and only they read it.
+ * Irq work that is carried out in the interrupt itself, under PREEMPT_RT too.  5.11 made the macro; 5.10 has the flag,
+ * which only its real-time patches read.
  */
 static inline void compat_irq_work_init_hard(struct irq_work *work, void (*function)(struct irq_work *))
 {
@@ -44,6 +44,7 @@ static inline void compat_irq_work_init_hard(struct irq_work *work, void (*funct
 	*work = IRQ_WORK_INIT_HARD(function);
 #else
 	init_irq_work(work, function);
+	atomic_set(&work->flags, IRQ_WORK_HARD_IRQ);
 #endif
 }
 

@@ -455,7 +455,69 @@ static void an_owner_learns_of_an_update_with_another_cause(struct kunit *test)
 	bench_free(b);
 }
 
+#define SLEEPERS 5
+
+/* A thread that waits until it is woken, and then says how many were woken before. */
+struct sleeper {
+	struct gpurt_waiters *queue;
+	struct gpurt_waiter waiter;
+	int nice;
+	atomic_t *woken;
+	int place;
+	bool waits;
+	struct completion done;
+};
+
+static int be_sleeper(void *data)
+{
+	struct sleeper *s = data;
+
+	set_user_nice(current, s->nice);
+	gpurt_waiters_add(s->queue, &s->waiter);
+	for (;;) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		WRITE_ONCE(s->waits, true);
+		if (READ_ONCE(s->waiter.woken))
+			break;
+		schedule();
+	}
+	__set_current_state(TASK_RUNNING);
+	s->place = atomic_inc_return(s->woken);
+	gpurt_waiters_remove(s->queue, &s->waiter);
+	complete(&s->done);
+	return 0;
+}
+
+static void the_most_urgent_waiter_is_woken_first(struct kunit *test)
+{
+	static const int nice[SLEEPERS] = { 5, -5, 19, -5, 0 }, place[SLEEPERS] = { 4, 1, 5, 2, 3 };
+	struct sleeper *s = kunit_kcalloc(test, SLEEPERS, sizeof(*s), GFP_KERNEL);
+	struct gpurt_waiters *queue = kunit_kzalloc(test, sizeof(*queue), GFP_KERNEL);
+	atomic_t woken = ATOMIC_INIT(0);
+	int i, tries;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	KUNIT_ASSERT_NOT_NULL(test, queue);
+	gpurt_waiters_init(queue);
+	for (i = 0; i < SLEEPERS; i++) {
+		s[i].queue = queue;
+		s[i].nice = nice[i];
+		s[i].woken = &woken;
+		init_completion(&s[i].done);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_sleeper, &s[i], "gpurt-kunit")));
+		for (tries = 0; tries < PATIENCE && !READ_ONCE(s[i].waits); tries++)
+			usleep_range(900, 1100);
+	}
+	gpurt_waiters_wake(queue);
+	for (i = 0; i < SLEEPERS; i++) {
+		KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&s[i].done, msecs_to_jiffies(PATIENCE)));
+		KUNIT_EXPECT_EQ(test, s[i].place, place[i]);
+	}
+	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&queue->tree.rb_root));
+}
+
 static struct kunit_case gpu_cases[] = {
+	KUNIT_CASE(the_most_urgent_waiter_is_woken_first),
 	KUNIT_CASE(an_owner_learns_of_an_update_with_another_cause),
 	KUNIT_CASE(a_decision_is_its_callers_and_an_update_the_threads),
 	KUNIT_CASE(the_last_update_of_a_driver_is_tried_again),

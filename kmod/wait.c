@@ -6,7 +6,6 @@
 #include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/swait.h>
 
 #include "chardev.h"
 #include "client.h"
@@ -65,32 +64,30 @@ static int doze(ktime_t *until)
 }
 
 /*
- * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes one waiter only.  What has come
- * true may concern another waiter, or this one and others; so each waiter passes a wake-up on, once.
+ * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes the most urgent waiter only.  What
+ * has come true may concern another waiter, or this one and others; so each waiter passes a wake-up on.
  */
-static int wait_on(struct swait_queue_head *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
 	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
-	int ret, err = 0, woken, seen = atomic_read(&client->wakes);
-	DECLARE_SWAITQUEUE(wait);
+	struct gpurt_waiter waiter;
+	int ret, err = 0;
 
 	if (w->timeout_ns < KTIME_MAX) {
 		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
 		limit = &until;
 	}
+	gpurt_waiters_add(queue, &waiter);
 	for (;;) {
-		prepare_to_swait_exclusive(queue, &wait, TASK_INTERRUPTIBLE);
+		set_current_state(TASK_INTERRUPTIBLE);
 		ret = check(client, w, fn);
 		if (ret || err)
 			break;
-		woken = atomic_read(&client->wakes);
-		if (woken != seen)
-			swake_up_one(queue);
-		seen = woken;
+		gpurt_waiters_pass_on(queue, &waiter);
 		err = doze(limit);
 	}
-	finish_swait(queue, &wait);
-	swake_up_one(queue);
+	__set_current_state(TASK_RUNNING);
+	gpurt_waiters_remove(queue, &waiter);
 	return ret < 0 ? ret : ret ? 0 : err;
 }
 
@@ -140,27 +137,53 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 	return wait_on(&client->orders, client, &wait.w, check_order);
 }
 
+/*
+ * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of FIFO
+ * priority 1.  There the GPU's thread wakes the callers of a real-time client.  It does not for best effort, which could
+ * keep that thread busy.
+ */
+static void wake_poll(struct gpurt_client *client)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || !READ_ONCE(client->core.level)) {
+		irq_work_queue(&client->file->poll_wake);
+		return;
+	}
+	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
+	if (READ_ONCE(gpu->dying)) {
+		irq_work_queue(&client->file->poll_wake);
+	} else {
+		kref_get(&client->ref);
+		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
+		if (!kthread_queue_work(gpu->worker, &client->poll_wake))
+			gpurt_client_put(client);
+	}
+	rcu_read_unlock();
+}
+
+/* Called by the GPU's thread. */
+void gpurt_wait_wake_poll(struct kthread_work *work)
+{
+	struct gpurt_client *client = container_of(work, struct gpurt_client, poll_wake);
+
+	wake_up_all(&client->file->poll);
+	gpurt_client_put(client);
+}
+
 /* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */
 void gpurt_wait_wake(struct gpurt_client *client)
 {
-	/* Pairs with the barrier in prepare_to_swait_exclusive(). */
-	smp_mb();
-	if (swait_active(&client->waiters)) {
-		atomic_inc(&client->wakes);
-		swake_up_one(&client->waiters);
-	}
-	/* waitqueue_active() needs a barrier too: the one above. */
+	gpurt_waiters_wake(&client->waiters);
+	/* waitqueue_active() needs a barrier: the one in gpurt_waiters_wake(). */
 	if (waitqueue_active(&client->file->poll))
-		irq_work_queue(&client->file->poll_wake);
+		wake_poll(client);
 }
 
 /* Called by the driver, in any context: there may be an order for the client, an agent. */
 void gpurt_client_ordered(struct gpurt_client *client)
 {
-	/* Pairs with the barrier in prepare_to_swait_exclusive(). */
-	smp_mb();
-	if (swait_active(&client->orders))
-		swake_up_one(&client->orders);
+	gpurt_waiters_wake(&client->orders);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_ordered);
 
