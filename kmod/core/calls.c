@@ -40,7 +40,7 @@ static bool submit_valid(const union gpurt_argument *a)
 	const struct gpurt_submit *s = &a->submit;
 
 	return !(s->flags & ~(u32)GPURT_SUBMIT_FLAGS) && !s->pad && s->engine < GPURT_ENGINE_COUNT &&
-	       s->duration_ns && s->duration_ns <= GPURT_MAX_WORK_NS;
+	       s->duration_ns >= GPURT_MIN_WORK_NS && s->duration_ns <= GPURT_MAX_WORK_NS;
 }
 
 /* Printable ASCII, not empty, with a NUL within @size bytes. */

@@ -23,6 +23,7 @@
 typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
+#define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

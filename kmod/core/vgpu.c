@@ -219,14 +219,37 @@ static void pass(struct gpurt_vgpu *v, u64 when)
 /* Brings the GPU to @now; completions are reported in order, with their exact times. */
 void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now)
 {
+	while (!gpurt_vgpu_catch_up(v, now, U32_MAX))
+		;
+}
+
+/*
+ * Brings the GPU towards @now by at most @most things that happen on it.  True: it is there; false: more is due, and
+ * the GPU's time is still that of the last thing.
+ */
+bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
+{
 	u64 next;
 
 	while ((next = gpurt_vgpu_next(v)) <= now) {
+		if (!most--)
+			return false;
 		pass(v, next);
 		happen(v);
 	}
 	if (now > v->now)
 		pass(v, now);
+	return true;
+}
+
+/* The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there. */
+void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
+{
+	u64 lost = now - v->now;
+
+	v->now = now;
+	v->ready_at += lost;
+	v->slice_end += lost;
 }
 
 /*

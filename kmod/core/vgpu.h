@@ -11,6 +11,9 @@
  * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
  * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
  * next.  The caller serialises calls and owns all memory; the operations must not call back into the GPU.
+ *
+ * A call first does everything that is due at its time, however much that is.  A host that must not take long calls
+ * gpurt_vgpu_catch_up() before, and gpurt_vgpu_stand_still() if too much is due.
  */
 #ifndef GPURT_CORE_VGPU_H
 #define GPURT_CORE_VGPU_H
@@ -74,6 +77,8 @@ struct gpurt_vgpu {
 void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, void *host, u64 slice, u64 theta,
 		     u64 alpha, bool copy_engine, u64 now);
 void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now);
+bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most);
+void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now);
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v);
 u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now);
 

@@ -38,10 +38,19 @@ static ulong vgpu_stall_ns;
 module_param(vgpu_stall_ns, ulong, 0600);
 MODULE_PARM_DESC(vgpu_stall_ns, "for tests: every update takes so much longer, in ns; with vgpu_sleeps only");
 
+/*
+ * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at most STEPS things
+ * happen at once, a call has at most STEPS * ROUNDS things happen, and interrupts of the timer take at most one part in
+ * SHARE of a CPU's time.  A GPU that is too late for all that stands still for the rest.
+ */
+#define STEPS 16
+#define ROUNDS 16
+#define SHARE 10
+
 /* Called with dev->lock held, after every change of what may happen next on the GPU. */
 void vgpu_arm(struct vgpu *dev)
 {
-	u64 next = gpurt_vgpu_next(&dev->core);
+	u64 next = max(gpurt_vgpu_next(&dev->core), dev->rest_until);
 
 	if (next == dev->armed)
 		return;
@@ -52,16 +61,47 @@ void vgpu_arm(struct vgpu *dev)
 		hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
 }
 
+/*
+ * Takes dev->lock when all has happened that is due; returns the GPU's time, which is the present.  Interrupts are on
+ * from time to time meanwhile.
+ */
+u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
+{
+	int round;
+	u64 now;
+
+	for (round = 0;; round++) {
+		raw_spin_lock_irqsave(&dev->lock, *flags);
+		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
+		now = max(ktime_get_ns(), dev->core.now);
+		if (gpurt_vgpu_catch_up(&dev->core, now, STEPS))
+			return now;
+		if (round == ROUNDS)
+			break;
+		raw_spin_unlock_irqrestore(&dev->lock, *flags);
+	}
+	gpurt_vgpu_stand_still(&dev->core, now);
+	return now;
+}
+
+void vgpu_unlock(struct vgpu *dev, unsigned long flags)
+{
+	vgpu_arm(dev);
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
+}
+
 static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
 {
 	struct vgpu *dev = container_of(timer, struct vgpu, timer);
+	u64 began = ktime_get_ns(), ended;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&dev->lock, flags);
+	gpurt_vgpu_catch_up(&dev->core, max(began, dev->core.now), STEPS);
+	ended = ktime_get_ns();
 	dev->armed = U64_MAX;
-	gpurt_vgpu_advance(&dev->core, ktime_get_ns());
-	vgpu_arm(dev);
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	dev->rest_until = ended + (SHARE - 1) * (ended - began);
+	vgpu_unlock(dev, flags);
 	return HRTIMER_NORESTART;
 }
 
@@ -73,22 +113,22 @@ static int vgpu_client_open(void *driver, struct pid *tgid, struct gpurt_client 
 		return -ENOMEM;
 	gpurt_vgpu_ctx_init(&ctx->core);
 	ctx->client = client;
-	INIT_LIST_HEAD(&ctx->tsgs);
+	xa_init_flags(&ctx->tsgs, XA_FLAGS_ALLOC);
 	*out = ctx;
 	return 0;
 }
 
 static void vgpu_client_close(void *driver, void *context)
 {
-	struct vgpu_tsg *tsg, *next;
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+	unsigned long id;
 
-	/* No other operation for the client is under way, so its list is stable without the lock. */
-	list_for_each_entry_safe(tsg, next, &ctx->tsgs, node) {
-		xa_erase(&dev->tsgs, tsg->id);
+	/* No other operation for the client is under way, so its TSGs stay until here. */
+	xa_for_each(&ctx->tsgs, id, tsg)
 		vgpu_tsg_free(dev, tsg);
-	}
+	xa_destroy(&ctx->tsgs);
 	vgpu_reap(dev, UINT_MAX);
 	kfree(ctx);
 }
@@ -141,12 +181,9 @@ static int vgpu_commit(void *driver, void *only, u64 now)
 
 	if (unlikely(fails()))
 		return -EIO;
-	raw_spin_lock_irqsave(&dev->lock, flags);
-	/* A submission of another client, or the timer, may have advanced the GPU beyond @now. */
-	now = max(now, dev->core.now);
+	now = vgpu_lock(dev, &flags);
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
-	vgpu_arm(dev);
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	vgpu_unlock(dev, flags);
 	if (update_sleeps())
 		keep_asleep(until);
 	else if (until > now)
@@ -160,10 +197,8 @@ static void vgpu_exempt(void *driver, void *context, bool exempt)
 	struct vgpu *dev = driver;
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&dev->lock, flags);
-	gpurt_vgpu_exempt(&dev->core, &ctx->core, exempt, ktime_get_ns());
-	vgpu_arm(dev);
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	gpurt_vgpu_exempt(&dev->core, &ctx->core, exempt, vgpu_lock(dev, &flags));
+	vgpu_unlock(dev, flags);
 }
 
 static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
@@ -189,7 +224,6 @@ static void *vgpu_create(void)
 		return ERR_PTR(-ENOMEM);
 	raw_spin_lock_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->spent);
-	xa_init_flags(&dev->tsgs, XA_FLAGS_ALLOC);
 	compat_hrtimer_setup(&dev->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	dev->armed = U64_MAX;
 	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
@@ -210,13 +244,12 @@ static void vgpu_destroy(void *device)
 	gpurt_gpu_unregister(dev->gpu);
 	hrtimer_cancel(&dev->timer);
 	vgpu_reap(dev, UINT_MAX);
-	xa_destroy(&dev->tsgs);
 	kfree(dev);
 }
 
-static struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy, .wanted = 1 };
+static struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy };
 module_param_cb(vgpus, &gpurt_devices_ops, &vgpus, 0600);
-MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 1); may be changed at any time");
+MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 0); may be changed at any time");
 
 int gpurt_vgpu_start(void)
 {

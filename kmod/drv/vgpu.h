@@ -12,19 +12,19 @@
 #include "drv.h"
 
 struct vgpu {
-	raw_spinlock_t lock;		/* everything except tsgs; taken with interrupts off */
+	raw_spinlock_t lock;		/* everything; taken with interrupts off */
 	struct gpurt_vgpu core;
 	struct hrtimer timer;
 	u64 armed;			/* what the timer is set to */
+	u64 rest_until;			/* the timer does not expire before */
 	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
-	struct xarray tsgs;
 };
 
 struct vgpu_ctx {
 	struct gpurt_vgpu_ctx core;
 	struct gpurt_client *client;
-	struct list_head tsgs;
+	struct xarray tsgs;		/* by number; has a lock of its own */
 	u32 queued;			/* work items of all its TSGs */
 	u64 last;			/* completion of the client's latest work */
 };
@@ -32,7 +32,6 @@ struct vgpu_ctx {
 struct vgpu_tsg {
 	struct gpurt_vgpu_tsg core;
 	struct vgpu_ctx *ctx;
-	struct list_head node;		/* of the context's */
 	u32 id;
 	u64 when[GPURT_REMEMBERED];	/* by work number modulo */
 };
@@ -46,6 +45,8 @@ struct vgpu_work {
 int gpurt_vgpu_start(void);
 void gpurt_vgpu_stop(void);
 void vgpu_arm(struct vgpu *dev);
+u64 vgpu_lock(struct vgpu *dev, unsigned long *flags);
+void vgpu_unlock(struct vgpu *dev, unsigned long flags);
 
 /* vgpu_work.c */
 extern const struct gpurt_vgpu_ops vgpu_core_ops;

@@ -55,7 +55,6 @@ void vgpu_reap(struct vgpu *dev, unsigned int most)
 static int vgpu_tsg_open(void *driver, void *context, u32 *id)
 {
 	struct vgpu_ctx *ctx = context;
-	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
 	int err;
 
@@ -64,34 +63,24 @@ static int vgpu_tsg_open(void *driver, void *context, u32 *id)
 		return -ENOMEM;
 	gpurt_vgpu_tsg_open(&tsg->core, &ctx->core);
 	tsg->ctx = ctx;
-	err = xa_alloc(&dev->tsgs, &tsg->id, tsg, XA_LIMIT(0, GPURT_MAX_TSGS - 1), GFP_KERNEL_ACCOUNT);
+	err = xa_alloc(&ctx->tsgs, &tsg->id, tsg, XA_LIMIT(0, GPURT_MAX_CLIENT_TSGS - 1), GFP_KERNEL_ACCOUNT);
 	if (err) {
 		kfree(tsg);
 		return err == -EBUSY ? -EMFILE : err;
 	}
-	raw_spin_lock_irq(&dev->lock);
-	list_add_tail(&tsg->node, &ctx->tsgs);
-	raw_spin_unlock_irq(&dev->lock);
 	*id = tsg->id;
 	return 0;
-}
-
-/* Called with dev->lock held.  The client's TSG of that number; NULL: it has none such. */
-static struct vgpu_tsg *tsg_find(struct vgpu *dev, struct vgpu_ctx *ctx, u32 id)
-{
-	struct vgpu_tsg *tsg = xa_load(&dev->tsgs, id);
-
-	return tsg && tsg->ctx == ctx ? tsg : NULL;
 }
 
 /* Moves some of the TSG's work to @dropped.  Returns true when none is left and the TSG is closed. */
 static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *dropped)
 {
 	struct gpurt_vgpu_work *w = NULL;
-	u64 now = ktime_get_ns();
+	unsigned long flags;
+	u64 now;
 	int i;
 
-	raw_spin_lock_irq(&dev->lock);
+	now = vgpu_lock(dev, &flags);
 	for (i = 0; i < DROP; i++) {
 		w = gpurt_vgpu_drop(&dev->core, &tsg->core, now);
 		if (!w)
@@ -99,12 +88,9 @@ static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *
 		tsg->ctx->queued--;
 		list_add(&w->node, dropped);
 	}
-	if (!w) {
+	if (!w)
 		gpurt_vgpu_tsg_close(&dev->core, &tsg->core, now);
-		list_del(&tsg->node);
-	}
-	vgpu_arm(dev);
-	raw_spin_unlock_irq(&dev->lock);
+	vgpu_unlock(dev, flags);
 	return !w;
 }
 
@@ -123,17 +109,12 @@ void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 
 static int vgpu_tsg_close(void *driver, void *context, u32 id)
 {
-	struct vgpu *dev = driver;
-	struct vgpu_tsg *tsg;
+	struct vgpu_ctx *ctx = context;
+	struct vgpu_tsg *tsg = xa_erase(&ctx->tsgs, id);
 
-	/* Only the client closes its TSGs, one call at a time.  So a TSG that is found here stays. */
-	raw_spin_lock_irq(&dev->lock);
-	tsg = tsg_find(dev, context, id);
-	raw_spin_unlock_irq(&dev->lock);
 	if (!tsg)
 		return -ENOENT;
-	xa_erase(&dev->tsgs, id);
-	vgpu_tsg_free(dev, tsg);
+	vgpu_tsg_free(driver, tsg);
 	return 0;
 }
 
@@ -143,26 +124,24 @@ static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
+	unsigned long flags;
 	int err = 0;
 
 	if (!work)
 		return -ENOMEM;
 	vgpu_reap(dev, 2);
-	raw_spin_lock_irq(&dev->lock);
-	tsg = tsg_find(dev, ctx, s->tsg);
-	work->since = ktime_get_ns();
-	gpurt_vgpu_advance(&dev->core, work->since);
+	work->since = vgpu_lock(dev, &flags);
+	tsg = xa_load(&ctx->tsgs, s->tsg);
 	if (!tsg) {
 		err = -ENOENT;
-	} else if (tsg->core.queued >= GPURT_MAX_QUEUED) {
+	} else if (tsg->core.queued >= GPURT_MAX_QUEUED || ctx->queued >= GPURT_MAX_CLIENT_QUEUED) {
 		err = -ENOBUFS;
 	} else {
 		ctx->queued++;
 		s->work = gpurt_vgpu_submit(&dev->core, &tsg->core, &work->core, s->engine,
 					    s->flags & GPURT_SUBMIT_FENCE, s->duration_ns, work->since);
 	}
-	vgpu_arm(dev);
-	raw_spin_unlock_irq(&dev->lock);
+	vgpu_unlock(dev, flags);
 	if (err)
 		kfree(work);
 	return err;
@@ -187,12 +166,13 @@ static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
 
 static int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *when)
 {
+	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
 	int ret = -ENOENT;
 
 	raw_spin_lock_irq(&dev->lock);
-	tsg = tsg_find(dev, context, id);
+	tsg = xa_load(&ctx->tsgs, id);
 	if (tsg && number && number <= tsg->core.submitted) {
 		ret = !is_queued(tsg, number);
 		if (ret)

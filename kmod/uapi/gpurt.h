@@ -48,14 +48,16 @@
  *	the last GPURT_REMEMBERED items of its TSG, that of the client's latest completion.
  *
  * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
- *	Open a time-slice group on a virtual GPU; `tsg` is its number.  Closing one drops its work; closing
- *	the last one while in a segment ends the segment.  EMFILE: too many.  ENOENT: not the caller's.
+ *	Open a time-slice group on a virtual GPU; `tsg` is its number among the client's.  Closing one drops its
+ *	work; closing the last one while in a segment ends the segment.  EMFILE: the client has
+ *	GPURT_MAX_CLIENT_TSGS already.  ENOENT: the client has no TSG of that number.
  *
  * GPURT_IOC_SUBMIT	struct gpurt_submit				(GPURT_CAP_VGPU only)
  *	Queue work of `duration_ns` on engine `engine` of a TSG; `work` is its number, counting from 1 in
  *	each TSG.  Engines of one TSG work side by side, each in submission order; with GPURT_SUBMIT_FENCE
  *	the item starts only when everything submitted before it to this TSG has completed.
- *	EINVAL: zero or more than GPURT_MAX_WORK_NS.  ENOBUFS: the TSG's queue is full.
+ *	EINVAL: less than GPURT_MIN_WORK_NS or more than GPURT_MAX_WORK_NS.  ENOBUFS: GPURT_MAX_QUEUED items of
+ *	the TSG, or GPURT_MAX_CLIENT_QUEUED of the client, have not completed.
  *
  * GPURT_IOC_AGENT	struct gpurt_agent				(GPURT_CAP_AGENTS only)
  *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  Says how many
@@ -126,8 +128,11 @@
 #define GPURT_MAX_STRUCT	4096
 #define GPURT_MAX_DEPTH		65535
 #define GPURT_MAX_TSGS		65536
+#define GPURT_MAX_CLIENT_TSGS	256
 #define GPURT_MAX_QUEUED	4096
+#define GPURT_MAX_CLIENT_QUEUED	8192
 #define GPURT_REMEMBERED	256
+#define GPURT_MIN_WORK_NS	1000ULL
 #define GPURT_MAX_WORK_NS	3600000000000ULL
 #define GPURT_POLL_DEFAULT_NS	1000000ULL
 #define GPURT_POLL_MIN_NS	100000ULL

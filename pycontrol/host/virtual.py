@@ -42,7 +42,12 @@ class Context:
     @property
     def idle(self) -> bool:
         """Whether all submitted work has completed."""
-        return not any(tsg.works for tsg in self.tsgs.values())
+        return not self.queued
+
+    @property
+    def queued(self) -> int:
+        """Work items that have not completed."""
+        return sum(len(tsg.works) for tsg in self.tsgs.values())
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,6 @@ class VirtualGpu(Gpu):
     def __init__(self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
         self.shape = shape
         self._by_tsg: dict[Any, tuple[Client, Tsg]] = {}
-        self._numbers: list[int] = []
-        self._next_number = 0
         self._done: deque[tuple[Client, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
         self._latency = 0  # its
@@ -180,13 +183,11 @@ class VirtualGpu(Gpu):
     # TSGs and work
 
     def open_tsg(self, client: Client, opened: Callable[[int], None]) -> None:
-        """Makes a TSG; `opened` gets its number.  Raises Refusal EMFILE when there are too many."""
-        if len(self._by_tsg) >= lib.GPURT_MAX_TSGS:
-            raise Refusal(errno.EMFILE, f"the GPU has {lib.GPURT_MAX_TSGS} TSGs already")
-        if self._numbers:
-            number = self._numbers.pop()
-        else:
-            number, self._next_number = self._next_number, self._next_number + 1
+        """Makes a TSG; `opened` gets its number.  Raises Refusal EMFILE when the client has too many."""
+        free = set(range(lib.GPURT_MAX_CLIENT_TSGS)) - client.own.tsgs.keys()
+        if not free:
+            raise Refusal(errno.EMFILE, f"the client has {lib.GPURT_MAX_CLIENT_TSGS} TSGs already")
+        number = min(free)
         tsg = Tsg(number, ffi.new("struct gpurt_vgpu_tsg *"))
         lib.gpurt_vgpu_tsg_open(tsg.raw, client.own.context)
         client.own.tsgs[number] = tsg
@@ -229,13 +230,14 @@ class VirtualGpu(Gpu):
             waiters.finish(-errno.ENOENT)
         del client.own.tsgs[number]
         del self._by_tsg[tsg.raw]
-        self._numbers.append(number)
 
     def submit(self, client: Client, number: int, engine: int, fence: bool, duration: int) -> int:
         """Queues work; its number.  Raises Refusal ENOENT or ENOBUFS."""
         tsg = self.tsg(client, number)
         if len(tsg.works) >= lib.GPURT_MAX_QUEUED:
             raise Refusal(errno.ENOBUFS, f"TSG {number} has {lib.GPURT_MAX_QUEUED} items queued")
+        if client.own.queued >= lib.GPURT_MAX_CLIENT_QUEUED:
+            raise Refusal(errno.ENOBUFS, f"the client has {lib.GPURT_MAX_CLIENT_QUEUED} items queued")
         work = ffi.new("struct gpurt_vgpu_work *")
         now = self.clock()
         made = int(lib.gpurt_vgpu_submit(self.vgpu, tsg.raw, work, engine, fence, duration, now))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_build import LONG
@@ -220,3 +221,43 @@ def test_copies_run_beside_kernels_of_the_same_tsg_only() -> None:
         gpu.submit(0, COPY, True, 3, 0)
         lib.gpurt_vgpu_advance(gpu.vgpu, 100)
         assert gpu.done == expected
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_what_is_due_may_happen_in_steps(most: int) -> None:
+    """However much is due, a step has at most ``most`` things happen, and in the end nothing differs."""
+    slow, quick = (Gpu([0, 1, 2], 3, 1, 0, True) for _ in range(2))
+    for gpu in (slow, quick):
+        for number in range(60):
+            gpu.submit(number % 3, EXEC if number % 2 else COPY, number % 5 == 0, 1 + number % 4, 0)
+    lib.gpurt_vgpu_advance(quick.vgpu, 1000)
+    steps = 0
+    while True:
+        before = len(slow.done)
+        if lib.gpurt_vgpu_catch_up(slow.vgpu, 1000, most):
+            break
+        assert len(slow.done) - before <= 2 * most  # both engines may complete at once
+        assert slow.vgpu.now < 1000
+        steps += 1
+    assert steps >= 60 // (2 * most)
+    assert slow.done == quick.done
+    assert len(slow.done) == 60
+
+
+def test_a_gpu_that_stood_still_goes_on_where_it_was() -> None:
+    gpu = Gpu([0, 1], 10, 2, 0, True)
+    gpu.submit(0, EXEC, False, 14, 0)
+    gpu.submit(1, EXEC, False, 5, 0)
+    assert lib.gpurt_vgpu_catch_up(gpu.vgpu, 7, 100)  # the switch took until 2, the slice lasts until 12
+    lib.gpurt_vgpu_stand_still(gpu.vgpu, 107)
+    lib.gpurt_vgpu_advance(gpu.vgpu, 1000)
+    assert gpu.done == [(1, 1, 119), (0, 1, 125)]
+
+
+def test_a_gpu_that_stood_still_in_a_switch_goes_on_with_it() -> None:
+    gpu = Gpu([0], 10, 8, 0, True)
+    gpu.submit(0, EXEC, False, 5, 0)
+    assert lib.gpurt_vgpu_catch_up(gpu.vgpu, 6, 100)
+    lib.gpurt_vgpu_stand_still(gpu.vgpu, 206)
+    lib.gpurt_vgpu_advance(gpu.vgpu, 1000)
+    assert gpu.done == [(0, 1, 213)]

@@ -116,13 +116,13 @@ class Module:
         return self.device
 
     def reload(self, parameters: list[str]) -> None:
-        """Removes the module and loads it with those parameters."""
+        """Removes the module and loads it with those parameters, and with one virtual GPU unless they say otherwise."""
         module = os.environ.get("GPURT_TEST_MODULE")
         if not module:
             pytest.skip("GPURT_TEST_MODULE does not say where gpurt.ko is, to load it with other costs")
         if PARAMETERS.exists():
             subprocess.run(["rmmod", "gpurt"], check=True)
-        subprocess.run(["insmod", module, *parameters], check=True)
+        subprocess.run(["insmod", module, "vgpus=1", *parameters], check=True)
         eventually(self.device.exists)
 
     def stop(self) -> None:

@@ -176,7 +176,7 @@ def test_gpus_are_independent(start_host: Callable[..., Path]) -> None:
         assert b.begin(gpu=0, priority=10) == PENDING
         assert a.begin(gpu=1, priority=9) == PENDING
         tsg = a.tsg(gpu=1)
-        assert a.code(lib.GPURT_IOC_SUBMIT, gpu=0, tsg=tsg, duration_ns=1) == -errno.ENOENT
+        assert a.code(lib.GPURT_IOC_SUBMIT, gpu=0, tsg=tsg, duration_ns=lib.GPURT_MIN_WORK_NS) == -errno.ENOENT
         a.end(gpu=0)
         assert b.begin(gpu=0, priority=10) == RUNNING
 

@@ -27,7 +27,7 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_WAIT: {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": FOREVER},
     lib.GPURT_IOC_TSG_OPEN: {},
     lib.GPURT_IOC_TSG_CLOSE: {},
-    lib.GPURT_IOC_SUBMIT: {"duration_ns": 1},
+    lib.GPURT_IOC_SUBMIT: {"duration_ns": lib.GPURT_MIN_WORK_NS},
     lib.GPURT_IOC_AGENT: {"tsgs": 1, "driver": b"test"},
     lib.GPURT_IOC_ORDER: {},
 }
@@ -145,6 +145,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_SUBMIT, {"gpu": 1}, errno.ENODEV),
     (lib.GPURT_IOC_SUBMIT, {"tsg": 9}, errno.ENOENT),
     (lib.GPURT_IOC_SUBMIT, {"duration_ns": 0}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"duration_ns": lib.GPURT_MIN_WORK_NS - 1}, errno.EINVAL),
     (lib.GPURT_IOC_SUBMIT, {"duration_ns": lib.GPURT_MAX_WORK_NS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_SUBMIT, {"duration_ns": 2**64 - 1}, errno.EINVAL),
     (lib.GPURT_IOC_SUBMIT, {"engine": lib.GPURT_ENGINE_COUNT}, errno.EINVAL),
@@ -208,15 +209,18 @@ def test_segments_nest_up_to_a_limit(connect: Connect) -> None:
     assert client.begin() == RUNNING
 
 
-def test_a_gpu_has_so_many_time_slice_groups(connect: Connect, plane: Control) -> None:
+def test_a_client_has_so_many_time_slice_groups(connect: Connect, plane: Control) -> None:
+    """A client that has all it may have takes none from others."""
     client, other = connect(), connect()
-    numbers = {client.tsg() for _ in range(lib.GPURT_MAX_TSGS)}
-    assert numbers == set(range(lib.GPURT_MAX_TSGS))
-    assert other.code(lib.GPURT_IOC_TSG_OPEN) == -errno.EMFILE
-    assert plane.status()[0].tsgs == lib.GPURT_MAX_TSGS
-    client.close_tsg(4711)
-    assert other.tsg() == 4711
+    numbers = {client.tsg() for _ in range(lib.GPURT_MAX_CLIENT_TSGS)}
+    assert numbers == set(range(lib.GPURT_MAX_CLIENT_TSGS))
+    assert client.code(lib.GPURT_IOC_TSG_OPEN) == -errno.EMFILE
+    assert {other.tsg() for _ in range(lib.GPURT_MAX_CLIENT_TSGS)} == numbers
+    assert plane.status()[0].tsgs == 2 * lib.GPURT_MAX_CLIENT_TSGS
+    client.close_tsg(47)
+    client.close_tsg(11)
+    assert [client.tsg(), client.tsg()] == [11, 47]
     client.close()
     assert other.begin(priority=5) == RUNNING
-    assert other.code(lib.GPURT_IOC_TSG_CLOSE, tsg=0) == -errno.ENOENT
+    assert other.code(lib.GPURT_IOC_TSG_CLOSE, tsg=lib.GPURT_MAX_CLIENT_TSGS) == -errno.ENOENT
     assert IDLE not in {one.state for one in plane.clients() if one.priority == 5}

@@ -16,6 +16,7 @@ from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 HOUR = lib.GPURT_MAX_WORK_NS
+SHORTEST = lib.GPURT_MIN_WORK_NS
 
 
 def wait_work(client: Client, tsg: int, work: int, timeout: int) -> int:
@@ -25,8 +26,8 @@ def wait_work(client: Client, tsg: int, work: int, timeout: int) -> int:
 def test_work_is_numbered_in_each_tsg(connect: Connect) -> None:
     client = connect()
     tsgs = [client.tsg(), client.tsg()]
-    assert [client.submit(tsg, 1) for tsg in tsgs for _ in range(3)] == [1, 2, 3, 1, 2, 3]
-    assert [client.submit(tsgs[0], 1, engine=engine) for engine in range(lib.GPURT_ENGINE_COUNT)] == [4, 5]
+    assert [client.submit(tsg, SHORTEST) for tsg in tsgs for _ in range(3)] == [1, 2, 3, 1, 2, 3]
+    assert [client.submit(tsgs[0], SHORTEST, engine=engine) for engine in range(lib.GPURT_ENGINE_COUNT)] == [4, 5]
 
 
 @contextlib.contextmanager
@@ -187,13 +188,13 @@ def test_work_of_a_client_in_no_segment_waits_until_all_may_run(connect: Connect
 
 def test_a_tsg_of_another_client_cannot_be_used(connect: Connect) -> None:
     mine, theirs = connect(), connect()
+    assert theirs.tsg() == mine.tsg() == 0  # numbers are each client's own
     tsg = mine.tsg()
-    work = mine.submit(tsg, 1)
-    theirs.tsg()
-    assert theirs.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOENT
+    work = mine.submit(tsg, SHORTEST)
+    assert theirs.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=SHORTEST) == -errno.ENOENT
     assert theirs.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == -errno.ENOENT
     assert wait_work(theirs, tsg, work, 0) == -errno.ENOENT
-    assert mine.submit(tsg, 1) == work + 1
+    assert mine.submit(tsg, SHORTEST) == work + 1
 
 
 def test_a_closed_tsg_is_gone(connect: Connect) -> None:
@@ -202,10 +203,10 @@ def test_a_closed_tsg_is_gone(connect: Connect) -> None:
     client.submit(tsg, HOUR)
     client.close_tsg(tsg)
     assert client.code(lib.GPURT_IOC_TSG_CLOSE, tsg=tsg) == -errno.ENOENT
-    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOENT
+    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=SHORTEST) == -errno.ENOENT
     assert client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE) == 0
     again = client.tsg()
-    assert client.submit(again, 1) == 1
+    assert client.submit(again, SHORTEST) == 1
 
 
 def test_queues_are_bounded(connect: Connect) -> None:
@@ -214,8 +215,27 @@ def test_queues_are_bounded(connect: Connect) -> None:
     client.submit(tsg, HOUR)
     for index in range(lib.GPURT_MAX_QUEUED - 1):
         client.submit(tsg, HOUR, engine=index % lib.GPURT_ENGINE_COUNT)
-    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=1) == -errno.ENOBUFS
-    assert client.submit(other, 1) == 1
+    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=SHORTEST) == -errno.ENOBUFS
+    assert client.submit(other, SHORTEST) == 1
+
+
+def test_all_queues_of_a_client_together_are_bounded(connect: Connect) -> None:
+    client, other = connect(), connect()
+    tsgs = [client.tsg() for _ in range(3)]
+    for index in range(lib.GPURT_MAX_CLIENT_QUEUED):
+        client.submit(tsgs[index % 3], HOUR)
+    assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsgs[0], duration_ns=HOUR) == -errno.ENOBUFS
+    assert other.submit(other.tsg(), HOUR) == 1
+    client.close_tsg(tsgs[1])
+    assert client.submit(tsgs[0], HOUR)
+
+
+def test_work_has_a_least_duration(connect: Connect) -> None:
+    client = connect()
+    tsg = client.tsg()
+    for duration in (0, 1, SHORTEST - 1):
+        assert client.code(lib.GPURT_IOC_SUBMIT, tsg=tsg, duration_ns=duration) == -errno.EINVAL
+    assert client.submit(tsg, SHORTEST) == 1
 
 
 def test_clients_are_shown_with_their_tsgs(connect: Connect, plane: Control) -> None:

@@ -53,9 +53,9 @@ def abuse() -> str:
     # processes that were killed may still be on their way out
     lines = ["set -e", "remove() { until rmmod gpurt 2>/dev/null; do sleep 0.1; done; }", "echo '== kunit'", "dmesg"]
     for options, count in ROUNDS.items():
-        lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko {options}"]
+        lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}"]
         lines += [f"$GPURT_OUT/hammer {count} {count + len(options)}"]
-    lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko", "$GPURT_OUT/failslab"]
+    lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
     lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
     return "\n".join(lines)
 

@@ -16,10 +16,10 @@ BROUGHT = OUT if (OUT / "smoke").exists() else None
 
 
 def load(*options: str) -> None:
-    """(Re)loads the module with these parameters."""
+    """(Re)loads the module with these parameters, and with one virtual GPU unless they say otherwise."""
     if PARAMETERS.exists():
         unload()
-    subprocess.run(["insmod", MODULE, *options], check=True)
+    subprocess.run(["insmod", MODULE, "vgpus=1", *options], check=True)
 
 
 def unload() -> None:

@@ -145,6 +145,15 @@ def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
     (PARAMETERS / "vgpus").write_text("1")
 
 
+def test_the_module_comes_without_a_gpu() -> None:
+    """A virtual GPU executes what any user of the device asks for, in the kernel: it is for trying and testing."""
+    unload()
+    subprocess.run(["insmod", MODULE], check=True)
+    with connect("/dev/gpurt") as control:
+        assert control.status() == []
+    load()
+
+
 def test_bad_parameters_are_refused() -> None:
     unload()
     for options in (["policy=9"], ["vgpus=17"], ["vgpus=x"], ["thread_cpu=4096"], ["nonsense=1"]):

@@ -15,7 +15,7 @@ from tasksets import Case, Completions
 ONE = """
 rmmod gpurt 2>/dev/null
 echo "case {name}"
-insmod /run/gpurt.ko {parameters} && $GPURT_OUT/runner $GPURT_OUT/{name} || exit 1
+insmod /run/gpurt.ko vgpus=1 {parameters} && $GPURT_OUT/runner $GPURT_OUT/{name} || exit 1
 """
 
 
