@@ -4,7 +4,7 @@
  *
  * A descriptor belongs to the process that opened it.  Another process that holds the descriptor can do nothing with
  * it.  The descriptor's clients end when its owner does, even if another process still holds the descriptor: the
- * notifier of the owner's address space reports that the owner exits or executes another program.
+ * notifier of the owner's address space, or owner.c, reports that the owner exits or executes another program.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -20,11 +20,25 @@
 #include "register.h"
 #include "wait.h"
 
+/* Takes all clients off the GPUs, because their process ends soon.  They end later. */
+void gpurt_file_take_off(struct gpurt_file *file)
+{
+	struct gpurt_client *client;
+	int i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		client = smp_load_acquire(&file->clients[i]);	/* pairs with client_make() */
+		if (client)
+			gpurt_client_take_off(client);
+	}
+}
+
 /* Ends all clients.  Called when the descriptor is released, and when its owner ends: the first call does the work. */
-static void file_gone(struct gpurt_file *file, bool process)
+void gpurt_file_gone(struct gpurt_file *file, bool process)
 {
 	int i;
 
+	gpurt_owner_let_go(file);
 	mutex_lock(&file->lock);
 	WRITE_ONCE(file->gone, true);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
@@ -50,7 +64,7 @@ void gpurt_file_put(struct gpurt_file *file)
 
 static void owner_ended(struct mmu_notifier *mn, struct mm_struct *mm)
 {
-	file_gone(container_of(mn, struct gpurt_file, owner), true);
+	gpurt_file_gone(container_of(mn, struct gpurt_file, owner), true);
 }
 
 static const struct mmu_notifier_ops owner_ops = {
@@ -76,13 +90,21 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 	file->tgid = get_pid(task_tgid(current));
 	get_task_comm(file->comm, current->group_leader);
 	file->owner.ops = &owner_ops;
+	err = gpurt_owner_watch(file);
+	if (err)
+		goto free;
 	err = mmu_notifier_register(&file->owner, current->mm);
-	if (err) {
-		gpurt_file_put(file);
-		return err;
-	}
+	if (err)
+		goto forget;
 	filp->private_data = file;
 	return stream_open(inode, filp);
+
+forget:
+	gpurt_owner_let_go(file);
+	gpurt_owner_forget(file);
+free:
+	gpurt_file_put(file);
+	return err;
 }
 
 static int gpurt_release(struct inode *inode, struct file *filp)
@@ -90,9 +112,10 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	struct gpurt_file *file = filp->private_data;
 	int i;
 
-	file_gone(file, false);
+	gpurt_file_gone(file, false);
 	/* Returns when owner_ended() is not running and will not. */
 	mmu_notifier_unregister(&file->owner, file->owner.mm);
+	gpurt_owner_forget(file);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
 			gpurt_client_put(file->clients[i]);
@@ -204,10 +227,18 @@ static struct miscdevice gpurt_device = {
 
 int gpurt_chardev_start(void)
 {
-	return misc_register(&gpurt_device);
+	int err = gpurt_owners_start();
+
+	if (err)
+		return err;
+	err = misc_register(&gpurt_device);
+	if (err)
+		gpurt_owners_stop();
+	return err;
 }
 
 void gpurt_chardev_stop(void)
 {
 	misc_deregister(&gpurt_device);
+	gpurt_owners_stop();
 }

@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include "owner.h"
 #include "uapi/gpurt.h"
 
 struct gpurt_client;
@@ -26,6 +27,7 @@ struct gpurt_file {
 	wait_queue_head_t poll;
 	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue */
 	struct mmu_notifier owner;
+	struct gpurt_owned owned;
 };
 
 static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
@@ -36,6 +38,8 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 
 void gpurt_file_put(struct gpurt_file *file);
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
+void gpurt_file_take_off(struct gpurt_file *file);
+void gpurt_file_gone(struct gpurt_file *file, bool process);
 
 int gpurt_chardev_start(void);
 void gpurt_chardev_stop(void);

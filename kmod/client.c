@@ -28,7 +28,6 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	client->file = gpurt_file_get(file);
 	client->tgid = get_pid(file->tgid);
 	memcpy(client->comm, file->comm, sizeof(client->comm));
-	client->id = atomic64_inc_return(&last_id);
 	INIT_LIST_HEAD(&client->node);
 	gpurt_waiters_init(&client->waiters);
 	gpurt_waiters_init(&client->orders);
@@ -73,6 +72,7 @@ static int client_join(struct gpurt_client *client)
 	kref_get(&client->ref);		/* the list's, until client_leave() */
 	mutex_lock(&gpu->clients_lock);
 	client->listed = true;
+	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
 	list_add_tail_rcu(&client->node, &gpu->clients);
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
@@ -130,7 +130,7 @@ static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
 
 	mutex_lock(&gpu->clients_lock);
 	list_for_each_entry(client, &gpu->clients, node) {
-		if (READ_ONCE(client->gone) && gpurt_runlist_is_off(client)) {
+		if (READ_ONCE(client->left) && gpurt_runlist_is_off(client)) {
 			kref_get(&client->ref);
 			found = client;
 			break;
@@ -153,15 +153,37 @@ void gpurt_clients_reap(struct gpurt_gpu *gpu)
 
 static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
+	if (u->client->gone)
+		return 0;
 	WRITE_ONCE(u->client->gone, true);
 	gpurt_gone(&gpu->sched, &u->client->core, now);
 	return 0;
 }
 
 /*
+ * The client's process ends soon or has ended: the GPU is handed on now.  Threads of the process may still be in calls
+ * for the client.  Best-effort clients keep the GPU from nobody, unless they hold it as a lock.
+ */
+void gpurt_client_take_off(struct gpurt_client *client)
+{
+	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = READ_ONCE(client->core.level) };
+	struct gpurt_gpu *gpu = client->gpu;
+	int token;
+
+	if (!u.level && READ_ONCE(gpu->sched.runner) != &client->core)
+		return;
+	if (!gpurt_gpu_hold(gpu, &token))
+		return;
+	if (gpu->ops->client_ends)
+		gpu->ops->client_ends(gpu->driver, client->ctx, true);
+	gpurt_gate_update(gpu, &u);
+	gpurt_gpu_release(gpu, token);
+}
+
+/*
  * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.  The decision
- * queues at the client's own level: the caller need not have a higher priority than that, and A2 lets nobody wait for a
- * caller of lower priority.
+ * queues at the client's own level, and not above the caller's priority: A2 lets nobody wait for a caller of lower
+ * priority.
  *
  * The decision takes the client off the runlist, and the driver forgets it afterwards.  If the update failed, the
  * client may still be there: it stays as it is, without its process, until gpurt_clients_reap().
@@ -170,21 +192,26 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 	struct gpurt_update u = { .decide = decide_gone, .client = client };
+	bool gone = false;
 	int token;
 
-	if (client->gone)
+	if (client->ended)
 		return;
-	u.level = READ_ONCE(client->core.level);
+	client->ended = true;
+	u.level = min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops->client_ends)
 			gpu->ops->client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);
-		if (client->gone && gpurt_runlist_is_off(client))
+		gone = client->gone;
+		/* Pairs with find_left(), which runs after an update without the client. */
+		smp_store_mb(client->left, gone);
+		if (gone && gpurt_runlist_is_off(client))
 			client_leave(client);
 		gpurt_gpu_release(gpu, token);
 	}
 	/* The driver goes away first: gpurt_clients_drain() removes all clients. */
-	if (!client->gone)
+	if (!gone)
 		wait_for_completion(&gpu->drained);
 	gpurt_wait_wake(client);
 	gpurt_client_ordered(client);
@@ -256,6 +283,8 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	struct gpurt_sched_client *c = &u->client->core;
 	int err;
 
+	if (u->client->gone)
+		return -ESTALE;
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
 	b->state = gpurt_state_of(&gpu->sched, c);
 	return err;
@@ -278,7 +307,7 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *stat
 
 static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	return gpurt_end(&gpu->sched, &u->client->core, now);
+	return u->client->gone ? -ESTALE : gpurt_end(&gpu->sched, &u->client->core, now);
 }
 
 /* Ends the innermost segment.  -ENOENT, or -ENODEV once the driver goes away. */
@@ -293,13 +322,15 @@ int gpurt_client_end(struct gpurt_client *client)
 
 static int decide_opened(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	gpurt_tsg_opened(&gpu->sched, &u->client->core, now);
+	if (!u->client->gone)
+		gpurt_tsg_opened(&gpu->sched, &u->client->core, now);
 	return 0;
 }
 
 static int decide_closed(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	gpurt_tsg_closed(&gpu->sched, &u->client->core, now);
+	if (!u->client->gone)
+		gpurt_tsg_closed(&gpu->sched, &u->client->core, now);
 	return 0;
 }
 
@@ -324,8 +355,11 @@ struct agent_update {
 static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct gpurt_agent *agent = container_of(u, struct agent_update, u)->agent;
-	int err = gpu->ops->agents->agent(gpu->driver, u->client->ctx, agent, now);
+	int err;
 
+	if (u->client->gone)
+		return -ESTALE;
+	err = gpu->ops->agents->agent(gpu->driver, u->client->ctx, agent, now);
 	if (!err)
 		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
 	return err;

@@ -25,8 +25,10 @@ struct gpurt_client {
 	u64 granted_at;
 	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
 	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, to be told once updates succeed again */
-	bool gone;
+	bool gone;			/* the scheduler has forgotten it */
 
+	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
+	bool left;			/* it is gone, and no operation for it is under way */
 	struct kref ref;		/* the descriptor's, and while it is listed the list's */
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;
@@ -53,6 +55,7 @@ static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 }
 
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file);
+void gpurt_client_take_off(struct gpurt_client *client);
 void gpurt_client_gone(struct gpurt_client *client, bool process);
 void gpurt_client_put(struct gpurt_client *client);
 

@@ -12,13 +12,12 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
-#include <linux/string.h>
-#include <linux/tracepoint.h>
 
 #include "client.h"
 #include "compat.h"
 #include "gpu.h"
 #include "job.h"
+#include "tracepoints.h"
 
 static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
 {
@@ -29,31 +28,6 @@ static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
 void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
 {
 	atomic_add(change, &gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
-}
-
-#ifdef CONFIG_TRACEPOINTS
-
-static struct tracepoint *tp_switch, *tp_wakeup, *tp_wakeup_new;
-
-static void remember(struct tracepoint *tp, void *data)
-{
-	if (!strcmp(tp->name, "sched_switch"))
-		tp_switch = tp;
-	else if (!strcmp(tp->name, "sched_wakeup"))
-		tp_wakeup = tp;
-	else if (!strcmp(tp->name, "sched_wakeup_new"))
-		tp_wakeup_new = tp;
-}
-
-/* These tracepoints are not exported by name.  They are the kernel's own, not a module's, so they never go away. */
-void gpurt_job_find_tracepoints(void)
-{
-	for_each_kernel_tracepoint(remember, NULL);
-}
-
-bool gpurt_job_can_notify(void)
-{
-	return tp_switch && tp_wakeup && tp_wakeup_new;
 }
 
 /* Wakes the thread.  Any context, also with the scheduler's locks held. */
@@ -82,43 +56,21 @@ static void on_wakeup(void *gpu, struct task_struct *task)
 	changed(gpu, task);
 }
 
-static int probes_add(struct gpurt_gpu *gpu)
-{
-	int err;
+static struct gpurt_probe probes[] = {
+	{ .name = "sched_switch", .function = on_switch },
+	{ .name = "sched_wakeup", .function = on_wakeup },
+	{ .name = "sched_wakeup_new", .function = on_wakeup },
+};
 
-	if (!gpurt_job_can_notify())
-		return -EOPNOTSUPP;
-	err = tracepoint_probe_register(tp_switch, on_switch, gpu);
-	if (err)
-		return err;
-	err = tracepoint_probe_register(tp_wakeup, on_wakeup, gpu);
-	if (err)
-		goto no_switch;
-	err = tracepoint_probe_register(tp_wakeup_new, on_wakeup, gpu);
-	if (!err)
-		return 0;
-	tracepoint_probe_unregister(tp_wakeup, on_wakeup, gpu);
-no_switch:
-	tracepoint_probe_unregister(tp_switch, on_switch, gpu);
-	tracepoint_synchronize_unregister();
-	return err;
+void gpurt_job_find_tracepoints(void)
+{
+	gpurt_probes_find(probes, ARRAY_SIZE(probes));
 }
 
-static void probes_remove(struct gpurt_gpu *gpu)
+bool gpurt_job_can_notify(void)
 {
-	tracepoint_probe_unregister(tp_switch, on_switch, gpu);
-	tracepoint_probe_unregister(tp_wakeup, on_wakeup, gpu);
-	tracepoint_probe_unregister(tp_wakeup_new, on_wakeup, gpu);
-	tracepoint_synchronize_unregister();
+	return gpurt_probes_found(probes, ARRAY_SIZE(probes));
 }
-
-#else
-static int probes_add(struct gpurt_gpu *gpu) { return -EOPNOTSUPP; }
-static void probes_remove(struct gpurt_gpu *gpu) { }
-static void look_soon(struct gpurt_gpu *gpu) { }
-bool gpurt_job_can_notify(void) { return false; }
-void gpurt_job_find_tracepoints(void) { }
-#endif
 
 /*
  * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
@@ -249,7 +201,7 @@ void gpurt_job_stop(struct gpurt_gpu *gpu)
 {
 	lockdep_assert_held(&gpu->policy_lock);
 	if (gpu->job.probed)
-		probes_remove(gpu);
+		gpurt_probes_remove(probes, ARRAY_SIZE(probes), gpu);
 	gpu->job.probed = false;
 	irq_work_sync(&gpu->job.irq);
 	hrtimer_cancel(&gpu->job.timer);
@@ -261,7 +213,7 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 {
 	lockdep_assert_held(&gpu->policy_lock);
 	if (gpu->job.notice == GPURT_NOTICE_NOTIFY) {
-		gpu->job.probed = !probes_add(gpu);
+		gpu->job.probed = !gpurt_probes_add(probes, ARRAY_SIZE(probes), gpu);
 		if (!gpu->job.probed) {
 			WRITE_ONCE(gpu->job.notice, GPURT_NOTICE_POLL);
 			*why = "the scheduler's tracepoints are missing in this kernel: polling instead";

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The processes that own descriptors, and how the module learns that one ends. */
+#ifndef GPURT_OWNER_H
+#define GPURT_OWNER_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct gpurt_file;
+struct gpurt_owner;
+
+/* A descriptor's place in the list of its process; with the lock of owner.c held. */
+struct gpurt_owned {
+	struct gpurt_owner *owner;
+	struct list_head node;
+	bool taken_off;
+};
+
+int gpurt_owner_watch(struct gpurt_file *file);
+void gpurt_owner_let_go(struct gpurt_file *file);
+void gpurt_owner_forget(struct gpurt_file *file);
+
+int gpurt_owners_start(void);
+void gpurt_owners_stop(void);
+
+#endif
