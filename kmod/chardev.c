@@ -3,13 +3,14 @@
  * /dev/gpurt: descriptors and their owners.
  *
  * A descriptor belongs to the process that opened it.  Another process that holds the descriptor can do nothing with
- * it.  The descriptor's clients end when its owner does, even if another process still holds the descriptor: the
- * notifier of the owner's address space, or owner.c, reports that the owner exits or executes another program.
+ * it.  The descriptor's clients end when its owner does, even if another process still holds the descriptor: owner.c
+ * reports that the owner exits or executes another program.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -20,7 +21,7 @@
 #include "register.h"
 #include "wait.h"
 
-/* Takes all clients off the GPUs, because their process ends soon.  They end later. */
+/* Has all clients taken off the GPUs, because their process ends soon.  They end later.  Does not wait for a GPU. */
 void gpurt_file_take_off(struct gpurt_file *file)
 {
 	struct gpurt_client *client;
@@ -52,6 +53,7 @@ static void file_free(struct kref *ref)
 	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
 
 	irq_work_sync(&file->poll_wake);
+	mmdrop(file->mm);
 	put_pid(file->tgid);
 	kfree(file);
 }
@@ -61,15 +63,6 @@ void gpurt_file_put(struct gpurt_file *file)
 {
 	kref_put(&file->ref, file_free);
 }
-
-static void owner_ended(struct mmu_notifier *mn, struct mm_struct *mm)
-{
-	gpurt_file_gone(container_of(mn, struct gpurt_file, owner), true);
-}
-
-static const struct mmu_notifier_ops owner_ops = {
-	.release = owner_ended,
-};
 
 static void poll_wake(struct irq_work *work)
 {
@@ -89,22 +82,15 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 	init_irq_work(&file->poll_wake, poll_wake);
 	file->tgid = get_pid(task_tgid(current));
 	get_task_comm(file->comm, current->group_leader);
-	file->owner.ops = &owner_ops;
+	mmgrab(current->mm);
+	file->mm = current->mm;
 	err = gpurt_owner_watch(file);
-	if (err)
-		goto free;
-	err = mmu_notifier_register(&file->owner, current->mm);
-	if (err)
-		goto forget;
+	if (err) {
+		gpurt_file_put(file);
+		return err;
+	}
 	filp->private_data = file;
 	return stream_open(inode, filp);
-
-forget:
-	gpurt_owner_let_go(file);
-	gpurt_owner_forget(file);
-free:
-	gpurt_file_put(file);
-	return err;
 }
 
 static int gpurt_release(struct inode *inode, struct file *filp)
@@ -113,8 +99,6 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 	int i;
 
 	gpurt_file_gone(file, false);
-	/* Returns when owner_ended() is not running and will not. */
-	mmu_notifier_unregister(&file->owner, file->owner.mm);
 	gpurt_owner_forget(file);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
@@ -124,13 +108,12 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 }
 
 /*
- * Whether the owner executes the program that opened the descriptor.  owner_ended() alone does not tell: the memory of
- * that program stays while another process shares it, as vfork() and posix_spawn() have it.  A caller that has that
- * memory also keeps it: owner_ended() does not run during the call.
+ * Whether the owner executes the program that opened the descriptor.  file->gone alone does not tell: it is set some
+ * time after the owner has executed another program.
  */
 static bool is_alive(const struct gpurt_file *file)
 {
-	return !READ_ONCE(file->gone) && file->owner.mm == current->mm;
+	return !READ_ONCE(file->gone) && file->mm == current->mm;
 }
 
 /* Called with file->lock held. */

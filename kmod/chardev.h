@@ -5,7 +5,6 @@
 
 #include <linux/irq_work.h>
 #include <linux/kref.h>
-#include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -14,6 +13,7 @@
 #include "uapi/gpurt.h"
 
 struct gpurt_client;
+struct mm_struct;
 struct pid;
 
 /* An open descriptor. */
@@ -26,7 +26,7 @@ struct gpurt_file {
 	char comm[GPURT_COMM_LEN];
 	wait_queue_head_t poll;
 	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue */
-	struct mmu_notifier owner;
+	struct mm_struct *mm;		/* the owner's, while it executes the program that opened the descriptor */
 	struct gpurt_owned owned;
 };
 

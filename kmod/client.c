@@ -14,6 +14,7 @@
 #include "wait.h"
 
 DEFINE_STATIC_SRCU(gpurt_clients_srcu);
+static void take_off(struct kthread_work *work);
 static atomic64_t last_id = ATOMIC64_INIT(0);
 
 static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_file *file)
@@ -32,6 +33,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	gpurt_waiters_init(&client->waiters);
 	gpurt_waiters_init(&client->orders);
 	kthread_init_work(&client->poll_wake, gpurt_wait_wake_poll);
+	kthread_init_work(&client->take_off, take_off);
 	return client;
 }
 
@@ -160,23 +162,39 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return 0;
 }
 
-/*
- * The client's process ends soon or has ended: the GPU is handed on now.  Threads of the process may still be in calls
- * for the client.  Best-effort clients keep the GPU from nobody, unless they hold it as a lock.
- */
-void gpurt_client_take_off(struct gpurt_client *client)
+/* Called by the GPU's thread. */
+static void take_off(struct kthread_work *work)
 {
+	struct gpurt_client *client = container_of(work, struct gpurt_client, take_off);
 	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = READ_ONCE(client->core.level) };
 	struct gpurt_gpu *gpu = client->gpu;
 	int token;
 
-	if (!u.level && READ_ONCE(gpu->sched.runner) != &client->core)
+	if (gpurt_gpu_hold(gpu, &token)) {
+		if (gpu->ops->client_ends)
+			gpu->ops->client_ends(gpu->driver, client->ctx, true);
+		gpurt_gate_update(gpu, &u);
+		gpurt_gpu_release(gpu, token);
+	}
+	gpurt_client_put(client);
+}
+
+/*
+ * The client's process ends soon or has ended: the GPU's thread hands the GPU on now.  Threads of the process may still
+ * be in calls for the client.  Best-effort clients keep the GPU from nobody, unless they hold it as a lock.
+ */
+void gpurt_client_take_off(struct gpurt_client *client)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	int token;
+
+	if (!READ_ONCE(client->core.level) && READ_ONCE(gpu->sched.runner) != &client->core)
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
-	if (gpu->ops->client_ends)
-		gpu->ops->client_ends(gpu->driver, client->ctx, true);
-	gpurt_gate_update(gpu, &u);
+	kref_get(&client->ref);
+	if (!kthread_queue_work(gpu->worker, &client->take_off))
+		gpurt_client_put(client);
 	gpurt_gpu_release(gpu, token);
 }
 
@@ -200,6 +218,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	client->ended = true;
 	u.level = min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
 	if (gpurt_gpu_hold(gpu, &token)) {
+		kthread_flush_work(&client->take_off);
 		if (gpu->ops->client_ends)
 			gpu->ops->client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);

@@ -42,6 +42,7 @@ struct gpurt_client {
 	struct gpurt_waiters waiters;		/* for grants and completions */
 	struct gpurt_waiters orders;		/* the call that waits for the agent's next order */
 	struct kthread_work poll_wake;		/* has the GPU's thread wake poll() */
+	struct kthread_work take_off;		/* has it take the client off the GPU */
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */

@@ -18,8 +18,8 @@
 #error "gpurt needs Linux 5.10 or newer"
 #endif
 
-#ifndef CONFIG_MMU_NOTIFIER
-#error "gpurt needs CONFIG_MMU_NOTIFIER: without it a process that executes another program would keep the GPU"
+#ifndef CONFIG_TRACEPOINTS
+#error "gpurt needs CONFIG_TRACEPOINTS: without them a process that ends or executes another program would keep the GPU"
 #endif
 
 /* 6.13 added hrtimer_setup(), 6.15 removed hrtimer_init(). */

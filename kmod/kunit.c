@@ -455,6 +455,39 @@ static void an_owner_learns_of_an_update_with_another_cause(struct kunit *test)
 	bench_free(b);
 }
 
+static bool first_has_left(struct bench *b)
+{
+	return READ_ONCE(b->clients[0]->gone);
+}
+
+/* A driver that is stuck keeps none of the other GPUs of a process that ends. */
+static void each_gpu_of_a_process_is_handed_on_by_itself(struct kunit *test)
+{
+	struct bench *stuck = bench_make(test, &sleeping_driver), *other = bench_make(test, &atomic_driver);
+	struct gpurt_file *file = kunit_kzalloc(test, sizeof(*file), GFP_KERNEL);
+	struct beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, file);
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	file->clients[0] = stuck->clients[0];
+	file->clients[1] = other->clients[0];
+	begin(stuck->clients[0], 20);
+	begin(other->clients[0], 20);
+	stuck->block = true;
+	start(test, one, stuck->clients[1], 30);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&stuck->entered, msecs_to_jiffies(PATIENCE)));
+	gpurt_file_take_off(file);
+	KUNIT_EXPECT_TRUE(test, comes_true(first_has_left, other));
+	KUNIT_EXPECT_FALSE(test, first_has_left(stuck));
+	complete(&stuck->go);
+	KUNIT_ASSERT_TRUE(test, finished(one));
+	KUNIT_EXPECT_TRUE(test, comes_true(first_has_left, stuck));
+	gpurt_gpu_unregister(stuck->gpu);
+	gpurt_gpu_unregister(other->gpu);
+	bench_free(stuck);
+	bench_free(other);
+}
+
 #define SLEEPERS 5
 
 /* A thread that waits until it is woken, and then says how many were woken before. */
@@ -517,6 +550,7 @@ static void the_most_urgent_waiter_is_woken_first(struct kunit *test)
 }
 
 static struct kunit_case gpu_cases[] = {
+	KUNIT_CASE(each_gpu_of_a_process_is_handed_on_by_itself),
 	KUNIT_CASE(the_most_urgent_waiter_is_woken_first),
 	KUNIT_CASE(an_owner_learns_of_an_update_with_another_cause),
 	KUNIT_CASE(a_decision_is_its_callers_and_an_update_the_threads),

@@ -2,20 +2,21 @@
 /*
  * The processes that own descriptors, and how the module learns that one ends.
  *
- * The notifier of the address space (chardev.c) reports an end only when the last process that shares the memory is
- * gone, and when its threads have got a CPU to die on.  A process may die or execute another program while one that it
- * made with vfork() or with CLONE_VM still has its memory and its descriptors; and one that crashed keeps its memory
- * until its core is written, which takes seconds.  The GPU must not stay with any of those.  So probes of three
- * tracepoints report
+ * Descriptors may stay when their owner ends, because other processes inherited them; and so may its memory, because a
+ * process that it made with vfork() or with CLONE_VM shares it, or because its core is written, which takes seconds.
+ * The GPU must not stay with any of those.  So probes of three tracepoints report
  *
  *   signal_deliver	a signal that ends the process.  Its clients are taken off the GPU.  Its other threads may be in
  *			calls still, so the driver keeps the clients until the process has ended
  *   sched_process_exit	the last thread of the process ends.  Its clients are taken off the GPU, and end
  *   sched_process_exec	the process executes another program.  Likewise
  *
- * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority takes the clients off;
- * it alone decides when the GPU is handed on, so it must not depend on when an ordinary thread gets a CPU.  A work
- * queue ends them.
+ * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority has the GPUs' threads
+ * take the clients off.  They alone decide when a GPU is handed on, so that must not depend on when an ordinary thread
+ * gets a CPU, nor on another GPU whose driver is slow.  A work queue ends the clients.
+ *
+ * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the machine: a driver that
+ * is stuck would stop virtual machines and RDMA as well.
  */
 #include <linux/hash.h>
 #include <linux/kthread.h>
