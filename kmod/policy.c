@@ -13,6 +13,10 @@ static unsigned int first_policy = GPURT_POLICY_SEGMENT;
 module_param_named(policy, first_policy, uint, 0444);
 MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3 lock-priority, 4 lock-fifo");
 
+static unsigned int lock_bound_ms = GPURT_LOCK_BOUND_NS / NSEC_PER_MSEC;
+module_param(lock_bound_ms, uint, 0444);
+MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under policies lock-* (default 1000; 0: for ever)");
+
 /* 0 if the module's parameter is valid, else -EINVAL. */
 int gpurt_policy_check(void)
 {
@@ -60,6 +64,7 @@ void gpurt_policy_init(struct gpurt_gpu *gpu)
 
 	mutex_init(&gpu->policy_lock);
 	gpurt_job_init(gpu);
+	gpu->sched.lock_bound = (u64)lock_bound_ms * NSEC_PER_MSEC;
 	gpurt_set_policy(&gpu->sched, first_policy, ktime_get_ns());
 	mutex_lock(&gpu->policy_lock);
 	if (first_policy == GPURT_POLICY_JOB)

@@ -40,7 +40,7 @@ HEADERS = [
     "analysis/native/rta.h",
 ]
 #: Headers whose object-like macros become constants in Python.
-CONSTANTS = [UAPI, "kmod/core/gate.h", "kmod/core/retry.h", "kmod/core/agents.h"]
+CONSTANTS = [UAPI, "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h"]
 #: Types that the headers take from the kernel or from libc.
 TYPES = """
 typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;

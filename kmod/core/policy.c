@@ -35,11 +35,21 @@ static u8 level_of(const struct gpurt_sched_client *c)
 	return (u8)gpurt_begin_level(c->set, c->own, c->hint);
 }
 
+/* Until when the runner may hold the lock: best effort has no right to keep real-time clients waiting for ever. */
+static u64 lock_end(const struct gpurt_sched *s)
+{
+	const struct gpurt_sched_client *c = s->runner;
+
+	return c && s->lock_bound && locking(s) && !c->level && !c->demoted ? s->runner_since + s->lock_bound : U64_MAX;
+}
+
 static void arm(struct gpurt_sched *s)
 {
-	u64 left = s->runner ? gpurt_budget_left(&s->runner->budget) : U64_MAX;
+	u64 left = s->runner ? gpurt_budget_left(&s->runner->budget) : U64_MAX, end = lock_end(s);
 
 	s->deadline = left < U64_MAX - s->since ? s->since + left : U64_MAX;
+	if (end < s->deadline)
+		s->deadline = end;
 }
 
 /* Moves @node of a client from level @old of @q (if it is there) to @new (if @want). */
@@ -77,6 +87,13 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
 		c->granted = false;
 }
 
+/* Makes the client best effort until its segment ends, or its job. */
+static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c)
+{
+	c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+	place(s, c);
+}
+
 /* Charges the runner for the time since the last charge. */
 static void charge(struct gpurt_sched *s, u64 now)
 {
@@ -90,10 +107,13 @@ static void charge(struct gpurt_sched *s, u64 now)
 	if (gpurt_budget_charge(&c->budget, ns)) {
 		c->overruns++;
 		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
-		if (c->budget.action == GPURT_OVERRUN_DEMOTE) {
-			c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
-			place(s, c);
-		}
+		if (c->budget.action == GPURT_OVERRUN_DEMOTE)
+			demote(s, c);
+	}
+	if (lock_end(s) <= now) {
+		c->overruns++;
+		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
+		demote(s, c);
 	}
 }
 
@@ -164,6 +184,7 @@ static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 	next = pick(s);
 	if (next != old) {
 		s->runner = next;
+		s->runner_since = now;
 		s->ops->commit(s, next, cause, now);
 		tell(s, old, now);
 	}
@@ -205,6 +226,8 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	s->policy = GPURT_POLICY_TIMESLICED;
 	s->runner = NULL;
 	s->since = now;
+	s->runner_since = now;
+	s->lock_bound = 0;
 	s->deadline = U64_MAX;
 	gpurt_queue_init(&s->segments);
 	gpurt_queue_init(&s->jobs);

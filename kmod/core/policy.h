@@ -12,8 +12,8 @@
  *   timesliced     everyone, always
  *   segment        the real-time client in a segment with the highest priority; among equals the one that
  *                  came to that priority first (an equal never preempts); if there is none, everyone
- *   lock-priority  the client that began first keeps the GPU until its segment ends, best effort included; then the
- *                  highest priority, then first come
+ *   lock-priority  the client that began first keeps the GPU until its segment ends, best effort included (for
+ *                  lock_bound at most: then it is demoted); then the highest priority, then first come
  *   lock-fifo      likewise; then first come
  *   job            the runnable real-time client with TSGs and the highest priority; if none, everyone
  *
@@ -27,6 +27,8 @@
 #include "../uapi/gpurt.h"
 #include "budget.h"
 #include "queue.h"
+
+#define GPURT_LOCK_BOUND_NS	1000000000ULL	/* gpurt_sched.lock_bound, unless the host says otherwise */
 
 enum gpurt_demoted {
 	GPURT_NOT_DEMOTED,
@@ -43,7 +45,7 @@ struct gpurt_sched_client {
 	u8 level;			/* what decides: derived from the three and from demoted */
 	bool runnable;			/* policy `job`: the task is ready to run */
 	bool exempt;
-	u8 demoted;			/* overran its budget in a... (enum gpurt_demoted) */
+	u8 demoted;			/* overran its budget or the bound of locks in a... (enum gpurt_demoted) */
 	bool granted;			/* has been told of the GPU in this segment or job */
 	struct list_head in_segments;	/* of gpurt_sched.segments */
 	struct list_head in_order;	/* of gpurt_sched.order */
@@ -73,6 +75,8 @@ struct gpurt_sched {
 	u32 policy;
 	struct gpurt_sched_client *runner;
 	u64 since;			/* up to when the runner's time has been charged */
+	u64 runner_since;		/* since when it is the runner */
+	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  Set by the host at the start */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
 	/* A demoted client is in none of these: it runs when everyone does. */
 	struct gpurt_queue segments;	/* clients in a segment, by level */

@@ -134,6 +134,7 @@ class Gpu(ABC):
         self.sched = ffi.new("struct gpurt_sched *")
         now = clock()
         lib.gpurt_sched_init(self.sched, self._sched_ops, self._handle, now)
+        self.sched.lock_bound = lib.GPURT_LOCK_BOUND_NS
         self.prepare(now)
         lib.gpurt_set_policy(self.sched, policy, now)
 

@@ -35,6 +35,25 @@ def test_a_change_of_policy_does_not_let_an_equal_preempt() -> None:
     assert core.sched.runner == third
 
 
+@pytest.mark.parametrize("policy", [lib.GPURT_POLICY_LOCK_PRIORITY, lib.GPURT_POLICY_LOCK_FIFO])
+def test_best_effort_does_not_hold_a_lock_for_ever(policy: int) -> None:
+    core = Core()
+    core.sched.lock_bound = 100
+    lib.gpurt_set_policy(core.sched, policy, 0)
+    endless, urgent = core.add(), core.add()
+    lib.gpurt_begin(core.sched, endless, 0, 0, 7)
+    lib.gpurt_begin(core.sched, urgent, 50, 0, 20)
+    lib.gpurt_tick(core.sched, 106)
+    assert (core.only, core.sched.deadline) == (0, 107)
+    lib.gpurt_tick(core.sched, 107)
+    assert (core.only, core.sched.deadline) == (1, lib.GPURT_FOREVER)
+    assert (endless.demoted, endless.overruns) == (lib.GPURT_DEMOTED_SEGMENT, 1)
+    lib.gpurt_end(core.sched, endless, 108)
+    lib.gpurt_begin(core.sched, endless, 0, 0, 109)
+    lib.gpurt_end(core.sched, urgent, 110)
+    assert (core.only, core.sched.deadline) == (0, 210)
+
+
 def test_a_waiting_client_gets_events_when_its_exemption_begins_and_ends() -> None:
     """A blocked GPURT_BEGIN_WAIT sleeps until an event says that its client holds the GPU."""
     core, (waiting, _) = begin_all(SEGMENT, 1, 9)

@@ -35,7 +35,7 @@ def running(plane: Control) -> list[int]:
 def test_locks_are_not_taken_away(connect: Connect, plane: Control, policy: Policy) -> None:
     plane.set_policy(policy)
     holder, low, high = connect(), connect(), connect()
-    assert holder.begin() == RUNNING  # best effort holds a lock, too
+    assert holder.begin(priority=5) == RUNNING
     assert plane.status()[0].image is Image.ONE
     assert low.begin(priority=20) == PENDING
     assert high.begin(priority=90) == PENDING
@@ -46,6 +46,20 @@ def test_locks_are_not_taken_away(connect: Connect, plane: Control, policy: Poli
     assert not waits[second].done()
     {"high": high, "low": low}[first].end()
     assert waits[second].result()[0] == 0
+
+
+@pytest.mark.parametrize("policy", [Policy.LOCK_PRIORITY, Policy.LOCK_FIFO])
+def test_best_effort_holds_a_lock_but_not_for_ever(connect: Connect, plane: Control, policy: Policy) -> None:
+    plane.set_policy(policy)
+    holder, urgent = connect(), connect()
+    assert holder.begin() == RUNNING
+    assert plane.status()[0].image is Image.ONE
+    urgent.begin(priority=20)
+    assert urgent.granted().result()[0] == 0
+    assert [one.demoted for one in plane.clients()] == [True, False]
+    urgent.end()
+    holder.end()
+    assert [one.demoted for one in plane.clients()] == [False, False]
 
 
 def test_under_timesliced_all_clients_run(connect: Connect, plane: Control) -> None:
