@@ -99,7 +99,8 @@ class Machine:
 
     def submit(self, pair: Pair) -> None:
         if pair.tsgs:
-            pair.actor.do("submit", tsg=self.choose.choice(pair.tsgs), duration=self.choose.randint(lib.GPURT_MIN_WORK_NS, 10**9))
+            duration = self.choose.randint(lib.GPURT_MIN_WORK_NS, 10**9)
+            pair.actor.do("submit", tsg=self.choose.choice(pair.tsgs), duration=duration)
 
     def kill(self, pair: Pair) -> None:
         """The process dies, and another one comes."""
