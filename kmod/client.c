@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Clients: they come, go, and have decisions taken. */
 #include <linux/ktime.h>
+#include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -68,7 +69,7 @@ static int client_join(struct gpurt_client *client)
 	struct gpurt_gpu *gpu = client->gpu;
 	int err;
 
-	err = gpu->ops->client_open(gpu->driver, client->tgid, client, &client->ctx);
+	err = gpu->ops.client_open(gpu->driver, client->tgid, client, &client->ctx);
 	if (err)
 		return err;
 	kref_get(&client->ref);		/* the list's, until client_leave() */
@@ -82,6 +83,20 @@ static int client_join(struct gpurt_client *client)
 	return 0;
 }
 
+/* Called with the GPU held alive.  The driver's module stays loaded until client_leave(). */
+static int client_join_pinned(struct gpurt_client *client)
+{
+	struct module *owner = client->gpu->ops.owner;
+	int err;
+
+	if (!try_module_get(owner))
+		return -ENODEV;
+	err = client_join(client);
+	if (err)
+		module_put(owner);
+	return err;
+}
+
 /* Makes the descriptor a client of the GPU.  On success the caller's reference of the GPU passes to the client. */
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file)
 {
@@ -92,7 +107,7 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	if (!client)
 		return ERR_PTR(-ENOMEM);
 	if (gpurt_gpu_hold(gpu, &token)) {
-		err = client_join(client);
+		err = client_join_pinned(client);
 		gpurt_gpu_release(gpu, token);
 	}
 	if (!err)
@@ -120,8 +135,9 @@ static void client_leave(struct gpurt_client *client)
 	if (!listed)
 		return;
 	gpurt_job_watch(gpu, client->tgid, -1);
-	gpu->ops->client_close(gpu->driver, client->ctx);
+	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
+	module_put(gpu->ops.owner);
 	gpurt_client_put(client);
 }
 
@@ -171,8 +187,8 @@ static void take_off(struct kthread_work *work)
 	int token;
 
 	if (gpurt_gpu_hold(gpu, &token)) {
-		if (gpu->ops->client_ends)
-			gpu->ops->client_ends(gpu->driver, client->ctx, true);
+		if (gpu->ops.client_ends)
+			gpu->ops.client_ends(gpu->driver, client->ctx, true);
 		gpurt_gate_update(gpu, &u);
 		gpurt_gpu_release(gpu, token);
 	}
@@ -219,8 +235,8 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	u.level = min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		kthread_flush_work(&client->take_off);
-		if (gpu->ops->client_ends)
-			gpu->ops->client_ends(gpu->driver, client->ctx, process);
+		if (gpu->ops.client_ends)
+			gpu->ops.client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);
 		gone = client->gone;
 		/* Pairs with find_left(), which runs after an update without the client. */
@@ -378,7 +394,7 @@ static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 
 	if (u->client->gone)
 		return -ESTALE;
-	err = gpu->ops->agents->agent(gpu->driver, u->client->ctx, agent, now);
+	err = gpu->ops.agents->agent(gpu->driver, u->client->ctx, agent, now);
 	if (!err)
 		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
 	return err;
@@ -407,8 +423,8 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
 	 * process may have to stay until updates are over, and updates must not wait for that agent.
 	 */
-	if (fatal_signal_pending(current) && gpu->ops->client_ends)
-		gpu->ops->client_ends(gpu->driver, client->ctx, true);
+	if (fatal_signal_pending(current) && gpu->ops.client_ends)
+		gpu->ops.client_ends(gpu->driver, client->ctx, true);
 	if (!err && agent->tsgs)
 		gpurt_job_tsg_opened(gpu);
 	gpurt_gpu_release(gpu, token);

@@ -58,17 +58,6 @@ static inline struct kthread_worker *compat_kthread_worker(const char *name)
 #endif
 }
 
-static inline struct kthread_worker *compat_kthread_worker_on_cpu(int cpu, const char *name)
-{
-	if ((unsigned int)cpu >= nr_cpu_ids || !cpu_online(cpu))
-		return ERR_PTR(-EINVAL);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 14, 0)
-	return kthread_run_worker_on_cpu(cpu, 0, name);
-#else
-	return kthread_create_worker_on_cpu(cpu, 0, "%s", name);
-#endif
-}
-
 /*
  * 5.9 took sched_setscheduler_nocheck() away from modules, 5.14 gave them sched_setattr_nocheck().  Kernels
  * in between only offer sched_set_fifo(), which means 50, and a real-time task above that could hold up every

@@ -5,8 +5,10 @@
  * that.  Use rules by name only if every user that may open the device is trusted.
  */
 #include <linux/cgroup.h>
+#include <linux/fs.h>
 #include <linux/kernfs.h>
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -62,11 +64,30 @@ static void forget_the_dead(void)
 	}
 }
 
+#ifdef CONFIG_CGROUPS
+/* Whether the hierarchy of version 2, in which cgroup_of() looks, is mounted anywhere: only then can it be used. */
+static bool has_cgroups(void)
+{
+	struct file_system_type *type = get_fs_type("cgroup2");
+	bool mounted = type && !hlist_empty(&type->fs_supers);
+
+	if (type)
+		module_put(type->owner);
+	return mounted;
+}
+#else
+static bool has_cgroups(void) { return false; }
+#endif
+
 /* Called with rules_lock held.  @why: the reason for a refusal. */
 static int rule_add(u32 attr, const char *text, struct pid *pid, const char **why)
 {
 	struct rule *rule;
 
+	if (attr == GPURT_A_CGROUP && !has_cgroups()) {
+		*why = "there are no cgroups of version 2 here, so no rule would match; exempt by pid or by name";
+		return -EOPNOTSUPP;
+	}
 	forget_the_dead();
 	if (rules_count >= GPURT_MAX_RULES) {
 		*why = "there are too many exemptions already; remove some first";
@@ -169,7 +190,7 @@ static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		return -ENOENT;
 	if (u->client->core.exempt == exempt)
 		return 0;
-	gpu->ops->exempt(gpu->driver, u->client->ctx, exempt);
+	gpu->ops.exempt(gpu->driver, u->client->ctx, exempt);
 	gpurt_set_exempt(&gpu->sched, &u->client->core, exempt, now);
 	return 0;
 }
@@ -184,7 +205,7 @@ void gpurt_exempt_apply(struct gpurt_client *client)
 		.u = { .decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL, .in_thread = true },
 	};
 
-	if (!client->gpu->ops->exempt)
+	if (!client->gpu->ops.exempt)
 		return;
 	do {
 		e.exempt = gpurt_exempt_matches(client);

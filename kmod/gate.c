@@ -109,15 +109,15 @@ static void handed_over(struct kthread_work *work)
 
 static bool is_thread(const struct gpurt_gpu *gpu)
 {
-	return gpu->worker->task == current;
+	return gpu->thread == current;
 }
 
 /* The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process. */
 static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	u->told = true;
-	if (u->own && gpu->ops->client_ends)
-		gpu->ops->client_ends(gpu->driver, u->client->ctx, true);
+	if (u->own && gpu->ops.client_ends)
+		gpu->ops.client_ends(gpu->driver, u->client->ctx, true);
 }
 
 /* Before the caller looks whether its wait is over.  Every holder is quick, hence a signal that does not kill waits. */
@@ -260,7 +260,7 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	if (gpu->ops->commit_sleeps)
+	if (gpu->ops.commit_sleeps)
 		update_in_thread(gpu, u);
 	else
 		update_here(gpu, u);
@@ -272,7 +272,7 @@ int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	int token, ret;
 
-	if (!gpu->ops->commit_sleeps)
+	if (!gpu->ops.commit_sleeps)
 		return gpurt_gate_update(gpu, u);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;

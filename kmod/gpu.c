@@ -10,10 +10,6 @@
 #include "gpu.h"
 #include "policy.h"
 
-static int thread_cpu = -1;
-module_param(thread_cpu, int, 0444);
-MODULE_PARM_DESC(thread_cpu, "CPU of the GPUs' threads, which poll under policy job (default -1: any)");
-
 static void gpu_free(struct kref *ref)
 {
 	struct gpurt_gpu *gpu = container_of(ref, struct gpurt_gpu, ref);
@@ -50,10 +46,10 @@ void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts)
 {
 	int token;
 
-	*facts = (struct gpurt_agents_facts){ .tier = gpu->ops->tier };
-	strscpy(facts->driver, gpu->ops->name, sizeof(facts->driver));
-	if (gpu->ops->agents && gpurt_gpu_hold(gpu, &token)) {
-		gpu->ops->agents->describe(gpu->driver, facts);
+	*facts = (struct gpurt_agents_facts){ .tier = gpu->ops.tier };
+	memcpy(facts->driver, gpu->name, sizeof(facts->driver));
+	if (gpu->ops.agents && gpurt_gpu_hold(gpu, &token)) {
+		gpu->ops.agents->describe(gpu->driver, facts);
 		gpurt_gpu_release(gpu, token);
 	}
 }
@@ -62,16 +58,32 @@ static int thread_start(struct gpurt_gpu *gpu)
 {
 	int err;
 
-	if (thread_cpu < 0)
-		gpu->worker = compat_kthread_worker("gpurt");
-	else
-		gpu->worker = compat_kthread_worker_on_cpu(thread_cpu, "gpurt");
+	gpu->worker = compat_kthread_worker("gpurt");
 	if (IS_ERR(gpu->worker))
 		return PTR_ERR(gpu->worker);
+	gpu->thread = gpu->worker->task;
 	err = compat_set_highest_fifo(gpu->worker->task);
 	if (err)
 		kthread_destroy_worker(gpu->worker);
 	return err;
+}
+
+/*
+ * Takes over what the driver offers.  The driver may have been compiled with an older or a newer drv.h.  -EINVAL: it
+ * lacks what every driver needs, or has another version; -E2BIG: it offers something that this module does not know.
+ */
+static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
+{
+	if (ops->version != GPURT_DRIVER_VERSION || ops->size < GPURT_DRIVER_SIZE_MIN)
+		return -EINVAL;
+	if (ops->size > sizeof(*ops) && memchr_inv(ops + 1, 0, ops->size - sizeof(*ops)))
+		return -E2BIG;
+	memcpy(&gpu->ops, ops, min_t(size_t, ops->size, sizeof(*ops)));
+	if (!gpu->ops.name || !gpu->ops.commit || !gpu->ops.client_open || !gpu->ops.client_close)
+		return -EINVAL;
+	strscpy(gpu->name, gpu->ops.name, sizeof(gpu->name));
+	gpu->ops.name = NULL;
+	return 0;
 }
 
 /* Makes a GPU that no other code can find yet.  Returns an ERR_PTR() on failure. */
@@ -82,8 +94,10 @@ struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *dri
 
 	if (!gpu)
 		return ERR_PTR(err);
+	err = take_over(gpu, ops);
+	if (err)
+		goto free;
 	kref_init(&gpu->ref);
-	gpu->ops = ops;
 	gpu->driver = driver;
 	init_completion(&gpu->drained);
 	mutex_init(&gpu->clients_lock);
@@ -95,6 +109,7 @@ struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *dri
 	err = thread_start(gpu);
 	if (err)
 		goto cleanup_srcu;
+	gpurt_driver_init(gpu);
 	gpurt_runlist_init(gpu);
 	gpurt_policy_init(gpu);
 	return gpu;
@@ -114,6 +129,7 @@ void gpurt_gpu_stop(struct gpurt_gpu *gpu)
 	synchronize_srcu(&gpu->alive);
 	gpurt_policy_stop(gpu);
 	gpurt_runlist_drain(gpu);
+	gpurt_driver_stop(gpu);
 	gpurt_runlist_stop(gpu);
 	kthread_destroy_worker(gpu->worker);
 	gpurt_clients_drain(gpu);

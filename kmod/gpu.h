@@ -22,6 +22,7 @@
 
 #include "core/agents.h"
 #include "core/policy.h"
+#include "driver.h"
 #include "drv/drv.h"
 #include "gate.h"
 #include "job.h"
@@ -31,9 +32,12 @@ struct gpurt_gpu {
 	struct kref ref;
 	struct rcu_head rcu;
 	u32 index;
-	const struct gpurt_driver_ops *ops;
+	/* A copy: readers may outlive the driver's module.  Its functions may be called while the GPU is held. */
+	struct gpurt_driver_ops ops;
+	char name[GPURT_NAME_LEN];	/* ops.name, which is NULL here */
 	void *driver;			/* the driver's own */
 	struct kthread_worker *worker;	/* its thread has the highest FIFO priority */
+	const struct task_struct *thread;	/* the same, to be compared only: callers at the gate may outlive it */
 
 	struct srcu_struct alive;
 	bool dying;
@@ -43,6 +47,7 @@ struct gpurt_gpu {
 	struct gpurt_sched sched;	/* with the gate held */
 	bool events_wanted;		/* with the gate held: somebody reads events */
 	struct gpurt_runlist runlist;
+	struct gpurt_callback callback;
 
 	struct mutex policy_lock;	/* one change of the policy at a time */
 	struct gpurt_job job;

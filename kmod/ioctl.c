@@ -29,7 +29,7 @@ static bool may_have(u32 priority)
 
 static u32 caps_of(const struct gpurt_gpu *gpu)
 {
-	return (gpu->ops->work ? GPURT_CAP_VGPU : 0) | (gpu->ops->agents ? GPURT_CAP_AGENTS : 0) |
+	return (gpu->ops.work ? GPURT_CAP_VGPU : 0) | (gpu->ops.agents ? GPURT_CAP_AGENTS : 0) |
 	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0);
 }
 
@@ -114,8 +114,8 @@ static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = open ? gpu->ops->work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
-		     gpu->ops->work->tsg_close(gpu->driver, client->ctx, t->tsg);
+	err = open ? gpu->ops.work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
+		     gpu->ops.work->tsg_close(gpu->driver, client->ctx, t->tsg);
 	if (!err)
 		gpurt_client_tsg(client, open);
 	gpurt_gpu_release(gpu, token);
@@ -130,7 +130,7 @@ static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
 	client = gpurt_file_client(file, t->gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->work)
+	if (!client->gpu->ops.work)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	err = tsg_call(client, t, open);
@@ -160,11 +160,11 @@ static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
 	if (IS_ERR(client))
 		return PTR_ERR(client);
 	gpu = client->gpu;
-	if (!gpu->ops->work)
+	if (!gpu->ops.work)
 		return -EOPNOTSUPP;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->work->submit(gpu->driver, client->ctx, &a->submit);
+	err = gpu->ops.work->submit(gpu->driver, client->ctx, &a->submit);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
@@ -177,7 +177,7 @@ static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, a->agent.gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->agents)
+	if (!client->gpu->ops.agents)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
 	err = gpurt_client_agent(client, &a->agent);
@@ -192,7 +192,7 @@ static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
-	err = gpu->ops->agents->answer(gpu->driver, client->ctx, o->answered, o->result);
+	err = gpu->ops.agents->answer(gpu->driver, client->ctx, o->answered, o->result);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }
@@ -205,7 +205,7 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, a->order.gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (!client->gpu->ops->agents)
+	if (!client->gpu->ops.agents)
 		return -EOPNOTSUPP;
 	if (atomic_xchg(&client->ordering, 1))
 		return -EBUSY;

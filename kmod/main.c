@@ -3,6 +3,7 @@
 
 #include "chardev.h"
 #include "client.h"
+#include "cpu.h"
 #include "drv/agents.h"
 #include "drv/vgpu.h"
 #include "events.h"
@@ -23,9 +24,12 @@ static int __init gpurt_init(void)
 	err = gpurt_policy_check();
 	if (err)
 		return err;
-	err = gpurt_events_start();
+	err = gpurt_cpu_start();
 	if (err)
 		return err;
+	err = gpurt_events_start();
+	if (err)
+		goto stop_cpu;
 	err = gpurt_netlink_start();
 	if (err)
 		goto stop_events;
@@ -51,6 +55,8 @@ stop_netlink:
 	gpurt_exempt_clear();	/* commands may have set some meanwhile */
 stop_events:
 	gpurt_events_stop();
+stop_cpu:
+	gpurt_cpu_stop();
 	return err;
 }
 
@@ -63,6 +69,7 @@ static void __exit gpurt_exit(void)
 	gpurt_clients_stop();
 	gpurt_netlink_stop();
 	gpurt_events_stop();
+	gpurt_cpu_stop();
 	gpurt_exempt_clear();
 	pr_info("gpurt: unloaded\n");
 }

@@ -94,8 +94,8 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 
 	gpurt_gpu_describe(gpu, &facts);
 	if (gpurt_gpu_hold(gpu, &token)) {
-		if (gpu->ops->costs)
-			gpu->ops->costs(gpu->driver, &costs);
+		if (gpu->ops.costs)
+			gpu->ops.costs(gpu->driver, &costs);
 		gpurt_gpu_release(gpu, token);
 	}
 	return nla_put_u32(skb, GPURT_A_LATE, facts.late) || nla_put_u32(skb, GPURT_A_TIER, facts.tier) ||

@@ -5,6 +5,7 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 
+#include "cpu.h"
 #include "gpu.h"
 #include "register.h"
 
@@ -57,8 +58,6 @@ struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *d
 	struct gpurt_gpu *gpu;
 	int err;
 
-	if (!ops->commit || !ops->client_open || !ops->client_close)
-		return ERR_PTR(-EINVAL);
 	gpu = gpurt_gpu_create(ops, driver);
 	if (IS_ERR(gpu))
 		return gpu;
@@ -68,6 +67,8 @@ struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *d
 		gpurt_gpu_put(gpu);
 		return ERR_PTR(err);
 	}
+	/* Not before: until now gpurt_cpu_start()'s notification would not have found it. */
+	gpurt_cpu_bind(gpu);
 	return gpu;
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_register);

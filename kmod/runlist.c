@@ -60,7 +60,7 @@ static void apply(struct gpurt_gpu *gpu)
 	int err;
 
 	gpurt_gate_assert_held(gpu);
-	err = gpu->ops->commit(gpu->driver, client ? client->ctx : NULL, decided);
+	err = gpu->ops.commit(gpu->driver, client ? client->ctx : NULL, decided);
 	now = ktime_get_ns();
 	record(r, client, err, decided, now);
 	if (!only)
@@ -197,7 +197,9 @@ static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	r->armed = U64_MAX;
-	if (r->retry.at <= now || retry_wanted(r))
+	if (retry_wanted(r))
+		gpurt_retry_hurry(&r->retry, now);
+	if (r->retry.at <= now)
 		want(gpu, r->retry.cause, now);
 	if (gpu->sched.deadline <= now)
 		gpurt_tick(&gpu->sched, now);
@@ -283,8 +285,9 @@ static int decide_drain(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again.  A
- * driver that fails gets as many tries as the delays between them double.
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and the
+ * runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver that
+ * fails gets as many tries as the delays between them double.
  */
 void gpurt_runlist_drain(struct gpurt_gpu *gpu)
 {

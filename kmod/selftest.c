@@ -138,7 +138,7 @@ static int no_commit(void *driver, void *only, u64 now)
 }
 
 static const struct gpurt_driver_ops no_driver = {
-	.name = "none", .client_open = no_open, .client_close = no_close, .commit = no_commit,
+	GPURT_DRIVER, .name = "none", .client_open = no_open, .client_close = no_close, .commit = no_commit,
 };
 
 static bool __init test_gate(void)

@@ -45,14 +45,14 @@ static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	return gpu->ops->work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
+	return gpu->ops.work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
 }
 
 static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	return gpu->ops->work->idle(gpu->driver, client->ctx, &w->completed_ns);
+	return gpu->ops.work->idle(gpu->driver, client->ctx, &w->completed_ns);
 }
 
 /* Sleeps until woken, or until @until.  0, -EINTR or -ETIMEDOUT. */
@@ -105,7 +105,7 @@ static int wait_counted(struct gpurt_client *client, struct gpurt_wait *w, check
 /* GPURT_IOC_WAIT, and what of it other calls need. */
 int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
 {
-	const struct gpurt_driver_ops *ops = client->gpu->ops;
+	const struct gpurt_driver_ops *ops = &client->gpu->ops;
 
 	switch (w->what) {
 	case GPURT_WAIT_WORK:
@@ -126,7 +126,7 @@ static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
 {
 	struct gpurt_order *o = container_of(w, struct order_wait, w)->order;
 
-	return client->gpu->ops->agents->order(client->gpu->driver, client->ctx, o);
+	return client->gpu->ops.agents->order(client->gpu->driver, client->ctx, o);
 }
 
 /* Waits for an order newer than o->answered, for o->timeout_ns at most.  The driver has agents. */

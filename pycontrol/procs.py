@@ -97,6 +97,11 @@ def cgroup_folder(path: str) -> Path | None:
     return None
 
 
+def has_cgroups() -> bool:
+    """Whether this machine has the cgroup v2 hierarchy: without it `cgroup` finds no process's path."""
+    return any(line.startswith(b"0::") for line in (read(os.getpid(), "cgroup") or b"").splitlines())
+
+
 def in_cgroup(path: str, prefix: str) -> bool:
     """Whether the cgroup `path` is `prefix` or below it."""
     prefix = prefix.rstrip("/")

@@ -172,10 +172,10 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 	proceed(a, now);
 }
 
-/* The process has its first client. */
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p)
+/* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
-	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING };
+	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
 	list_add_tail(&p->node, &a->processes);
 	a->owing[p->owes]++;
 }
@@ -249,8 +249,11 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		return 0;
 	}
 	if (obeyed(p)) {
+		/* An agent that takes its answer back is not worth waiting for. */
 		p->answered = number - 1;
 		p->since = counts_from(a, now);
+		p->late = true;
+		a->ops->late(a, p, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
 	recount(a, p);

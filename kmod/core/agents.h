@@ -16,8 +16,9 @@
  * exempt.  An exempt process is ordered on at once; every other one only when step `off` is over.
  *
  * An order replaces the one before it, which is never delivered once it is overtaken.  An agent that has not
- * carried out an order within `bound` is late.  It stays late, and no update waits for it, until it answers an
- * order; a new agent of the same process inherits that.  With `wait` an update fails (-ETIMEDOUT) if a late
+ * carried out an order within `bound` is late, and so is one that takes back its answer to the order that holds.  It
+ * stays late, and no update waits for it, until it answers an order; a new agent of the same process inherits that,
+ * even if the process had no client in the meantime.  With `wait` an update fails (-ETIMEDOUT) if a late
  * process must be off; the host tries it again, later or when `retry` says so.  An agent that says that its
  * driver refused gets the order again, with a new number.
  *
@@ -57,7 +58,7 @@ struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.processes */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
-	bool late;			/* outlives the agent */
+	bool late;			/* outlives the agent, and the process's clients */
 	bool registered;		/* has an agent; without one the rest means nothing */
 	bool on;			/* the last order: may its TSGs run */
 	u32 tier;			/* enum gpurt_tier */
@@ -74,7 +75,7 @@ struct gpurt_agents;
 struct gpurt_agents_ops {
 	/* There is a newer order for the process: p->sequence, p->on. */
 	void (*order)(struct gpurt_agents *a, struct gpurt_agent_process *p);
-	/* The process has not carried out the order of p->since in time. */
+	/* The process has not carried out the order of p->since in time, or takes back that it has. */
 	void (*late)(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 	/* The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit(). */
 	void (*finished)(struct gpurt_agents *a, int err, u64 now);
@@ -109,7 +110,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *onl
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
 
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p);
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now);
 void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,

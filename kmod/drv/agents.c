@@ -4,17 +4,18 @@
  * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file keeps its processes, has its orders delivered, calls its
  * tick, and waits in commit() until an update is finished.
  *
- * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of works and of events are taken.
+ * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of timers and of events are taken.
  * commit() does not hold it while it waits, so agents answer, register and end meanwhile.
  */
 #include <linux/err.h>
 #include <linux/list.h>
 #include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 #include <linux/wait.h>
-#include <linux/workqueue.h>
 
 #include "../core/agents.h"
 #include "agents.h"
@@ -36,14 +37,15 @@ struct agent_gpu {
 	int err;
 	bool retry;			/* the update that failed may succeed now */
 	wait_queue_head_t updates;	/* commit() waits for @finished */
-	struct delayed_work tick;
-	u64 armed;			/* when @tick comes at the latest; U64_MAX: it does not */
+	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
+	u64 rest_until;			/* it does not come before */
+	struct list_head lapsed;	/* agent_process.core.node of processes without clients that were late */
 };
 
-/* A process with clients of the GPU.  It lives as long as it has any. */
+/* A process with clients of the GPU, or one that was late when it closed its last: it is not trusted anew. */
 struct agent_process {
 	struct gpurt_agent_process core;
-	struct pid *tgid;		/* each client holds a reference */
+	struct pid *tgid;
 	u32 clients;
 	struct agent_ctx *agent;	/* the client that is the agent; NULL: none */
 };
@@ -101,13 +103,16 @@ static u64 time_left(const struct agent_gpu *dev)
 	return dev->agents.deadline > now ? dev->agents.deadline - now : 0;
 }
 
-/* Called with the lock held.  Sees to it that the tick comes soon enough. */
+/* Called with the lock held.  Sees to it that the protocol's tick comes soon enough. */
 static void arm(struct agent_gpu *dev)
 {
-	if (dev->agents.deadline >= dev->armed)
+	u64 when = max(dev->agents.deadline, dev->rest_until);
+
+	/* gpu: NULL before the GPU is known, when there is no process either. */
+	if (when >= dev->armed || !dev->gpu)
 		return;
-	dev->armed = dev->agents.deadline;
-	mod_delayed_work(system_unbound_wq, &dev->tick, nsecs_to_jiffies(time_left(dev)) + 1);
+	dev->armed = when;
+	gpurt_gpu_call(dev->gpu, when);
 }
 
 /* Called with the lock held, after a change.  Returns whether the caller is to call gpurt_client_retry(). */
@@ -120,13 +125,18 @@ static bool changed(struct agent_gpu *dev)
 	return retry;
 }
 
-static void tick(struct work_struct *work)
+/*
+ * Notices lateness and repeats refused orders between updates.  Agents decide how often that is due, and a tick looks
+ * at every process, so the thread rests in between.
+ */
+static void agents_called(void *driver)
 {
-	struct agent_gpu *dev = container_of(to_delayed_work(work), struct agent_gpu, tick);
+	struct agent_gpu *dev = driver;
 
 	spin_lock(&dev->lock);
 	dev->armed = U64_MAX;
 	gpurt_agents_tick(&dev->agents, ktime_get_ns());
+	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
 	arm(dev);
 	spin_unlock(&dev->lock);
 }
@@ -156,26 +166,54 @@ static int agents_commit(void *driver, void *only, u64 now)
 	return err;
 }
 
-/* Called with the lock held. */
-static struct agent_process *find(struct agent_gpu *dev, struct pid *tgid)
+/* Called with the lock held.  The process of that number on the list; NULL: there is none. */
+static struct agent_process *find(struct list_head *processes, struct pid *tgid)
 {
 	struct agent_process *p;
 
-	list_for_each_entry(p, &dev->agents.processes, core.node)
+	list_for_each_entry(p, processes, core.node)
 		if (p->tgid == tgid)
 			return p;
 	return NULL;
 }
 
-/* Called with the lock held.  Returns the process of a new client: @fresh, unless it has others. */
-static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, struct pid *tgid)
+/* Called with the lock held.  Moves lapsed processes to @gone: the one of @tgid, and those that have ended. */
+static void clear_lapsed(struct agent_gpu *dev, struct pid *tgid, struct list_head *gone)
 {
-	struct agent_process *p = find(dev, tgid);
+	struct agent_process *p, *next;
+
+	rcu_read_lock();
+	list_for_each_entry_safe(p, next, &dev->lapsed, core.node)
+		if (p->tgid == tgid || !pid_task(p->tgid, PIDTYPE_TGID))
+			list_move(&p->core.node, gone);
+	rcu_read_unlock();
+}
+
+static void process_free(struct agent_process *p)
+{
+	if (!p)
+		return;
+	put_pid(p->tgid);
+	kfree(p);
+}
+
+static void free_all(struct list_head *processes)
+{
+	struct agent_process *p, *next;
+
+	list_for_each_entry_safe(p, next, processes, core.node)
+		process_free(p);
+}
+
+/* Called with the lock held.  Returns the process of a new client: @fresh, unless it has others. */
+static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, struct list_head *gone)
+{
+	struct agent_process *p = find(&dev->agents.processes, fresh->tgid);
 
 	if (!p) {
 		p = fresh;
-		p->tgid = tgid;
-		gpurt_agents_join(&dev->agents, &p->core);
+		clear_lapsed(dev, p->tgid, gone);
+		gpurt_agents_join(&dev->agents, &p->core, find(gone, p->tgid));
 	}
 	p->clients++;
 	return p;
@@ -186,6 +224,7 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 	struct agent_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
 	struct agent_ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	struct agent_gpu *dev = driver;
+	LIST_HEAD(gone);
 
 	if (!fresh || !c) {
 		kfree(fresh);
@@ -193,11 +232,13 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 		return -ENOMEM;
 	}
 	c->client = client;
+	fresh->tgid = get_pid(tgid);
 	spin_lock(&dev->lock);
-	c->process = join(dev, fresh, tgid);
+	c->process = join(dev, fresh, &gone);
 	spin_unlock(&dev->lock);
+	free_all(&gone);
 	if (c->process != fresh)
-		kfree(fresh);
+		process_free(fresh);
 	*ctx = c;
 	return 0;
 }
@@ -238,11 +279,14 @@ static void agents_client_close(void *driver, void *ctx)
 		gpurt_agents_exempt(&dev->agents, &p->core, false, ktime_get_ns());
 	if (!--p->clients) {
 		gpurt_agents_leave(&dev->agents, &p->core, ktime_get_ns());
-		empty = p;
+		if (p->core.late)
+			list_add(&p->core.node, &dev->lapsed);
+		else
+			empty = p;
 	}
 	arm(dev);
 	spin_unlock(&dev->lock);
-	kfree(empty);
+	process_free(empty);
 	kfree(c);
 }
 
@@ -333,6 +377,7 @@ static const struct gpurt_agent_ops agent_ops = {
 };
 
 static const struct gpurt_driver_ops driver_ops = {
+	GPURT_DRIVER,
 	.name = "agents",
 	.tier = GPURT_TIER_UNPATCHED,
 	.commit_sleeps = true,
@@ -342,6 +387,7 @@ static const struct gpurt_driver_ops driver_ops = {
 	.client_close = agents_client_close,
 	.commit = agents_commit,
 	.exempt = agents_exempt,
+	.called = agents_called,
 };
 
 static void *agents_create(void)
@@ -354,14 +400,17 @@ static void *agents_create(void)
 	spin_lock_init(&dev->lock);
 	gpurt_agents_init(&dev->agents, &protocol_ops, dev, (u64)agent_bound_ms * NSEC_PER_MSEC, agent_wait);
 	init_waitqueue_head(&dev->updates);
-	INIT_DELAYED_WORK(&dev->tick, tick);
+	INIT_LIST_HEAD(&dev->lapsed);
 	dev->armed = U64_MAX;
 	gpu = gpurt_gpu_register(&driver_ops, dev);
 	if (IS_ERR(gpu)) {
 		kfree(dev);
 		return ERR_CAST(gpu);
 	}
+	spin_lock(&dev->lock);
 	dev->gpu = gpu;
+	arm(dev);		/* clients may have come already */
+	spin_unlock(&dev->lock);
 	return dev;
 }
 
@@ -370,7 +419,7 @@ static void agents_destroy(void *device)
 	struct agent_gpu *dev = device;
 
 	gpurt_gpu_unregister(dev->gpu);
-	cancel_delayed_work_sync(&dev->tick);
+	free_all(&dev->lapsed);
 	kfree(dev);
 }
 

@@ -21,13 +21,21 @@
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
 
+#include <linux/stddef.h>
 #include <linux/types.h>
 
 #include "../uapi/gpurt.h"
 
+/*
+ * Of what follows.  A change that makes an older driver wrong changes the version.  What is only added comes at the
+ * end of struct gpurt_driver_ops: the size says what the driver knows of it, and the rest counts as zero.
+ */
+#define GPURT_DRIVER_VERSION 1
+
 struct gpurt_agents_facts;
 struct gpurt_client;
 struct gpurt_gpu;
+struct module;
 struct pid;
 
 /* What the driver knows about the costs of its GPU, in ns; 0 where it knows nothing. */
@@ -73,7 +81,16 @@ struct gpurt_agent_ops {
 	void (*describe)(void *driver, struct gpurt_agents_facts *facts);
 };
 
+/* The first members of every driver's struct gpurt_driver_ops. */
+#define GPURT_DRIVER \
+	.size = sizeof(struct gpurt_driver_ops), .version = GPURT_DRIVER_VERSION, .owner = THIS_MODULE
+
+/* gpurt_gpu_register() copies it, and the name, so the driver need not keep it. */
 struct gpurt_driver_ops {
+	u32 size;
+	u32 version;			/* GPURT_DRIVER_VERSION */
+	/* Stays loaded while the GPU has clients.  The GPU itself may be unregistered at any time. */
+	struct module *owner;
 	const char *name;
 	u32 tier;			/* enum gpurt_tier */
 	bool commit_sleeps;
@@ -106,11 +123,27 @@ struct gpurt_driver_ops {
 	void (*exempt)(void *driver, void *ctx, bool exempt);
 	/* At any time; may be NULL. */
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
+	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */
+	void (*called)(void *driver);
 };
 
-/* Both in process context, without a lock.  gpurt_gpu_register() returns an ERR_PTR() on failure. */
+/* No driver may offer less. */
+#define GPURT_DRIVER_SIZE_MIN offsetofend(struct gpurt_driver_ops, called)
+
+/*
+ * Both in process context, without a lock.  gpurt_gpu_register() returns an ERR_PTR() on failure: -EINVAL for another
+ * version or if an operation is missing, -E2BIG if the driver offers something that this module does not know, -ENOSPC,
+ * -ENOMEM.
+ */
 struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
+
+/*
+ * In any context.  Have called() called at @when (ktime_get_ns()), soon if that is past, in place of what an earlier call
+ * asked for.  The thread has the highest FIFO priority: called() must be short, and not be asked for without limit by
+ * code that a process drives.
+ */
+void gpurt_gpu_call(struct gpurt_gpu *gpu, u64 when);
 
 /* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);

@@ -207,7 +207,7 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 }
 
 #define VGPU_OPS(sleeps) { \
-	.name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = sleeps, .work = &vgpu_work_ops, \
+	GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = sleeps, .work = &vgpu_work_ops, \
 	.client_open = vgpu_client_open, .client_close = vgpu_client_close, .commit = vgpu_commit, \
 	.exempt = vgpu_exempt, .costs = vgpu_costs, \
 }

@@ -99,6 +99,7 @@
  * GPURT_CMD_SET_BUDGET	  PID, BUDGET_NS (0: none), OVERRUN (optional), GPU (optional)
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
+ *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
+from pycontrol import procs
 from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -24,6 +25,12 @@ class Obedience:
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
     go_on: bool = True
+
+
+def lives(key: tuple[int, int]) -> bool:
+    """Whether the process with that id and that start has not ended."""
+    found = procs.stat(key[0])
+    return found is not None and found.start == key[1]
 
 
 @dataclass(eq=False)
@@ -69,6 +76,7 @@ class AgentGpu(Gpu):
         self._processes: dict[tuple[int, int], Process] = {}
         self._by_raw: dict[Any, Process] = {}
         self._ordered: list[Process] = []
+        self._late: set[tuple[int, int]] = set()  # processes without clients that were late when they had their last
         super().__init__(index, policy, tell, clock)
 
     def prepare(self, now: int) -> None:
@@ -136,7 +144,9 @@ class AgentGpu(Gpu):
         if process is None:
             process = self._processes[key] = Process(key)
             self._by_raw[process.raw] = process
-            lib.gpurt_agents_join(self.agents, process.raw)
+            self._late = {one for one in self._late if lives(one)}
+            lib.gpurt_agents_join(self.agents, process.raw, key in self._late)
+            self._late.discard(key)
         process.clients.add(client)
         client.own = process
 
@@ -158,6 +168,8 @@ class AgentGpu(Gpu):
         if client.core.exempt:
             lib.gpurt_agents_exempt(self.agents, process.raw, False, now)
         if not process.clients:
+            if process.raw.late:
+                self._late.add(process.key)
             lib.gpurt_agents_leave(self.agents, process.raw, now)
             del self._processes[process.key], self._by_raw[process.raw]
 

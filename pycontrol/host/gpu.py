@@ -337,9 +337,10 @@ class Gpu(ABC):
 
     def _tick(self, now: int) -> int:
         """A budget is used up, or an update must be tried again.  If both, the next tick is for the other."""
-        retry = self._retry.at <= now or (self._retry_now and self.fault)
+        if self._retry_now:
+            lib.gpurt_retry_hurry(self._retry, now)
         self._retry_now = False
-        if retry:
+        if self._retry.at <= now:
             self._apply(self._by_core.get(self.sched.runner), Cause(self._retry.cause), now)
         elif self.sched.deadline <= now:
             lib.gpurt_tick(self.sched, now)

@@ -104,7 +104,7 @@ class Rules:
         """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.
 
         Raises:
-            Refusal: no such process, a cgroup that is no absolute path, or too many rules.
+            Refusal: no such process, a cgroup that is no absolute path, no cgroups of version 2, or too many rules.
         """
         if add and len(self.pids) + sum(map(len, self.names.values())) >= lib.GPURT_MAX_RULES:
             raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} exemptions already; remove some first")
@@ -113,6 +113,9 @@ class Rules:
             return
         if kind == "CGROUP" and not what.startswith("/"):
             raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
+        if kind == "CGROUP" and add and not procs.has_cgroups():
+            why = "there are no cgroups of version 2 here, so no rule would match; exempt by pid or by name"
+            raise Refusal(errno.EOPNOTSUPP, why)
         if add:
             self.names[kind].add(what)
         else:

@@ -134,8 +134,9 @@ class Model:
             p.answered, p.late, p.again = number, False, None
             self.changed(now)
             return 0
-        if not p.owes:
-            p.answered, p.since = number - 1, self.step_since if self.step else now
+        if not p.owes:  # it takes back what it answered before
+            p.answered, p.since, p.late = number - 1, self.step_since if self.step else now, True
+            self.said.append(("late", p.name))
         p.again = now + (self.bound if p.late else AGAIN)
         return 0
 

@@ -19,7 +19,9 @@ class Pair:
     def __init__(self, size: int, bound: int, wait: bool) -> None:
         self.model, self.now, self.size = Model(bound, wait), 0, size
         self.said: list[tuple[object, ...]] = []
+        self.late: frozenset[int] = frozenset()  # processes that were late when they left
         self.unsafe: list[int] = []  # processes that were in the way of an owner, or called late too early
+        self.refusing = False  # an agent that takes back its answer is late at once
         self.raw = ffi.new("struct gpurt_agents *")
         self.array = ffi.new("struct gpurt_agent_process[]", size)
         self.ops = ffi.new("struct gpurt_agents_ops *")
@@ -53,7 +55,7 @@ class Pair:
 
     def on_late(self, _a: Any, p: Any, now: int) -> None:
         self.said.append(("late", self.index(p)))
-        if now < p.since + self.model.bound:
+        if now < p.since + self.model.bound and not self.refusing:
             self.unsafe.append(self.index(p))
 
     def on_finished(self, _a: Any, err: int, _now: int) -> None:
@@ -67,12 +69,14 @@ class Pair:
     def join(self, name: int) -> None:
         if self.find(name):
             return
-        lib.gpurt_agents_join(self.raw, self.array + name)
-        self.model.processes.append(Process(name))
+        late = name in self.late
+        lib.gpurt_agents_join(self.raw, self.array + name, late)
+        self.model.processes.append(Process(name, late=late))
 
     def leave(self, name: int) -> None:
         p = self.find(name)
         if p and self.model.only is not p:
+            self.late = self.late - {name} | ({name} if p.late else frozenset())
             lib.gpurt_agents_leave(self.raw, self.array + name, self.now)
             self.model.leave(p, self.now)
 
@@ -98,7 +102,9 @@ class Pair:
         if not p or not p.agent or p.sequence < behind:
             return
         number, result = p.sequence - behind, 0 if well else -errno.EIO
+        self.refusing = not well
         code = lib.gpurt_agents_answer(self.raw, self.array + name, number, result, self.now)
+        self.refusing = False
         assert code == self.model.answer(p, number, well, self.now)
 
     def commit(self, name: int | None) -> None:

@@ -56,8 +56,20 @@ def test_an_agent_that_is_late_stays_late_until_it_answers() -> None:
         assert do(pair, ("commit", None))[-1] == ("finished", 0)
         assert do(pair, ("resign", 1), ("register", 1), ("commit", 0))[-1] == ("finished", 0)
     assert pair.find(1).late
+    assert do(pair, ("leave", 1), ("join", 1), ("register", 1), ("commit", None), ("commit", 0))[-1] == ("finished", 0)
     do(pair, ("answer", 1, True))
-    assert do(pair, ("commit", None), ("commit", 0)) == [("order", 1, False, 4)]
+    assert do(pair, ("commit", None), ("commit", 0)) == [("order", 1, False, 5)]
+
+
+def test_an_agent_that_takes_back_its_answer_is_late_at_once() -> None:
+    """Otherwise it could hold up each update for as long as an honest one may take."""
+    pair = ready(2, wait=True)
+    do(pair, ("commit", 0), ("answer", 1, True))
+    assert do(pair, ("answer", 1, False)) == [("late", 1)]
+    for _ in range(3):
+        assert do(pair, ("commit", 0)) == [("finished", -errno.ETIMEDOUT)]
+        assert do(pair, ("answer", 1, True)) == [("retry",)]
+        assert do(pair, ("answer", 1, False)) == [("late", 1)]
 
 
 def test_with_wait_an_update_fails_until_the_late_agent_answers() -> None:

@@ -50,6 +50,23 @@ def test_a_failed_update_is_tried_again_less_and_less_often() -> None:
     assert retry.at == 5 + lib.GPURT_RETRY_FIRST_NS
 
 
+def test_the_rest_between_updates_that_fail_cannot_be_done_away_with() -> None:
+    """However often the host hears that the next one will go well."""
+    retry = ffi.new("struct gpurt_retry *")
+    lib.gpurt_retry_init(retry)
+    lib.gpurt_retry_hurry(retry, 7)
+    assert retry.at == lib.GPURT_FOREVER  # there is nothing to try again
+    now = tries = 0
+    lib.gpurt_retry_failed(retry, lib.GPURT_CAUSE_END, now)
+    while now < 10 * lib.GPURT_RETRY_LAST_NS:
+        lib.gpurt_retry_hurry(retry, now)
+        if retry.at <= now:
+            tries += 1
+            lib.gpurt_retry_failed(retry, lib.GPURT_CAUSE_END, now)
+        now += 100_000
+    assert tries <= 2 * (8 + 10)  # each planned one, and one hurry before it
+
+
 COUNTS = st.integers(0, 5)
 STEPS = st.lists(
     st.one_of(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Policy, Tier
+from pycontrol import procs
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Waiter
+from pycontrol.host.wire import Refusal
 
 MS = 1_000_000
 
@@ -164,3 +171,18 @@ def test_work_that_completed_with_other_work_is_reported_before_its_client_goes(
     assert [one for one in world.events if one[1] is EventKind.WORK] == [(1, EventKind.WORK), (2, EventKind.WORK)]
     assert world.said["begin 1"] == (0,)
     assert 2 not in world.gpu.clients
+
+
+def test_without_cgroups_of_version_2_a_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would never match."""
+    monkeypatch.setattr(procs, "PROC", tmp_path)
+    own = tmp_path / str(os.getpid())
+    own.mkdir()
+    (own / "cgroup").write_text("3:cpuset:/\n2:cpu:/\n")
+    rules = Rules()
+    with pytest.raises(Refusal, match="version 2") as refused:
+        rules.change("CGROUP", "/x", True)
+    assert refused.value.error == errno.EOPNOTSUPP
+    rules.change("CGROUP", "/x", False)
+    (own / "cgroup").write_text("3:cpuset:/\n0::/\n")
+    rules.change("CGROUP", "/x", True)

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/* KUnit suite gpurt-driver: lifetimes of drivers, and what they may rely on; part of kunit.c. */
+#include <linux/module.h>
+
+static void a_gpu_that_is_gone_has_no_runner(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_gpu *gpu = gpurt_gpu_get(b->gpu->index);
+
+	/* A reader of the control plane holds the GPU, and is about to look at its runner. */
+	KUNIT_ASSERT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+	KUNIT_EXPECT_TRUE(test, !smp_load_acquire(&gpu->runlist.runner));
+	gpurt_gpu_put(gpu);
+}
+
+static void a_gpu_that_is_gone_needs_its_driver_no_more(struct kunit *test)
+{
+	struct gpurt_driver_ops *ops = kunit_kmalloc(test, sizeof(*ops), GFP_KERNEL);
+	struct gpurt_agents_facts facts;
+	struct gpurt_gpu *gpu;
+	struct bench *b;
+	u32 state;
+
+	KUNIT_ASSERT_NOT_NULL(test, ops);
+	*ops = atomic_driver;
+	b = bench_make(test, ops);
+	gpu = gpurt_gpu_get(b->gpu->index);
+	gpurt_gpu_unregister(b->gpu);
+	/* The driver's module is unloaded, and another one is loaded to the same place. */
+	*ops = (struct gpurt_driver_ops){ GPURT_DRIVER, .name = "another", .commit_sleeps = true };
+	gpurt_gpu_describe(gpu, &facts);
+	KUNIT_EXPECT_STREQ(test, facts.driver, "kunit");
+	KUNIT_EXPECT_FALSE(test, gpu->ops.commit_sleeps);
+	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, &state), -ENODEV);
+	gpurt_gpu_put(gpu);
+	bench_free(b);
+}
+
+static void the_drivers_module_stays_while_there_are_clients(struct kunit *test)
+{
+	int before = module_refcount(THIS_MODULE);
+	struct bench *b = bench_make(test, &atomic_driver);
+
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + CLIENTS);
+	gpurt_client_gone(b->clients[0], false);
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + CLIENTS - 1);
+	gpurt_gpu_unregister(b->gpu);
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before);
+	bench_free(b);
+}
+
+/* What a driver offers that was compiled with a newer drv.h. */
+struct newer_ops {
+	struct gpurt_driver_ops ops;
+	void *more;
+};
+
+static long registering(const struct gpurt_driver_ops *ops)
+{
+	struct gpurt_gpu *gpu = gpurt_gpu_register(ops, NULL);
+
+	if (IS_ERR(gpu))
+		return PTR_ERR(gpu);
+	gpurt_gpu_unregister(gpu);
+	return 0;
+}
+
+/* A GPU without clients. */
+static int idle_commit(void *driver, void *only, u64 now)
+{
+	return 0;
+}
+
+static void drivers_of_other_versions_are_told_apart(struct kunit *test)
+{
+	struct newer_ops *newer = kunit_kzalloc(test, sizeof(*newer), GFP_KERNEL);
+	struct gpurt_driver_ops *ops;
+
+	KUNIT_ASSERT_NOT_NULL(test, newer);
+	ops = &newer->ops;
+	*ops = atomic_driver;
+	ops->commit = idle_commit;
+	KUNIT_EXPECT_EQ(test, registering(ops), 0L);
+	ops->size = sizeof(*newer);
+	KUNIT_EXPECT_EQ(test, registering(ops), 0L);
+	newer->more = newer;
+	KUNIT_EXPECT_EQ(test, registering(ops), (long)-E2BIG);
+	ops->size = GPURT_DRIVER_SIZE_MIN - 1;
+	KUNIT_EXPECT_EQ(test, registering(ops), (long)-EINVAL);
+	ops->size = sizeof(*ops);
+	ops->version++;
+	KUNIT_EXPECT_EQ(test, registering(ops), (long)-EINVAL);
+	ops->version--;
+	ops->commit = NULL;
+	KUNIT_EXPECT_EQ(test, registering(ops), (long)-EINVAL);
+}
+
+/* A driver that is told of exemptions counts them. */
+static int exempted, undone;
+
+static void counting_exempt(void *driver, void *ctx, bool exempt)
+{
+	exempted += exempt;
+	undone += !exempt;
+}
+
+static int be_joiner(void *data)
+{
+	struct beginner *one = data;
+
+	gpurt_exempt_apply(one->client);
+	complete(&one->done);
+	return 0;
+}
+
+static bool two_wait(struct bench *b)
+{
+	struct list_head *pos;
+	int n = 0;
+
+	raw_spin_lock(&b->gpu->gate.lock);
+	list_for_each(pos, &b->gpu->gate.turns.waiting.level[GPURT_GATE_CONTROL])
+		n++;
+	raw_spin_unlock(&b->gpu->gate.lock);
+	return n == 2;
+}
+
+/* A client that joins while a rule is added is exempted by its own call and by the administrator's. */
+static void an_exemption_is_told_to_the_driver_once(struct kunit *test)
+{
+	struct gpurt_driver_ops *ops = kunit_kmalloc(test, sizeof(*ops), GFP_KERNEL);
+	struct beginner *one = kunit_kcalloc(test, 3, sizeof(*one), GFP_KERNEL);
+	struct bench *b;
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, ops);
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	*ops = sleeping_driver;
+	ops->exempt = counting_exempt;
+	b = bench_make(test, ops);
+	exempted = undone = 0;
+	KUNIT_ASSERT_EQ(test, rule(GPURT_A_COMM, "kunit", NULL, true), 0);
+	b->block = true;
+	start(test, &one[0], b->clients[0], 20);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	for (i = 1; i < 3; i++) {
+		one[i].client = b->clients[1];
+		init_completion(&one[i].done);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_joiner, &one[i], "gpurt-kunit")));
+	}
+	KUNIT_EXPECT_TRUE(test, comes_true(two_wait, b));
+	complete(&b->go);
+	for (i = 0; i < 3; i++)
+		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
+	KUNIT_EXPECT_EQ(test, exempted, 1);
+	KUNIT_EXPECT_EQ(test, undone, 0);
+	gpurt_exempt_clear();
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static struct kunit_case driver_cases[] = {
+	KUNIT_CASE(a_gpu_that_is_gone_has_no_runner),
+	KUNIT_CASE(a_gpu_that_is_gone_needs_its_driver_no_more),
+	KUNIT_CASE(the_drivers_module_stays_while_there_are_clients),
+	KUNIT_CASE(drivers_of_other_versions_are_told_apart),
+	KUNIT_CASE(an_exemption_is_told_to_the_driver_once),
+	{}
+};
+
+static struct kunit_suite driver_suite = {
+	.name = "gpurt-driver",
+	.test_cases = driver_cases,
+};
