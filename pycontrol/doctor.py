@@ -16,6 +16,9 @@ from gpurt._gpurt import ffi, lib
 from gpurt.segments import explain
 
 ROOT = Path("/")
+#: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
+HIGHEST = 98
+SCHED_DEADLINE = 6  # sched(7); the module os does not have it
 
 
 class Status(str, Enum):
@@ -40,8 +43,10 @@ def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
     """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing."""
     return [
         _throttling(root),
+        _fair_server(root),
         _group_scheduling(root),
         *_limits(),
+        _deadline_tasks(root),
         _governor(root),
         _isolation(root),
         _preemption(root),
@@ -71,6 +76,50 @@ def _throttling(root: Path) -> Finding:
         f"real-time tasks are stopped after {runtime} of every {period} us on a CPU; the analyses do not know that",
         "once the taskset is proven: sysctl kernel.sched_rt_runtime_us=-1",
     )
+
+
+def _release(root: Path) -> tuple[int, ...]:
+    """The kernel's release, such as (6, 12); empty if it cannot be read."""
+    parts = (_read(root, "proc/sys/kernel/osrelease") or "").split("-")[0].split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+def _fair_server(root: Path) -> Finding:
+    """From Linux 6.12 a server of the deadline class runs SCHED_OTHER tasks that starve (kernel/sched/fair.c)."""
+    name = "fair server"
+    if _release(root) < (6, 12):
+        return Finding(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
+    times = {
+        (_read(folder, "runtime"), _read(folder, "period"))
+        for folder in (root / "sys/kernel/debug/sched/fair_server").glob("cpu[0-9]*")
+    }
+    cure = "as root: for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
+    if not times or None in {value for pair in times for value in pair}:
+        text = "may run SCHED_OTHER tasks ahead of SCHED_FIFO 99, the module's threads included; it cannot be read"
+        return Finding(name, Status.WARN, text, f"mount debugfs and run this as root; {cure}")
+    times = {(runtime, period) for runtime, period in times if runtime != "0"}
+    if not times:
+        return Finding(name, Status.OK, "off")
+    shares = ", ".join(sorted(f"{runtime} of every {period} ns" for runtime, period in times))
+    text = f"SCHED_OTHER tasks that starve get {shares} on a CPU, ahead of SCHED_FIFO 99, the module's threads included"
+    return Finding(name, Status.WARN, text, cure)
+
+
+def _deadline_tasks(root: Path) -> Finding:
+    name = "SCHED_DEADLINE"
+    found = set()
+    for path in (root / "proc").glob("[0-9]*/task/[0-9]*/stat"):
+        try:
+            head, _, tail = path.read_text().rpartition(")")
+        except OSError:
+            continue  # it has ended
+        if tail.split()[38] == str(SCHED_DEADLINE):
+            found.add(head.partition("(")[2])
+    if not found:
+        return Finding(name, Status.OK, "no task uses it; gpurt would count it as best effort")
+    text = f"used by {', '.join(sorted(found))}: best effort for gpurt, yet ahead of every SCHED_FIFO task on its CPU"
+    cure = "give tasks that use the GPU SCHED_FIFO, or a GPU priority (gpurt priority); keep the others off their CPUs"
+    return Finding(name, Status.WARN, text, cure)
 
 
 def _config(root: Path) -> dict[str, str] | None:
@@ -103,11 +152,12 @@ def _group_scheduling(root: Path) -> Finding:
 def _limits() -> Iterator[Finding]:
     root = os.geteuid() == 0
     soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
-    if root or soft >= 99 or soft == resource.RLIM_INFINITY:
-        yield Finding("SCHED_FIFO", Status.OK, "permitted up to priority 99")
+    if root or soft >= HIGHEST or soft == resource.RLIM_INFINITY:
+        text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
+        yield Finding("SCHED_FIFO", Status.OK, text)
     else:
         text = f"permitted up to priority {soft}" if soft else "not permitted"
-        cure = "add '@gpurt - rtprio 99' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
+        cure = f"add '@gpurt - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
         yield Finding("SCHED_FIFO", Status.WARN, text, cure)
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if root or soft == resource.RLIM_INFINITY:

@@ -310,6 +310,63 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "amdgpu" in found["GPU driver"].text
 
 
+def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> None:
+    from pycontrol.doctor import Status, examine
+
+    def found(name: str) -> tuple[Status, str]:
+        finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == name)
+        assert finding.cure or finding.status is Status.OK
+        return finding.status, finding.text
+
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    release = tmp_path / "proc/sys/kernel/osrelease"
+    release.write_text("6.1.0-56-amd64\n")
+    assert found("fair server")[0] is Status.OK
+    release.write_text("6.12.117+deb12-amd64\n")
+    assert found("fair server")[0] is Status.WARN  # it cannot be read
+    for cpu, runtime in (("cpu0", "50000000"), ("cpu1", "0")):
+        folder = tmp_path / "sys/kernel/debug/sched/fair_server" / cpu
+        folder.mkdir(parents=True)
+        (folder / "runtime").write_text(f"{runtime}\n")
+        (folder / "period").write_text("1000000000\n")
+    status, text = found("fair server")
+    assert status is Status.WARN
+    assert "50000000 of every 1000000000 ns" in text
+    assert "SCHED_FIFO 99" in text
+    (tmp_path / "sys/kernel/debug/sched/fair_server/cpu0/runtime").write_text("0\n")
+    assert found("fair server") == (Status.OK, "off")
+
+    assert found("SCHED_DEADLINE")[0] is Status.OK
+    for pid, policy in ((7, 1), (8, 6)):
+        (tmp_path / f"proc/{pid}/task/{pid}").mkdir(parents=True)
+        fields = " ".join(["S", *["0"] * 37, str(policy), "0"])
+        (tmp_path / f"proc/{pid}/task/{pid}/stat").write_text(f"{pid} (task {pid}) {fields}\n")
+    status, text = found("SCHED_DEADLINE")
+    assert status is Status.WARN
+    assert "task 8" in text
+    assert "task 7" not in text
+    assert "best effort" in text
+
+
+def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import resource
+
+    from pycontrol.doctor import Status, examine
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    limit = {"value": 0}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit["value"], limit["value"]))
+
+    def fifo() -> tuple[Status, str, str]:
+        finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "SCHED_FIFO")
+        return finding.status, finding.text, finding.cure
+
+    assert "rtprio 98" in fifo()[2]
+    limit["value"] = 98
+    assert fifo()[0] is Status.OK
+    assert "up to 98" in fifo()[1]
+
+
 def test_schema_and_completion(gpurt: Gpurt) -> None:
     assert json.loads(gpurt("schema")[1])["title"] == "gpurt taskset"
     for shell in ("bash", "zsh", "fish"):
