@@ -10,6 +10,7 @@
 
 #include "chardev.h"
 #include "client.h"
+#include "driver.h"
 #include "events.h"
 #include "exempt.h"
 #include "wait.h"
@@ -31,6 +32,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	client->tgid = get_pid(file->tgid);
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	INIT_LIST_HEAD(&client->node);
+	gpurt_news_init(client);
 	gpurt_waiters_init(&client->waiters);
 	gpurt_waiters_init(&client->orders);
 	kthread_init_work(&client->poll_wake, gpurt_wait_wake_poll);
@@ -77,6 +79,7 @@ static int client_join(struct gpurt_client *client)
 	client->listed = true;
 	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
 	list_add_tail_rcu(&client->node, &gpu->clients);
+	hlist_add_head_rcu(&client->by_process, gpurt_process_clients(gpu, client->tgid));
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
 	gpurt_exempt_apply(client);
@@ -128,8 +131,10 @@ static void client_leave(struct gpurt_client *client)
 
 	mutex_lock(&gpu->clients_lock);
 	listed = client->listed;
-	if (listed)
+	if (listed) {
 		list_del_rcu(&client->node);
+		hlist_del_rcu(&client->by_process);
+	}
 	client->listed = false;
 	mutex_unlock(&gpu->clients_lock);
 	if (!listed)
@@ -137,6 +142,7 @@ static void client_leave(struct gpurt_client *client)
 	gpurt_job_watch(gpu, client->tgid, -1);
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
+	gpurt_news_stop(client);
 	module_put(gpu->ops.owner);
 	gpurt_client_put(client);
 }
@@ -320,6 +326,8 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 
 	if (u->client->gone)
 		return -ESTALE;
+	if (!c->depth)
+		WRITE_ONCE(u->client->killed, false);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
 	b->state = gpurt_state_of(&gpu->sched, c);
 	return err;
@@ -340,12 +348,22 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *stat
 	return err;
 }
 
-static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+/* Why the client has no segment open: it ended them all, or the driver killed its work. */
+int gpurt_client_without_segment(const struct gpurt_client *client)
 {
-	return u->client->gone ? -ESTALE : gpurt_end(&gpu->sched, &u->client->core, now);
+	return READ_ONCE(client->killed) ? -EIO : -ENOENT;
 }
 
-/* Ends the innermost segment.  -ENOENT, or -ENODEV once the driver goes away. */
+static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	if (u->client->gone)
+		return -ESTALE;
+	if (!u->client->core.depth)
+		return gpurt_client_without_segment(u->client);
+	return gpurt_end(&gpu->sched, &u->client->core, now);
+}
+
+/* Ends the innermost segment.  -ENOENT, -EIO, or -ENODEV once the driver goes away. */
 int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
@@ -355,30 +373,34 @@ int gpurt_client_end(struct gpurt_client *client)
 	return gpurt_update(client->gpu, &u);
 }
 
-static int decide_opened(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+static int decide_news(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	if (!u->client->gone)
-		gpurt_tsg_opened(&gpu->sched, &u->client->core, now);
+	struct gpurt_client *client = u->client;
+	int count = atomic_read(&client->tsgs);
+
+	if (client->gone)
+		return 0;
+	if (READ_ONCE(client->kill)) {
+		WRITE_ONCE(client->kill, false);
+		WRITE_ONCE(client->killed, client->killed || client->core.depth);
+		gpurt_killed(&gpu->sched, &client->core, now);
+	}
+	gpurt_set_tsgs(&gpu->sched, &client->core, max(count, 0), now);
 	return 0;
 }
 
-static int decide_closed(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	if (!u->client->gone)
-		gpurt_tsg_closed(&gpu->sched, &u->client->core, now);
-	return 0;
-}
-
-/* Called with the GPU held alive.  The client opened a TSG, or closed one. */
-void gpurt_client_tsg(struct gpurt_client *client, bool opened)
+/* Called with the GPU held alive.  The scheduler learns what the driver has told of the client, if that is new. */
+void gpurt_client_hear(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
-		.decide = opened ? decide_opened : decide_closed, .client = client, .own = true,
-		.level = READ_ONCE(client->core.level),
+		.decide = decide_news, .client = client, .level = READ_ONCE(client->core.level),
 	};
+	u32 before = READ_ONCE(client->core.tsgs);
 
+	if ((u32)atomic_read(&client->tsgs) == before && !READ_ONCE(client->kill))
+		return;
 	gpurt_gate_update(client->gpu, &u);
-	if (opened)
+	if (READ_ONCE(client->core.tsgs) > before)
 		gpurt_job_tsg_opened(client->gpu);
 }
 
@@ -395,8 +417,10 @@ static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	if (u->client->gone)
 		return -ESTALE;
 	err = gpu->ops.agents->agent(gpu->driver, u->client->ctx, agent, now);
-	if (!err)
+	if (!err) {
+		atomic_set(&u->client->tsgs, agent->tsgs);
 		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
+	}
 	return err;
 }
 

@@ -8,9 +8,11 @@
 
 #include <linux/atomic.h>
 #include <linux/kref.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/rculist.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
 #include "core/policy.h"
 #include "gpu.h"
@@ -26,6 +28,7 @@ struct gpurt_client {
 	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
 	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, to be told once updates succeed again */
 	bool gone;			/* the scheduler has forgotten it */
+	bool killed;			/* its last segment was ended for it */
 
 	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
 	bool left;			/* it is gone, and no operation for it is under way */
@@ -34,10 +37,16 @@ struct gpurt_client {
 	struct gpurt_file *file;
 	void *ctx;			/* the driver's context */
 	struct list_head node;		/* of gpurt_gpu.clients */
+	struct hlist_node by_process;	/* of gpurt_gpu.processes */
 	bool listed;			/* with gpurt_gpu.clients_lock held */
 	u64 id;
 	struct pid *tgid;
 	char comm[GPURT_COMM_LEN];
+
+	atomic_t tsgs;			/* as the driver told; core.tsgs follows */
+	bool kill;			/* the driver told that it killed the client's work; killed follows */
+	struct kthread_work news;	/* has the GPU's thread take that over, */
+	struct work_struct slow_news;	/* or, for best effort, a worker */
 
 	struct gpurt_waiters waiters;		/* for grants and completions */
 	struct gpurt_waiters orders;		/* the call that waits for the agent's next order */
@@ -62,7 +71,8 @@ void gpurt_client_put(struct gpurt_client *client);
 
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
 int gpurt_client_end(struct gpurt_client *client);
-void gpurt_client_tsg(struct gpurt_client *client, bool opened);
+int gpurt_client_without_segment(const struct gpurt_client *client);
+void gpurt_client_hear(struct gpurt_client *client);
 int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent);
 int gpurt_client_priority(struct gpurt_client *client, u32 priority);
 int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);

@@ -1,11 +1,138 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What drivers ask of the module, beside decisions. */
+/* What drivers ask of the module, and what they tell it.  drv/drv.h describes these functions. */
 #include <linux/export.h>
+#include <linux/hash.h>
 #include <linux/rcupdate.h>
+#include <linux/workqueue.h>
 
+#include "client.h"
 #include "compat.h"
 #include "driver.h"
 #include "gpu.h"
+
+/* The clients whose processes have the same hash. */
+struct hlist_head *gpurt_process_clients(struct gpurt_gpu *gpu, const struct pid *tgid)
+{
+	return &gpu->processes[hash_ptr((void *)tgid, GPURT_PROCESS_BITS)];
+}
+
+struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid)
+{
+	struct gpurt_client *client, *found = NULL;
+	int reading = gpurt_clients_read();
+
+	hlist_for_each_entry_rcu(client, gpurt_process_clients(gpu, tgid), by_process, gpurt_clients_reading()) {
+		if (client->tgid == tgid) {
+			found = client;
+			break;
+		}
+	}
+	gpurt_clients_done(reading);
+	return found;
+}
+EXPORT_SYMBOL_GPL(gpurt_client_find);
+
+bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client)
+{
+	/* Pairs with the release in apply(). */
+	const struct gpurt_client *only = smp_load_acquire(&gpu->runlist.only);
+
+	return !only || only == client || (client && READ_ONCE(client->core.exempt));
+}
+EXPORT_SYMBOL_GPL(gpurt_may_run);
+
+/* Whether any client of the process is exempt.  Called between gpurt_clients_read() and gpurt_clients_done(). */
+static bool is_exempt(struct gpurt_gpu *gpu, const struct pid *tgid)
+{
+	struct gpurt_client *client;
+
+	hlist_for_each_entry_rcu(client, gpurt_process_clients(gpu, tgid), by_process, gpurt_clients_reading())
+		if (client->tgid == tgid && READ_ONCE(client->core.exempt))
+			return true;
+	return false;
+}
+
+bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid)
+{
+	const struct gpurt_client *only;
+	bool may;
+	int reading;
+
+	reading = gpurt_clients_read();
+	only = smp_load_acquire(&gpu->runlist.only);	/* pairs with the release in apply() */
+	may = !only || only->tgid == tgid || is_exempt(gpu, tgid);
+	gpurt_clients_done(reading);
+	return may;
+}
+EXPORT_SYMBOL_GPL(gpurt_process_may_run);
+
+static void hear(struct gpurt_client *client)
+{
+	int token;
+
+	if (!gpurt_gpu_hold(client->gpu, &token))
+		return;
+	gpurt_client_hear(client);
+	gpurt_gpu_release(client->gpu, token);
+}
+
+static void thread_hears(struct kthread_work *work)
+{
+	hear(container_of(work, struct gpurt_client, news));
+}
+
+static void worker_hears(struct work_struct *work)
+{
+	hear(container_of(work, struct gpurt_client, slow_news));
+}
+
+/*
+ * Has the module look at the client.  The decision is taken by the GPU's thread if the client is real-time, so that no
+ * other task delays it.  A best-effort process must not be able to keep that thread busy: a worker takes its decisions.
+ */
+static void announce(struct gpurt_client *client)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	/* gpurt_gpu_stop() waits until no code is in here, and the thread ends afterwards. */
+	rcu_read_lock();
+	if (!READ_ONCE(gpu->dying)) {
+		if (READ_ONCE(client->core.level))
+			kthread_queue_work(gpu->worker, &client->news);
+		else
+			queue_work(system_unbound_wq, &client->slow_news);
+	}
+	rcu_read_unlock();
+}
+
+void gpurt_client_tsgs_changed(struct gpurt_client *client, int delta)
+{
+	atomic_add(delta, &client->tsgs);
+	announce(client);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_tsgs_changed);
+
+void gpurt_client_killed(struct gpurt_client *client)
+{
+	WRITE_ONCE(client->kill, true);
+	announce(client);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_killed);
+
+void gpurt_news_init(struct gpurt_client *client)
+{
+	kthread_init_work(&client->news, thread_hears);
+	INIT_WORK(&client->slow_news, worker_hears);
+}
+
+/* Called when the driver knows the client no more, with the GPU held alive or after its thread has ended. */
+void gpurt_news_stop(struct gpurt_client *client)
+{
+	cancel_work_sync(&client->slow_news);
+	/* A thread that has ended left no work behind. */
+	if (client->gpu->worker)
+		kthread_cancel_work_sync(&client->news);
+}
 
 static enum hrtimer_restart callback_due(struct hrtimer *timer)
 {

@@ -132,6 +132,7 @@ void gpurt_gpu_stop(struct gpurt_gpu *gpu)
 	gpurt_driver_stop(gpu);
 	gpurt_runlist_stop(gpu);
 	kthread_destroy_worker(gpu->worker);
+	gpu->worker = NULL;
 	gpurt_clients_drain(gpu);
 	complete_all(&gpu->drained);
 }

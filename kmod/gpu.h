@@ -28,6 +28,8 @@
 #include "job.h"
 #include "runlist.h"
 
+#define GPURT_PROCESS_BITS 8
+
 struct gpurt_gpu {
 	struct kref ref;
 	struct rcu_head rcu;
@@ -55,6 +57,7 @@ struct gpurt_gpu {
 	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
 	struct mutex clients_lock;
 	struct list_head clients;
+	struct hlist_head processes[1 << GPURT_PROCESS_BITS];	/* the same clients, by process */
 };
 
 struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *driver);

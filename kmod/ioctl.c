@@ -86,7 +86,7 @@ static long do_end(struct gpurt_file *file, union gpurt_argument *a)
 	if (IS_ERR(client))
 		return PTR_ERR(client);
 	if (!READ_ONCE(client->core.depth))
-		return -ENOENT;
+		return gpurt_client_without_segment(client);
 	if (a->end.flags & GPURT_END_DRAIN)
 		err = gpurt_wait_for(client, &drained);
 	return err ? err : gpurt_client_end(client);
@@ -117,7 +117,7 @@ static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
 	err = open ? gpu->ops.work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
 		     gpu->ops.work->tsg_close(gpu->driver, client->ctx, t->tsg);
 	if (!err)
-		gpurt_client_tsg(client, open);
+		gpurt_client_hear(client);
 	gpurt_gpu_release(gpu, token);
 	return err;
 }

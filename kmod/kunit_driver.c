@@ -161,12 +161,128 @@ static void an_exemption_is_told_to_the_driver_once(struct kunit *test)
 	bench_free(b);
 }
 
+static bool everyone_may_run(struct bench *b)
+{
+	return gpurt_may_run(b->gpu, NULL);
+}
+
+static bool second_is_granted(struct bench *b)
+{
+	return gpurt_client_granted(b->clients[1]);
+}
+
+/* A process that had TSGs when it became a client. */
+static int open_with_tsgs(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
+{
+	gpurt_client_tsgs_changed(client, 3);
+	return bench_open(driver, tgid, client, ctx);
+}
+
+static bool first_has_two_tsgs(struct bench *b)
+{
+	return READ_ONCE(b->clients[0]->core.tsgs) == 2;
+}
+
+static bool all_have_three_tsgs(struct bench *b)
+{
+	int i;
+
+	for (i = 0; i < CLIENTS; i++)
+		if (READ_ONCE(b->clients[i]->core.tsgs) != 3)
+			return false;
+	return true;
+}
+
+static void tsgs_are_told_while_an_update_is_under_way(struct kunit *test)
+{
+	struct beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b = bench_make(test, &sleeping_driver);
+	b->block = true;
+	start(test, one, b->clients[0], 20);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	/* As a driver does that holds a lock for which this commit() waits. */
+	gpurt_client_tsgs_changed(b->clients[0], 3);
+	gpurt_client_tsgs_changed(b->clients[0], -1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(b->clients[0]->core.tsgs), 0U);
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, finished(one));
+	KUNIT_EXPECT_TRUE(test, comes_true(first_has_two_tsgs, b));
+	gpurt_client_tsgs_changed(b->clients[0], -2);	/* the last ones: its segment is over */
+	KUNIT_EXPECT_TRUE(test, comes_true(everyone_may_run, b));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static void tsgs_that_are_older_than_the_client_count(struct kunit *test)
+{
+	struct gpurt_driver_ops *ops = kunit_kmalloc(test, sizeof(*ops), GFP_KERNEL);
+	struct bench *b;
+
+	KUNIT_ASSERT_NOT_NULL(test, ops);
+	*ops = atomic_driver;
+	ops->client_open = open_with_tsgs;
+	b = bench_make(test, ops);
+	KUNIT_EXPECT_TRUE(test, comes_true(all_have_three_tsgs, b));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+static void drivers_learn_whose_tsgs_may_run(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct pid *own = task_tgid(current), *other = find_get_pid(2);
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	KUNIT_EXPECT_PTR_EQ(test, gpurt_client_find(b->gpu, other), NULL);
+	KUNIT_EXPECT_NOT_NULL(test, gpurt_client_find(b->gpu, own));
+	KUNIT_EXPECT_TRUE(test, gpurt_may_run(b->gpu, NULL) && gpurt_process_may_run(b->gpu, other));
+
+	KUNIT_ASSERT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_TRUE(test, gpurt_may_run(b->gpu, b->clients[0]) && gpurt_process_may_run(b->gpu, own));
+	KUNIT_EXPECT_FALSE(test, gpurt_may_run(b->gpu, b->clients[1]));
+	KUNIT_EXPECT_FALSE(test, gpurt_may_run(b->gpu, NULL));
+	KUNIT_EXPECT_FALSE(test, gpurt_process_may_run(b->gpu, other));
+	KUNIT_EXPECT_FALSE(test, gpurt_process_may_run(b->gpu, NULL));
+
+	gpurt_client_gone(b->clients[0], false);
+	KUNIT_EXPECT_TRUE(test, gpurt_may_run(b->gpu, NULL));
+	gpurt_gpu_unregister(b->gpu);
+	KUNIT_EXPECT_PTR_EQ(test, gpurt_client_find(b->gpu, own), NULL);
+	put_pid(other);
+	bench_free(b);
+}
+
+static void a_client_whose_work_was_killed_loses_its_segment(struct kunit *test)
+{
+	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
+	struct bench *b = bench_make(test, &atomic_driver);
+
+	KUNIT_ASSERT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_ASSERT_EQ(test, begin(b->clients[1], 10), (u32)GPURT_STATE_PENDING);
+	gpurt_client_killed(b->clients[0]);
+	KUNIT_EXPECT_TRUE(test, comes_true(second_is_granted, b));
+	KUNIT_EXPECT_EQ(test, gpurt_wait_for(b->clients[0], &granted), -EIO);
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), -EIO);
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), 0);
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), -ENOENT);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(a_gpu_that_is_gone_has_no_runner),
 	KUNIT_CASE(a_gpu_that_is_gone_needs_its_driver_no_more),
 	KUNIT_CASE(the_drivers_module_stays_while_there_are_clients),
 	KUNIT_CASE(drivers_of_other_versions_are_told_apart),
 	KUNIT_CASE(an_exemption_is_told_to_the_driver_once),
+	KUNIT_CASE(tsgs_are_told_while_an_update_is_under_way),
+	KUNIT_CASE(tsgs_that_are_older_than_the_client_count),
+	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
+	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}
 };
 

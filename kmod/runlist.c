@@ -60,6 +60,7 @@ static void apply(struct gpurt_gpu *gpu)
 	int err;
 
 	gpurt_gate_assert_held(gpu);
+	smp_store_release(&r->only, client);	/* pairs with gpurt_may_run() */
 	err = gpu->ops.commit(gpu->driver, client ? client->ctx : NULL, decided);
 	now = ktime_get_ns();
 	record(r, client, err, decided, now);

@@ -36,6 +36,7 @@ struct gpurt_runlist {
 	u64 armed;			/* what the timer is set to; U64_MAX: nothing */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers without the gate */
 	bool fault;			/* the last commit failed: the runlist is not what it should be */
+	struct gpurt_client *only;	/* what the runlist should be, for drivers that rebuild it: NULL: everyone's */
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
 	u32 cause;			/* enum gpurt_cause */
 	u64 decided;

@@ -34,7 +34,7 @@ static int check_grant(struct gpurt_client *client, struct gpurt_wait *w)
 	struct gpurt_runlist *r = &client->gpu->runlist;
 
 	if (!READ_ONCE(client->core.depth))
-		return -ENOENT;
+		return gpurt_client_without_segment(client);
 	if (!gpurt_client_granted(client))
 		return 0;
 	w->completed_ns = max(READ_ONCE(client->granted_at), READ_ONCE(r->runner) ? 0 : READ_ONCE(r->everyone_since));

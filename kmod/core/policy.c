@@ -385,6 +385,17 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 		lost(s, c, now);
 }
 
+/* All segments of the client are over, whether it wants or not: its TSGs were killed. */
+void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (!c->depth)
+		return;
+	charge(s, now);
+	leave(s, c);
+	s->ops->event(s, c, GPURT_EVENT_END, now);
+	decide(s, GPURT_CAUSE_TSG, now);
+}
+
 /*
  * The client has @count TSGs now.  A client that loses its last TSG loses its place as well.  A driver asks
  * gpurt_on_runlist() whether a new TSG may run; no update is due.

@@ -97,6 +97,7 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool
 int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now);
 int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 limit, u32 action, u64 now);
 void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now);
+void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now);
 void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);

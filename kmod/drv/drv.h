@@ -145,6 +145,34 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
  */
 void gpurt_gpu_call(struct gpurt_gpu *gpu, u64 when);
 
+/*
+ * In any context, also with the locks held that commit() takes: it only queues the decision.  The client has @delta TSGs
+ * more.  A driver calls it from client_open() for TSGs that are older than the client, and not after client_close().
+ */
+void gpurt_client_tsgs_changed(struct gpurt_client *client, int delta);
+
+/*
+ * In any context, likewise.  The driver killed the client's TSGs, because they faulted or because the GPU was reset.  The
+ * client's segment ends; calls that wait for the GPU, and the client's next end, fail with EIO.  The driver itself ends
+ * waits for work.
+ */
+void gpurt_client_killed(struct gpurt_client *client);
+
+/*
+ * In any context.  A client of the process; NULL: it has none.  The answer is valid until client_close() of that client:
+ * the caller holds a lock that the driver's client_close() takes as well.
+ */
+struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid);
+
+/*
+ * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, are to be on the
+ * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own (a
+ * channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL: the
+ * TSG's process is no client.  A TSG that is created asks, too: it is born off while another client has the GPU.
+ */
+bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client);
+bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
+
 /* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
 /* From an operation for the client, except client_close().  A commit() that failed may succeed now: try it at once. */

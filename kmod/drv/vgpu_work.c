@@ -68,6 +68,7 @@ static int vgpu_tsg_open(void *driver, void *context, u32 *id)
 		kfree(tsg);
 		return err == -EBUSY ? -EMFILE : err;
 	}
+	gpurt_client_tsgs_changed(ctx->client, 1);
 	*id = tsg->id;
 	return 0;
 }
@@ -88,8 +89,10 @@ static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *
 		tsg->ctx->queued--;
 		list_add(&w->node, dropped);
 	}
-	if (!w)
+	if (!w) {
 		gpurt_vgpu_tsg_close(&dev->core, &tsg->core, now);
+		gpurt_client_tsgs_changed(tsg->ctx->client, -1);
+	}
 	vgpu_unlock(dev, flags);
 	return !w;
 }

@@ -37,7 +37,8 @@
  *
  * GPURT_IOC_END	struct gpurt_end
  *	End the innermost segment.  With GPURT_END_DRAIN the GPU is handed on only once the caller's
- *	submitted work has completed; the call blocks until then.  ENOENT: no segment is open.
+ *	submitted work has completed; the call blocks until then.  ENOENT: no segment is open.  EIO: the driver
+ *	killed the caller's work, and with it the segment; so does GPURT_IOC_WAIT, until the next begin.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds: GPURT_WAIT_GRANT (the caller holds the GPU), GPURT_WAIT_WORK (the work
