@@ -14,8 +14,8 @@
 #include "gpu.h"
 #include "register.h"
 
-static int thread_cpu = -1;
-module_param(thread_cpu, int, 0444);
+int gpurt_thread_cpu = -1;
+module_param_named(thread_cpu, gpurt_thread_cpu, int, 0444);
 MODULE_PARM_DESC(thread_cpu, "CPU of the GPUs' threads, which poll under policy job (default -1: any)");
 
 static int hotplug_state;
@@ -23,17 +23,18 @@ static int hotplug_state;
 /* Called while the GPU has its thread.  Without the CPU the thread runs anywhere, until the CPU is online. */
 void gpurt_cpu_bind(struct gpurt_gpu *gpu)
 {
-	if (thread_cpu >= 0 && cpu_online(thread_cpu))
-		set_cpus_allowed_ptr(gpu->worker->task, cpumask_of(thread_cpu));
+	if (gpurt_thread_cpu >= 0 && cpu_online(gpurt_thread_cpu))
+		set_cpus_allowed_ptr(gpu->worker->task, cpumask_of(gpurt_thread_cpu));
 }
 
-static int cpu_came(unsigned int cpu)
+/* The CPU is online again. */
+int gpurt_cpu_came(unsigned int cpu)
 {
 	struct gpurt_gpu *gpu;
 	int token;
 	u32 i;
 
-	for (i = 0; (int)cpu == thread_cpu && i < GPURT_MAX_GPUS; i++) {
+	for (i = 0; (int)cpu == gpurt_thread_cpu && i < GPURT_MAX_GPUS; i++) {
 		gpu = gpurt_gpu_get(i);
 		if (!gpu)
 			continue;
@@ -49,13 +50,13 @@ static int cpu_came(unsigned int cpu)
 /* -EINVAL: there is no such CPU. */
 int gpurt_cpu_start(void)
 {
-	if (thread_cpu < 0)
+	if (gpurt_thread_cpu < 0)
 		return 0;
-	if (!cpu_possible(thread_cpu)) {
-		pr_err("gpurt: thread_cpu=%d: there is no such CPU\n", thread_cpu);
+	if (!cpu_possible(gpurt_thread_cpu)) {
+		pr_err("gpurt: thread_cpu=%d: there is no such CPU\n", gpurt_thread_cpu);
 		return -EINVAL;
 	}
-	hotplug_state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "gpurt:online", cpu_came, NULL);
+	hotplug_state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "gpurt:online", gpurt_cpu_came, NULL);
 	return min(hotplug_state, 0);
 }
 

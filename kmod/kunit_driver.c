@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* KUnit suite gpurt-driver: lifetimes of drivers, and what they may rely on; part of kunit.c. */
+#include <linux/cpumask.h>
 #include <linux/module.h>
+
+#include "cpu.h"
 
 static void a_gpu_that_is_gone_has_no_runner(struct kunit *test)
 {
@@ -273,11 +276,32 @@ static void a_client_whose_work_was_killed_loses_its_segment(struct kunit *test)
 	bench_free(b);
 }
 
+/* What the kernel does when the CPU goes offline; to take it offline breaks the clock of emulated machines. */
+static void a_thread_comes_back_to_its_cpu(struct kunit *test)
+{
+	int before = gpurt_thread_cpu;
+	struct task_struct *thread;
+	struct bench *b;
+
+	gpurt_thread_cpu = cpumask_last(cpu_online_mask);
+	b = bench_make(test, &atomic_driver);
+	thread = b->gpu->worker->task;
+	KUNIT_EXPECT_TRUE(test, cpumask_equal(thread->cpus_ptr, cpumask_of(gpurt_thread_cpu)));
+	set_cpus_allowed_ptr(thread, cpu_possible_mask);
+	gpurt_cpu_came(gpurt_thread_cpu);
+	KUNIT_EXPECT_TRUE(test, cpumask_equal(thread->cpus_ptr, cpumask_of(gpurt_thread_cpu)));
+	gpurt_gpu_unregister(b->gpu);
+	gpurt_cpu_came(gpurt_thread_cpu);	/* there is no GPU any more */
+	gpurt_thread_cpu = before;
+	bench_free(b);
+}
+
 static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(a_gpu_that_is_gone_has_no_runner),
 	KUNIT_CASE(a_gpu_that_is_gone_needs_its_driver_no_more),
 	KUNIT_CASE(the_drivers_module_stays_while_there_are_clients),
 	KUNIT_CASE(drivers_of_other_versions_are_told_apart),
+	KUNIT_CASE(a_thread_comes_back_to_its_cpu),
 	KUNIT_CASE(an_exemption_is_told_to_the_driver_once),
 	KUNIT_CASE(tsgs_are_told_while_an_update_is_under_way),
 	KUNIT_CASE(tsgs_that_are_older_than_the_client_count),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from links import client_of
-from loading import DEVICE, PARAMETERS, load, unload
+from loading import DEVICE
 
 from gpurt.enums import Notice, Policy
 from pycontrol.live.control import Control
@@ -38,33 +38,6 @@ def thread_time() -> float:
         if name == "gpurt":
             ticks += sum(int(field) for field in fields.split()[11:13])
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def threads() -> list[Path]:
-    """The GPUs' threads, in /proc."""
-    return [one.parent for one in Path("/proc").glob("[0-9]*/comm") if one.read_text().strip() == "gpurt"]
-
-
-def allowed(thread: Path) -> str:
-    """The CPUs that a thread may use."""
-    return next(line.split()[1] for line in (thread / "status").read_text().splitlines() if "Cpus_allowed_list" in line)
-
-
-def test_it_comes_back_to_its_cpu() -> None:
-    """Suspend takes all CPUs but one offline, and brings them back."""
-    cpu = max(os.sched_getaffinity(0))
-    online = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
-    load(f"thread_cpu={cpu}", "vgpus=1")
-    assert [allowed(one) for one in threads()] == [str(cpu)]
-    online.write_text("0")
-    try:
-        (PARAMETERS / "vgpus").write_text("2")  # one more, while the CPU is away
-        assert len(threads()) == 2
-    finally:
-        online.write_text("1")
-    assert [allowed(one) for one in threads()] == [str(cpu)] * 2
-    unload()
-    load()
 
 
 @pytest.fixture
