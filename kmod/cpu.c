@@ -52,7 +52,7 @@ int gpurt_cpu_start(void)
 {
 	if (gpurt_thread_cpu < 0)
 		return 0;
-	if (!cpu_possible(gpurt_thread_cpu)) {
+	if ((unsigned int)gpurt_thread_cpu >= nr_cpu_ids || !cpu_possible(gpurt_thread_cpu)) {
 		pr_err("gpurt: thread_cpu=%d: there is no such CPU\n", gpurt_thread_cpu);
 		return -EINVAL;
 	}
