@@ -139,6 +139,8 @@ static void client_leave(struct gpurt_client *client)
 	mutex_unlock(&gpu->clients_lock);
 	if (!listed)
 		return;
+	if (client->waits)
+		atomic_dec(&gpu->runlist.leaving);
 	gpurt_job_watch(gpu, client->tgid, -1);
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
@@ -173,6 +175,19 @@ void gpurt_clients_reap(struct gpurt_gpu *gpu)
 		client_leave(client);
 		gpurt_client_put(client);
 	}
+}
+
+/* Called with the GPU held alive.  The client is gone: the driver forgets it now, or after the next update that succeeds. */
+static void leave_soon(struct gpurt_client *client)
+{
+	if (!gpurt_runlist_is_off(client)) {
+		client->waits = true;
+		atomic_inc(&client->gpu->runlist.leaving);
+	}
+	/* Pairs with fault_over() and find_left(), which run after an update without the client. */
+	smp_store_mb(client->left, true);
+	if (gpurt_runlist_is_off(client))
+		client_leave(client);
 }
 
 static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
@@ -245,10 +260,8 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
 		gpurt_gate_update(gpu, &u);
 		gone = client->gone;
-		/* Pairs with find_left(), which runs after an update without the client. */
-		smp_store_mb(client->left, gone);
-		if (gone && gpurt_runlist_is_off(client))
-			client_leave(client);
+		if (gone)
+			leave_soon(client);
 		gpurt_gpu_release(gpu, token);
 	}
 	/* The driver goes away first: gpurt_clients_drain() removes all clients. */
@@ -284,7 +297,7 @@ bool gpurt_client_granted(const struct gpurt_client *client)
 	/* Pairs with apply(): a reader that sees the runner also sees whether the commit succeeded. */
 	struct gpurt_sched_client *runner = smp_load_acquire(&client->gpu->runlist.runner);
 
-	if (READ_ONCE(client->gpu->runlist.fault))
+	if (READ_ONCE(client->gpu->runlist.fault) || atomic_read(&client->gpu->runlist.holds))
 		return false;
 	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
 }

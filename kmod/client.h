@@ -32,6 +32,7 @@ struct gpurt_client {
 
 	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
 	bool left;			/* it is gone, and no operation for it is under way */
+	bool waits;			/* it counts in gpurt_runlist.leaving */
 	struct kref ref;		/* the descriptor's, and while it is listed the list's */
 	struct gpurt_gpu *gpu;
 	struct gpurt_file *file;

@@ -119,6 +119,71 @@ void gpurt_client_killed(struct gpurt_client *client)
 }
 EXPORT_SYMBOL_GPL(gpurt_client_killed);
 
+void gpurt_client_retry(struct gpurt_client *client)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	if (!READ_ONCE(gpu->runlist.fault))
+		return;
+	WRITE_ONCE(gpu->runlist.retry_now, true);
+	gpurt_runlist_look(gpu);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_retry);
+
+void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	unsigned long flags;
+	bool newest;
+
+	raw_spin_lock_irqsave(&r->told_lock, flags);
+	newest = sequence == r->sequence;
+	if (newest && err && !r->told_err)
+		r->told_err = err;
+	else if (newest && !err)
+		r->told |= runlists;
+	raw_spin_unlock_irqrestore(&r->told_lock, flags);
+	if (newest)
+		gpurt_runlist_look(gpu);
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_committed);
+
+void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu)
+{
+	atomic_inc(&gpu->runlist.holds);
+	gpurt_runlist_look(gpu);
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_reset_begin);
+
+void gpurt_gpu_reset_done(struct gpurt_gpu *gpu)
+{
+	WRITE_ONCE(gpu->runlist.replay, true);
+	if (!WARN_ON_ONCE(atomic_dec_if_positive(&gpu->runlist.holds) < 0))
+		gpurt_runlist_look(gpu);
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_reset_done);
+
+static int decide_nothing(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return 0;
+}
+
+void gpurt_gpu_suspend(struct gpurt_gpu *gpu)
+{
+	struct gpurt_update u = { .decide = decide_nothing, .level = GPURT_GATE_URGENT };
+
+	gpurt_gpu_reset_begin(gpu);
+	/* The commit that may be under way has returned when the gate is free. */
+	gpurt_update(gpu, &u);
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_suspend);
+
+void gpurt_gpu_resume(struct gpurt_gpu *gpu)
+{
+	gpurt_gpu_reset_done(gpu);
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_resume);
+
 void gpurt_news_init(struct gpurt_client *client)
 {
 	kthread_init_work(&client->news, thread_hears);

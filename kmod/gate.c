@@ -56,6 +56,7 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	u64 now = ktime_get_ns();
 
 	gpu->events_wanted = gpurt_events_wanted();
+	gpu->runlist.power_err = u->power_err;
 	gpurt_runlist_prepare(gpu, now);
 	u->ret = u->decide(gpu, u, now);
 }
@@ -255,15 +256,20 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or the
- * driver's commit() does not sleep.  In the second case -ENODEV once the driver is going away.
+ * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or no operation
+ * sleeps that the driver has for this.  In the second case -ENODEV once the driver is going away.
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
+	/* To wake a GPU takes long, so it is awake before the gate is asked for. */
+	if (gpu->ops.power)
+		u->power_err = gpu->ops.power(gpu->driver, true);
 	if (gpu->ops.commit_sleeps)
 		update_in_thread(gpu, u);
 	else
 		update_here(gpu, u);
+	if (gpu->ops.power && !u->power_err)
+		gpu->ops.power(gpu->driver, false);
 	return u->ret;
 }
 
@@ -272,7 +278,7 @@ int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	int token, ret;
 
-	if (!gpu->ops.commit_sleeps)
+	if (!gpu->ops.commit_sleeps && !gpu->ops.power)
 		return gpurt_gate_update(gpu, u);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;

@@ -81,6 +81,8 @@ static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
 	memcpy(&gpu->ops, ops, min_t(size_t, ops->size, sizeof(*ops)));
 	if (!gpu->ops.name || !gpu->ops.commit || !gpu->ops.client_open || !gpu->ops.client_close)
 		return -EINVAL;
+	gpu->ops.runlists = gpu->ops.runlists ?: 1;
+	gpu->ops.bound_ns = gpu->ops.bound_ns ?: 10ULL * NSEC_PER_SEC;
 	strscpy(gpu->name, gpu->ops.name, sizeof(gpu->name));
 	gpu->ops.name = NULL;
 	return 0;

@@ -28,7 +28,11 @@ struct bench {
 	bool block;
 	int failures;		/* so many commits to come fail */
 	int commits, closed;
+	int fails_with;		/* what they return; 0: -EIO */
 	int err;		/* of the last commit */
+	bool late;		/* commits complete when the test says so */
+	struct gpurt_commit last;
+	int power, power_failures;	/* references to its power now; so many attempts to come fail */
 	struct task_struct *committer;	/* that called it */
 	void *given[16];
 };
@@ -46,12 +50,12 @@ static void bench_close(void *driver, void *ctx)
 	b->closed++;
 }
 
-static int bench_commit(void *driver, void *only, u64 now)
+static int bench_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct bench *b = driver;
 
 	if (b->commits < ARRAY_SIZE(b->given))
-		b->given[b->commits] = only;
+		b->given[b->commits] = c->only;
 	b->commits++;
 	b->committer = current;
 	if (b->block) {
@@ -59,7 +63,8 @@ static int bench_commit(void *driver, void *only, u64 now)
 		complete(&b->entered);
 		wait_for_completion(&b->go);
 	}
-	b->err = b->failures ? -EIO : 0;
+	b->last = *c;
+	b->err = b->failures ? (b->fails_with ?: -EIO) : b->late ? -EINPROGRESS : 0;
 	b->failures -= !!b->failures;
 	return b->err;
 }
@@ -647,8 +652,9 @@ static struct kunit_suite exempt_suite = {
 };
 
 #include "kunit_driver.c"
+#include "kunit_commits.c"
 
-static struct kunit_suite *suites[] = { &gpu_suite, &driver_suite, &exempt_suite, &gpurt_ring_suite };
+static struct kunit_suite *suites[] = { &gpu_suite, &driver_suite, &commit_suite, &exempt_suite, &gpurt_ring_suite };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */
 void gpurt_kunit_start(void)

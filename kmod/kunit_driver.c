@@ -71,7 +71,7 @@ static long registering(const struct gpurt_driver_ops *ops)
 }
 
 /* A GPU without clients. */
-static int idle_commit(void *driver, void *only, u64 now)
+static int idle_commit(void *driver, const struct gpurt_commit *c)
 {
 	return 0;
 }

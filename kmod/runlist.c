@@ -24,24 +24,31 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 }
 
 /*
- * Called with the gate held.  The driver's commit() of the update that was decided at @decided is over at @now.  The
- * client that was to be alone stays on the runlist until a later update has been carried out.
+ * Called with the gate held.  A commit is over.  The client that was to be alone stays on the runlist until a later update
+ * has been carried out.
  */
-static void record(struct gpurt_runlist *r, struct gpurt_client *only, int err, u64 decided, u64 now)
+static void record(struct gpurt_gpu *gpu, int err, u64 now)
 {
-	gpurt_latency_record(&r->latency[r->cause], now - decided);
-	r->commits++;
-	WRITE_ONCE(r->updated_ns, r->updated_ns + now - decided);
-	if (only)
-		only->attempt = r->commits;
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_latency_record(&r->latency[r->cause], now - r->decided);
+	WRITE_ONCE(r->updated_ns, r->updated_ns + now - r->decided);
+	r->flight = false;
+	r->broken = err == -ENOTRECOVERABLE;
+	r->err = err;
 	WRITE_ONCE(r->fault, err);
-	if (err) {
-		r->faults++;
-		gpurt_retry_failed(&r->retry, r->cause, now);
-	} else {
+	if (!err) {
+		r->stale = 0;
 		WRITE_ONCE(r->carried, r->commits);
 		gpurt_retry_init(&r->retry);
+	} else {
+		r->faults++;
+		gpurt_retry_failed(&r->retry, r->cause, now);
+		if (r->broken)
+			r->retry.at = U64_MAX;
 	}
+	if (gpu->events_wanted)
+		gpurt_event(gpu, r->only, GPURT_EVENT_COMMIT, r->decided, r->cause, now - r->decided);
 }
 
 /* Whether no update keeps the client's TSGs alone on the runlist, or may do so because it failed.  Any context. */
@@ -50,26 +57,75 @@ bool gpurt_runlist_is_off(const struct gpurt_client *client)
 	return !READ_ONCE(client->attempt) || READ_ONCE(client->gpu->runlist.carried) > READ_ONCE(client->attempt);
 }
 
+/* Called with the gate held.  The driver has a new commit to answer for, and what it says of older ones is too late. */
+static u64 next_sequence(struct gpurt_runlist *r)
+{
+	unsigned long flags;
+	u64 sequence;
+
+	raw_spin_lock_irqsave(&r->told_lock, flags);
+	sequence = ++r->sequence;
+	r->told = 0;
+	r->told_err = 0;
+	raw_spin_unlock_irqrestore(&r->told_lock, flags);
+	return sequence;
+}
+
+/* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
+static void suspend_updates(struct gpurt_runlist *r)
+{
+	next_sequence(r);
+	r->flight = false;
+	r->err = 0;
+	r->stale = U32_MAX;
+	WRITE_ONCE(r->fault, true);
+	gpurt_retry_init(&r->retry);
+}
+
+/* Called with the gate held.  0, -EINPROGRESS, or why the driver did not carry out the update. */
+static int call_driver(struct gpurt_gpu *gpu, struct gpurt_client *only)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	struct gpurt_commit c = {
+		.only = only ? only->ctx : NULL, .now = r->decided, .sequence = next_sequence(r),
+		.runlists = r->stale & gpu->ops.runlists,
+	};
+
+	return r->power_err ? r->power_err : gpu->ops.commit(gpu->driver, &c);
+}
+
 /* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
 static void apply(struct gpurt_gpu *gpu)
 {
 	struct gpurt_sched_client *only = gpu->sched.runner;
 	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
 	struct gpurt_runlist *r = &gpu->runlist;
-	u64 decided = r->decided, now;
 	int err;
 
 	gpurt_gate_assert_held(gpu);
+	if (r->only != client || r->cause == GPURT_CAUSE_EXEMPT)
+		r->stale = U32_MAX;
 	smp_store_release(&r->only, client);	/* pairs with gpurt_may_run() */
-	err = gpu->ops.commit(gpu->driver, client ? client->ctx : NULL, decided);
-	now = ktime_get_ns();
-	record(r, client, err, decided, now);
+	r->commits++;
+	if (client)
+		client->attempt = r->commits;
+	if (r->broken || atomic_read(&r->holds)) {
+		suspend_updates(r);
+	} else {
+		err = call_driver(gpu, client);
+		if (err == -EINPROGRESS) {
+			r->flight = true;
+			WRITE_ONCE(r->fault, true);
+			r->retry.cause = r->cause;
+			r->retry.at = r->decided + gpu->ops.bound_ns;
+		} else {
+			record(gpu, err, ktime_get_ns());
+		}
+	}
 	if (!only)
-		r->everyone_since = decided;
+		r->everyone_since = r->decided;
 	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
 	smp_store_release(&r->runner, only);
-	if (gpu->events_wanted)
-		gpurt_event(gpu, client, GPURT_EVENT_COMMIT, decided, r->cause, now - decided);
 }
 
 /* Called with the gate held.  The runlist is to be the runner's; gpurt_runlist_carry_out() follows. */
@@ -124,26 +180,30 @@ static const struct gpurt_sched_ops runlist_ops = {
 };
 
 /*
- * Called with the gate held.  An update succeeded after others had failed: those who may use the GPU and have not been
- * told so are told, and every call that waits looks again.
+ * Called with the gate held.  An update succeeded that took longer than its decision, or after others had failed: those
+ * who may use the GPU and have not been told so are told, and every call that waits looks again.
  */
 static void fault_over(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_sched_client *runner = gpu->sched.runner;
 	struct gpurt_client *client = runner ? gpurt_client_of(runner) : NULL;
+	struct gpurt_runlist *r = &gpu->runlist;
 
 	gpurt_uncharged(&gpu->sched, now);
 	gpurt_grants_settle(gpu, client, now);
 	if (client)
 		gpurt_wait_wake(client);
-	queue_work(system_unbound_wq, &gpu->runlist.aftermath);
+	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
+	smp_mb();
+	if (atomic_read(&gpu->waiting) || r->owing || atomic_read(&r->leaving))
+		queue_work(system_unbound_wq, &r->aftermath);
 }
 
 /* Called with the gate held, before every decision. */
 void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
 {
-	/* The runner does not have the GPU yet. */
-	if (unlikely(gpu->runlist.fault))
+	/* The runner does not have the GPU yet, or lost it. */
+	if (unlikely(gpu->runlist.fault || atomic_read(&gpu->runlist.holds)))
 		gpurt_uncharged(&gpu->sched, now);
 }
 
@@ -161,9 +221,9 @@ void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
 	for (i = 0; i < r->changes; i++)
 		gpurt_grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
 	r->changes = 0;
-	if (r->fault)
+	if (r->fault && !r->flight)
 		queue_work(system_unbound_wq, &r->aftermath);
-	else if (fault)
+	else if (!r->fault && fault)
 		fault_over(gpu, ktime_get_ns());
 }
 
@@ -190,7 +250,56 @@ static bool retry_wanted(struct gpurt_runlist *r)
 
 	if (now)
 		WRITE_ONCE(r->retry_now, false);
-	return now && r->fault;
+	return now && r->fault && !r->flight;
+}
+
+/* Called with the gate held, while a commit is in progress.  -EINPROGRESS, or what the driver said in the end. */
+static int progress(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	unsigned long flags;
+	int err;
+
+	raw_spin_lock_irqsave(&r->told_lock, flags);
+	r->stale &= ~r->told;
+	err = r->told_err;
+	raw_spin_unlock_irqrestore(&r->told_lock, flags);
+	if (err)
+		return err;
+	if (!(r->stale & gpu->ops.runlists))
+		return 0;
+	return r->retry.at <= now ? -ETIMEDOUT : -EINPROGRESS;
+}
+
+/* Called with the gate held.  The commit in progress may be over. */
+static void land(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	int err = progress(gpu, now);
+
+	if (err == -EINPROGRESS)
+		return;
+	next_sequence(r);
+	record(gpu, err, now);
+	if (err)
+		queue_work(system_unbound_wq, &r->aftermath);
+	else
+		fault_over(gpu, now);
+}
+
+/* Called with the gate held.  The driver may have begun a reset, or ended one. */
+static void see_holds(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	if (atomic_read(&r->holds)) {
+		suspend_updates(r);
+	} else if (READ_ONCE(r->replay)) {
+		WRITE_ONCE(r->replay, false);
+		r->broken = false;
+		suspend_updates(r);
+		want(gpu, GPURT_CAUSE_RESET, now);
+	}
 }
 
 static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
@@ -198,6 +307,11 @@ static int decide_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	r->armed = U64_MAX;
+	see_holds(gpu, now);
+	if (r->flight) {
+		land(gpu, now);
+		return 0;
+	}
 	if (retry_wanted(r))
 		gpurt_retry_hurry(&r->retry, now);
 	if (r->retry.at <= now)
@@ -223,17 +337,15 @@ static void tick(struct kthread_work *work)
 	gpurt_update(gpu, &u);
 }
 
-/* Called by the driver: the commit() that failed may succeed now.  The caller holds the GPU alive. */
-void gpurt_client_retry(struct gpurt_client *client)
+/* Any context.  Has the GPU's thread look at what the driver said. */
+void gpurt_runlist_look(struct gpurt_gpu *gpu)
 {
-	struct gpurt_gpu *gpu = client->gpu;
-
-	if (!READ_ONCE(gpu->runlist.fault))
-		return;
-	WRITE_ONCE(gpu->runlist.retry_now, true);
-	kthread_queue_work(gpu->worker, &gpu->runlist.tick);
+	/* gpurt_gpu_stop() waits until no code is in here, and ends the thread afterwards. */
+	rcu_read_lock();
+	if (!READ_ONCE(gpu->dying))
+		kthread_queue_work(gpu->worker, &gpu->runlist.tick);
+	rcu_read_unlock();
 }
-EXPORT_SYMBOL_GPL(gpurt_client_retry);
 
 static void wake_all(struct gpurt_gpu *gpu)
 {
@@ -245,6 +357,23 @@ static void wake_all(struct gpurt_gpu *gpu)
 	mutex_unlock(&gpu->clients_lock);
 }
 
+/* Says in the kernel's log what became of the last commit, if it failed. */
+static void report(struct gpurt_gpu *gpu)
+{
+	int err = READ_ONCE(gpu->runlist.err);
+
+	if (!READ_ONCE(gpu->runlist.fault) || !err)
+		return;
+	if (err == -ENOTRECOVERABLE)
+		pr_err_ratelimited("gpurt: GPU %u: the runlist cannot be updated before the driver resets the GPU\n",
+				   gpu->index);
+	else if (err == -ETIMEDOUT)
+		pr_err_ratelimited("gpurt: GPU %u: an update of the runlist was not over in time: isolation may be lost; trying again\n",
+				   gpu->index);
+	else
+		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
+}
+
 /*
  * What follows an update and would take too long with the gate held: every call that may return is woken, every client
  * is told, the driver forgets clients that left while updates failed, and the kernel's log learns of failures.
@@ -254,8 +383,7 @@ static void aftermath(struct work_struct *work)
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.aftermath);
 	int token;
 
-	if (READ_ONCE(gpu->runlist.fault))
-		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
+	report(gpu);
 	wake_all(gpu);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
@@ -272,6 +400,7 @@ void gpurt_runlist_init(struct gpurt_gpu *gpu)
 	compat_hrtimer_setup(&r->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	kthread_init_work(&r->tick, tick);
 	INIT_WORK(&r->aftermath, aftermath);
+	raw_spin_lock_init(&r->told_lock);
 	gpurt_retry_init(&r->retry);
 	r->armed = U64_MAX;
 	r->everyone_since = now;
@@ -288,19 +417,23 @@ static int decide_drain(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 /*
  * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and the
  * runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver that
- * fails gets as many tries as the delays between them double.
+ * fails is called again for a quarter of a second.
  */
 void gpurt_runlist_drain(struct gpurt_gpu *gpu)
 {
 	struct gpurt_update u = { .decide = decide_drain, .level = GPURT_GATE_URGENT, .last = true };
-	u64 delay = GPURT_RETRY_FIRST_NS;
+	u64 delay = GPURT_RETRY_FIRST_NS, until;
 
 	gpurt_gate_update(gpu, &u);
-	for (; u.fault && delay <= GPURT_RETRY_LAST_NS; delay *= 2) {
+	until = ktime_get_ns() + 2 * GPURT_RETRY_LAST_NS + (gpu->runlist.flight ? gpu->ops.bound_ns : 0);
+	u.decide = decide_tick;
+	/* In the middle of a reset there is no runlist. */
+	while (u.fault && !atomic_read(&gpu->runlist.holds) && ktime_get_ns() < until) {
 		fsleep(delay / NSEC_PER_USEC);
+		delay = min(2 * delay, GPURT_RETRY_LAST_NS / 8);
 		gpurt_gate_update(gpu, &u);
 	}
-	if (u.fault)
+	if (u.fault && !atomic_read(&gpu->runlist.holds))
 		pr_err("gpurt: GPU %u: its driver goes away and leaves the runlist as it is: no update succeeded\n",
 		       gpu->index);
 }

@@ -3,8 +3,10 @@
 #ifndef GPURT_RUNLIST_H
 #define GPURT_RUNLIST_H
 
+#include <linux/atomic.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -35,7 +37,12 @@ struct gpurt_runlist {
 	struct gpurt_retry retry;
 	u64 armed;			/* what the timer is set to; U64_MAX: nothing */
 	struct gpurt_sched_client *runner;	/* sched.runner once carried out, for readers without the gate */
-	bool fault;			/* the last commit failed: the runlist is not what it should be */
+	bool fault;			/* the runlist is not what it should be, or is not known to be */
+	bool flight;			/* because the last commit is in progress */
+	bool broken;			/* because the driver says that the GPU must be reset */
+	int err;			/* of the last commit that is over */
+	int power_err;			/* why the GPU of this decision is not powered; 0: it is */
+	u32 stale;			/* mask of the runlists that are not what they should be */
 	struct gpurt_client *only;	/* what the runlist should be, for drivers that rebuild it: NULL: everyone's */
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
 	u32 cause;			/* enum gpurt_cause */
@@ -45,6 +52,13 @@ struct gpurt_runlist {
 	u32 owed;			/* as gpurt_client.owed, for everyone */
 	u32 owing;			/* how many are owed an event */
 
+	raw_spinlock_t told_lock;
+	u64 sequence;			/* of the last commit; with told_lock held, as the next two */
+	u32 told;			/* mask of its runlists that the driver said to be done */
+	int told_err;			/* the first error that it said */
+	atomic_t holds;			/* resets and suspends under way: no commit until they are over */
+	bool replay;			/* one is over: the runlist must be made anew; set without the gate */
+	atomic_t leaving;		/* clients that are gone and wait for an update without them */
 	bool retry_now;			/* the driver expects that a commit would succeed now; set without the gate */
 	struct hrtimer timer;		/* for budgets, and for commits that must be tried again */
 	struct kthread_work tick;
@@ -57,6 +71,7 @@ void gpurt_runlist_stop(struct gpurt_gpu *gpu);
 void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
 void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
+void gpurt_runlist_look(struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);
 
 #endif

@@ -132,7 +132,7 @@ static void no_close(void *driver, void *ctx)
 {
 }
 
-static int no_commit(void *driver, void *only, u64 now)
+static int no_commit(void *driver, const struct gpurt_commit *c)
 {
 	return 0;
 }

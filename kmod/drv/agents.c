@@ -142,17 +142,17 @@ static void agents_called(void *driver)
 }
 
 /* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
-static int agents_commit(void *driver, void *only, u64 now)
+static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_ctx *owner = only;
+	struct agent_ctx *owner = c->only;
 	u64 left;
 	int err;
 
 	spin_lock(&dev->lock);
 	dev->agents.wait = READ_ONCE(agent_wait);
 	dev->finished = false;
-	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, now);
+	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, c->now);
 	while (!dev->finished) {
 		left = time_left(dev);
 		spin_unlock(&dev->lock);

@@ -43,6 +43,14 @@ struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
 };
 
+/* An update of runlists.  The driver must not keep the pointer. */
+struct gpurt_commit {
+	void *only;			/* the context of the client that is to be alone; NULL: everyone */
+	u64 now;			/* when that was decided, ktime_get_ns() */
+	u64 sequence;			/* for gpurt_gpu_committed(); counts up */
+	u32 runlists;			/* those that are not, or may not be, what they should be */
+};
+
 /* GPUs whose TSGs and work the module creates itself: GPURT_CAP_VGPU.  A driver offers all of these or none. */
 struct gpurt_work_ops {
 	/* In process context.  Errors as in uapi/gpurt.h, GPURT_IOC_TSG_OPEN and GPURT_IOC_TSG_CLOSE. */
@@ -114,15 +122,34 @@ struct gpurt_driver_ops {
 	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
-	 * With the gate held.  Put the TSGs of the client with context @only (NULL: of all
-	 * clients) and those of exempt clients on the runlist, and take all others off.  @now: when that was decided,
-	 * ktime_get_ns().  Returns 0 or -errno; after an error the module tries again.
+	 * With the gate held.  Make the runlists of @c->runlists what gpurt_may_run() says from now on: the TSGs of the
+	 * client with context @c->only (NULL: of all clients) and those of exempt clients are on, all others are off.
+	 * "Committed" means: every TSG that is off the runlist is preempted as well, and executes nothing more.
+	 *
+	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns; it may do so before it
+	 * returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes this
+	 * one: the driver carries out the newest, and need not answer for the others.
+	 *
+	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.  -ENOTRECOVERABLE:
+	 * the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: what was committed before
+	 * still holds.  After all but -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up to 128 ms.
+	 *
+	 * It may take the locks that protect the driver's runlist.  None of them may be held by a caller of
+	 * gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for commit().
 	 */
-	int (*commit)(void *driver, void *only, u64 now);
+	int (*commit)(void *driver, const struct gpurt_commit *c);
 	/* With the gate held; may be NULL.  From the next commit() on the client is exempt, or is not. */
 	void (*exempt)(void *driver, void *ctx, bool exempt);
 	/* At any time; may be NULL. */
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
+	/*
+	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
+	 * powered from power(true), which returns 0 or -errno, to power(false).  Calls nest.  A commit() in progress keeps
+	 * the GPU powered by itself.
+	 */
+	int (*power)(void *driver, bool on);
+	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */
+	u32 runlists;			/* mask of those that are updated one by one; 0: there is one, bit 0 */
 	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */
 	void (*called)(void *driver);
 };
@@ -175,7 +202,24 @@ bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
-/* From an operation for the client, except client_close().  A commit() that failed may succeed now: try it at once. */
+/*
+ * In any context.  The commit() of that number was carried out on these runlists (@err 0), or failed, with errors as
+ * there.  What is said of a commit() that was superseded does not count.
+ */
+void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err);
+
+/*
+ * In any context.  The GPU is being reset, and is usable again.  In between decisions are taken, and no client has the GPU;
+ * a commit() that began before may still be under way.  Afterwards the runlist is committed anew.  Calls nest.
+ */
+void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu);
+void gpurt_gpu_reset_done(struct gpurt_gpu *gpu);
+
+/* The same for suspend and resume.  gpurt_gpu_suspend() sleeps: no commit() is under way when it returns. */
+void gpurt_gpu_suspend(struct gpurt_gpu *gpu);
+void gpurt_gpu_resume(struct gpurt_gpu *gpu);
+
+/* In any context, except after client_close().  A commit() that failed may succeed now: try it at once. */
 void gpurt_client_retry(struct gpurt_client *client);
 /* In any context.  There may be an order for the client, an agent. */
 void gpurt_client_ordered(struct gpurt_client *client);

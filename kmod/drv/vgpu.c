@@ -172,10 +172,11 @@ static bool fails(void)
 	return left;
 }
 
-static int vgpu_commit(void *driver, void *only, u64 now)
+static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 {
-	struct vgpu_ctx *ctx = only;
+	struct vgpu_ctx *ctx = c->only;
 	struct vgpu *dev = driver;
+	u64 now = c->now;
 	unsigned long flags;
 	u64 until;
 

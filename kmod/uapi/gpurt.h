@@ -207,6 +207,7 @@ enum gpurt_cause {
 	GPURT_CAUSE_BUDGET,
 	GPURT_CAUSE_TSG,
 	GPURT_CAUSE_EXEMPT,
+	GPURT_CAUSE_RESET,		/* the GPU was reset, or resumed */
 	GPURT_CAUSE_COUNT,
 };
 

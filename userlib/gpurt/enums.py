@@ -99,6 +99,7 @@ class Cause(Words):
     BUDGET = lib.GPURT_CAUSE_BUDGET
     TSG = lib.GPURT_CAUSE_TSG
     EXEMPT = lib.GPURT_CAUSE_EXEMPT
+    RESET = lib.GPURT_CAUSE_RESET
 
 
 class EventKind(Words):
