@@ -86,17 +86,24 @@ static int client_join(struct gpurt_client *client)
 	return 0;
 }
 
-/* Called with the GPU held alive.  The driver's module stays loaded until client_leave(). */
+/* The client's process needs the driver's module no more. */
+static void unpin(struct gpurt_client *client)
+{
+	if (xchg(&client->pins, false))
+		module_put(client->gpu->ops.owner);
+}
+
+/* Called with the GPU held alive.  The driver's module stays loaded until the client or the GPU is gone. */
 static int client_join_pinned(struct gpurt_client *client)
 {
-	struct module *owner = client->gpu->ops.owner;
 	int err;
 
-	if (!try_module_get(owner))
+	if (!try_module_get(client->gpu->ops.owner))
 		return -ENODEV;
+	client->pins = true;
 	err = client_join(client);
 	if (err)
-		module_put(owner);
+		unpin(client);
 	return err;
 }
 
@@ -145,7 +152,7 @@ static void client_leave(struct gpurt_client *client)
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
 	gpurt_news_stop(client);
-	module_put(gpu->ops.owner);
+	unpin(client);
 	gpurt_client_put(client);
 }
 
@@ -262,6 +269,8 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		gone = client->gone;
 		if (gone)
 			leave_soon(client);
+		/* While updates fail the driver does not forget the client; its module may be unloaded all the same. */
+		unpin(client);
 		gpurt_gpu_release(gpu, token);
 	}
 	/* The driver goes away first: gpurt_clients_drain() removes all clients. */

@@ -30,6 +30,7 @@ struct gpurt_client {
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* its last segment was ended for it */
 
+	bool pins;			/* the driver's module stays loaded for it */
 	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
 	bool left;			/* it is gone, and no operation for it is under way */
 	bool waits;			/* it counts in gpurt_runlist.leaving */

@@ -49,6 +49,11 @@ static void the_drivers_module_stays_while_there_are_clients(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + CLIENTS);
 	gpurt_client_gone(b->clients[0], false);
 	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + CLIENTS - 1);
+	b->failures = 100;
+	begin(b->clients[1], 10);
+	gpurt_client_gone(b->clients[1], false);
+	KUNIT_EXPECT_EQ(test, b->closed, 1);	/* it may be on the runlist */
+	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before + CLIENTS - 2);
 	gpurt_gpu_unregister(b->gpu);
 	KUNIT_EXPECT_EQ(test, module_refcount(THIS_MODULE), before);
 	bench_free(b);
