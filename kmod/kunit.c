@@ -96,8 +96,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	init_waitqueue_head(&b->file.poll);
 	b->file.tgid = task_tgid(current);
 	strscpy(b->file.comm, "kunit", sizeof(b->file.comm));
-	b->gpu = gpurt_gpu_register(ops, b);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(b->gpu));
+	KUNIT_ASSERT_EQ(test, gpurt_gpu_register(ops, b, &b->gpu), 0);
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_gpu_get(b->gpu->index);	/* the client's */
 		b->clients[i] = gpurt_client_open(b->gpu, &b->file);

@@ -67,12 +67,12 @@ struct newer_ops {
 
 static long registering(const struct gpurt_driver_ops *ops)
 {
-	struct gpurt_gpu *gpu = gpurt_gpu_register(ops, NULL);
+	struct gpurt_gpu *gpu;
+	int err = gpurt_gpu_register(ops, NULL, &gpu);
 
-	if (IS_ERR(gpu))
-		return PTR_ERR(gpu);
-	gpurt_gpu_unregister(gpu);
-	return 0;
+	if (!err)
+		gpurt_gpu_unregister(gpu);
+	return err;
 }
 
 /* A GPU without clients. */

@@ -53,23 +53,26 @@ static int publish(struct gpurt_gpu *gpu)
 	return i < GPURT_MAX_GPUS ? 0 : -ENOSPC;
 }
 
-struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver)
+int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **out)
 {
 	struct gpurt_gpu *gpu;
 	int err;
 
+	*out = NULL;
 	gpu = gpurt_gpu_create(ops, driver);
 	if (IS_ERR(gpu))
-		return gpu;
+		return PTR_ERR(gpu);
+	*out = gpu;
 	err = publish(gpu);
 	if (err) {
+		*out = NULL;
 		gpurt_gpu_stop(gpu);
 		gpurt_gpu_put(gpu);
-		return ERR_PTR(err);
+		return err;
 	}
 	/* Not before: until now gpurt_cpu_start()'s notification would not have found it. */
 	gpurt_cpu_bind(gpu);
-	return gpu;
+	return 0;
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_register);
 

@@ -152,8 +152,7 @@ static bool __init test_gate(void)
 
 	if (!v)
 		return true;
-	gpu = gpurt_gpu_register(&no_driver, NULL);
-	if (IS_ERR(gpu)) {
+	if (gpurt_gpu_register(&no_driver, NULL, &gpu)) {
 		kfree(v);
 		return true;
 	}

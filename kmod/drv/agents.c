@@ -108,8 +108,7 @@ static void arm(struct agent_gpu *dev)
 {
 	u64 when = max(dev->agents.deadline, dev->rest_until);
 
-	/* gpu: NULL before the GPU is known, when there is no process either. */
-	if (when >= dev->armed || !dev->gpu)
+	if (when >= dev->armed)
 		return;
 	dev->armed = when;
 	gpurt_gpu_call(dev->gpu, when);
@@ -393,7 +392,7 @@ static const struct gpurt_driver_ops driver_ops = {
 static void *agents_create(void)
 {
 	struct agent_gpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	struct gpurt_gpu *gpu;
+	int err;
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
@@ -402,15 +401,11 @@ static void *agents_create(void)
 	init_waitqueue_head(&dev->updates);
 	INIT_LIST_HEAD(&dev->lapsed);
 	dev->armed = U64_MAX;
-	gpu = gpurt_gpu_register(&driver_ops, dev);
-	if (IS_ERR(gpu)) {
+	err = gpurt_gpu_register(&driver_ops, dev, &dev->gpu);
+	if (err) {
 		kfree(dev);
-		return ERR_CAST(gpu);
+		return ERR_PTR(err);
 	}
-	spin_lock(&dev->lock);
-	dev->gpu = gpu;
-	arm(dev);		/* clients may have come already */
-	spin_unlock(&dev->lock);
 	return dev;
 }
 

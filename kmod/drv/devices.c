@@ -79,3 +79,15 @@ void gpurt_devices_stop(struct gpurt_devices *d)
 	bring_to(d, 0);
 	mutex_unlock(&devices_lock);
 }
+
+/* Calls @fn for every device, one after another; none comes or goes meanwhile. */
+void gpurt_devices_each(struct gpurt_devices *d, void (*fn)(void *device, ulong argument), ulong argument)
+{
+	int i;
+
+	mutex_lock(&devices_lock);
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (d->made[i])
+			fn(d->made[i], argument);
+	mutex_unlock(&devices_lock);
+}

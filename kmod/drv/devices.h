@@ -21,5 +21,6 @@ extern const struct kernel_param_ops gpurt_devices_ops;
 
 int gpurt_devices_start(struct gpurt_devices *devices);
 void gpurt_devices_stop(struct gpurt_devices *devices);
+void gpurt_devices_each(struct gpurt_devices *devices, void (*fn)(void *device, ulong argument), ulong argument);
 
 #endif

@@ -158,11 +158,11 @@ struct gpurt_driver_ops {
 #define GPURT_DRIVER_SIZE_MIN offsetofend(struct gpurt_driver_ops, called)
 
 /*
- * Both in process context, without a lock.  gpurt_gpu_register() returns an ERR_PTR() on failure: -EINVAL for another
- * version or if an operation is missing, -E2BIG if the driver offers something that this module does not know, -ENOSPC,
- * -ENOMEM.
+ * Both in process context, without a lock.  gpurt_gpu_register() sets *gpu before the first operation is called; on
+ * failure *gpu is NULL.  -EINVAL: another version, or an operation is missing; -E2BIG: the driver offers something that
+ * this module does not know; -ENOSPC; -ENOMEM.  After gpurt_gpu_unregister() the driver calls nothing for that GPU.
  */
-struct gpurt_gpu *gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver);
+int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **gpu);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
 
 /*

@@ -31,9 +31,6 @@ MODULE_PARM_DESC(vgpu_copy_engine, "whether copies have an engine of their own (
 static bool vgpu_sleeps;
 module_param(vgpu_sleeps, bool, 0444);
 MODULE_PARM_DESC(vgpu_sleeps, "updates sleep, as those of most real GPUs do (default: only those of more than 10 ms)");
-static uint vgpu_fail;
-module_param(vgpu_fail, uint, 0600);
-MODULE_PARM_DESC(vgpu_fail, "for tests: so many of the next updates fail");
 static ulong vgpu_stall_ns;
 module_param(vgpu_stall_ns, ulong, 0600);
 MODULE_PARM_DESC(vgpu_stall_ns, "for tests: every update takes so much longer, in ns; with vgpu_sleeps only");
@@ -125,6 +122,9 @@ static void vgpu_client_close(void *driver, void *context)
 	struct vgpu_tsg *tsg;
 	unsigned long id;
 
+	/* Whoever found the client has let go of it. */
+	mutex_lock(&dev->clients_lock);
+	mutex_unlock(&dev->clients_lock);
 	/* No other operation for the client is under way, so its TSGs stay until here. */
 	xa_for_each(&ctx->tsgs, id, tsg)
 		vgpu_tsg_free(dev, tsg);
@@ -163,25 +163,17 @@ static bool update_sleeps(void)
 	return vgpu_sleeps || vgpu_alpha_ns > BUSY_MAX;
 }
 
-static bool fails(void)
-{
-	uint left = READ_ONCE(vgpu_fail);
-
-	if (left)
-		WRITE_ONCE(vgpu_fail, left - 1);
-	return left;
-}
-
 static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct vgpu_ctx *ctx = c->only;
 	struct vgpu *dev = driver;
-	u64 now = c->now;
 	unsigned long flags;
-	u64 until;
+	u64 now, until;
+	int err;
 
-	if (unlikely(fails()))
-		return -EIO;
+	err = vgpu_faults_before();
+	if (err)
+		return err;
 	now = vgpu_lock(dev, &flags);
 	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
 	vgpu_unlock(dev, flags);
@@ -189,7 +181,7 @@ static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 		keep_asleep(until);
 	else if (until > now)
 		keep_busy(until);
-	return 0;
+	return vgpu_faults_after(dev, c->sequence);
 }
 
 static void vgpu_exempt(void *driver, void *context, bool exempt)
@@ -207,34 +199,31 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 	*costs = (struct gpurt_driver_costs){ vgpu_alpha_ns, vgpu_theta_ns, vgpu_slice_ns };
 }
 
-#define VGPU_OPS(sleeps) { \
-	GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = sleeps, .work = &vgpu_work_ops, \
-	.client_open = vgpu_client_open, .client_close = vgpu_client_close, .commit = vgpu_commit, \
-	.exempt = vgpu_exempt, .costs = vgpu_costs, \
-}
-
-static const struct gpurt_driver_ops busy_ops = VGPU_OPS(false);
-static const struct gpurt_driver_ops sleeping_ops = VGPU_OPS(true);
-
 static void *vgpu_create(void)
 {
+	struct gpurt_driver_ops ops = {
+		GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = update_sleeps(),
+		.work = &vgpu_work_ops, .client_open = vgpu_client_open, .client_close = vgpu_client_close,
+		.commit = vgpu_commit, .exempt = vgpu_exempt, .costs = vgpu_costs,
+	};
 	struct vgpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
-	struct gpurt_gpu *gpu;
+	int err;
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
 	raw_spin_lock_init(&dev->lock);
+	mutex_init(&dev->clients_lock);
+	vgpu_faults_init(dev, &ops);
 	INIT_LIST_HEAD(&dev->spent);
 	compat_hrtimer_setup(&dev->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	dev->armed = U64_MAX;
 	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
 			vgpu_copy_engine, ktime_get_ns());
-	gpu = gpurt_gpu_register(update_sleeps() ? &sleeping_ops : &busy_ops, dev);
-	if (IS_ERR(gpu)) {
+	err = gpurt_gpu_register(&ops, dev, &dev->gpu);
+	if (err) {
 		kfree(dev);
-		return ERR_CAST(gpu);
+		return ERR_PTR(err);
 	}
-	dev->gpu = gpu;
 	return dev;
 }
 
@@ -242,13 +231,14 @@ static void vgpu_destroy(void *device)
 {
 	struct vgpu *dev = device;
 
+	vgpu_faults_stop(dev);
 	gpurt_gpu_unregister(dev->gpu);
 	hrtimer_cancel(&dev->timer);
 	vgpu_reap(dev, UINT_MAX);
 	kfree(dev);
 }
 
-static struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy };
+struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy };
 module_param_cb(vgpus, &gpurt_devices_ops, &vgpus, 0600);
 MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 0); may be changed at any time");
 

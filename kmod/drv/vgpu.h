@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The virtual GPU: vgpu.c is the device, vgpu_work.c its TSGs and their work. */
+/* The virtual GPU: vgpu.c is the device, vgpu_work.c its TSGs and their work, vgpu_faults.c what goes wrong with it. */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H
 
+#include <linux/atomic.h>
 #include <linux/hrtimer.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
 
@@ -19,6 +21,12 @@ struct vgpu {
 	u64 rest_until;			/* the timer does not expire before */
 	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
+	struct mutex clients_lock;	/* taken by those who look for a client of a process, and by its close */
+	/* vgpu_faults.c */
+	struct hrtimer completion;	/* reports the update of @sequence */
+	u64 sequence;
+	bool leaving;			/* updates are reported at once */
+	atomic_t powered;		/* references to its power */
 };
 
 struct vgpu_ctx {
@@ -47,6 +55,14 @@ void gpurt_vgpu_stop(void);
 void vgpu_arm(struct vgpu *dev);
 u64 vgpu_lock(struct vgpu *dev, unsigned long *flags);
 void vgpu_unlock(struct vgpu *dev, unsigned long flags);
+
+extern struct gpurt_devices vgpus;
+
+/* vgpu_faults.c */
+void vgpu_faults_init(struct vgpu *dev, struct gpurt_driver_ops *ops);
+void vgpu_faults_stop(struct vgpu *dev);
+int vgpu_faults_before(void);
+int vgpu_faults_after(struct vgpu *dev, u64 sequence);
 
 /* vgpu_work.c */
 extern const struct gpurt_vgpu_ops vgpu_core_ops;
