@@ -10,13 +10,18 @@
  * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, it runs in the
  * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps
  * under PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and
- * it may sleep.  Decisions that call no operation are taken in their callers' context.  In both cases it must take a bounded time: every client that begins or ends a segment meanwhile waits
- * for it.
+ * it may sleep.  In both cases it must take a bounded time: every client whose decision comes meanwhile waits for it.
  *
- * "In process context" means: may sleep.  The descriptor's mutex is held or the GPU is going away, so these operations
- * are called one at a time for each client.
+ * "In process context" means: may sleep.  These operations are called one at a time for each client.
  *
  * "At any time" means: in process context, but without a lock, beside all other operations.
+ *
+ * "In any context" means: a driver may call the function from an interrupt, and with any of its own locks held.
+ *
+ * Locks.  Every operation may take the locks that protect the driver's runlist; with the gate held and without
+ * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the functions that are for any
+ * context, and must not call gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for
+ * operations.  This module holds none of its own locks during an operation that the driver could ask for.
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -134,8 +139,7 @@ struct gpurt_driver_ops {
 	 * the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: what was committed before
 	 * still holds.  After all but -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up to 128 ms.
 	 *
-	 * It may take the locks that protect the driver's runlist.  None of them may be held by a caller of
-	 * gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for commit().
+	 * Locks: see the top of this file.
 	 */
 	int (*commit)(void *driver, const struct gpurt_commit *c);
 	/* With the gate held; may be NULL.  From the next commit() on the client is exempt, or is not. */
