@@ -184,7 +184,7 @@ void gpurt_clients_reap(struct gpurt_gpu *gpu)
 	}
 }
 
-/* Called with the GPU held alive.  The client is gone: the driver forgets it now, or after the next update that succeeds. */
+/* Called with the GPU held alive.  The client is gone: the driver forgets it now, or after the next good update. */
 static void leave_soon(struct gpurt_client *client)
 {
 	if (!gpurt_runlist_is_off(client)) {

@@ -256,8 +256,8 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or no operation
- * sleeps that the driver has for this.  In the second case -ENODEV once the driver is going away.
+ * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or neither
+ * commit() nor power() of the driver sleeps.  In the second case -ENODEV once the driver is going away.
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {

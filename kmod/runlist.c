@@ -24,8 +24,8 @@ static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 }
 
 /*
- * Called with the gate held.  A commit is over.  The client that was to be alone stays on the runlist until a later update
- * has been carried out.
+ * Called with the gate held.  A commit is over.  The client that was to be alone stays on the runlist until a later
+ * update has been carried out.
  */
 static void record(struct gpurt_gpu *gpu, int err, u64 now)
 {
@@ -368,7 +368,7 @@ static void report(struct gpurt_gpu *gpu)
 		pr_err_ratelimited("gpurt: GPU %u: the runlist cannot be updated before the driver resets the GPU\n",
 				   gpu->index);
 	else if (err == -ETIMEDOUT)
-		pr_err_ratelimited("gpurt: GPU %u: an update of the runlist was not over in time: isolation may be lost; trying again\n",
+		pr_err_ratelimited("gpurt: GPU %u: no update in time: isolation may be lost; trying again\n",
 				   gpu->index);
 	else
 		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
@@ -415,9 +415,9 @@ static int decide_drain(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and the
- * runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver that
- * fails is called again for a quarter of a second.
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and
+ * the runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver
+ * that fails is called again for a quarter of a second.
  */
 void gpurt_runlist_drain(struct gpurt_gpu *gpu)
 {

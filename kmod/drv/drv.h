@@ -21,7 +21,7 @@
  * Locks.  Every operation may take the locks that protect the driver's runlist; with the gate held and without
  * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the functions that are for any
  * context, and must not call gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for
- * operations.  This module holds none of its own locks during an operation that the driver could ask for.
+ * operations.
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -163,43 +163,46 @@ struct gpurt_driver_ops {
 
 /*
  * Both in process context, without a lock.  gpurt_gpu_register() sets *gpu before the first operation is called; on
- * failure *gpu is NULL.  -EINVAL: another version, or an operation is missing; -E2BIG: the driver offers something that
- * this module does not know; -ENOSPC; -ENOMEM.  After gpurt_gpu_unregister() the driver calls nothing for that GPU.
+ * failure *gpu is NULL.  -EINVAL: another version, or an operation is missing; -E2BIG: the driver offers something
+ * that this module does not know; -ENOSPC; -ENOMEM.  After gpurt_gpu_unregister() the driver calls nothing for that
+ * GPU.
  */
 int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **gpu);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
 
 /*
- * In any context.  Have called() called at @when (ktime_get_ns()), soon if that is past, in place of what an earlier call
- * asked for.  The thread has the highest FIFO priority: called() must be short, and not be asked for without limit by
- * code that a process drives.
+ * In any context.  Have called() called at @when (ktime_get_ns()), soon if that is past, in place of what an earlier
+ * call asked for.  The thread has the highest FIFO priority: called() must be short, and not be asked for without
+ * limit by code that a process drives.
  */
 void gpurt_gpu_call(struct gpurt_gpu *gpu, u64 when);
 
 /*
- * In any context, also with the locks held that commit() takes: it only queues the decision.  The client has @delta TSGs
- * more.  A driver calls it from client_open() for TSGs that are older than the client, and not after client_close().
+ * In any context, also with the locks held that commit() takes: it only queues the decision.  The client has @delta
+ * TSGs more.  A driver calls it from client_open() for TSGs that are older than the client, and not after
+ * client_close().
  */
 void gpurt_client_tsgs_changed(struct gpurt_client *client, int delta);
 
 /*
- * In any context, likewise.  The driver killed the client's TSGs, because they faulted or because the GPU was reset.  The
- * client's segment ends; calls that wait for the GPU, and the client's next end, fail with EIO.  The driver itself ends
- * waits for work.
+ * In any context, likewise.  The driver killed the client's TSGs, because they faulted or because the GPU was reset.
+ * The client's segment ends; calls that wait for the GPU, and the client's next end, fail with EIO.  The driver
+ * itself ends waits for work.
  */
 void gpurt_client_killed(struct gpurt_client *client);
 
 /*
- * In any context.  A client of the process; NULL: it has none.  The answer is valid until client_close() of that client:
- * the caller holds a lock that the driver's client_close() takes as well.
+ * In any context.  A client of the process; NULL: it has none.  The answer is valid until client_close() of that
+ * client: the caller holds a lock that the driver's client_close() takes as well.
  */
 struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, are to be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own (a
- * channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client NULL: the
- * TSG's process is no client.  A TSG that is created asks, too: it is born off while another client has the GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own
+ * (a channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client
+ * NULL: the TSG's process is no client.  A TSG that is created asks, too: it is born off while another client has the
+ * GPU.
  */
 bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client);
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
@@ -213,8 +216,9 @@ void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
 void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err);
 
 /*
- * In any context.  The GPU is being reset, and is usable again.  In between decisions are taken, and no client has the GPU;
- * a commit() that began before may still be under way.  Afterwards the runlist is committed anew.  Calls nest.
+ * In any context.  The GPU is being reset, and is usable again.  In between decisions are taken, and no client has
+ * the GPU; a commit() that began before may still be under way.  Afterwards the runlist is committed anew.  Calls
+ * nest.
  */
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu);
 void gpurt_gpu_reset_done(struct gpurt_gpu *gpu);
