@@ -2,6 +2,9 @@
 /*
  * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
  * and code that reports an event often may not allocate any.
+ *
+ * Anyone may read.  So a decision pays for one copy into the ring, however many read, and wakes no thread: a timer does,
+ * once a tick.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
@@ -111,7 +114,7 @@ static void drain(struct work_struct *work)
 	}
 }
 
-static DECLARE_WORK(drain_work, drain);
+static DECLARE_DELAYED_WORK(drain_work, drain);
 
 /* Whether a tracer or a reader of the multicast group listens. */
 bool gpurt_events_wanted(void)
@@ -138,7 +141,7 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 	trace(&r);
 	if (gpurt_netlink_heard()) {
 		put(&r);
-		queue_work(system_unbound_wq, &drain_work);
+		queue_delayed_work(system_unbound_wq, &drain_work, 1);
 	}
 }
 
@@ -150,7 +153,7 @@ int gpurt_events_start(void)
 
 void gpurt_events_stop(void)
 {
-	cancel_work_sync(&drain_work);
+	cancel_delayed_work_sync(&drain_work);
 	kvfree(ring);
 }
 

@@ -152,7 +152,7 @@ static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	u64 ns = READ_ONCE(c->held_ns);
 
-	if (READ_ONCE(gpu->runlist.runner) == c)
+	if (READ_ONCE(gpu->runlist.runner) == c && !READ_ONCE(gpu->runlist.fault))
 		ns += ktime_get_ns() - READ_ONCE(gpu->sched.since);
 	return ns;
 }
