@@ -13,6 +13,9 @@
 #include "../core/vgpu.h"
 #include "drv.h"
 
+/* A work item is found among thousands without a walk that would keep interrupts off. */
+#define VGPU_QUEUED_BITS 6
+
 struct vgpu {
 	raw_spinlock_t lock;		/* everything; taken with interrupts off */
 	struct gpurt_vgpu core;
@@ -42,10 +45,13 @@ struct vgpu_tsg {
 	struct vgpu_ctx *ctx;
 	u32 id;
 	u64 when[GPURT_REMEMBERED];	/* by work number modulo */
+	u32 seed;
+	struct hlist_head queued[1 << VGPU_QUEUED_BITS];	/* work that has not completed, by hash of its number */
 };
 
 struct vgpu_work {
 	struct gpurt_vgpu_work core;
+	struct hlist_node by_number;	/* of vgpu_tsg.queued */
 	u64 since;			/* submission */
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* TSGs of the virtual GPU, and their work. */
-#include <linux/slab.h>
+#include <linux/jhash.h>
 #include <linux/ktime.h>
+#include <linux/random.h>
+#include <linux/slab.h>
 
 #include "vgpu.h"
 
@@ -18,6 +20,14 @@ static struct vgpu_work *work_of(struct gpurt_vgpu_work *w)
 	return container_of(w, struct vgpu_work, core);
 }
 
+/* The users choose which numbers are queued together, so the hash has a seed. */
+static struct hlist_head *queued(struct vgpu_tsg *tsg, u64 number)
+{
+	u32 hash = jhash_2words(lower_32_bits(number), upper_32_bits(number), tsg->seed);
+
+	return &tsg->queued[hash >> (32 - VGPU_QUEUED_BITS)];
+}
+
 /* Called by core/vgpu.c with dev->lock held. */
 static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
 {
@@ -27,6 +37,7 @@ static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	tsg->when[w->number % GPURT_REMEMBERED] = when;
 	tsg->ctx->last = when;
 	tsg->ctx->queued--;
+	hlist_del(&work_of(w)->by_number);
 	list_add(&w->node, &dev->spent);
 	gpurt_client_work_done(tsg->ctx->client, when, work_of(w)->since);
 }
@@ -63,6 +74,7 @@ static int vgpu_tsg_open(void *driver, void *context, u32 *id)
 		return -ENOMEM;
 	gpurt_vgpu_tsg_open(&tsg->core, &ctx->core);
 	tsg->ctx = ctx;
+	tsg->seed = get_random_u32();
 	err = xa_alloc(&ctx->tsgs, &tsg->id, tsg, XA_LIMIT(0, GPURT_MAX_CLIENT_TSGS - 1), GFP_KERNEL_ACCOUNT);
 	if (err) {
 		kfree(tsg);
@@ -87,6 +99,7 @@ static bool drop_some(struct vgpu *dev, struct vgpu_tsg *tsg, struct list_head *
 		if (!w)
 			break;
 		tsg->ctx->queued--;
+		hlist_del(&work_of(w)->by_number);
 		list_add(&w->node, dropped);
 	}
 	if (!w) {
@@ -143,6 +156,7 @@ static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 		ctx->queued++;
 		s->work = gpurt_vgpu_submit(&dev->core, &tsg->core, &work->core, s->engine,
 					    s->flags & GPURT_SUBMIT_FENCE, s->duration_ns, work->since);
+		hlist_add_head(&work->by_number, queued(tsg, s->work));
 	}
 	vgpu_unlock(dev, flags);
 	if (err)
@@ -150,20 +164,14 @@ static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 	return err;
 }
 
-/* Called with dev->lock held.  The queues are in order of work numbers. */
-static bool is_queued(const struct vgpu_tsg *tsg, u64 number)
+/* Called with dev->lock held. */
+static bool is_queued(struct vgpu_tsg *tsg, u64 number)
 {
-	const struct gpurt_vgpu_work *w;
-	int e;
+	struct vgpu_work *work;
 
-	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
-		list_for_each_entry(w, &tsg->core.queue[e], node) {
-			if (w->number == number)
-				return true;
-			if (w->number > number)
-				break;
-		}
-	}
+	hlist_for_each_entry(work, queued(tsg, number), by_number)
+		if (work->core.number == number)
+			return true;
 	return false;
 }
 
