@@ -113,11 +113,14 @@ static bool is_thread(const struct gpurt_gpu *gpu)
 	return gpu->thread == current;
 }
 
-/* The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process. */
+/*
+ * The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process.  A
+ * driver whose commit() does not sleep waits for nobody, and its callers do not hold the GPU alive.
+ */
 static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	u->told = true;
-	if (u->own && gpu->ops.client_ends)
+	if (u->own && gpu->ops.commit_sleeps && gpu->ops.client_ends)
 		gpu->ops.client_ends(gpu->driver, u->client->ctx, true);
 }
 
