@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gpurt.errors import UsageError
 from gpurt.files import unwritable, written
 from pycontrol.commands import render
@@ -35,13 +33,13 @@ def attack(
         if test.name not in store.rows:
             store.add(_attack(test.name, tasksets, seed, jobs, effort))
         if not as_json:
-            click.echo(_text(store.rows[test.name]))
+            render.say(_text(store.rows[test.name]))
     rows = [store.rows[test.name] for test in tests]
     files = _write(output, rows)
     if as_json:
         render.emit({**store.header, "files": files, "tests": rows}, True, "")
     else:
-        click.echo(f"{table(rows)}\n\n{', '.join(map(str, files))}")
+        render.say(f"{table(rows)}\n\n{', '.join(map(str, files))}")
     store.path.unlink()
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 

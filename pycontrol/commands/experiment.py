@@ -80,7 +80,7 @@ def experiment(
         for name in names:
             reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
             if not as_json:
-                click.echo(_text(reports[-1]))
+                render.say(_text(reports[-1]))
     if as_json:
         render.emit({"results": reports}, True, "")
     return 0

@@ -50,17 +50,18 @@ def _gpus_table(gpus: list[Any]) -> str:
     """A line for each GPU, and one for each trouble."""
     rows = [
         (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
-         str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.faults), str(one.late),
-         str(one.malformed)) for one in gpus
+         str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.faults), str(one.late))
+        for one in gpus
     ]  # fmt: skip
-    headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late",
-               "malformed")  # fmt: skip
+    headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late")
     lines = [render.table(headers, rows)]
     for one in gpus:
         if one.late:
             lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
         if one.faults:
             lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
+    if refused := max((one.malformed for one in gpus), default=0):
+        lines.append(f"{refused} malformed calls were refused: a client is broken, or of another version")
     return "\n".join(lines)
 
 

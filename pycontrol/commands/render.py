@@ -63,6 +63,11 @@ def emit(data: Mapping[str, Any], as_json: bool, text: str) -> None:
         say(text)
 
 
+def emit_line(data: Mapping[str, Any]) -> None:
+    """Prints one of several JSON documents of a command, on a line of its own."""
+    click.echo(json.dumps(document(click.get_current_context().info_name, data)))
+
+
 def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON document: its version, the command that it is from, and the data."""
     return {"schema": SCHEMA, "command": command, **plain(data)}

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from gpurt.errors import FileError, UsageError
-from gpurt.text import visible
+from gpurt.files import STDIN, is_stream
+from gpurt.text import filename, visible
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import FILE, JSON, Time, analysable, tests
 from pycontrol.commands.render import ms
@@ -182,6 +183,8 @@ def plot(
     from analysis.plot import format_of, gantt, responses
     from analysis.trace import load
 
+    if output is None and is_stream(trace) and (trace.exists() or str(trace) in STDIN):
+        raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
     output = output or trace.with_suffix(".png")
     format_of(output)  # raises UsageError before anything is read
     if output.exists() and trace.exists() and output.samefile(trace):

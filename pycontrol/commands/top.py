@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -157,7 +156,7 @@ def _report(control: Control, interval: float, as_json: bool) -> None:
         time.sleep(interval)
         seen = sample(control, seen)
         if as_json:
-            click.echo(json.dumps(render.document("top", data(seen))))
+            render.emit_line(data(seen))
         else:
             render.say(text(seen, None, None) + "\n")
 

@@ -100,7 +100,7 @@ def test_rows_and_files() -> None:
     outcome = attack(PRINTED, 40, seed=3)
     entry = row(outcome)
     assert f"| `{PRINTED}` | unsound | 40 |" in table([entry])
-    assert "[[task]]" in entry["counterexample"]["file"]
+    assert "[[task]]" in entry["counterexample"]["taskset"]
     assert len(table([row(Outcome(PRINTED))]).splitlines()) == 3
     with pytest.raises(ValueError, match="did you mean"):
         attack("gcaps-suspent", 1)

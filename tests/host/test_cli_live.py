@@ -132,6 +132,13 @@ def test_what_cannot_work_is_refused_and_changes_nothing(
         assert gpurt(*arguments, "--off")[0] in (0, 5)  # a rule that cannot be made may still be there to be removed
 
 
+def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:
+    assert "malformed" not in gpurt("status")[1]
+    with Raw(host) as client:
+        assert client.answer(client.send(0x12345678, bytes(64)))[0] < 0
+    assert "1 malformed calls were refused" in gpurt("status")[1]
+
+
 def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
     findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
     assert findings["host"]["status"] == "ok"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,20 @@ def test_a_pipe_cannot_be_written_back(name: str) -> None:
         done = shell(f"{GPURT} {name} --write {way}")
         assert done.returncode == 2
         assert "--write needs a file" in done.stderr
+
+
+def test_a_picture_is_not_named_after_a_pipe(trace: Path) -> None:
+    for way in (f"- < {trace}", f"<(cat {trace})", f"/dev/stdin < {trace}"):
+        done = shell(f"{GPURT} plot {way}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "name one with -o" in done.stderr
+
+
+def test_commands_print_through_one_function() -> None:
+    """render.say() escapes what a terminal would obey; completion and schema print what is ours alone."""
+    for path in (ROOT / "pycontrol/commands").glob("*.py"):
+        raw = re.findall(r"click\.echo\(|\bprint\(|sys\.stdout\.write\(", path.read_text())
+        assert len(raw) == {"render.py": 3, "system.py": 2}.get(path.name, 0), path
 
 
 @pytest.mark.parametrize("name", WRITERS)
