@@ -165,7 +165,7 @@ def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
                         assert found[key] == (got == 0), (name, arguments)
 
 
-@pytest.mark.parametrize(("arguments", "code"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+@pytest.mark.parametrize(("arguments", "code"), WRONG, ids=[" ".join(words).replace(ME, "PID") for words, _ in WRONG])
 def test_errors_are_documents(gpurt: Gpurt, arguments: list[str], code: int) -> None:
     got, out, err = gpurt(arguments)
     assert (got, out) == (code, "")
