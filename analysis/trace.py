@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +144,13 @@ class Trace:
             file.write(f'{{"otherData": {json.dumps(head)},\n"displayTimeUnit": "ms",\n"traceEvents": [')
             separator = "\n"
             for entry in _entries(self):
-                file.write(separator)
-                json.dump(entry, file, separators=(",", ":"))
+                file.write(separator + _ENCODER.encode(entry))
                 separator = ",\n"
             file.write("\n]}\n")
+
+
+#: json.dumps() would make an encoder for each entry, and json.dump() encodes in Python.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def _rank(about: About | None) -> int:
@@ -179,14 +181,13 @@ def preemptors(events: Sequence[Event]) -> dict[int, str]:
     """
     found = {}
     for index, event in enumerate(events):
-        if event.kind is not Kind.PREEMPT:
-            continue
-        for later in islice(events, index + 1, None):
-            if later.time != event.time:
-                break
+        after = index + 1
+        while event.kind is Kind.PREEMPT and after < len(events) and events[after].time == event.time:
+            later = events[after]
             if later.gpu == event.gpu and later.kind in (Kind.GRANT, Kind.RESUME):
                 found[index] = later.task
                 break
+            after += 1
     return found
 
 
