@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <gpurt/uapi.h>
@@ -16,6 +17,11 @@
 #include "transport.h"
 
 #define MAX_ARGUMENT 256
+/*
+ * How long a thread polls for an answer that needs no waiting, before it sleeps: what the host takes for one.  A thread
+ * that slept on another CPU than the host's takes as long again to wake, twice in each segment.
+ */
+#define POLL_NS 100000
 
 struct pending {
 	struct pending *next;
@@ -120,8 +126,31 @@ static void deliver(struct connection *c, const struct packet *p, size_t length)
 	}
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+/* recv(), of a packet that comes @soon: it is polled for at first. */
+static ssize_t receive_packet(int fd, struct packet *p, bool soon)
+{
+	uint64_t until = soon ? now_ns() + POLL_NS : 0;
+	ssize_t got;
+
+	while (soon) {
+		got = recv(fd, p, sizeof(*p), MSG_DONTWAIT);
+		if (got >= 0 || errno != EAGAIN)
+			return got;
+		soon = now_ns() < until;
+	}
+	return recv(fd, p, sizeof(*p), 0);
+}
+
 /* Receives one packet, with the lock dropped meanwhile.  Returns 0, or -errno of recv(). */
-static int receive(struct connection *c)
+static int receive(struct connection *c, bool soon)
 {
 	struct packet p;
 	ssize_t got;
@@ -129,7 +158,7 @@ static int receive(struct connection *c)
 
 	c->receiving = true;
 	pthread_mutex_unlock(&c->lock);
-	got = recv(c->fd, &p, sizeof(p), 0);
+	got = receive_packet(c->fd, &p, soon);
 	err = got < 0 ? -errno : 0;
 	pthread_mutex_lock(&c->lock);
 	c->receiving = false;
@@ -141,6 +170,7 @@ static int receive(struct connection *c)
 	return err;
 }
 
+/* Calls that wait for the GPU or for work are interruptible.  Others are answered soon, except an agent's for orders. */
 static int await(struct connection *c, struct pending *call, bool interruptible)
 {
 	while (!call->answered) {
@@ -148,7 +178,7 @@ static int await(struct connection *c, struct pending *call, bool interruptible)
 			return c->broken;
 		if (c->receiving)
 			pthread_cond_wait(&c->changed, &c->lock);
-		else if (receive(c) == -EINTR && interruptible && !call->answered)
+		else if (receive(c, !interruptible) == -EINTR && interruptible && !call->answered)
 			return -EINTR;
 	}
 	return call->result;
