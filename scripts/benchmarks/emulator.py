@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The emulator: how late a client learns of a completion, and what begin and end cost it.
 
-A begin and an end are four messages, each of which wakes a process.  What waking takes differs between machines more
-than what the emulator does, so that an echo between two processes is measured beside it: four messages of that size.
-Both are measured one after the other; "rested", after a millisecond of sleep each, in which CPUs become idle and caches
-cold, as between the segments of a program; and, where /dev/cpu_dma_latency can be written, "awake": idle CPUs poll
-instead of halting.
+A begin and an end are four messages, each of which wakes a process.  To wake one on another CPU takes longer than all
+that the emulator does, and differs most between machines.  So both are measured with the client and the host wherever
+the kernel puts them, on one CPU, and on two, once one after the other and once "rested": each after a millisecond of
+sleep, in which CPUs become idle and caches cold, as between the segments of a program.  Beside them stands an echo:
+four messages of that size between two processes placed likewise, without gpurt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 
@@ -66,16 +65,12 @@ def echo() -> Iterator[Callable[[], object]]:
 
 
 @contextlib.contextmanager
-def awake() -> Iterator[bool]:
-    """Keeps idle CPUs from halting; whether that is permitted here."""
-    try:
-        file = os.open("/dev/cpu_dma_latency", os.O_WRONLY)
-    except OSError:
-        yield False
-        return
-    os.write(file, struct.pack("i", 0))
-    yield True
-    os.close(file)
+def on(cpus: set[int]) -> Iterator[None]:
+    """Runs this process, and those that it starts, on these CPUs."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    yield
+    os.sched_setaffinity(0, before)
 
 
 def late(client: Client, samples: int) -> list[float]:
@@ -89,28 +84,36 @@ def late(client: Client, samples: int) -> list[float]:
     return found
 
 
-def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields p50 and p99 of emulator.completion_error_ms, .begin_end_us and .echo_us, and the ratio of the medians."""
-    samples = 5 if quick else 500
-    with Emulator(Platform(1)) as emulator, Client(str(emulator.socket)) as client, echo() as both:
+def placed(how: str, ours: set[int], theirs: set[int], samples: int) -> Iterator[tuple[str, float, str]]:
+    """What begin and end and an echo take with this process on CPUs `ours`, and the other one on CPUs `theirs`."""
+    with contextlib.ExitStack() as stack:
+        with on(theirs):
+            emulator = stack.enter_context(Emulator(Platform(1)))
+            both = stack.enter_context(echo())
+        stack.enter_context(on(ours))
+        client = stack.enter_context(Client(str(emulator.socket)))
 
         def pair() -> None:
             client.begin(priority=1)
             client.end()
 
-        def measured(how: str, rest: float = 0) -> Iterator[tuple[str, float, str]]:
-            found = {name: times(action, samples, rest) for name, action in (("begin_end", pair), ("echo", both))}
-            for name, values in found.items():
-                yield f"emulator.{name}{how}_us.p50", percentile(values, 0.5), "us"
-                yield f"emulator.{name}{how}_us.p99", percentile(values, 0.99), "us"
-            ratio = percentile(found["begin_end"], 0.5) / percentile(found["echo"], 0.5)
-            yield f"emulator.begin_end{how}_over_echo", ratio, "ratio"
+        for action, what in ((pair, "begin_end"), (both, "echo")):
+            for rest, suffix in ((0.0, ""), (0.001, "_rested")):
+                found = times(action, samples, rest)
+                yield f"emulator.{what}{how}{suffix}_us.p50", percentile(found, 0.5), "us"
+                yield f"emulator.{what}{how}{suffix}_us.p99", percentile(found, 0.99), "us"
 
+
+def run(quick: bool) -> Iterator[tuple[str, float, str]]:
+    """Yields p50 and p99 of emulator.completion_error_ms, and what begin and end and an echo take, us."""
+    samples = 5 if quick else 500
+    with Emulator(Platform(1)) as emulator, Client(str(emulator.socket)) as client:
         errors = late(client, samples)
-        yield "emulator.completion_error_ms.p50", percentile(errors, 0.5), "ms"
-        yield "emulator.completion_error_ms.p99", percentile(errors, 0.99), "ms"
-        yield from measured("")
-        yield from measured("_rested", 0.001)
-        with awake() as permitted:
-            if permitted:
-                yield from measured("_rested_awake", 0.001)
+    yield "emulator.completion_error_ms.p50", percentile(errors, 0.5), "ms"
+    yield "emulator.completion_error_ms.p99", percentile(errors, 0.99), "ms"
+    cpus = os.sched_getaffinity(0)
+    yield from placed("", cpus, cpus, samples)
+    first, *others = sorted(cpus)
+    yield from placed("_one_cpu", {first}, {first}, samples)
+    if others:
+        yield from placed("_two_cpus", {first}, {others[0]}, samples)
