@@ -116,6 +116,36 @@ def prefix_program(folder: Path) -> str:
     return str(program)
 
 
+def test_the_device_s_way_is_its_udev_rule(folder: Path, other: As) -> None:
+    device = folder / "host.sock"  # where GPURT_DEVICE points to
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o660, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("this machine permits no device nodes")
+    os.chown(device, 0, _group())
+    device.chmod(0o660)
+    done = other(sys.executable, "-c", SEGMENT)
+    assert f"{device} is there, but only user root and group" in done.stderr
+    assert "join that group, or change the device's udev rule" in done.stderr
+
+
+def test_a_user_s_own_emulator_is_found_without_a_name(start_host: StartHost, tmp_path: Path) -> None:
+    if Path("/dev/gpurt").exists() or Path("/run/gpurt/host.sock").exists():
+        pytest.skip("this machine has a host in one of the usual places")
+    (tmp_path / "gpurt").mkdir()
+    start_host(f"--socket={tmp_path / 'gpurt/host.sock'}")
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    environment.pop("GPURT_DEVICE", None)
+    for command in ([sys.executable, "-c", SEGMENT], [*GPURT, "status"]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+    environment["XDG_RUNTIME_DIR"] = "/" + "x" * 300  # too long for a socket's name
+    command = [sys.executable, "-c", UNMANAGED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.stdout == "ran\n"
+    assert "no host" in done.stderr
+
+
 def test_a_folder_that_may_not_be_entered_is_named(start_host: StartHost, folder: Path, other: As) -> None:
     start_host(f"--socket={folder / 'host.sock'}")
     folder.chmod(0o700)
