@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "budgets.h"
 #include "chardev.h"
 #include "client.h"
 #include "driver.h"
@@ -45,6 +46,7 @@ static void client_destroy(struct rcu_head *rcu)
 	struct gpurt_client *client = container_of(rcu, struct gpurt_client, rcu);
 
 	put_pid(client->tgid);
+	gpurt_group_put(client->group);
 	kfree(client);
 }
 
@@ -82,6 +84,7 @@ static int client_join(struct gpurt_client *client)
 	hlist_add_head_rcu(&client->by_process, gpurt_process_clients(gpu, client->tgid));
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
+	gpurt_group_apply(client);
 	gpurt_exempt_apply(client);
 	return 0;
 }
@@ -332,7 +335,6 @@ EXPORT_SYMBOL_GPL(gpurt_client_late);
 struct value_update {
 	struct gpurt_update u;
 	u64 value;
-	u32 action;
 };
 
 struct begin_update {
@@ -489,24 +491,6 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 {
 	struct value_update v = {
 		.u = { .decide = decide_priority, .client = client, .level = GPURT_GATE_CONTROL }, .value = priority,
-	};
-
-	return gpurt_gate_update(client->gpu, &v.u);
-}
-
-static int decide_budget(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	struct value_update *v = container_of(u, struct value_update, u);
-
-	return u->client->gone ? 0 : gpurt_set_budget(&gpu->sched, &u->client->core, v->value, v->action, now);
-}
-
-/* Called with the GPU held alive.  The control plane sets the client's budget; see gpurt_set_budget(). */
-int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action)
-{
-	struct value_update v = {
-		.u = { .decide = decide_budget, .client = client, .level = GPURT_GATE_CONTROL },
-		.value = limit, .action = action,
 	};
 
 	return gpurt_gate_update(client->gpu, &v.u);

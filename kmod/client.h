@@ -19,6 +19,7 @@
 #include "waiters.h"
 
 struct gpurt_file;
+struct gpurt_group;
 struct pid;
 
 struct gpurt_client {
@@ -26,6 +27,7 @@ struct gpurt_client {
 	struct gpurt_sched_client core;
 	u64 granted_at;
 	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
+	struct gpurt_group *group;	/* whose budget it is under */
 	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, to be told once updates succeed again */
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* its last segment was ended for it */
@@ -77,7 +79,6 @@ int gpurt_client_without_segment(const struct gpurt_client *client);
 void gpurt_client_hear(struct gpurt_client *client);
 int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent);
 int gpurt_client_priority(struct gpurt_client *client, u32 priority);
-int gpurt_client_budget(struct gpurt_client *client, u64 limit, u32 action);
 bool gpurt_client_granted(const struct gpurt_client *client);
 
 void gpurt_clients_reap(struct gpurt_gpu *gpu);

@@ -122,7 +122,7 @@ int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, c
 
 #ifdef CONFIG_CGROUPS
 /* Whether @path is @prefix or below it. */
-static bool is_below(const char *path, const char *prefix)
+bool gpurt_cgroup_is_below(const char *path, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
@@ -132,7 +132,7 @@ static bool is_below(const char *path, const char *prefix)
 }
 
 /* The path in the cgroup v2 hierarchy; empty if the process is gone or the path too long for any rule. */
-static void cgroup_of(struct pid *tgid, char *path, size_t size)
+void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size)
 {
 	struct task_struct *task;
 
@@ -144,8 +144,8 @@ static void cgroup_of(struct pid *tgid, char *path, size_t size)
 	rcu_read_unlock();
 }
 #else
-static bool is_below(const char *path, const char *prefix) { return false; }
-static void cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
+bool gpurt_cgroup_is_below(const char *path, const char *prefix) { return false; }
+void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
 #endif
 
 static bool matches(const struct rule *rule, const struct gpurt_client *client, const char *cgroup)
@@ -156,7 +156,7 @@ static bool matches(const struct rule *rule, const struct gpurt_client *client, 
 	case GPURT_A_COMM:
 		return !strcmp(rule->text, client->comm);
 	default:
-		return *cgroup && is_below(cgroup, rule->text);
+		return *cgroup && gpurt_cgroup_is_below(cgroup, rule->text);
 	}
 }
 
@@ -169,7 +169,7 @@ bool gpurt_exempt_matches(const struct gpurt_client *client)
 
 	if (!READ_ONCE(rules_count))
 		return false;
-	cgroup_of(client->tgid, cgroup, sizeof(cgroup));
+	gpurt_cgroup_of(client->tgid, cgroup, sizeof(cgroup));
 	mutex_lock(&rules_lock);
 	list_for_each_entry(rule, &rules, node)
 		found = found || matches(rule, client, cgroup);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
+#include "budgets.h"
 #include "chardev.h"
 #include "client.h"
 #include "cpu.h"
@@ -53,6 +54,7 @@ stop_agents:
 stop_netlink:
 	gpurt_netlink_stop();
 	gpurt_exempt_clear();	/* commands may have set some meanwhile */
+	gpurt_groups_clear();
 stop_events:
 	gpurt_events_stop();
 stop_cpu:
@@ -71,6 +73,7 @@ static void __exit gpurt_exit(void)
 	gpurt_events_stop();
 	gpurt_cpu_stop();
 	gpurt_exempt_clear();
+	gpurt_groups_clear();
 	pr_info("gpurt: unloaded\n");
 }
 

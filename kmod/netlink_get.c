@@ -7,6 +7,7 @@
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
 
+#include "budgets.h"
 #include "client.h"
 #include "compat.h"
 #include "gpu.h"
@@ -164,12 +165,22 @@ static u32 state(struct gpurt_client *client)
 	return state == GPURT_STATE_RUNNING && !gpurt_client_granted(client) ? GPURT_STATE_PENDING : state;
 }
 
+/* dump() keeps the client from being freed, but it may be put under another budget meanwhile. */
+static int put_budget(struct sk_buff *skb, struct gpurt_sched_client *c)
+{
+	u64 limit = 0, period = 0;
+
+	gpurt_group_describe(gpurt_client_of(c), &limit, &period);
+	return nla_put_u64_64bit(skb, GPURT_A_BUDGET_NS, limit, GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_PERIOD_NS, period, GPURT_A_PAD);
+}
+
 static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
 	return nla_put_u64_64bit(skb, GPURT_A_SEGMENTS, READ_ONCE(c->segments), GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_PREEMPTIONS, READ_ONCE(c->preemptions), GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, c), GPURT_A_PAD) ||
-	       nla_put_u64_64bit(skb, GPURT_A_BUDGET_NS, READ_ONCE(c->budget.limit), GPURT_A_PAD) ||
+	       put_budget(skb, c) ||
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }
 

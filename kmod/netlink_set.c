@@ -4,6 +4,7 @@
 #include <linux/pid_namespace.h>
 #include <linux/string.h>
 
+#include "budgets.h"
 #include "client.h"
 #include "exempt.h"
 #include "gpu.h"
@@ -22,9 +23,9 @@ static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
 }
 
 /* What a command does to one GPU, held alive.  Returns -errno, or how many clients it changed. */
-typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid);
+typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, void *about);
 
-static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid)
+static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, void *about)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
 	int ret = -ENODEV, reading, token;
@@ -33,7 +34,7 @@ static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid
 		return ret;
 	reading = gpurt_clients_read();
 	if (gpurt_gpu_hold(gpu, &token)) {
-		ret = fn(gpu, info, pid);
+		ret = fn(gpu, info, about);
 		gpurt_gpu_release(gpu, token);
 	}
 	gpurt_clients_done(reading);
@@ -42,19 +43,19 @@ static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, struct pid *pid
 }
 
 /* Does it to the GPU that the message names, or to all.  Returns the count, or the first error. */
-static int each_gpu(struct genl_info *info, gpu_fn fn, struct pid *pid)
+static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
 {
 	int ret, count = 0;
 	u32 i;
 
 	if (info->attrs[GPURT_A_GPU]) {
-		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, pid);
+		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, about);
 		if (ret == -ENODEV)
 			gpurt_nl_refuse(info->extack, ret, "no GPU of that number");
 		return ret;
 	}
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		ret = one_gpu(i, fn, info, pid);
+		ret = one_gpu(i, fn, info, about);
 		if (ret < 0 && ret != -ENODEV)
 			return ret;
 		count += max(ret, 0);
@@ -74,7 +75,7 @@ static int each_client(struct genl_info *info, gpu_fn fn)
 	return min(ret, 0);
 }
 
-static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
 {
 	struct gpurt_client *client;
 	int count = 0;
@@ -98,30 +99,119 @@ int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 	return each_client(info, set_priority);
 }
 
-static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+struct budget_update {
+	struct gpurt_update u;
+	struct gpurt_budget *budget;
+	u64 limit, period;
+	u32 action;
+};
+
+static int decide_budget(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	u32 action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
+	struct budget_update *b = container_of(u, struct budget_update, u);
+
+	return gpurt_set_budget(&gpu->sched, b->budget, b->limit, b->period, b->action, now);
+}
+
+static void get_budget(struct genl_info *info, struct budget_update *b)
+{
+	b->limit = nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]);
+	b->period = get_u64(info, GPURT_A_PERIOD_NS, 0);
+	b->action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
+}
+
+static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *group)
+{
+	struct budget_update b = {
+		.u = { .decide = decide_budget, .level = GPURT_GATE_CONTROL },
+		.budget = &((struct gpurt_group *)group)->budget[gpu->index],
+	};
+
+	get_budget(info, &b);
+	return gpurt_gate_update(gpu, &b.u);
+}
+
+/* Puts every client of the GPU under the budget that it should be under. */
+static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
 	struct gpurt_client *client;
-	int count = 0;
 
 	gpurt_for_each_client(client, gpu)
-		if (pid && client->tgid == pid)
-			count += !gpurt_client_budget(client, nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]), action);
-	return count;
+		gpurt_group_apply(client);
+	return 0;
+}
+
+/* Which group the message names: the attribute and its text or process; 0: none, or several. */
+static u32 which_group(struct genl_info *info, char *path, size_t size, struct pid **pid)
+{
+	if (!info->attrs[GPURT_A_PID] == !info->attrs[GPURT_A_CGROUP])
+		return 0;
+	if (info->attrs[GPURT_A_CGROUP]) {
+		strscpy(path, nla_data(info->attrs[GPURT_A_CGROUP]), size);
+		return GPURT_A_CGROUP;
+	}
+	*pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	return GPURT_A_PID;
+}
+
+/* Whether it is a process, and not one of its threads or what is left of it. */
+static bool is_process(struct pid *pid)
+{
+	bool found;
+
+	rcu_read_lock();
+	found = pid && pid_task(pid, PIDTYPE_TGID);
+	rcu_read_unlock();
+	return found;
+}
+
+static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
+{
+	struct gpurt_group *group;
+	const char *why = NULL;
+	int err;
+
+	err = gpurt_group_get(attr, path, pid, make, &group, &why);
+	if (err || !group)
+		return gpurt_nl_refuse(info->extack, err, why);
+	err = each_gpu(info, set_budget, group);
+	gpurt_group_settle(group);
+	gpurt_group_put(group);
+	if (!err)
+		each_gpu(info, apply_budgets, NULL);
+	return err;
 }
 
 int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
 {
 	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	char path[GPURT_CGROUP_LEN] = "";
+	struct budget_update b;
+	struct pid *pid = NULL;
+	const char *why;
+	u32 attr;
 
 	if (err)
 		return err;
-	if (get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT) >= GPURT_OVERRUN_COUNT)
-		return gpurt_nl_refuse(info->extack, -EINVAL, "no such action on overrun");
-	return each_client(info, set_budget);
+	get_budget(info, &b);
+	why = gpurt_budget_refusal(b.limit, b.period, b.action);
+	if (why)
+		return gpurt_nl_refuse(info->extack, -EINVAL, why);
+	attr = which_group(info, path, sizeof(path), &pid);
+	if (!attr)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "a budget is for exactly one of PID and CGROUP");
+	if (attr == GPURT_A_CGROUP && path[0] != '/')
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "attribute GPURT_A_CGROUP must be a path that begins with /");
+	if (attr == GPURT_A_CGROUP || is_process(pid))
+		err = change_budget(info, attr, path, pid, b.limit);
+	else
+		err = gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid");
+	put_pid(pid);
+	return err;
 }
 
-static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
 	const char *why = NULL;
 	int err;
@@ -145,7 +235,7 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 	return each_gpu(info, set_policy, NULL);
 }
 
-static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, struct pid *pid)
+static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
 	struct gpurt_client *client;
 

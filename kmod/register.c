@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The GPUs that drivers have registered, by number. */
+#include <linux/bitmap.h>
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 
+#include "budgets.h"
 #include "cpu.h"
 #include "gpu.h"
 #include "register.h"
 
 static DEFINE_MUTEX(gpus_lock);
 static struct gpurt_gpu __rcu *gpus[GPURT_MAX_GPUS];
+static DECLARE_BITMAP(taken, GPURT_MAX_GPUS);	/* numbers; with gpus_lock held */
 
 /* The GPU with that number, with a reference for the caller; NULL: there is none. */
 struct gpurt_gpu *gpurt_gpu_get(u32 index)
@@ -43,10 +46,11 @@ static int publish(struct gpurt_gpu *gpu)
 
 	mutex_lock(&gpus_lock);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (!rcu_access_pointer(gpus[i]))
+		if (!test_bit(i, taken))
 			break;
 	if (i < GPURT_MAX_GPUS) {
 		gpu->index = i;
+		__set_bit(i, taken);
 		rcu_assign_pointer(gpus[i], gpu);
 	}
 	mutex_unlock(&gpus_lock);
@@ -82,6 +86,10 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
 	RCU_INIT_POINTER(gpus[gpu->index], NULL);
 	mutex_unlock(&gpus_lock);
 	gpurt_gpu_stop(gpu);
+	gpurt_groups_forget_gpu(gpu->index);
+	mutex_lock(&gpus_lock);
+	__clear_bit(gpu->index, taken);
+	mutex_unlock(&gpus_lock);
 	gpurt_gpu_put(gpu);
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_unregister);

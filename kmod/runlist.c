@@ -39,6 +39,7 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 	WRITE_ONCE(r->fault, err);
 	if (!err) {
 		r->stale = 0;
+		gpu->sched.update_ns = max(gpu->sched.update_ns, now - r->decided + r->switch_ns);
 		WRITE_ONCE(r->carried, r->commits);
 		gpurt_retry_init(&r->retry);
 	} else {
@@ -394,8 +395,13 @@ static void aftermath(struct work_struct *work)
 
 void gpurt_runlist_init(struct gpurt_gpu *gpu)
 {
+	struct gpurt_driver_costs costs = { };
 	struct gpurt_runlist *r = &gpu->runlist;
 	u64 now = ktime_get_ns();
+
+	if (gpu->ops.costs)
+		gpu->ops.costs(gpu->driver, &costs);
+	r->switch_ns = costs.theta_ns;
 
 	compat_hrtimer_setup(&r->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	kthread_init_work(&r->tick, tick);

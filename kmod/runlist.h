@@ -33,6 +33,7 @@ struct gpurt_runlist {
 	u64 carried;			/* number of the last commit that succeeded; they count from 1 */
 	u64 updated_ns;			/* how long all commits took together */
 	u64 faults;			/* commits that the driver could not carry out */
+	u64 switch_ns;			/* what the driver says a context switch takes */
 	u64 everyone_since;		/* when the runlist last became everyone's */
 	struct gpurt_retry retry;
 	u64 armed;			/* what the timer is set to; U64_MAX: nothing */

@@ -60,6 +60,13 @@ def stat(pid: int) -> Stat | None:
     return parse_stat(text) if text else None
 
 
+def ancestry(pid: int) -> Iterator[tuple[int, int]]:
+    """Pid and start time (see Stat) of the process, of its parent, and so on up."""
+    while pid and (text := read(pid, "stat")):
+        yield pid, parse_stat(text).start
+        pid = int(text.rpartition(b")")[2].split()[1])
+
+
 def rt_priority(pid: int) -> int:
     """The SCHED_FIFO/SCHED_RR priority of the process's main thread; 0: it has none."""
     try:

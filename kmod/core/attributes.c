@@ -16,7 +16,8 @@ static const struct gpurt_request requests[] = {
 	{ GPURT_CMD_SET_POLICY, .administrator = true,
 	  .required = HAS(POLICY), .optional = HAS(GPU) | HAS(NOTICE) | HAS(POLL_NS) },
 	{ GPURT_CMD_SET_BUDGET, .administrator = true,
-	  .required = HAS(PID) | HAS(BUDGET_NS), .optional = HAS(GPU) | HAS(OVERRUN) },
+	  .required = HAS(BUDGET_NS),
+	  .optional = HAS(PID) | HAS(CGROUP) | HAS(PERIOD_NS) | HAS(GPU) | HAS(OVERRUN) },
 	{ GPURT_CMD_SET_EXEMPT, .administrator = true,
 	  .required = HAS(EXEMPT), .optional = HAS(PID) | HAS(COMM) | HAS(CGROUP) },
 };

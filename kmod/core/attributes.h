@@ -64,7 +64,8 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(LATENCY_NS, U64, sizeof(u64)) \
 	ATTRIBUTE(LOST, U64, sizeof(u64)) \
 	ATTRIBUTE(FAULTS, U64, sizeof(u64)) \
-	ATTRIBUTE(LATE, U32, sizeof(u32))
+	ATTRIBUTE(LATE, U32, sizeof(u32)) \
+	ATTRIBUTE(PERIOD_NS, U64, sizeof(u64))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

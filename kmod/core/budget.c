@@ -1,27 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "budget.h"
 
-/* A new segment begins. */
-void gpurt_budget_start(struct gpurt_budget *b)
+static u64 sum(u64 a, u64 b)
 {
+	return a + b < a ? U64_MAX : a + b;
+}
+
+/* Why an administrator may not set such a budget; NULL: he may.  A @limit of 0, no budget, needs no period. */
+const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action)
+{
+	if (action >= GPURT_OVERRUN_COUNT)
+		return "no such action on overrun";
+	if (!limit)
+		return NULL;
+	if (period < GPURT_MIN_BUDGET_PERIOD_NS)
+		return "a budget needs a period of at least 1 ms";
+	return limit > period ? "a budget must not be longer than its period" : NULL;
+}
+
+/* The budget is such from now on, and nothing of it has been used. */
+void gpurt_budget_start(struct gpurt_budget *b, u64 limit, u64 period, u32 action)
+{
+	b->limit = limit;
+	b->period = period;
+	b->action = action;
 	b->used = 0;
+	b->ends = 0;
 	b->overrun = false;
 }
 
-/* Charges @ns of ownership; true if that uses the budget up, once a segment. */
-bool gpurt_budget_charge(struct gpurt_budget *b, u64 ns)
+/*
+ * Charges ownership from @from to @to; nothing is charged twice, and time does not run backwards.  True if that uses up
+ * the budget, once a period.
+ */
+bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to)
 {
-	b->used = b->used + ns < ns ? U64_MAX : b->used + ns;
-	if (!b->limit || b->overrun || b->used < b->limit)
+	bool over = false;
+	u64 until;
+
+	if (!b->limit)
 		return false;
-	b->overrun = true;
-	return true;
+	do {
+		if (from >= b->ends) {
+			b->used = 0;
+			b->overrun = false;
+			b->ends = sum(from, b->period);
+		}
+		until = to < b->ends ? to : b->ends;
+		b->used = sum(b->used, until - from);
+		if (!b->overrun && b->used >= b->limit)
+			b->overrun = over = true;
+		from = until;
+	} while (from < to);
+	return over;
 }
 
-/* Time until an overrun would be noticed; U64_MAX if there is nothing left to notice. */
-u64 gpurt_budget_left(const struct gpurt_budget *b)
+/* When the next overrun comes if a client under the budget owns the GPU from @now on; U64_MAX: never. */
+u64 gpurt_budget_end(const struct gpurt_budget *b, u64 now)
 {
-	if (!b->limit || b->overrun)
+	bool renewed = now >= b->ends;
+	u64 ends = renewed ? sum(now, b->period) : b->ends;
+	u64 used = renewed ? 0 : b->used;
+
+	if (!b->limit)
 		return U64_MAX;
-	return b->used < b->limit ? b->limit - b->used : 0;
+	if (renewed || !b->overrun) {
+		u64 left = used < b->limit ? b->limit - used : 0;
+
+		if (left <= ends - now)
+			return now + left;
+	}
+	return sum(ends, b->limit);
+}
+
+/* Whether clients under the budget are best effort for now. */
+bool gpurt_budget_spent(const struct gpurt_budget *b)
+{
+	return b->overrun && b->action == GPURT_OVERRUN_DEMOTE;
 }

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Execution budget of one segment (under policy `job`: of one job): how long the client may own the GPU
- * before it is reported and, by choice, demoted.  Time counts only while the client owns the GPU alone.
+ * A budget: so much ownership of the GPU in each period, for all clients together that are under it.
+ *
+ * Periods do not overlap.  One begins when a client under the budget first owns the GPU, or asks for it, after the last
+ * one is over.  So in any time x the clients own the GPU, up to what the host notices late, for at most the limit
+ * times ceil((x + period - limit) / period): as much as one sporadic task of that execution time and period, whose
+ * deadline is its period.
  */
 #ifndef GPURT_CORE_BUDGET_H
 #define GPURT_CORE_BUDGET_H
 
 #include "env.h"
+#include "../uapi/gpurt.h"
 
 struct gpurt_budget {
 	u64 limit;		/* ns; 0: none */
-	u64 used;		/* ns */
+	u64 period;		/* ns */
+	u64 used;		/* ns in this period */
+	u64 ends;		/* when this period does */
 	u32 action;		/* enum gpurt_overrun */
-	bool overrun;		/* this segment's overrun has been reported */
+	u32 queued;		/* clients that are in a queue of the scheduler */
+	bool overrun;		/* this period's overrun has been reported */
 };
 
-void gpurt_budget_start(struct gpurt_budget *b);
-bool gpurt_budget_charge(struct gpurt_budget *b, u64 ns);
-u64 gpurt_budget_left(const struct gpurt_budget *b);
+const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action);
+void gpurt_budget_start(struct gpurt_budget *b, u64 limit, u64 period, u32 action);
+bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to);
+u64 gpurt_budget_end(const struct gpurt_budget *b, u64 now);
+bool gpurt_budget_spent(const struct gpurt_budget *b);
 
 #endif

@@ -45,11 +45,15 @@ static u64 lock_end(const struct gpurt_sched *s)
 
 static void arm(struct gpurt_sched *s)
 {
-	u64 left = s->runner ? gpurt_budget_left(&s->runner->budget) : U64_MAX, end = lock_end(s);
+	struct gpurt_budget *b = s->runner ? s->runner->budget : NULL;
+	u64 left = b ? gpurt_budget_end(b, s->since) : U64_MAX, end = lock_end(s);
 
-	s->deadline = left < U64_MAX - s->since ? s->since + left : U64_MAX;
-	if (end < s->deadline)
-		s->deadline = end;
+	s->deadline = left < end ? left : end;
+}
+
+static bool queued(const struct gpurt_sched_client *c)
+{
+	return !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
 }
 
 /* Moves @node of a client from level @old of @q (if it is there) to @new (if @want). */
@@ -75,6 +79,7 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
 	bool segment = c->depth > 0 && !c->demoted, first = c == s->runner;
 	u8 old = c->level, new = level_of(c);
+	bool was = queued(c);
 
 	c->level = new;
 	move(&s->segments, &c->in_segments, old, new, segment, first);
@@ -85,6 +90,24 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
 		list_del_init(&c->in_order);
 	if (!c->depth && !engaged(s, c))
 		c->granted = false;
+	if (c->budget)
+		c->budget->queued += (u32)queued(c) - (u32)was;
+}
+
+/* Charges the client's budget, if it has one, for owning the GPU from @from to @to. */
+static void use(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 from, u64 to)
+{
+	if (!c->budget || !gpurt_budget_charge(c->budget, from, to))
+		return;
+	c->overruns++;
+	s->ops->event(s, c, GPURT_EVENT_OVERRUN, to);
+}
+
+/* Whether the client's budget leaves it nothing but best effort now. */
+static bool is_spent(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	use(s, c, now, now);
+	return c->budget && gpurt_budget_spent(c->budget);
 }
 
 /* Makes the client best effort until its segment ends, or its job. */
@@ -98,18 +121,16 @@ static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c)
 static void charge(struct gpurt_sched *s, u64 now)
 {
 	struct gpurt_sched_client *c = s->runner;
-	u64 ns = now - s->since;
+	u64 since = s->since;
 
 	s->since = now;
 	if (!c)
 		return;
-	c->held_ns += ns;
-	if (gpurt_budget_charge(&c->budget, ns)) {
-		c->overruns++;
-		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
-		if (c->budget.action == GPURT_OVERRUN_DEMOTE)
-			demote(s, c);
-	}
+	c->held_ns += now - since;
+	if (since != now)
+		use(s, c, since, now);
+	if (since != now && c->budget && gpurt_budget_spent(c->budget))
+		demote(s, c);
 	if (lock_end(s) <= now) {
 		c->overruns++;
 		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
@@ -175,27 +196,60 @@ static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 		gained(s, c, now);
 }
 
+/*
+ * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn: at most
+ * GPURT_MAX_BUDGET_CLIENTS of each.
+ */
+static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
+{
+	struct gpurt_sched_client *c;
+
+	while ((c = pick(s)) && is_spent(s, c, now))
+		demote(s, c);
+	return c;
+}
+
+/*
+ * An update that a client causes by a begin or an end is charged to its budget.  Otherwise a client that begins and ends
+ * all the time would own the GPU for little time and keep it busy with updates.
+ */
+static void pay(struct gpurt_sched *s, struct gpurt_sched_client *old, struct gpurt_sched_client *next, u32 cause)
+{
+	struct gpurt_sched_client *c = NULL;
+
+	if (cause == GPURT_CAUSE_BEGIN)
+		c = next;
+	else if (cause == GPURT_CAUSE_END || cause == GPURT_CAUSE_TSG)
+		c = old;
+	if (c && c->budget && c->budget->limit)
+		c->budget->used += s->update_ns;
+}
+
 /* Brings the runlist to what the policy wants now.  No update where nothing changes. */
 static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 {
 	struct gpurt_sched_client *old = s->runner, *next;
 
 	charge(s, now);
-	next = pick(s);
+	next = choose(s, now);
 	if (next != old) {
 		s->runner = next;
 		s->runner_since = now;
+		pay(s, old, next, cause);
 		s->ops->commit(s, next, cause, now);
 		tell(s, old, now);
 	}
 	arm(s);
 }
 
-/* A new segment or job: what the last one left behind does not count. */
-static void start(struct gpurt_sched_client *c)
+/* A new segment or job, and of the last one's demotion only its reason counts. */
+static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
-	gpurt_budget_start(&c->budget);
+	bool crowded = !queued(c) && c->budget && c->budget->limit && c->budget->queued >= GPURT_MAX_BUDGET_CLIENTS;
+
 	c->demoted = GPURT_NOT_DEMOTED;
+	if (is_spent(s, c, now) || crowded)
+		c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
 	c->granted = false;
 }
 
@@ -210,10 +264,10 @@ static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c)
 }
 
 /* The client's task or its TSGs changed; @had says whether it had a job before. */
-static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had)
+static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had, u64 now)
 {
 	if (has_job(c) && !had && s->policy == GPURT_POLICY_JOB)
-		start(c);
+		start(s, c, now);
 	else if (!has_job(c) && c->demoted == GPURT_DEMOTED_JOB)
 		c->demoted = GPURT_NOT_DEMOTED;
 	place(s, c);
@@ -229,6 +283,7 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	s->runner_since = now;
 	s->lock_bound = 0;
 	s->deadline = U64_MAX;
+	s->update_ns = 0;
 	gpurt_queue_init(&s->segments);
 	gpurt_queue_init(&s->jobs);
 	INIT_LIST_HEAD(&s->order);
@@ -300,7 +355,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 		return 0;
 	}
 	if (s->policy != GPURT_POLICY_JOB)
-		start(c);
+		start(s, c, now);
 	c->granted = false;
 	c->own = (u8)own;
 	c->hint = (u8)hint;
@@ -340,7 +395,7 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool
 	charge(s, now);
 	c->own = (u8)own;
 	c->runnable = runnable;
-	rejob(s, c, had);
+	rejob(s, c, had, now);
 	decide(s, GPURT_CAUSE_JOB, now);
 	return 0;
 }
@@ -357,16 +412,32 @@ int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 
 	return 0;
 }
 
-/* Holds from now on, for the segment that is open too.  A @limit of 0 removes the budget. */
-int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 limit, u32 action, u64 now)
+/*
+ * The budget is so from now on, for segments that are open too; nothing of it has been used.  A @limit of 0: there is
+ * none.  -EINVAL: more than the @period, or that is too short, or no such @action.
+ */
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u64 period, u32 action, u64 now)
 {
-	if (action >= GPURT_OVERRUN_COUNT)
+	if (action >= GPURT_OVERRUN_COUNT || limit > period)
 		return -EINVAL;
 	charge(s, now);
-	c->budget.limit = limit;
-	c->budget.action = action;
+	gpurt_budget_start(b, limit, period, action);
 	decide(s, GPURT_CAUSE_BUDGET, now);
 	return 0;
+}
+
+/* From now on the client is under that budget, which is zero where it is new; NULL: under none. */
+void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, struct gpurt_budget *b, u64 now)
+{
+	if (c->budget == b)
+		return;
+	charge(s, now);
+	if (c->budget)
+		c->budget->queued -= (u32)queued(c);
+	c->budget = b;
+	if (b)
+		b->queued += (u32)queued(c);
+	decide(s, GPURT_CAUSE_BUDGET, now);
 }
 
 void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now)
@@ -409,7 +480,7 @@ void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 cou
 		return;
 	charge(s, now);
 	c->tsgs = count;
-	rejob(s, c, had);
+	rejob(s, c, had, now);
 	if (!count && c->depth) {
 		leave(s, c);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
@@ -434,7 +505,7 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	charge(s, now);
 	c->runnable = false;
 	c->tsgs = 0;
-	rejob(s, c, false);
+	rejob(s, c, false, now);
 	leave(s, c);
 	s->ops->event(s, c, GPURT_EVENT_GONE, now);
 	decide(s, GPURT_CAUSE_GONE, now);

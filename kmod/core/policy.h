@@ -45,12 +45,12 @@ struct gpurt_sched_client {
 	u8 level;			/* what decides: derived from the three and from demoted */
 	bool runnable;			/* policy `job`: the task is ready to run */
 	bool exempt;
-	u8 demoted;			/* overran its budget or the bound of locks in a... (enum gpurt_demoted) */
+	u8 demoted;			/* its budget was spent, or the bound of locks, in a... (enum gpurt_demoted) */
 	bool granted;			/* has been told of the GPU in this segment or job */
 	struct list_head in_segments;	/* of gpurt_sched.segments */
 	struct list_head in_order;	/* of gpurt_sched.order */
 	struct list_head in_jobs;	/* of gpurt_sched.jobs */
-	struct gpurt_budget budget;
+	struct gpurt_budget *budget;	/* NULL: none */
 	u64 segments;			/* begun so far */
 	u64 preemptions;
 	u64 overruns;
@@ -78,6 +78,7 @@ struct gpurt_sched {
 	u64 runner_since;		/* since when it is the runner */
 	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  Set by the host at the start */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
+	u64 update_ns;			/* what a budget pays for an update; the host's */
 	/* A demoted client is in none of these: it runs when everyone does. */
 	struct gpurt_queue segments;	/* clients in a segment, by level */
 	struct gpurt_queue jobs;	/* runnable clients with TSGs, by level */
@@ -95,7 +96,8 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool runnable, u64 now);
 int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now);
-int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 limit, u32 action, u64 now);
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u64 period, u32 action, u64 now);
+void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, struct gpurt_budget *b, u64 now);
 void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now);
 void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now);

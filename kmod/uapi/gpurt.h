@@ -92,12 +92,20 @@
  *			  with an order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
- *			  PREEMPTIONS, HELD_NS, BUDGET_NS, OVERRUNS
+ *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
  *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS)
- * GPURT_CMD_SET_BUDGET	  PID, BUDGET_NS (0: none), OVERRUN (optional), GPU (optional)
+ * GPURT_CMD_SET_BUDGET	  BUDGET_NS (0: none), PERIOD_NS (unless none), one of PID and CGROUP, OVERRUN (optional), GPU
+ *			  (optional).  So much ownership of the GPU in each period, for all clients together of the
+ *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
+ *			  With GPURT_OVERRUN_DEMOTE, when that is used up, clients are best effort until their segment
+ *			  ends, and segments that begin before the period is over are best effort.  So are more than
+ *			  GPURT_MAX_BUDGET_CLIENTS segments at once.  A client is under one budget: its process's, else
+ *			  that of the nearest process above it, else that of the nearest cgroup.  EINVAL: more than the
+ *			  period, or that is less than GPURT_MIN_BUDGET_PERIOD_NS.  ESRCH: no such process.  ENOBUFS:
+ *			  GPURT_MAX_RULES budgets exist.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.
@@ -140,6 +148,8 @@
 #define GPURT_POLL_MIN_NS	100000ULL
 #define GPURT_POLL_MAX_NS	10000000000ULL
 #define GPURT_MAX_RULES		4096
+#define GPURT_MIN_BUDGET_PERIOD_NS	1000000ULL
+#define GPURT_MAX_BUDGET_CLIENTS	64
 #define GPURT_FOREVER		0xffffffffffffffffULL
 #define GPURT_COMM_LEN		16
 #define GPURT_NAME_LEN		32
@@ -192,7 +202,7 @@ enum gpurt_image {
 
 enum gpurt_overrun {
 	GPURT_OVERRUN_REPORT,		/* report only */
-	GPURT_OVERRUN_DEMOTE,		/* and make the client best effort until it ends */
+	GPURT_OVERRUN_DEMOTE,		/* and make the clients best effort */
 	GPURT_OVERRUN_COUNT,
 };
 
@@ -406,6 +416,7 @@ enum gpurt_attr {
 	GPURT_A_LOST,			/* u64 */
 	GPURT_A_FAULTS,			/* u64 */
 	GPURT_A_LATE,			/* u32 */
+	GPURT_A_PERIOD_NS,		/* u64, of a budget */
 	GPURT_A_END,
 };
 

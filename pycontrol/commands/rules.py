@@ -125,36 +125,57 @@ def _poll(period: str, notice: Any) -> int:
 @click.command(
     epilog="""\b
 Examples:
-  gpurt budget 1234 --time 20ms --on-overrun demote
+  gpurt budget 1234 --time 20ms --period 100ms --on-overrun demote
+  gpurt budget --cgroup /user.slice --time 5ms --period 50ms --on-overrun demote
   gpurt budget 1234 --time 0ns        remove the budget
 
+Each process and each cgroup that is named has a budget of its own.  It also holds for processes that the process
+makes, and for cgroups below.  A process whose makers have ended is found no more: programs that you do not trust
+belong into a cgroup.
+
 \b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client: nothing was changed."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such process, or longer than the period: nothing
+was changed."""
 )
-@PIDS
-@click.option("--time", "limit", required=True, metavar="TIME", help="How long a segment may own the GPU.")
+@click.argument("pids", nargs=-1, type=click.IntRange(1), metavar="[PID]...")
+@click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="A cgroup v2 path.")
+@click.option("--time", "limit", required=True, metavar="TIME", help="How long they may own the GPU in each period.")
+@click.option("--period", metavar="TIME", help="The period; at least 1 ms.")
 @click.option("--on-overrun", type=click.Choice(["report", "demote"]),
-              help="What to do when it is used up: report an event, or make the process best effort as well until its "
-              "segment ends.  [default: report]")  # fmt: skip
+              help="What to do when it is used up: report an event, or make their segments best effort as well until "
+              "the period ends.  [default: report]")  # fmt: skip
 @GPU
 @JSON
 @click.pass_obj
 def budget(
-    device: str | None, pids: tuple[int, ...], limit: str, on_overrun: str | None, gpu: int | None, as_json: bool
+    device: str | None,
+    pids: tuple[int, ...],
+    cgroups: tuple[str, ...],
+    limit: str,
+    period: str | None,
+    on_overrun: str | None,
+    gpu: int | None,
+    as_json: bool,
 ) -> int:
-    """Limit how long each GPU segment of a process may own the GPU."""
+    """Limit how long processes may own the GPU in each period."""
     from gpurt.enums import Overrun
 
-    ns = time_of(limit, "--time")
+    if not pids and not cgroups:
+        raise UsageError("name a process or a --cgroup")
+    ns, period_ns = time_of(limit, "--time"), time_of(period, "--period") if period else 0
     if on_overrun and not ns:
         raise UsageError("--on-overrun goes with a budget; --time 0ns removes the budget")
+    if ns and not period:
+        raise UsageError("--time needs a --period: so much in each period")
     with connect(device) as control:
-        _clients(control, pids, gpu)
-        for pid in pids:
-            control.set_budget(pid, ns, Overrun(Overrun.parse(on_overrun or "report")), gpu)
-        found = _clients(control, pids, gpu)
-    rows = [(str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), str(one.overruns)) for one in found]
-    text = render.table(("pid", "name", "GPU", "budget ms", "overruns"), rows)
+        for of in (*pids, *cgroups):
+            control.set_budget(of, ns, period_ns, Overrun(Overrun.parse(on_overrun or "report")), gpu)
+        found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
+    rows = [
+        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None), str(one.overruns))
+        for one in found
+    ]
+    text = render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows)
     render.emit({"clients": list(map(documents.client, found))}, as_json, text)
     return 0
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
+from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.wire import Refusal
@@ -31,9 +33,17 @@ def in_turn(steps: Sequence[Step], done: Callable[[], None]) -> None:
 class Commands:
     """Carries out commands; `malformed` says how many malformed packets there have been."""
 
-    def __init__(self, gpus: Sequence[Gpu], rules: Rules, malformed: Callable[[], int], clock: Callable[[], int]):
+    def __init__(
+        self,
+        gpus: Sequence[Gpu],
+        rules: Rules,
+        budgets: Budgets,
+        malformed: Callable[[], int],
+        clock: Callable[[], int],
+    ):
         self.gpus = gpus
         self.rules = rules
+        self.budgets = budgets
         self.malformed = malformed
         self.clock = clock
 
@@ -98,7 +108,7 @@ class Commands:
                     ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
-                    ("BUDGET_NS", core.budget.limit), ("OVERRUNS", core.overruns),
+                    *budget_of(core), ("OVERRUNS", core.overruns),
                 ]  # fmt: skip
 
     def latencies(self, request: Request) -> Iterator[Record]:
@@ -145,10 +155,31 @@ class Commands:
 
     def set_budget(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_BUDGET."""
-        limit, action = int(request["BUDGET_NS"]), int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
-        if action >= lib.GPURT_OVERRUN_COUNT:
-            raise Refusal(errno.EINVAL, f"no such action on overrun: {action}")
-        return [step(gpu, client, lib.gpurt_set_budget, limit, action) for gpu, client in self.of_pid(request)]
+        limit, period = int(request["BUDGET_NS"]), int(request.get("PERIOD_NS", 0))
+        action = int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
+        refusal = lib.gpurt_budget_refusal(limit, period, action)
+        if refusal != ffi.NULL:
+            raise Refusal(errno.EINVAL, bytes(ffi.string(refusal)).decode())
+        named = [request[kind] for kind in ("PID", "CGROUP") if kind in request]
+        if len(named) != 1:
+            raise Refusal(errno.EINVAL, "a budget is for exactly one of PID and CGROUP")
+        gpus = self.chosen(request)
+        group = self.budgets.named(named[0], make=limit > 0)
+        if group is None:
+            return []
+        setting = [partial(set_limit, gpu, group, limit, period, action) for gpu in gpus]
+        return [*setting, lambda done: self.apply_budgets(group, done)]
+
+    def apply_budgets(self, group: Group, done: Callable[[int], None]) -> None:
+        """A group's budget has changed: puts every client under the budget that it should be under."""
+        self.budgets.settle(group)
+        steps: list[Step] = []
+        for gpu in self.gpus:
+            for client in gpu.clients.values():
+                wanted = self.budgets.of(client.peer, client.group)
+                if wanted is not client.group:
+                    steps.append(partial(gpu.put_under, client, wanted))
+        in_turn(steps, lambda: done(0))
 
     def set_exempt(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_EXEMPT."""
@@ -166,6 +197,23 @@ class Commands:
     def apply_rules(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
         """Makes the client what the rules say now: another command may have changed them since this one came."""
         gpu.exempt(client, self.rules.exempts(client.peer), done)
+
+
+def budget_of(core: Any) -> Record:
+    """The budget that a client is under."""
+    budget = core.budget
+    limit, period = (budget.limit, budget.period) if budget != ffi.NULL and budget.limit else (0, 0)
+    return [("BUDGET_NS", limit), ("PERIOD_NS", period)]
+
+
+def set_limit(gpu: Gpu, group: Group, limit: int, period: int, action: int, done: Callable[[int], None]) -> None:
+    """Has the decision taken that changes a group's budget on one GPU."""
+    budget = group.budget(gpu.index)
+
+    def decide(now: int) -> int:
+        return int(lib.gpurt_set_budget(gpu.sched, budget, limit, period, action, now))
+
+    gpu.update(Decision(decide, done, lambda: CONTROL))
 
 
 def step(gpu: Gpu, client: Client | None, function: Callable[..., int], *arguments: int) -> Step:

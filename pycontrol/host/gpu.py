@@ -21,6 +21,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
+from pycontrol.host.budgets import Group
 from pycontrol.host.peer import Peer
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 
@@ -36,6 +37,7 @@ class Client:
     own: Any = None
     gone: bool = False  # its connection has ended
     exempt: bool = False  # what the rules want; core.exempt follows in a decision
+    group: Group | None = None  # whose budget it is to be under; core.budget follows in a decision
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: Waiters = field(default_factory=Waiters)
 
@@ -185,6 +187,7 @@ class Gpu(ABC):
         recovered = self.fault and not err
         self.runner, self.fault = update.only, err != 0
         self.commits += 1
+        self.sched.update_ns = max(self.sched.update_ns, latency)
         self.faults += self.fault
         if err:
             lib.gpurt_retry_failed(self._retry, int(update.cause), self.clock())
@@ -348,13 +351,15 @@ class Gpu(ABC):
 
     # Clients
 
-    def join(self, id_: int, peer: Peer, exempt: bool) -> Client:
+    def join(self, id_: int, peer: Peer, exempt: bool, group: Group | None = None) -> Client:
         """A connection becomes a client of this GPU."""
         client = Client(id_, peer, ffi.new("struct gpurt_sched_client *"))
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
         self._by_core[client.core] = client
         self.enter(client)
+        if group:
+            self.put_under(client, group, ignore, call=True)
         if exempt:
             self.exempt(client, exempt, ignore, call=True)
         return client
@@ -389,6 +394,19 @@ class Gpu(ABC):
             return 0
 
         client.exempt = exempt
+        self.update(Decision(decide, done, lambda: CONTROL, client, call))
+
+    def put_under(
+        self, client: Client, group: Group | None, done: Callable[[int], None], call: bool = False
+    ) -> None:
+        """Puts the client under a group's budget.  Of several calls the last one counts."""
+
+        def decide(now: int) -> int:
+            budget = client.group.budget(self.index) if client.group else ffi.NULL
+            lib.gpurt_join_budget(self.sched, client.core, budget, now)
+            return 0
+
+        client.group = group
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
     def job(self, client: Client, own: int, runnable: bool) -> None:

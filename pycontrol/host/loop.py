@@ -21,6 +21,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Cause, Command, EventKind, Packet
 from gpurt.text import visible
 from pycontrol import procs
+from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
@@ -42,6 +43,7 @@ class Host:
         """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events."""
         self.listener = listener
         self.rules = Rules()
+        self.budgets = Budgets()
         self.malformed = 0
         self.running = True
         self.connections: dict[int, Connection] = {}
@@ -53,7 +55,7 @@ class Host:
         self._doomed: list[Connection] = []
         self.gpus = make(self.tell)
         self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines)
-        self.commands = Commands(self.gpus, self.rules, lambda: self.malformed, time.monotonic_ns)
+        self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns)
         self.epoll = select.epoll()
         self.timer = Timer()
         self.epoll.register(listener.fileno(), select.EPOLLIN)
@@ -176,7 +178,8 @@ class Host:
 
     def admit(self, connection: Connection, gpu: Gpu) -> Client:
         """Makes a connection's client on a GPU."""
-        return gpu.join(next(self.ids), connection.peer, self.rules.exempts(connection.peer))
+        peer = connection.peer
+        return gpu.join(next(self.ids), peer, self.rules.exempts(peer), self.budgets.of(peer, None))
 
     def doom(self, connection: Connection) -> None:
         """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""

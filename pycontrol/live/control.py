@@ -73,6 +73,7 @@ class ClientInfo:
     preemptions: int
     held_ns: int
     budget_ns: int
+    period_ns: int
     overruns: int
 
 
@@ -183,16 +184,23 @@ class Control:
         return self._link.remark
 
     def set_budget(
-        self, pid: int, budget_ns: int, overrun: Overrun = Overrun.REPORT, gpu: int | None = None
+        self,
+        of: int | str,
+        budget_ns: int,
+        period_ns: int,
+        overrun: Overrun = Overrun.REPORT,
+        gpu: int | None = None,
     ) -> None:
-        """Limits how long a segment of a process may own the GPU, ns; 0: no limit.
+        """Limits how long the clients of a process (and those it made) or of a cgroup own the GPU in each period, ns.
+
+        ``of`` is a pid, or a cgroup's path; a ``budget_ns`` of 0 means no limit.
 
         Raises:
-            RefusedError: not permitted, or no such client.
+            RefusedError: not permitted, no such process, or more than the period.
         """
-        self._link.request(
-            Command.SET_BUDGET, {"PID": pid, "BUDGET_NS": budget_ns, "OVERRUN": int(overrun), **_gpu(gpu)}
-        )
+        named: dict[str, Value] = {"PID": of} if isinstance(of, int) else {"CGROUP": of}
+        budget = {"BUDGET_NS": budget_ns, "PERIOD_NS": period_ns, "OVERRUN": int(overrun)}
+        self._link.request(Command.SET_BUDGET, {**named, **budget, **_gpu(gpu)})
 
     def set_exempt(
         self, exempt: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
@@ -291,7 +299,8 @@ def _client(message: Message) -> ClientInfo:
         number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), State(number("STATE")),
         number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
-        number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("OVERRUNS"),
+        number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
+        number("OVERRUNS"),
     )  # fmt: skip
 
 

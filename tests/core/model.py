@@ -6,7 +6,7 @@ segment, their priorities, and the order in which they came.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpurt._gpurt import lib
 
@@ -14,6 +14,36 @@ OWN = lib.GPURT_PRIORITY_OWN
 SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB
 LOCK_PRIORITY, LOCK_FIFO = lib.GPURT_POLICY_LOCK_PRIORITY, lib.GPURT_POLICY_LOCK_FIFO
 DEMOTE = lib.GPURT_OVERRUN_DEMOTE
+
+
+@dataclass(eq=False)
+class Budget:
+    """A budget of any number of clients; ``ends`` is when its period does."""
+
+    limit: int = 0
+    period: int = 0
+    action: int = 0
+    used: int = 0
+    ends: int = 0
+    overrun: bool = False
+
+    def owned(self, begin: int, end: int) -> bool:
+        """A client owned the GPU that long; whether that used up the budget."""
+        if not self.limit:
+            return False
+        over, now = False, begin
+        while True:
+            if now >= self.ends:
+                self.used, self.overrun, self.ends = 0, False, now + self.period
+            part = min(end, self.ends) - now
+            self.used, now = self.used + part, now + part
+            if self.used >= self.limit and not self.overrun:
+                self.overrun = over = True
+            if now >= end:
+                return over
+
+    def spent(self) -> bool:
+        return self.limit > 0 and self.overrun and self.action == DEMOTE
 
 
 @dataclass(eq=False)
@@ -32,10 +62,7 @@ class Client:
     began: int = 0  # when it joined the segments
     came: int = 0  # when it came to its level, among the segments
     job_came: int = 0  # likewise, among jobs
-    limit: int = 0
-    action: int = 0
-    used: int = 0
-    overrun: bool = False
+    budget: Budget = field(default_factory=Budget)
     held: int = 0
 
     def level(self) -> int:
@@ -90,33 +117,53 @@ class Model:
         return candidates[0]
 
     def charge(self, now: int) -> None:
-        c, passed = self.runner, now - self.since
+        c, since = self.runner, self.since
         self.since = now
-        if c is None:
+        if c is None or since == now:
             return
-        c.held += passed
-        c.used += passed
-        if c.limit and not c.overrun and c.used >= c.limit:
-            c.overrun = True
-            if c.action == DEMOTE:
-                with self.moving(c):
-                    c.demoted = "job" if self.policy == JOB else "segment"
+        c.held += now - since
+        c.budget.owned(since, now)
+        if c.budget.spent():
+            self.demote(c)
+
+    def demotion(self) -> str:
+        return "job" if self.policy == JOB else "segment"
+
+    def demote(self, c: Client) -> None:
+        with self.moving(c):
+            c.demoted = self.demotion()
 
     def moving(self, c: Client) -> Moving:
         """The caller changes facts of ``c`` inside.  At a new level ``c`` comes last; if it runs, it comes first."""
         return Moving(self, c)
 
+    def spent(self, c: Client) -> bool:
+        c.budget.owned(self.since, self.since)
+        return c.budget.spent()
+
     def decide(self) -> None:
-        self.runner = self.wanted()
+        """Clients whose budget is spent are demoted when they would run."""
+        while (c := self.wanted()) and self.spent(c):
+            self.demote(c)
+        self.runner = c
 
     def deadline(self) -> int | None:
-        c = self.runner
-        if c is None or not c.limit or c.overrun:
+        """When the runner's budget is used up if it goes on running."""
+        if self.runner is None or not self.runner.budget.limit:
             return None
-        return self.since + max(c.limit - c.used, 0)
+        budget = replace(self.runner.budget)
+        left = budget.limit - budget.used
+        at = self.since + (left if not budget.overrun else budget.period + 1)
+        if self.since < budget.ends and at > budget.ends:
+            at = budget.ends + budget.limit
+        elif self.since >= budget.ends:
+            at = self.since + budget.limit
+        assert budget.owned(self.since, at)
+        assert at == self.since or not replace(self.runner.budget).owned(self.since, at - 1)
+        return at
 
     def start(self, c: Client) -> None:
-        c.used, c.overrun, c.demoted = 0, False, ""
+        c.demoted = self.demotion() if self.spent(c) else ""
 
     def leave(self, c: Client) -> None:
         c.depth, c.hint = 0, 0

@@ -83,10 +83,15 @@ PLANTED = {
     "bitmap keeps an empty level": ("queue", "if (list_empty(&q->level[level]))", "if (0)"),
     "bitmap's words mixed up": ("queue", "i * BITS + __fls(", "__fls("),
     "budget never used up": (
-        "budget", "b->used < b->limit)\n		return false;", "b->used <= U64_MAX)\n		return false;"
+        "budget", "if (!b->overrun && b->used >= b->limit)", "if (!b->overrun && b->used > U64_MAX - 1)"
     ),
-    "budget of the last segment charged": ("budget", "	b->used = 0;\n", ""),
-    "time not charged": ("policy", "	c->held_ns += ns;\n", ""),
+    "budget never renewed": ("budget", "			b->used = 0;\n			b->overrun = false;\n", ""),
+    "budget new in each segment": (
+        "policy", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded)",
+        "	c->demoted = GPURT_NOT_DEMOTED;\n	if (c->budget)\n		c->budget->ends = 0;\n	if (crowded)"
+    ),
+    "spent budget forgotten": ("policy", "while ((c = pick(s)) && is_spent(s, c, now))", "while ((c = pick(s)) && 0)"),
+    "time not charged": ("policy", "	c->held_ns += now - since;\n", ""),
     "idle runner keeps the GPU": (
         "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
     ),

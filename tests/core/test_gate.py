@@ -104,7 +104,8 @@ def take(core: Core, set_tsgs: Any, step: tuple[str, int, int], now: int) -> Non
     elif what == "job":
         lib.gpurt_job(core.sched, client, 10 * which, value, now)
     elif what == "budget":
-        lib.gpurt_set_budget(core.sched, client, value, lib.GPURT_OVERRUN_DEMOTE, now)
+        lib.gpurt_join_budget(core.sched, client, core.budgets[which], now)
+        lib.gpurt_set_budget(core.sched, core.budgets[which], value, value + 4, lib.GPURT_OVERRUN_DEMOTE, now)
     else:
         lib.gpurt_set_policy(core.sched, value, now)
 
@@ -115,8 +116,9 @@ def facts(core: Core) -> list[Any]:
         "depth", "tsgs", "own", "level", "runnable", "demoted", "granted", "segments", "preemptions", "overruns",
         "held_ns",
     ]  # fmt: skip
-    clients = [[int(getattr(c, name)) for name in fields] + [c.budget.used, c.budget.overrun] for c in core.clients]
-    return [clients, core.only, core.commits, core.events, core.sched.deadline]
+    clients = [[int(getattr(c, name)) for name in fields] for c in core.clients]
+    budgets = [(one.used, one.ends, one.overrun) for one in core.budgets]
+    return [clients, budgets, core.only, core.commits, core.events, core.sched.deadline]
 
 
 @settings(max_examples=400, deadline=None)

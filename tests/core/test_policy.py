@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from model import OWN, Client, Model
+from model import OWN, Budget, Client, Model
 from native_build import LONG
 
 from gpurt._gpurt import ffi, lib
@@ -25,6 +25,7 @@ class Core:
         self.tsgs: list[set[int]] = []
         self.exempt: set[int] = set()
         self.only: int | None = None
+        self.budgets = [ffi.new("struct gpurt_budget *") for _ in range(3)]
         self.commits = 0
         self.redundant = 0
         self.forced = False
@@ -63,6 +64,7 @@ class PolicyMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.core, self.model, self.now, self.tsg = Core(), Model(), 0, 0
+        self.budgets = [Budget() for _ in self.core.budgets]
         self.gone: set[int] = set()
 
     def pick(self, data: st.DataObject) -> tuple[Any, Client]:
@@ -142,14 +144,30 @@ class PolicyMachine(RuleBasedStateMachine):
         self.model.policy = policy
         self.model.decide()
 
-    @rule(data=st.data(), limit=st.integers(0, 12), action=st.sampled_from([0, 1]))
-    def set_budget(self, data: st.DataObject, limit: int, action: int) -> None:
-        c, m = self.pick(data)
+    @rule(
+        data=st.data(), which=st.integers(0, 2), limit=st.integers(0, 9), more=st.integers(0, 20),
+        action=st.sampled_from([0, 1]),
+    )  # fmt: skip
+    def set_budget(self, data: st.DataObject, which: int, limit: int, more: int, action: int) -> None:
         now = self.pass_time(data)
-        assert lib.gpurt_set_budget(self.core.sched, c, limit, action, now) == 0
-        m.limit, m.action = limit, action
-        self.model.charge(now)
+        set_budget = lib.gpurt_set_budget
+        assert set_budget(self.core.sched, self.core.budgets[which], limit, limit + more, action, now) == 0
+        self.budgets[which].__init__(limit, limit + more, action)  # type: ignore[misc]
         self.model.decide()
+
+    @rule(data=st.data(), which=st.none() | st.integers(0, 2))
+    def join_budget(self, data: st.DataObject, which: int | None) -> None:
+        c, m = self.pick(data)
+        wanted = ffi.NULL if which is None else self.core.budgets[which]
+        now = self.now if wanted == c.budget else self.pass_time(data)
+        lib.gpurt_join_budget(self.core.sched, c, wanted, now)
+        if which is None:
+            if m.budget in self.budgets:
+                m.budget = Budget()
+        else:
+            m.budget = self.budgets[which]
+        if now == self.model.since:
+            self.model.decide()
 
     @rule()
     def tick(self) -> None:
@@ -233,7 +251,16 @@ class PolicyMachine(RuleBasedStateMachine):
             raw = core.clients[c.name]
             assert lib.gpurt_state_of(core.sched, raw) == model.state(c)
             assert (raw.depth, raw.tsgs, raw.level) == (c.depth, c.tsgs, c.level())
-            assert (raw.held_ns, raw.budget.used, bool(raw.demoted)) == (c.held, c.used, bool(c.demoted))
+            assert (raw.held_ns, bool(raw.demoted)) == (c.held, bool(c.demoted))
+
+    @invariant()
+    def budgets_agree(self) -> None:
+        for raw, budget in zip(self.core.budgets, self.budgets, strict=True):
+            assert (raw.limit, raw.used, raw.ends, bool(raw.overrun)) == (
+                budget.limit, budget.used, budget.ends, budget.overrun,
+            )  # fmt: skip
+            queued = {*self.model.in_segments(), *self.model.in_jobs()}
+            assert raw.queued == sum(c.budget is budget for c in queued)
 
     @invariant()
     def at_most_one_real_time_client_runs(self) -> None:
@@ -346,7 +373,8 @@ class TestDefects:
         (lambda s, c: lib.gpurt_begin(s, c, 0, 100, 0), 22),
         (lambda s, c: lib.gpurt_set_priority(s, c, 100, 0), 22),
         (lambda s, c: lib.gpurt_set_policy(s, lib.GPURT_POLICY_COUNT, 0), 22),
-        (lambda s, c: lib.gpurt_set_budget(s, c, 1, lib.GPURT_OVERRUN_COUNT, 0), 22),
+        (lambda s, c: lib.gpurt_set_budget(s, ffi.new("struct gpurt_budget *"), 1, 1, lib.GPURT_OVERRUN_COUNT, 0), 22),
+        (lambda s, c: lib.gpurt_set_budget(s, ffi.new("struct gpurt_budget *"), 2, 1, 0, 0), 22),
         (lambda s, c: lib.gpurt_job(s, c, 100, True, 0), 22),
         (lambda s, c: lib.gpurt_end(s, c, 0), 2),
     ],

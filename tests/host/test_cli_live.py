@@ -73,10 +73,10 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
     assert "kernel module" in err
     with Raw(host) as client:
         client.begin()
-        assert gpurt("budget", str(ME), "--time", "5ms", "--on-overrun", "demote")[0] == 0
+        assert gpurt("budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[0] == 0
         assert gpurt("exempt", "--pid", str(ME))[0] == 0
         (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
-        assert (one["budget_ns"], one["exempt"]) == (5_000_000, True)
+        assert (one["budget_ns"], one["period_ns"], one["exempt"]) == (5_000_000, 1_000_000_000, True)
         assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
         assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["exempt"]
 

@@ -18,6 +18,7 @@ from actors import Actor, nothing
 from hosts import Emulators, Hosts, Module, Shape
 from links import Client, client_of
 
+from pycontrol import procs
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
 
@@ -90,3 +91,20 @@ def spawn(host: Path) -> Iterator[Callable[..., Actor]]:
     yield one
     for actor in made:
         actor.kill()
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A new cgroup.  Skips if this process cannot make one."""
+    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
+    if not roots or not procs.cgroup(os.getpid()):
+        pytest.skip("needs cgroup v2, mounted")
+    made = roots[0] / procs.cgroup(os.getpid()).lstrip("/") / f"gpurt-{os.getpid()}"
+    try:
+        made.mkdir()
+        (made / "inner").mkdir()
+    except OSError as error:
+        pytest.skip(f"needs a cgroup of its own: {error.strerror}")
+    yield made
+    (made / "inner").rmdir()
+    made.rmdir()

@@ -131,6 +131,7 @@ class Module:
             return
         with control(str(self.device)) as plane:
             plane.set_policy(Policy.SEGMENT, notice=Notice.POLL, poll_ns=1_000_000)
+            plane.set_budget(os.getpid(), 0, 0)
             eventually(lambda: not plane.clients())
         if self.serving:
             self.reload([])

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from actors import Actor
 from links import PATIENCE, eventually
-from model import DEMOTE, OWN, Model
+from model import DEMOTE, OWN, Budget, Model
 from model import Client as Facts
 
 from gpurt._gpurt import lib
@@ -127,13 +127,14 @@ class Machine:
 
     def set_budget(self, pair: Pair) -> None:
         """So little that it is used up as soon as the client owns the GPU; or none, or so much that it never is."""
-        facts, limit = pair.facts, self.choose.choice([0, 1, 10**18])
-        facts.limit, facts.action = limit, self.choose.choice([lib.GPURT_OVERRUN_REPORT, DEMOTE])
-        self.plane.set_budget(pair.actor.pid, facts.limit, Overrun(facts.action))
+        action = self.choose.choice([lib.GPURT_OVERRUN_REPORT, DEMOTE])
+        pair.facts.budget = budget = Budget(self.choose.choice([0, 1, 10**18]), 10**18, action)
+        self.plane.set_budget(pair.actor.pid, budget.limit, budget.period, Overrun(action))
+        self.model.decide()
 
     def pass_time(self) -> None:
         """Uses up every small budget of the running clients, one after the other."""
-        while (runner := self.model.runner) and runner.limit == 1 and not runner.overrun:
+        while (runner := self.model.runner) and runner.budget.limit == 1 and not runner.budget.overrun:
             self.model.charge(self.model.since + 1)
             self.model.decide()
 
@@ -156,7 +157,7 @@ class Machine:
         self.history.append(f"{operation.__name__} {pair.facts.name}")
         operation(pair)
         self.pass_time()
-        end = time.monotonic() + (PATIENCE if any(p.facts.limit == 1 for p in self.pairs) else 0)
+        end = time.monotonic() + (PATIENCE if any(p.facts.budget.limit == 1 for p in self.pairs) else 0)
         while self.seen() != self.wanted():
             assert time.monotonic() < end, "; ".join(self.history)
 

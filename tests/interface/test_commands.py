@@ -175,7 +175,7 @@ def test_every_update_is_told_with_its_cause(connect: Connect, spawn: Callable[.
     plane.set_exempt(True, pid=theirs.pid)
     plane.set_exempt(False, pid=theirs.pid)
     mine.close_tsg(mine.tsg())
-    plane.set_budget(theirs.pid, MS, Overrun.DEMOTE)
+    plane.set_budget(theirs.pid, MS, 10**17, Overrun.DEMOTE)
     eventually(lambda: plane.status()[0].image is Image.ALL)
     mine.begin(priority=3)
     mine.close()

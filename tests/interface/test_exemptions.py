@@ -79,23 +79,6 @@ def test_a_name_that_no_process_has_exempts_none(connect: Connect, plane: Contro
         assert not any(one.exempt for one in plane.clients())
 
 
-@pytest.fixture
-def group() -> Iterator[Path]:
-    """A new cgroup.  Skips if this process cannot make one."""
-    roots = [Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if " cgroup2 " in line]
-    if not roots or not procs.cgroup(ME):
-        pytest.skip("needs cgroup v2, mounted")
-    made = roots[0] / procs.cgroup(ME).lstrip("/") / f"gpurt-{ME}"
-    try:
-        made.mkdir()
-        (made / "inner").mkdir()
-    except OSError as error:
-        pytest.skip(f"needs a cgroup of its own: {error.strerror}")
-    yield made
-    (made / "inner").rmdir()
-    made.rmdir()
-
-
 def test_exemptions_by_cgroup_hold_for_all_below_it(
     group: Path, connect: Connect, spawn: Spawn, plane: Control
 ) -> None:

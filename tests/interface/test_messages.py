@@ -138,8 +138,26 @@ VALUES = {
     "no such notice": (Command.SET_POLICY, attributes(POLICY=2, NOTICE=2), errno.EINVAL, "notice"),
     "polling too often": (Command.SET_POLICY, attributes(POLICY=2, POLL_NS=1), errno.EINVAL, "polling period"),
     "polling never": (Command.SET_POLICY, attributes(POLICY=2, POLL_NS=2**64 - 1), errno.EINVAL, "polling period"),
-    "no such action": (Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=1, OVERRUN=2), errno.EINVAL, "overrun"),
-    "budget of no client": (Command.SET_BUDGET, attributes(PID=1, BUDGET_NS=1), errno.ESRCH, "process"),
+    "no such action": (
+        Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=1, PERIOD_NS=10**9, OVERRUN=2), errno.EINVAL, "overrun"
+    ),
+    "budget of no process": (
+        Command.SET_BUDGET, attributes(PID=2**31 - 7, BUDGET_NS=1, PERIOD_NS=10**9), errno.ESRCH, "process"
+    ),
+    "budget of nobody": (Command.SET_BUDGET, attributes(BUDGET_NS=1, PERIOD_NS=10**9), errno.EINVAL, "exactly one"),
+    "budget of two": (
+        Command.SET_BUDGET, attributes(PID=ME, CGROUP="/a", BUDGET_NS=1, PERIOD_NS=10**9), errno.EINVAL, "exactly one"
+    ),
+    "budget without a period": (Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=1), errno.EINVAL, "period"),
+    "budget of a short period": (
+        Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=1, PERIOD_NS=10**6 - 1), errno.EINVAL, "period"
+    ),
+    "budget longer than its period": (
+        Command.SET_BUDGET, attributes(PID=ME, BUDGET_NS=10**7, PERIOD_NS=10**7 - 1), errno.EINVAL, "longer"
+    ),
+    "budget of a relative cgroup": (
+        Command.SET_BUDGET, attributes(CGROUP="a", BUDGET_NS=1, PERIOD_NS=10**9), errno.EINVAL, "path"
+    ),
     "exempt twice": (Command.SET_EXEMPT, attributes(EXEMPT=2, PID=ME), errno.EINVAL, "EXEMPT"),
     "exempt without a rule": (Command.SET_EXEMPT, attributes(EXEMPT=1), errno.EINVAL, "exactly one"),
     "exempt both": (Command.SET_EXEMPT, attributes(EXEMPT=1, PID=ME, COMM="x"), errno.EINVAL, "exactly one"),

@@ -31,7 +31,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 SETS = {
     Command.SET_PRIORITY: {"PID": ME, "PRIORITY": 5},
     Command.SET_POLICY: {"POLICY": int(Policy.LOCK_FIFO)},
-    Command.SET_BUDGET: {"PID": ME, "BUDGET_NS": 1},
+    Command.SET_BUDGET: {"PID": ME, "BUDGET_NS": 1, "PERIOD_NS": 10**9},
     Command.SET_EXEMPT: {"PID": ME, "EXEMPT": 1},
 }
 GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY)

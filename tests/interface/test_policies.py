@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,15 @@ from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Image, Notice, Overrun, Policy, State
 from gpurt.errors import RefusedError
+from pycontrol import procs
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]
 ME = os.getpid()
+#: A period that is not over in a test, ns.
+LONG = 10**17
 
 
 def running(plane: Control) -> list[int]:
@@ -185,13 +189,14 @@ def test_an_overrun_is_reported(connect: Connect, plane: Control) -> None:
     greedy = connect()
     greedy.begin(priority=50)
     events = plane.events(PATIENCE)
-    plane.set_budget(ME, 5 * MS)
+    plane.set_budget(ME, 5 * MS, LONG)
     assert next(event for event in events if event.kind is EventKind.OVERRUN).pid == ME
     one = plane.clients()[0]
-    assert (one.overruns, one.demoted, one.state, one.budget_ns) == (1, False, State.RUNNING, 5 * MS)
+    assert (one.overruns, one.demoted, one.state) == (1, False, State.RUNNING)
+    assert (one.budget_ns, one.period_ns) == (5 * MS, LONG)
     assert plane.status()[0].image is Image.ONE
-    plane.set_budget(ME, 0)
-    assert plane.clients()[0].budget_ns == 0
+    plane.set_budget(ME, 0, 0)
+    assert (plane.clients()[0].budget_ns, plane.clients()[0].period_ns) == (0, 0)
 
 
 def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Control) -> None:
@@ -199,7 +204,7 @@ def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Cont
     greedy.begin(priority=50)
     assert waiter.begin() == PENDING
     waiting = waiter.granted()
-    plane.set_budget(ME, 5 * MS, Overrun.DEMOTE)
+    plane.set_budget(ME, 5 * MS, LONG, Overrun.DEMOTE)
     assert waiting.result()[0] == 0
     eventually(lambda: plane.status()[0].image is Image.ALL)
     (demoted,) = (one for one in plane.clients() if one.demoted)
@@ -208,20 +213,140 @@ def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Cont
     assert waiter.begin(priority=1) == RUNNING  # nested: still best effort
     greedy.end()
     assert not any(one.demoted for one in plane.clients())
-    plane.set_budget(ME, 3600_000 * MS, Overrun.DEMOTE)
+    plane.set_budget(ME, 3600_000 * MS, LONG, Overrun.DEMOTE)
     assert greedy.begin(priority=50) == RUNNING  # with a budget of its own
     assert running(plane) == [50]
-    plane.set_budget(ME, 5 * MS, Overrun.DEMOTE)
+    plane.set_budget(ME, 5 * MS, LONG, Overrun.DEMOTE)
     eventually(lambda: sorted(one.overruns for one in plane.clients()) == [0, 2])
 
 
 def test_a_budget_only_counts_time_on_the_gpu(connect: Connect, plane: Control) -> None:
     low, high = connect(), connect()
     low.begin(priority=10)
-    plane.set_budget(ME, 3600_000 * MS, Overrun.DEMOTE)
+    plane.set_budget(ME, 3600_000 * MS, LONG, Overrun.DEMOTE)
     high.begin(priority=20)
     held = {one.priority: one.held_ns for one in plane.clients()}
     time.sleep(0.02)
     after = {one.priority: one.held_ns for one in plane.clients()}
     assert after[10] == held[10]
     assert after[20] >= held[20] + 20 * MS
+
+
+def overrun(client: Client, plane: Control) -> None:
+    """Uses up a budget of 5 ms in a segment, which is demoted."""
+    assert client.begin(priority=50) == RUNNING
+    plane.set_budget(ME, 5 * MS, LONG, Overrun.DEMOTE)
+    eventually(lambda: any(one.demoted for one in plane.clients()))
+
+
+def level(plane: Control, pid: int) -> int:
+    """The highest priority of the process's clients."""
+    return max(one.priority for one in plane.clients() if one.pid == pid)
+
+
+def test_a_new_segment_is_no_new_budget(connect: Connect, plane: Control) -> None:
+    greedy = connect()
+    overrun(greedy, plane)
+    greedy.end()
+    greedy.begin(priority=50)
+    assert (level(plane, ME), plane.status()[0].image) == (0, Image.ALL)
+
+
+def test_opening_again_is_no_new_budget(connect: Connect, plane: Control) -> None:
+    """Nor is a second descriptor beside the first."""
+    greedy, second = connect(), connect()
+    overrun(greedy, plane)
+    second.begin(priority=50)
+    greedy.close()
+    eventually(lambda: len(plane.clients()) == 1)
+    third = connect()
+    third.begin(priority=60)
+    assert (level(plane, ME), plane.status()[0].image) == (0, Image.ALL)
+    assert {one.budget_ns for one in plane.clients()} == {5 * MS}
+
+
+def test_another_process_is_no_new_budget(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    """Neither one that was made before nor one that was made afterwards."""
+    greedy, before = connect(), spawn()
+    before.do("begin", priority=0)
+    overrun(greedy, plane)
+    before.do("end")
+    after = spawn()
+    for child in (before, after):
+        child.do("begin", priority=60)
+        assert (level(plane, child.pid), of(plane, child.pid).budget_ns) == (0, 5 * MS)
+    assert plane.status()[0].image is Image.ALL
+
+
+def test_a_process_of_its_own_budget_is_not_under_its_makers(connect: Connect, spawn: Spawn, plane: Control) -> None:
+    greedy, child = connect(), spawn()
+    child.do("begin", priority=0)
+    plane.set_budget(child.pid, 3600_000 * MS, LONG, Overrun.DEMOTE)
+    overrun(greedy, plane)
+    child.do("end")
+    assert child.do("begin", priority=60) == RUNNING
+    assert (level(plane, child.pid), of(plane, child.pid).budget_ns) == (60, 3600_000 * MS)
+    plane.set_budget(child.pid, 0, 0)
+    assert of(plane, child.pid).budget_ns == 5 * MS
+
+
+def test_the_next_period_has_its_own_budget(connect: Connect, plane: Control) -> None:
+    greedy = connect()
+    assert greedy.begin(priority=50) == RUNNING
+    plane.set_budget(ME, MS, 50 * MS, Overrun.DEMOTE)
+
+    def again() -> bool:
+        greedy.end()
+        greedy.begin(priority=50)
+        return level(plane, ME) == 50
+
+    eventually(lambda: plane.clients()[0].demoted)
+    eventually(again)
+    eventually(lambda: plane.clients()[0].overruns >= 2)
+
+
+def test_a_budget_of_a_cgroup_holds_for_all_in_it(
+    group: Path, connect: Connect, spawn: Spawn, plane: Control
+) -> None:
+    def enter() -> None:
+        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
+
+    first, second, outside = spawn(enter), spawn(enter), spawn()
+    name = procs.cgroup(first.pid) if first.do("begin", priority=40) == RUNNING else ""
+    plane.set_budget(name.removesuffix("/inner"), 5 * MS, LONG, Overrun.DEMOTE)
+    eventually(lambda: of(plane, first.pid).demoted)
+    second.do("begin", priority=60)
+    outside.do("begin", priority=20)
+    assert [level(plane, actor.pid) for actor in (first, second, outside)] == [0, 0, 20]
+    assert plane.status()[0].runner_pid == outside.pid
+    plane.set_budget(name.removesuffix("/inner"), 0, 0)
+    assert of(plane, second.pid).budget_ns == 0
+    for actor in (first, second):
+        actor.kill()
+
+
+def test_a_budget_is_kept_by_a_process_whose_maker_ended(host: Path, spawn: Spawn, plane: Control) -> None:
+    maker = spawn()
+    maker.do("begin", priority=0)
+    plane.set_budget(maker.pid, MS, LONG, Overrun.DEMOTE)
+    child = maker.run(make_client, host)
+    try:
+        eventually(lambda: any(one.pid == child and one.budget_ns == MS for one in plane.clients()))
+        maker.kill()
+        plane.set_budget(ME, 3600_000 * MS, LONG, Overrun.DEMOTE)  # every client's budget is looked up again
+        assert of(plane, child).budget_ns in (MS, 3600_000 * MS)
+        plane.set_budget(ME, 0, 0)
+        assert of(plane, child).budget_ns == MS
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def make_client(_client: Client, host: Path) -> int:
+    """Makes a process with a client of its own, and returns its pid."""
+    pid = os.fork()
+    if pid == 0:
+        mine = client_of(host)
+        mine.begin(priority=0)
+        while True:
+            signal.pause()
+    return pid

@@ -9,14 +9,25 @@ _Bool nondet_bool(void);
 
 static void budgets(void)
 {
-	struct gpurt_budget b = { nondet_u64(), nondet_u64(), 0, nondet_bool() };
-	u64 ns = nondet_u64(), used = b.used, left = gpurt_budget_left(&b);
-	bool before = b.overrun, over = gpurt_budget_charge(&b, ns);
+	struct gpurt_budget b = {
+		.limit = nondet_u64(), .period = nondet_u64(), .used = nondet_u64(), .ends = nondet_u64(),
+		.overrun = nondet_bool(),
+	};
+	u64 from = nondet_u64(), to = nondet_u64(), used = b.used, end, ends = b.ends;
+	bool before = b.overrun, over;
 
-	__CPROVER_assert(b.used >= used && b.used >= ns, "what was used never wraps");
-	__CPROVER_assert(over == (b.limit && !before && b.used >= b.limit), "an overrun is told once, when it happens");
-	__CPROVER_assert(left == U64_MAX || over == (ns >= left), "not a nanosecond before it was announced");
-	__CPROVER_assert(!over || gpurt_budget_left(&b) == U64_MAX, "nothing is left to notice");
+	/* A longer charge is several of these. */
+	__CPROVER_assume(from <= to && b.limit <= b.period && (to < ends || (from >= ends && to - from < b.period)));
+	end = gpurt_budget_end(&b, from);
+	over = gpurt_budget_charge(&b, from, to);
+	if (!b.limit) {
+		__CPROVER_assert(!over && end == U64_MAX, "there is no budget");
+		return;
+	}
+	__CPROVER_assert(b.used >= to - from && (from >= ends || b.used >= used), "what was used never wraps");
+	__CPROVER_assert(!over || from >= ends || !before, "an overrun is told once a period");
+	__CPROVER_assert(b.overrun == (b.used >= b.limit || (from < ends && before)), "and whenever there is one");
+	__CPROVER_assert(!over || end <= to, "not a nanosecond before it was announced");
 #ifdef PLANT_BUG
 	__CPROVER_assert(!over, "planted");
 #endif

@@ -14,6 +14,7 @@ _Bool nondet_bool(void);
 
 static struct gpurt_sched s;
 static struct gpurt_sched_client c[CLIENTS];
+static struct gpurt_budget budget;	/* of both clients */
 static struct gpurt_sched_client *only;	/* what the driver was told: NULL is all clients */
 static u32 commits;
 
@@ -68,6 +69,7 @@ static void step(u32 event, u64 now)
 	case 2:
 		gpurt_gone(&s, client, now);
 		gpurt_sched_client_init(client);
+		client->budget = &budget;
 		break;
 	case 3:
 		gpurt_set_priority(&s, client, choose_priority(), now);
@@ -85,7 +87,7 @@ static void step(u32 event, u64 now)
 		gpurt_set_exempt(&s, client, choose(2), now);
 		break;
 	case 8:
-		gpurt_set_budget(&s, client, choose(2), choose(3), now);
+		gpurt_set_budget(&s, &budget, choose(2), 2, choose(3), now);
 		break;
 	case 9:
 		gpurt_set_policy(&s, choose(GPURT_POLICY_COUNT + 1), now);
@@ -135,7 +137,10 @@ int main(void)
 
 	gpurt_sched_init(&s, &ops, NULL, 0);
 	for (i = 0; i < CLIENTS; i++)
+	{
 		gpurt_sched_client_init(&c[i]);
+		c[i].budget = &budget;
+	}
 	gpurt_set_policy(&s, POLICY, 0);
 #ifndef FRESH
 	prepare();

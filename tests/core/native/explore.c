@@ -17,7 +17,7 @@
 #define MAX_DEPTH 16
 #define SLOTS (1u << 25)
 #define MAX_EVENTS 64
-#define KEY_BYTES 24
+#define KEY_BYTES 28
 
 struct state {
 	unsigned char key[KEY_BYTES];
@@ -132,7 +132,7 @@ static void make_key(const struct world *w, unsigned char *key)
 	key[0] = (unsigned char)(w->m.policy << 4 | (w->m.runner + 1));
 	for (i = 0; i < CLIENTS; i++) {
 		const struct facts *f = &w->m.c[i];
-		unsigned char *k = key + 1 + 7 * i;
+		unsigned char *k = key + 1 + 8 * i;
 
 		k[0] = (unsigned char)(f->depth << 4 | f->tsgs);
 		k[1] = (unsigned char)f->set;
@@ -142,6 +142,7 @@ static void make_key(const struct world *w, unsigned char *key)
 		k[4] = (unsigned char)(f->limit ? f->used < f->limit ? f->used : f->limit : 0);
 		k[5] = (unsigned char)(f->limit << 1 | f->action);
 		k[6] = (unsigned char)f->own;
+		k[7] = (unsigned char)(f->limit && f->ends > w->now ? f->ends - w->now : 0);
 	}
 }
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "model.h"
 
+/* The period of a budget of that limit. */
+u64 model_period(u64 limit)
+{
+	return limit ? limit + 3 : 0;
+}
+
 static bool locks(const struct model *m)
 {
 	return m->policy == GPURT_POLICY_LOCK_PRIORITY || m->policy == GPURT_POLICY_LOCK_FIFO;
@@ -40,13 +46,57 @@ bool model_on(const struct model *m, int i)
 	return m->runner == NOBODY || m->runner == i || m->c[i].exempt;
 }
 
+/* The client owns the GPU from @t to @end, one unit after the other; whether it overran its budget on the way. */
+static bool use(struct facts *f, u64 t, u64 end)
+{
+	bool over = false;
+
+	if (!f->limit)
+		return false;
+	do {
+		if (t >= f->ends) {
+			f->used = 0;
+			f->overrun = false;
+			f->ends = t + f->period;
+		}
+		f->used += t < end;
+		if (f->used >= f->limit && !f->overrun)
+			f->overrun = over = true;
+	} while (++t < end);
+	return over;
+}
+
+static void charge_budget(struct facts *f, u64 from, u64 to)
+{
+	if (!use(f, from, to))
+		return;
+	f->overruns++;
+	f->said |= 1u << GPURT_EVENT_OVERRUN;
+}
+
+static bool spent(const struct facts *f)
+{
+	return f->limit && f->overrun && f->action == GPURT_OVERRUN_DEMOTE;
+}
+
+static u32 demotion(const struct model *m)
+{
+	return m->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+}
+
 u64 model_deadline(const struct model *m)
 {
-	const struct facts *f = &m->c[m->runner == NOBODY ? 0 : m->runner];
+	struct facts f = m->c[m->runner == NOBODY ? 0 : m->runner];
+	u64 t = m->since;
 
-	if (m->runner == NOBODY || !f->limit || f->overrun)
+	if (m->runner == NOBODY || !f.limit)
 		return U64_MAX;
-	return m->since + (f->limit > f->used ? f->limit - f->used : 0);
+	while (!use(&f, t, t))
+		if (use(&f, t, t + 1))
+			return t + 1;
+		else
+			t++;
+	return t;
 }
 
 /* Whether @a is to run rather than @b, both of them candidates. */
@@ -85,20 +135,15 @@ static int wanted(const struct model *m)
 static void charge(struct model *m, u64 now)
 {
 	struct facts *f = &m->c[m->runner == NOBODY ? 0 : m->runner];
-	u64 passed = now - m->since;
+	u64 since = m->since;
 
 	m->since = now;
-	if (m->runner == NOBODY)
+	if (m->runner == NOBODY || since == now)
 		return;
-	f->held += passed;
-	f->used += passed;
-	if (!f->limit || f->overrun || f->used < f->limit)
-		return;
-	f->overrun = true;
-	f->overruns++;
-	f->said |= 1u << GPURT_EVENT_OVERRUN;
-	if (f->action == GPURT_OVERRUN_DEMOTE)
-		f->demoted = m->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+	f->held += now - since;
+	charge_budget(f, since, now);
+	if (spent(f))
+		f->demoted = demotion(m);
 }
 
 /* What was @old came to other places: last there; the runner stays ahead of its new equals. */
@@ -118,11 +163,10 @@ static void arrive(struct model *m, int i, const struct facts *old)
 		f->job_came = stays;
 }
 
-static void fresh(struct facts *f)
+static void fresh(struct model *m, struct facts *f)
 {
-	f->used = 0;
-	f->overrun = false;
-	f->demoted = GPURT_NOT_DEMOTED;
+	charge_budget(f, m->since, m->since);
+	f->demoted = spent(f) ? demotion(m) : GPURT_NOT_DEMOTED;
 }
 
 static void begin(struct model *m, struct facts *f, const struct event *e)
@@ -130,7 +174,7 @@ static void begin(struct model *m, struct facts *f, const struct event *e)
 	if (f->depth++)
 		return;
 	if (m->policy != GPURT_POLICY_JOB)
-		fresh(f);
+		fresh(m, f);
 	f->own = e->a;
 	f->hint = e->b;
 	f->segments++;
@@ -150,7 +194,7 @@ static void end(struct facts *f)
 static void rejob(struct model *m, struct facts *f, bool had)
 {
 	if (job(f) && !had && m->policy == GPURT_POLICY_JOB)
-		fresh(f);
+		fresh(m, f);
 	if (!job(f) && f->demoted == GPURT_DEMOTED_JOB)
 		f->demoted = GPURT_NOT_DEMOTED;
 }
@@ -189,7 +233,10 @@ static void apply(struct model *m, struct facts *f, const struct event *e)
 		break;
 	case OP_BUDGET:
 		f->limit = e->a;
+		f->period = model_period(e->a);
 		f->action = e->b;
+		f->used = f->ends = 0;
+		f->overrun = false;
 		break;
 	case OP_GONE:
 		*f = (struct facts){ .set = GPURT_PRIORITY_OWN, .said = f->said | 1u << GPURT_EVENT_GONE };
@@ -234,7 +281,15 @@ int model_step(struct model *m, const struct event *e, u64 now)
 	else
 		apply(m, f, e);
 	arrive(m, (int)e->client, &old);
-	charge(m, now);		/* a budget may be less than what was used already */
-	m->runner = wanted(m);
+	/* A client whose budget was spent before is demoted when it would run; one at a time, for that takes its turn. */
+	while ((i = wanted(m)) != NOBODY) {
+		charge_budget(&m->c[i], now, now);
+		if (!spent(&m->c[i]))
+			break;
+		old = m->c[i];
+		m->c[i].demoted = demotion(m);
+		arrive(m, i, &old);
+	}
+	m->runner = i;
 	return 0;
 }

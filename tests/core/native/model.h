@@ -17,7 +17,7 @@ struct facts {
 	u32 own, hint, set;
 	bool runnable, exempt;
 	u32 demoted;		/* enum gpurt_demoted */
-	u64 limit, used;
+	u64 limit, period, used, ends;
 	u32 action;
 	bool overrun;
 	int came, job_came;	/* when it came to its level, as a segment and as a job */
@@ -55,6 +55,7 @@ struct event {
 
 void model_init(struct model *m);
 int model_step(struct model *m, const struct event *e, u64 now);
+u64 model_period(u64 limit);
 u32 model_level(const struct facts *f);
 bool model_in_segment(const struct facts *f);
 bool model_in_job(const struct facts *f);

@@ -43,8 +43,10 @@ void world_init(struct world *w)
 
 	*w = (struct world){ .now = 0 };
 	gpurt_sched_init(&w->s, &ops, w, 0);
-	for (i = 0; i < CLIENTS; i++)
+	for (i = 0; i < CLIENTS; i++) {
 		gpurt_sched_client_init(&w->c[i]);
+		gpurt_join_budget(&w->s, &w->c[i], &w->b[i], 0);
+	}
 	model_init(&w->m);
 }
 
@@ -60,6 +62,8 @@ static int act(struct world *w, const struct event *e)
 	case OP_GONE:
 		gpurt_gone(&w->s, c, w->now);
 		gpurt_sched_client_init(c);
+		w->b[e->client] = (struct gpurt_budget){ .limit = 0 };
+		c->budget = &w->b[e->client];
 		return 0;
 	case OP_PRIORITY:
 		return gpurt_set_priority(&w->s, c, e->a, w->now);
@@ -75,7 +79,7 @@ static int act(struct world *w, const struct event *e)
 		gpurt_set_exempt(&w->s, c, e->a, w->now);
 		return 0;
 	case OP_BUDGET:
-		return gpurt_set_budget(&w->s, c, e->a, e->b, w->now);
+		return gpurt_set_budget(&w->s, c->budget, e->a, model_period(e->a), e->b, w->now);
 	case OP_POLICY:
 		return gpurt_set_policy(&w->s, e->a, w->now);
 	}
@@ -105,7 +109,8 @@ static const char *check_client(const struct world *w, int i)
 	CHECK(c->level == model_level(f));
 	CHECK(c->runnable == f->runnable && c->exempt == f->exempt);
 	CHECK(c->demoted == f->demoted);
-	CHECK(c->budget.used == f->used && c->budget.overrun == f->overrun);
+	CHECK(c->budget->used == f->used && c->budget->overrun == f->overrun && c->budget->ends == f->ends);
+	CHECK(c->budget->queued == (model_in_segment(f) || model_in_job(f)));
 	CHECK(c->held_ns == f->held);
 	CHECK(c->segments == f->segments && c->overruns == f->overruns);
 	CHECK(c->preemptions == w->preempted[i]);

@@ -13,6 +13,7 @@
 struct world {
 	struct gpurt_sched s;
 	struct gpurt_sched_client c[CLIENTS];
+	struct gpurt_budget b[CLIENTS];
 	struct model m;
 	u64 now;
 	/* The driver. */

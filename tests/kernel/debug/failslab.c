@@ -194,6 +194,7 @@ static int set_budget(void)
 	genl_start(&m, (uint16_t)family, GPURT_CMD_SET_BUDGET, 0);
 	genl_add_u32(&m, GPURT_A_PID, (uint32_t)getpid());
 	genl_add_u64(&m, GPURT_A_BUDGET_NS, 1000000000);
+	genl_add_u64(&m, GPURT_A_PERIOD_NS, 10000000000);
 	return genl_call(control, &m);
 }
 

@@ -98,6 +98,7 @@ static void add_usual(struct genl *m, uint8_t command)
 	case GPURT_CMD_SET_BUDGET:
 		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
 		genl_add_u64(m, GPURT_A_BUDGET_NS, about(3000000));
+		genl_add_u64(m, GPURT_A_PERIOD_NS, about(9000000));
 		genl_add_u32(m, GPURT_A_OVERRUN, (uint32_t)about(2));
 		break;
 	case GPURT_CMD_SET_EXEMPT:

@@ -197,6 +197,7 @@ static void set_budget(int control, uint16_t family, const struct task *t)
 	genl_start(&m, family, GPURT_CMD_SET_BUDGET, 0);
 	genl_add_u32(&m, GPURT_A_PID, (uint32_t)t->pid);
 	genl_add_u64(&m, GPURT_A_BUDGET_NS, t->budget);
+	genl_add_u64(&m, GPURT_A_PERIOD_NS, t->period);
 	genl_add_u32(&m, GPURT_A_OVERRUN, t->demote ? GPURT_OVERRUN_DEMOTE : GPURT_OVERRUN_REPORT);
 	MUST(!genl_call(control, &m));
 }

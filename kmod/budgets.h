@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The administrator's budgets: which there are, and which client is under which. */
+#ifndef GPURT_BUDGETS_H
+#define GPURT_BUDGETS_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+#include "core/budget.h"
+
+struct gpurt_client;
+struct pid;
+
+/* A budget's clients: of a process and those that it made, or of a cgroup and those below it. */
+struct gpurt_group {
+	struct kref ref;
+	/* With the lock of budgets.c held, down to the blank line. */
+	struct list_head node;
+	bool listed;
+	u32 attr;			/* GPURT_A_PID or GPURT_A_CGROUP */
+	struct pid *pid;
+	char path[GPURT_CGROUP_LEN];
+
+	struct gpurt_budget budget[GPURT_MAX_GPUS];	/* with that GPU's gate held */
+};
+
+int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group, const char **why);
+void gpurt_group_settle(struct gpurt_group *group);
+void gpurt_group_put(struct gpurt_group *group);
+void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period);
+void gpurt_group_apply(struct gpurt_client *client);
+void gpurt_groups_forget_gpu(u32 index);
+void gpurt_groups_clear(void);
+
+#endif
