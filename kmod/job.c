@@ -73,17 +73,28 @@ bool gpurt_job_can_notify(void)
 }
 
 /*
- * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
- * priority of those, if it was lower.
+ * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
+ * sees the THREADS oldest threads of a process, and of clients that are best effort, as far as is known, THREADS
+ * threads in all; it goes on with the next ones at the next look.
  */
-static bool is_runnable(struct pid *tgid, u32 *priority)
+#define THREADS 1024U
+
+/*
+ * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
+ * priority of those, if it was lower.  *@seen grows by how many threads that took.
+ */
+static bool is_runnable(struct pid *tgid, u32 *priority, u32 *seen)
 {
 	struct task_struct *leader = pid_task(tgid, PIDTYPE_TGID), *t;
+	u32 until = *seen + THREADS;
 	bool runnable = false;
 
+	++*seen;
 	if (!leader)
 		return false;
 	for_each_thread(leader, t) {
+		if (++*seen > until)
+			break;
 		if (!compat_task_is_runnable(t))
 			continue;
 		runnable = true;
@@ -108,31 +119,45 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_job(&gpu->sched, &u->client->core, j->own, j->runnable, now);
 }
 
-/*
- * Called with the GPU held alive and clients kept from being freed.  Reports the clients that are @runnable now and
- * were not, or whose priority changed.
- */
-static void scan(struct gpurt_gpu *gpu, bool runnable)
+/* Reports the client if it is @runnable now and was not, or if its priority changed. */
+static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool runnable, u32 *seen)
 {
+	struct job_update j = { .u = { .decide = decide_job, .client = client, .level = GPURT_GATE_URGENT } };
+
+	rcu_read_lock();
+	j.runnable = is_runnable(client->tgid, &j.own, seen);
+	rcu_read_unlock();
+	if (j.runnable != runnable)
+		return;
+	if (!runnable)
+		j.own = READ_ONCE(client->core.own);
+	if (j.runnable != READ_ONCE(client->core.runnable) || j.own != READ_ONCE(client->core.own))
+		gpurt_gate_update(gpu, &j.u);
+}
+
+/*
+ * Called with the GPU held alive and clients kept from being freed.  Looks at all real-time clients and, in turn, at
+ * some of the others, which are in order of their ids.  False: more of those are to be looked at.
+ */
+static bool scan(struct gpurt_gpu *gpu, bool runnable)
+{
+	u64 *looked = &gpu->job.looked[runnable];
 	struct gpurt_client *client;
+	u32 seen = 0, urgent = 0;
 
 	gpurt_for_each_client(client, gpu) {
-		struct job_update j = {
-			.u = { .decide = decide_job, .client = client, .level = GPURT_GATE_URGENT },
-		};
-
 		if (!READ_ONCE(client->core.tsgs))
 			continue;
-		rcu_read_lock();
-		j.runnable = is_runnable(client->tgid, &j.own);
-		rcu_read_unlock();
-		if (j.runnable != runnable)
-			continue;
-		if (!runnable)
-			j.own = READ_ONCE(client->core.own);
-		if (j.runnable != READ_ONCE(client->core.runnable) || j.own != READ_ONCE(client->core.own))
-			gpurt_gate_update(gpu, &j.u);
+		if (READ_ONCE(client->core.level)) {
+			look_at(gpu, client, runnable, &urgent);
+		} else if (client->id > *looked && seen < THREADS) {
+			look_at(gpu, client, runnable, &seen);
+			*looked = client->id;
+		}
 	}
+	if (seen < THREADS)
+		*looked = 0;
+	return seen < THREADS;
 }
 
 static void look(struct kthread_work *work)
@@ -140,13 +165,14 @@ static void look(struct kthread_work *work)
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job.look);
 	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->runlist.updated_ns), now, took;
 	int token, reading;
+	bool all;
 
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	reading = gpurt_clients_read();
 	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
-	scan(gpu, true);
-	scan(gpu, false);
+	all = scan(gpu, true);
+	all &= scan(gpu, false);
 	gpurt_clients_done(reading);
 	gpurt_gpu_release(gpu, token);
 	/*
@@ -158,6 +184,9 @@ static void look(struct kthread_work *work)
 	took = now - began;
 	took -= min(took, READ_ONCE(gpu->runlist.updated_ns) - updated);
 	WRITE_ONCE(gpu->job.rest_until, now + took);
+	/* With `poll` the timer expires anyway. */
+	if (!all && READ_ONCE(gpu->job.probed))
+		look_soon(gpu);
 }
 
 /* How long until the thread may look again, in ns. */
@@ -202,7 +231,8 @@ void gpurt_job_stop(struct gpurt_gpu *gpu)
 	lockdep_assert_held(&gpu->policy_lock);
 	if (gpu->job.probed)
 		gpurt_probes_remove(probes, ARRAY_SIZE(probes), gpu);
-	gpu->job.probed = false;
+	WRITE_ONCE(gpu->job.probed, false);
+	kthread_flush_work(&gpu->job.look);	/* it may raise the interrupt itself; the next one does not */
 	irq_work_sync(&gpu->job.irq);
 	hrtimer_cancel(&gpu->job.timer);
 	kthread_flush_work(&gpu->job.look);

@@ -25,7 +25,7 @@ struct bench {
 	struct gpurt_file file;
 	struct gpurt_client *clients[CLIENTS];
 	struct completion entered, go;
-	bool block;
+	bool block, block_open;
 	int failures;		/* so many commits to come fail */
 	int commits, closed;
 	int fails_with;		/* what they return; 0: -EIO */
@@ -39,6 +39,13 @@ struct bench {
 
 static int bench_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
+	struct bench *b = driver;
+
+	if (b->block_open) {
+		b->block_open = false;
+		complete(&b->entered);
+		wait_for_completion(&b->go);
+	}
 	*ctx = client;
 	return 0;
 }
@@ -553,6 +560,56 @@ static void the_most_urgent_waiter_is_woken_first(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&queue->tree.rb_root));
 }
 
+struct opener {
+	struct bench *b;
+	struct gpurt_client *client;
+	struct completion done;
+};
+
+static int be_opener(void *data)
+{
+	struct opener *o = data;
+
+	gpurt_gpu_get(o->b->gpu->index);	/* the client's */
+	o->client = gpurt_client_open(o->b->gpu, &o->b->file);
+	complete(&o->done);
+	return 0;
+}
+
+/* A dump goes on after the highest id that it has shown. */
+static void clients_are_in_order_of_ids_however_long_they_take_to_open(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct opener slow = { .b = b }, quick = { .b = b };
+	struct gpurt_client *client;
+	u64 last = 0;
+	int count = 0;
+
+	init_completion(&slow.done);
+	init_completion(&quick.done);
+	b->block_open = true;
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_opener, &slow, "gpurt-kunit")));
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	be_opener(&quick);
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&slow.done, msecs_to_jiffies(PATIENCE)));
+	KUNIT_ASSERT_FALSE(test, IS_ERR(slow.client) || IS_ERR(quick.client));
+	mutex_lock(&b->gpu->clients_lock);
+	list_for_each_entry(client, &b->gpu->clients, node) {
+		KUNIT_EXPECT_GT(test, client->id, last);
+		last = client->id;
+		count++;
+	}
+	mutex_unlock(&b->gpu->clients_lock);
+	KUNIT_EXPECT_EQ(test, count, CLIENTS + 2);
+	gpurt_client_gone(slow.client, false);
+	gpurt_client_gone(quick.client, false);
+	gpurt_client_put(slow.client);
+	gpurt_client_put(quick.client);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case gpu_cases[] = {
 	KUNIT_CASE(each_gpu_of_a_process_is_handed_on_by_itself),
 	KUNIT_CASE(the_most_urgent_waiter_is_woken_first),
@@ -565,6 +622,7 @@ static struct kunit_case gpu_cases[] = {
 	KUNIT_CASE(waiters_for_a_driver_that_sleeps_are_served_by_priority),
 	KUNIT_CASE(an_update_that_failed_is_tried_again),
 	KUNIT_CASE(a_gpu_that_goes_away_keeps_nobody),
+	KUNIT_CASE(clients_are_in_order_of_ids_however_long_they_take_to_open),
 	{}
 };
 

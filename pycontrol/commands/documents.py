@@ -23,11 +23,12 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
 
 
 def client(one: ClientInfo) -> dict[str, Any]:
-    """A client of a GPU; ``set_priority`` and ``budget_ns`` are None if the control plane has set none."""
+    """A client of a GPU; ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set."""
     data = asdict(one)
     data["name"] = data.pop("comm")
     data["owned_ns"] = data.pop("held_ns")
     data["budget_ns"] = one.budget_ns or None
+    data["period_ns"] = one.period_ns or None
     return data
 
 
