@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from gpurt.enums import Cause
 from pycontrol.live.control import Control, connect
 
 FOREVER = lib.GPURT_FOREVER
-Module = Callable[..., Control]
 
 
 def have(what: str, value: int) -> None:
