@@ -290,6 +290,18 @@ def test_a_late_agent_withholds_the_gpu_if_so_wished(strict: Control, make: Make
     assert strict.status()[0].late == 0
 
 
+def test_a_grant_is_told_when_the_update_has_succeeded(strict: Control, make: Make, hosts: Hosts) -> None:
+    owner, late = ready(make), ready(make)
+    with connect(str(hosts.latest)) as listener:
+        events = listener.events(timeout=SOON)
+        owner.run(begin, 10)
+        assert comes(owner, begun) == PENDING
+        assert late.run(park, 2) is PARKED
+        assert owner.run(granted) == 0
+        before = list(itertools.takewhile(lambda one: one.kind is not EventKind.GRANT, events))
+    assert sum(one.kind is EventKind.COMMIT for one in before) == strict.status()[0].faults + 1
+
+
 def test_a_late_agent_that_dies_withholds_nothing(strict: Control, make: Make) -> None:
     owner, late = ready(make), ready(make)
     owner.run(begin, 10)
