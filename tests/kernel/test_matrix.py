@@ -18,7 +18,13 @@ FOREIGN = ["arm64-5.10", "arm64-6.1", "arm64-6.1-rt"]
 FULL = "amd64-6.1"
 NATIVE = [FULL, "amd64-6.1-rt", "amd64-5.10-rt", "amd64-5.10", "amd64-6.12"]
 EVERYWHERE = ["tests/kernel/guest", "tests/interface"]
-ONCE = [f"--ignore=tests/kernel/guest/{name}.py" for name in ("test_preload", "test_job_thread")]
+#: What depends on kmod/core and on no kernel, or takes long.
+ONCE = [
+    "kernel/guest/test_preload.py", "kernel/guest/test_job_thread.py", "kernel/guest/test_published_defects.py",
+    "interface/agents", "interface/test_against_model.py", "interface/test_structures.py",
+]  # fmt: skip
+
+LONG = bool(os.environ.get("GPURT_LONG"))
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,10 +51,11 @@ def test_the_module_works_and_what_runs_inside_passes(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """One boot, of the module with its self-tests; a debug build differs in nothing else."""
-    cpus, sequences, suites = ("4", "60", EVERYWHERE) if name == FULL else ("2", "10", [*EVERYWHERE, *ONCE])
-    monkeypatch.setenv("GPURT_TEST_SEQUENCES", os.environ.get("GPURT_TEST_SEQUENCES", sequences))
+    everything = name == FULL or LONG
+    suites = EVERYWHERE if everything else [*EVERYWHERE, *(f"--ignore=tests/{path}" for path in ONCE)]
+    monkeypatch.setenv("GPURT_TEST_SEQUENCES", os.environ.get("GPURT_TEST_SEQUENCES", "200" if LONG else "20"))
     out = tmp_path / "out"
-    options = ["--kernel", name, "--cpus", cpus, "--debug", "--with", programs, "--out", out]
+    options = ["--kernel", name, "--cpus", "4" if name == FULL else "2", "--debug", "--with", programs, "--out", out]
     run = run_script("vm-test", *options, *suites, "-v", "--durations=15")
     report = out / "junit.xml"
     assert report.exists(), explain(run)

@@ -38,7 +38,7 @@ time.sleep(100)
 @pytest.mark.parametrize("options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"]])
 def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(compiled: Path, options: list[str]) -> None:
     load(*options)
-    rounds = 10_000 if LONG else 1_000 if THOROUGH and not options else 50
+    rounds = 10_000 if LONG else 500 if THOROUGH and not options else 50
     command = [compiled / "killed", str(rounds)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, run.stdout
@@ -84,7 +84,7 @@ def test_the_module_stays_while_it_is_used(module: Control) -> None:
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """At every instant somebody tries to open it, to use it, and to ask it things."""
-    times = 200 if THOROUGH else 20
+    times = 1_000 if LONG else 40 if THOROUGH else 10
     users = [
         subprocess.Popen([sys.executable, "-c", OPENER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(2)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 import threading
+from functools import partial
 from pathlib import Path
 
+from actors import in_child
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 from loading import DEVICE, PARAMETERS, kernel_log
 
@@ -80,12 +80,14 @@ def test_4_the_two_hundredth_tsg_is_scheduled_like_the_first(module: Control) ->
         assert module.status()[0].tsgs == 201
 
 
+def open_many(count: int) -> None:
+    """Begins segments as so many clients, none of which is closed."""
+    clients = [client_of(DEVICE) for _ in range(count)]
+    for client in clients:
+        client.begin(priority=3)
+
+
 def test_5_processes_that_die_while_they_are_looked_up(module: Control) -> None:
-    code = (
-        "from pathlib import Path\nfrom links import client_of\n"
-        "for _ in range(60):\n    c = client_of(Path('/dev/gpurt'))\n    c.begin(priority=3)\n"
-    )
-    path = str(Path(sys.modules["links"].__file__ or "").parent)
     stop, gone = threading.Event(), []
 
     def look() -> None:
@@ -99,7 +101,7 @@ def test_5_processes_that_die_while_they_are_looked_up(module: Control) -> None:
     looker = threading.Thread(target=look)
     looker.start()
     for _ in range(8):
-        subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {path!r})\n{code}"], check=True)
+        assert in_child(partial(open_many, 60)) == "None"
     stop.set()
     looker.join()
     assert len(set(gone)) <= 8
