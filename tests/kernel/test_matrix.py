@@ -40,7 +40,7 @@ def programs(tmp_path: Path, name: str) -> Path:
     folder.mkdir()
     for source in (HERE / "smoke.c", *(HERE / "guest").glob("*.c")):
         shutil.copy(static_program(source), folder / source.stem)
-    if name == FULL:
+    if name == FULL or LONG:
         (folder / "preload").mkdir()
         build(folder / "preload")
     return folder
