@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.rta.boosted import last_segment
 from gpurt._gpurt import ffi
 
 Times: TypeAlias = "NDArray[np.int64]"
 Numbers: TypeAlias = "NDArray[np.uint32]"
 
-NUMBERS = ("cpu", "priority", "gpu_priority", "eta")
+NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends")
 TIMES = (
     "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "longest_pure", "last", "last_misc",
     "slices",
@@ -96,7 +97,8 @@ class Batch:
         number = {name: int(values[at]) for name, values in self.numbers.items()}
         return Task(
             f"t{index}", number["cpu"], number["priority"], int(self.times["period"][at]),
-            int(self.times["deadline"][at]), self._segments(at), gpu_priority=number["gpu_priority"],
+            int(self.times["deadline"][at]), self._segments(at),
+            Waiting.BUSY if number["busy"] else Waiting.SUSPEND, number["gpu_priority"],
         )  # fmt: skip
 
     def _segments(self, at: int) -> tuple[Segment, ...]:
@@ -134,7 +136,8 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     batch = blank(platform, len(tasksets), len(tasks))
     batch.first[1:] = np.cumsum([len(taskset) for taskset in tasksets])
     for at, task in enumerate(tasks):
-        row = {"cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "eta": task.eta}
+        row = {"cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "eta": task.eta,
+               "busy": task.waiting is Waiting.BUSY, "ends": last_segment(task) is not None}  # fmt: skip
         for name, number in row.items():
             batch.numbers[name][at] = number
         for name, time in zip(TIMES, _times(task, platform), strict=True):

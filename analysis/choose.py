@@ -11,11 +11,11 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from gpurt.enums import Policy
+from gpurt.enums import HOSTED, Policy
 
-#: The policies that the module and the user-space host implement.  MPCP and FMLP+ need boosting, which neither has.
-SHIPPED = tuple(Policy.words())
-MIXED = "gcaps-mixed"
+#: The policies that are compared.  Hosts implement all but `boosted`.  MPCP and FMLP+ are left out: no host has them.
+COMPARED = tuple(Policy.words())
+MIXED = ("gcaps-mixed", "boosted-mixed")
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
 
@@ -42,24 +42,30 @@ class Choice:
         return self.slack is not None
 
     @property
+    def hosted(self) -> bool:
+        """Whether a host implements the policy, so that the taskset can be run so today."""
+        return self.policy in HOSTED
+
+    @property
     def merit(self) -> tuple[bool, Fraction]:
         """How good the choice is: a schedulable one by its slack, another by how few tasks have no bound."""
         return self.schedulable, Fraction(-len(self.result.failures)) if self.slack is None else self.slack
 
 
 def choices(taskset: Taskset) -> list[Choice]:
-    """Every way that ships, the one with the most slack first; of equals, the one that is earlier in the registry.
+    """Every way to run the taskset, the one with the most slack first; of equals, the one earlier in the registry.
 
+    Ways that a host implements come before all others.
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
     combination of waiting modes is listed only if tasks differ in them.
     """
     found = [choice for test in rta.TESTS.values() if _eligible(test) for choice in _choices(test, taskset)]
-    found += _combined(taskset)
-    return sorted(found, key=lambda choice: choice.merit, reverse=True)
+    found += [choice for name in MIXED for choice in _combined(taskset, name)]
+    return sorted(found, key=lambda choice: (choice.hosted, choice.merit), reverse=True)
 
 
 def choose(taskset: Taskset) -> Choice | None:
-    """The best way to run the taskset; None if no test passes."""
+    """The best way to run the taskset on a host; None if no test passes."""
     best = next(iter(choices(taskset)), None)
     return best if best is not None and best.schedulable else None
 
@@ -70,8 +76,8 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 
 def _eligible(test: Test) -> bool:
-    """Whether a test is sound for sporadic releases, for a policy that ships, and for one waiting mode."""
-    return test.sound and not test.periodic and test.policy in SHIPPED and test.waiting is not None
+    """Whether a test is sound for sporadic releases, for a policy and forms that a file states, and one mode."""
+    return test.sound and not test.periodic and test.usual and test.policy in COMPARED and test.waiting is not None
 
 
 def _users(taskset: Taskset) -> list[str]:
@@ -104,28 +110,28 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
     return Choice(test.name, test.policy, modes, result, slack(result), priorities)
 
 
-def _combined(taskset: Taskset) -> list[Choice]:
-    """The best choice of a waiting mode for each task under `segment`; none if all tasks wait in the same mode."""
+def _combined(taskset: Taskset, test: str) -> list[Choice]:
+    """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
     users = _users(taskset)
     if len(users) < 2:
         return []
     if len(users) <= MOST_COMBINED:
         every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
-        best = max((_mixed(taskset, modes) for modes in every), key=lambda choice: choice.merit)
+        best = max((_mixed(taskset, modes, test) for modes in every), key=lambda choice: choice.merit)
     else:
         starts = (dict.fromkeys(users, mode) for mode in Waiting)
-        best = max((_climb(taskset, _mixed(taskset, modes)) for modes in starts), key=lambda choice: choice.merit)
+        best = max((_climb(taskset, _mixed(taskset, modes, test)) for modes in starts), key=lambda choice: choice.merit)
     return [best] if len(set(best.modes.values())) > 1 else []
 
 
-def _mixed(taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice:
+def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
     """The choice of these modes, with GPU priorities assigned if the file's own fail."""
-    changed, test = with_modes(taskset, modes), rta.find(MIXED)
+    changed, test = with_modes(taskset, modes), rta.find(name)
     result = test.run(changed)
     choice = Choice(test.name, test.policy, modes, result, slack(result), {})
     if choice.schedulable:
         return choice
-    return _assigned(rta.find(MIXED + rta.SUFFIX), changed, modes) or choice
+    return _assigned(rta.find(name + rta.SUFFIX), changed, modes) or choice
 
 
 def _climb(taskset: Taskset, choice: Choice) -> Choice:
@@ -135,7 +141,7 @@ def _climb(taskset: Taskset, choice: Choice) -> Choice:
         better = False
         for name, mode in choice.modes.items():
             other = Waiting.BUSY if mode is Waiting.SUSPEND else Waiting.SUSPEND
-            trial = _mixed(taskset, {**choice.modes, name: other})
+            trial = _mixed(taskset, {**choice.modes, name: other}, rta.find(choice.test).base)
             if trial.merit > choice.merit:
                 choice, better = trial, True
                 break

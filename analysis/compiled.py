@@ -37,6 +37,8 @@ _EQUALS = {
     Equals.UNBOUNDED: lib.GPURT_RTA_UNBOUNDED,
 }
 
+_BUSY = {Waiting.SUSPEND: lib.GPURT_RTA_NONE, Waiting.BUSY: lib.GPURT_RTA_ALL, None: lib.GPURT_RTA_SOME}
+
 
 def _formulas() -> dict[str, int]:
     """The compiled formulas by name, as C lists them, and the place of each."""
@@ -70,7 +72,7 @@ def _facts(name: str) -> Any:
     if test is None or test.compiled is None:
         raise ValueError(f"no compiled test is called {name!r}")
     facts.formula, facts.poll = FORMULAS[test.compiled], test.poll
-    facts.busy, facts.ordered = test.waiting is Waiting.BUSY, test.ordered
+    facts.busy, facts.ordered, facts.any_order = _BUSY[test.waiting], test.ordered, test.any_order
     facts.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
     return facts
 

@@ -25,6 +25,23 @@ class Waiting(str, Enum):
     SUSPEND = "suspend"
 
 
+class Form(str, Enum):
+    """When a task's thread executes above the normal priorities of its CPU, under policy `boosted` (kmod/core/boost.h).
+
+    SELF: from its wait for a begin until its end is over; for tasks that suspend themselves only.  OWNER: while it owns
+    the GPU.  FENCE: likewise, except while it spins for its own pure GPU segment.
+    """
+
+    SELF = "self"
+    OWNER = "owner"
+    FENCE = "fence"
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> Form:
+        """The form that follows from a waiting mode."""
+        return cls.OWNER if waiting is Waiting.BUSY else cls.SELF
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Worst-case and best-case execution time of one piece of a segment, in nanoseconds."""

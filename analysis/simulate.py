@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.model import CpuSegment, Task, Taskset, Waiting
+from analysis.model import CpuSegment, Form, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
 
@@ -17,9 +17,15 @@ POLICIES: dict[str, int] = {
     "job": lib.GPURT_POLICY_JOB,
     "lock-priority": lib.GPURT_POLICY_LOCK_PRIORITY,
     "lock-fifo": lib.GPURT_POLICY_LOCK_FIFO,
+    "boosted": lib.GPURT_POLICY_BOOSTED,
 }
 #: The published protocols MPCP and FMLP+: policies lock-* with boosting and without runlist updates.
-BOOSTED = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
+BOOSTED_LOCKS = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
+FORMS: dict[Form, int] = {
+    Form.SELF: lib.GPURT_FORM_SELF,
+    Form.OWNER: lib.GPURT_FORM_OWNER,
+    Form.FENCE: lib.GPURT_FORM_FENCE,
+}
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
     "best": lib.GPURT_SIM_BEST,
@@ -85,8 +91,10 @@ class Simulation:
 class Options:
     """How to simulate.
 
-    ``waiting`` overrides every task's own mode.  ``horizon``: jobs are released before that time, ns; 20 times the
-    longest period unless given.  ``poll``: the period with which policy `job` looks, ns; 0: it is notified at once.
+    ``waiting`` overrides every task's own mode, and ``form`` the form that follows from it under `boosted`: SELF for a
+    task that suspends itself, OWNER for one that waits busily.
+    ``horizon``: jobs are released before that time, ns; 20 times the longest period unless given.  ``poll``: the period
+    with which policy `job` looks, ns; 0: it is notified at once.
     """
 
     policy: str = "segment"
@@ -97,6 +105,7 @@ class Options:
     poll: int = 1_000_000
     job_cpu: int = 0
     seed: int = 0
+    form: Form | None = None
 
 
 def simulate(
@@ -158,18 +167,19 @@ class _Call:
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
         first = 0
         for index, task in enumerate(taskset):
-            busy = (options.waiting or task.waiting) is Waiting.BUSY
+            waiting = options.waiting or task.waiting
             self.tasks[index] = {
-                "cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "busy": busy,
+                "cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority,
+                "busy": waiting is Waiting.BUSY, "form": FORMS[options.form or Form.of(waiting)],
                 "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
             }  # fmt: skip
             first += len(parts[index])
         platform = taskset.platform
         horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
-        boost = options.policy in BOOSTED
+        boost = options.policy in BOOSTED_LOCKS
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
-            "policy": POLICIES[BOOSTED.get(options.policy, options.policy)], "cpus": platform.cpus,
+            "policy": POLICIES[BOOSTED_LOCKS.get(options.policy, options.policy)], "cpus": platform.cpus,
             "execution": EXECUTION[options.execution],
             "copy_engine": platform.copy_engine, "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "alpha": 0 if boost else platform.alpha, "theta": platform.theta, "slice": platform.time_slice,
@@ -204,8 +214,8 @@ def _segments(task: Task) -> list[dict[str, int]]:
 
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
-    if options.policy not in POLICIES and options.policy not in BOOSTED:
-        names = ", ".join([*POLICIES, *BOOSTED])
+    if options.policy not in POLICIES and options.policy not in BOOSTED_LOCKS:
+        names = ", ".join([*POLICIES, *BOOSTED_LOCKS])
         raise SimulationError(f"no policy is called {options.policy!r}; there are {names}")
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")

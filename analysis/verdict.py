@@ -33,9 +33,9 @@ class Answer:
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
 
-    ``policy``: another one than the file's.  Three kinds of tests are left out: those that assign GPU priorities, for
-    they prove something about another system; those for strictly periodic releases, for tasks are sporadic; and under
-    `job` those for another polling period than the hosts' default.
+    ``policy``: another one than the file's.  Four kinds of tests are left out: those that assign GPU priorities, for
+    they prove something about another system; those for strictly periodic releases, for tasks are sporadic; under `job`
+    those for another polling period than the hosts' default; and under `boosted` those for other forms than the tasks'.
     """
     wanted = policy or taskset.platform.policy
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
@@ -44,7 +44,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
         test
         for test in rta.TESTS.values()
         if test.sound and not test.assigns and not test.periodic and test.policy == wanted and test.waiting is mode
-        and (wanted != "job" or test.poll == POLL)
+        and (wanted != "job" or test.poll == POLL) and test.usual
     ]  # fmt: skip
 
 

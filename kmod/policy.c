@@ -17,9 +17,15 @@ static unsigned int lock_bound_ms = GPURT_LOCK_BOUND_NS / NSEC_PER_MSEC;
 module_param(lock_bound_ms, uint, 0444);
 MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under policies lock-* (default 1000; 0: for ever)");
 
-/* 0 if the module's parameter is valid, else -EINVAL. */
+static const char cannot_raise[] = "policy boosted needs raised threads, which the module does not do yet; use segment";
+
+/* 0 if the module's parameter is valid, else -EINVAL or -EOPNOTSUPP. */
 int gpurt_policy_check(void)
 {
+	if (first_policy == GPURT_POLICY_BOOSTED) {
+		pr_err("gpurt: policy=%u: %s\n", first_policy, cannot_raise);
+		return -EOPNOTSUPP;
+	}
 	if (first_policy < GPURT_POLICY_COUNT)
 		return 0;
 	pr_err("gpurt: policy=%u: 0 to %u\n", first_policy, GPURT_POLICY_COUNT - 1);
@@ -36,7 +42,7 @@ static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
 }
 
-/* -EINVAL with the reason in @why, or -ENODEV.  On success @why may be a warning. */
+/* -EINVAL or -EOPNOTSUPP with the reason in @why, or -ENODEV.  On success @why may be a warning. */
 int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
 {
 	struct policy_update p = { .u = { .decide = decide_policy, .level = GPURT_GATE_CONTROL }, .policy = policy };
@@ -45,6 +51,10 @@ int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns,
 	if (poll_ns < GPURT_POLL_MIN_NS || poll_ns > GPURT_POLL_MAX_NS) {
 		*why = "a polling period must be 0.1 ms to 10 s";
 		return -EINVAL;
+	}
+	if (policy == GPURT_POLICY_BOOSTED) {
+		*why = cannot_raise;
+		return -EOPNOTSUPP;
 	}
 	mutex_lock(&gpu->policy_lock);
 	gpurt_job_stop(gpu);

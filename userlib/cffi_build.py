@@ -26,6 +26,7 @@ HEADERS = [
     "kmod/core/queue.h",
     "kmod/core/budget.h",
     "kmod/core/latency.h",
+    "kmod/core/boost.h",
     "kmod/core/policy.h",
     "kmod/core/vgpu.h",
     "kmod/core/calls.h",
@@ -40,7 +41,9 @@ HEADERS = [
     "analysis/native/rta.h",
 ]
 #: Headers whose object-like macros become constants in Python.
-CONSTANTS = [UAPI, "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h"]
+CONSTANTS = [
+    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h"
+]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """
 typedef uint8_t u8; typedef uint32_t u32; typedef uint64_t u64;

@@ -161,11 +161,12 @@ def prioritised(test: Test, taskset: Taskset) -> Taskset:
 def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
     """Worst-case execution with periodic releases; and random execution, sporadic unless the test is ``periodic``."""
     horizon = 6 * max(t.period for t in taskset)
-    for execution in ("worst", "random"):
-        late = execution == "random" and not test.periodic
-        yield Options(
-            test.policy, test.waiting, execution, late, horizon, test.poll, seed=rng.getrandbits(60)
-        )
+    for form in test.forms:
+        for execution in ("worst", "random"):
+            late = execution == "random" and not test.periodic
+            yield Options(
+                test.policy, test.waiting, execution, late, horizon, test.poll, seed=rng.getrandbits(60), form=form
+            )
 
 
 def climb(

@@ -68,6 +68,8 @@ static void write_task(struct maker *m, const struct draft *d, struct gpurt_batc
 	b->longest_pure[at] = 0;
 	b->last[at] = 0;
 	b->last_misc[at] = 0;
+	b->busy[at] = 0;
+	b->ends[at] = d->eta && !pieces->cpu[piece + d->eta];	/* else it ends with its last CPU segment */
 	for (i = piece; i < piece + d->eta; i++) {
 		int64_t whole = pieces->pure[i], misc = llround((double)whole * d->misc);
 
@@ -82,7 +84,7 @@ static void write_task(struct maker *m, const struct draft *d, struct gpurt_batc
 	}
 	pieces->misc[i] = 0;
 	pieces->pure[i] = 0;
-	if (d->eta && !pieces->cpu[i]) {	/* else it ends with its last CPU segment */
+	if (b->ends[at]) {
 		b->last[at] = pieces->misc[i - 1] + pieces->pure[i - 1];
 		b->last_misc[at] = pieces->misc[i - 1];
 	}

@@ -53,12 +53,12 @@ bool rta_disordered(struct rta *s, const struct rta_test *test)
 			(test->equals == GPURT_RTA_CONTENDED && s->ties && contended(s));
 	u32 i;
 
-	if (!test->ordered || (s->plain && !s->ties))
+	if (!(test->ordered || test->any_order) || (s->plain && !s->ties))
 		return false;
 	for (i = 0; i < s->count; i++)
 		if (s->tasks[i].eta && !s->tasks[i].priority == !!s->tasks[i].gpu_priority)
 			return true;
-	for (i = 0; i < s->cpus; i++)
+	for (i = 0; i < s->cpus && test->ordered; i++)
 		if (disordered_on(s, &s->cpu[i], distinct))
 			return true;
 	return false;

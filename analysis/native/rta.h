@@ -15,11 +15,19 @@ enum gpurt_rta_equals {
 	GPURT_RTA_UNBOUNDED,		/* never */
 };
 
+/* Which tasks wait busily for the GPU. */
+enum gpurt_rta_busy {
+	GPURT_RTA_NONE,
+	GPURT_RTA_ALL,
+	GPURT_RTA_SOME,			/* each in its own mode */
+};
+
 /* A test: the place of its formula in the table, and the facts that the registry states (analysis/rta/test.py). */
 struct gpurt_rta_test {
 	u32 formula;
-	u32 busy;			/* tasks wait busily for the GPU */
+	u32 busy;			/* enum gpurt_rta_busy */
 	u32 ordered;			/* GPU priorities must not contradict CPU priorities */
+	u32 any_order;			/* they may, but a task must be real-time on both or on neither */
 	u32 equals;			/* enum gpurt_rta_equals */
 	int64_t poll;			/* of policy `job`, ns */
 };

@@ -6,18 +6,18 @@
 #define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
 /*
- * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task: the lowest GPU-using one above
- * it on its CPU.  Returns the entry of that task; UINT32_MAX if there is none.
+ * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task: the lowest one above it on its
+ * CPU that spins.  Returns the entry of that task; UINT32_MAX if there is none.
  */
-static u32 rider_of(const struct rta *s, u32 entry)
+static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 {
 	const struct rta_task *t = &s->tasks[entry];
 	u32 h, last = UINT32_MAX;
 
-	if (t->eta)
+	if (t->eta || test->busy == GPURT_RTA_NONE)
 		return UINT32_MAX;
 	for (h = s->cpu[t->cpu].begin; h < s->cpu[t->cpu].end && s->tasks[h].priority >= t->priority; h++)
-		if (s->tasks[h].eta)
+		if (s->tasks[h].eta && (test->busy == GPURT_RTA_ALL || s->tasks[h].busy))
 			last = h;
 	return last;
 }
@@ -28,8 +28,7 @@ static bool riders_pass(struct rta *s, const struct rta_test *test, u32 entry)
 	u32 i;
 
 	for (i = 0; i < s->real_time; i++)
-		if (!s->tasks[i].eta && (test->busy ? rider_of(s, i) : UINT32_MAX) == entry &&
-		    !rta_passes(s, test, &s->tasks[i]))
+		if (!s->tasks[i].eta && rider_of(s, test, i) == entry && !rta_passes(s, test, &s->tasks[i]))
 			return false;
 	return true;
 }
@@ -45,20 +44,32 @@ static u32 lowest_of(const struct rta *s, u32 cpu)
 	return UINT32_MAX;
 }
 
+/* Whether @entry and the CPU-only tasks that depend on it pass at this level, which the entry keeps if so. */
+static bool takes(struct rta *s, const struct rta_test *test, u32 entry, u32 level)
+{
+	u32 before = s->tasks[entry].gpu_priority;
+
+	s->tasks[entry].gpu_priority = level;
+	if (rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
+		return true;
+	s->tasks[entry].gpu_priority = before;
+	return false;
+}
+
 /* Gives a level to the first candidate that passes with it; false if no candidate does. */
 static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 {
-	u32 c, entry, before;
+	u32 i, c, entry;
 
-	for (c = 0; c < s->cpus; c++) {
-		entry = lowest_of(s, c);
-		if (entry == UINT32_MAX)
-			continue;
-		before = s->tasks[entry].gpu_priority;
-		s->tasks[entry].gpu_priority = level;
-		if (rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
+	for (i = s->real_time; i && test->any_order; i--) {
+		entry = s->order[i - 1];
+		if (s->tasks[entry].eta && s->tasks[entry].gpu_priority >= ABOVE && takes(s, test, entry, level))
 			return true;
-		s->tasks[entry].gpu_priority = before;
+	}
+	for (c = 0; c < s->cpus && !test->any_order; c++) {
+		entry = lowest_of(s, c);
+		if (entry != UINT32_MAX && takes(s, test, entry, level))
+			return true;
 	}
 	return false;
 }

@@ -15,11 +15,12 @@ const char *gpurt_rta_formula(u32 formula)
 
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from)
 {
-	if (from->formula >= COUNT || from->equals > GPURT_RTA_UNBOUNDED || from->poll < 0)
+	if (from->formula >= COUNT || from->equals > GPURT_RTA_UNBOUNDED || from->busy > GPURT_RTA_SOME ||
+	    from->poll < 0)
 		return false;
 	*test = (struct rta_test){
 		.formula = &formulas[from->formula], .equals = from->equals, .busy = from->busy,
-		.ordered = from->ordered, .poll = from->poll,
+		.ordered = from->ordered, .any_order = from->any_order, .poll = from->poll,
 	};
 	return true;
 }

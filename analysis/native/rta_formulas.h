@@ -18,6 +18,11 @@
 	FORMULA("tsg-rr-busy", rta_tsg_rr_busy, RTA_ROUNDS) \
 	FORMULA("tsg-rr-suspend-printed", rta_tsg_rr_suspend_printed, RTA_ROUNDS) \
 	FORMULA("tsg-rr-busy-printed", rta_tsg_rr_busy_printed, RTA_ROUNDS) \
+	/* rta_boosted.c */ \
+	FORMULA("boosted-suspend", rta_boosted_suspend, RTA_DEMAND) \
+	FORMULA("boosted-busy", rta_boosted_busy, RTA_DEMAND) \
+	FORMULA("boosted-busy-fence", rta_boosted_fence, RTA_DEMAND) \
+	FORMULA("boosted-mixed", rta_boosted_mixed, RTA_DEMAND) \
 	/* rta_locks.c */ \
 	FORMULA("mpcp-suspend", rta_mpcp_suspend, RTA_QUEUES) \
 	FORMULA("mpcp-busy", rta_mpcp_busy, RTA_QUEUES) \

@@ -17,6 +17,8 @@ struct rta_task {
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	double inverse;		/* 1 / T */
 	u32 cpu, priority, gpu_priority, eta;
+	u32 busy;		/* it waits busily, where each task has its own mode */
+	u32 ends;		/* a job may end with a GPU segment */
 	u32 index;		/* in the taskset */
 };
 
@@ -69,7 +71,8 @@ struct rta_formula {
 struct rta_test {
 	const struct rta_formula *formula;
 	enum gpurt_rta_equals equals;
-	bool busy, ordered;
+	enum gpurt_rta_busy busy;
+	bool ordered, any_order;
 	int64_t poll;
 };
 

@@ -87,6 +87,8 @@ static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->priority = b->priority[at];
 	t->gpu_priority = b->gpu_priority[at];
 	t->eta = b->eta[at];
+	t->busy = b->busy[at];
+	t->ends = b->ends[at];
 	t->index = index;
 	t->inverse = 1 / (double)t->period;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;

@@ -21,6 +21,7 @@ enum step {
 	HANDED,			/* has been given the update lock */
 	UPDATING,		/* holds the update lock; not preempted */
 	SPINNING,		/* waits busily while its pure GPU segment executes */
+	SPINNING_LOCK,		/* policy `boosted`: waits busily for the update lock */
 };
 
 struct job_task {

@@ -16,12 +16,14 @@ void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 	cpu->since = s->now;
 }
 
-/* The priority of a task on its CPU: its own, or above all if it is boosted. */
+/* The priority of a task on its CPU: its own, or above all of those if it is raised. */
 static u32 urgency(const struct sim *s, const struct job_task *t)
 {
-	bool boosted = s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client);
-
-	return t->task->priority + (boosted ? GPURT_LEVELS : 0);
+	if (t->client.boost.raised)
+		return GPURT_LEVELS + t->client.boost.raised;
+	if (s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client))
+		return GPURT_LEVELS + t->task->priority;
+	return t->task->priority;
 }
 
 /* The task that a CPU executes now: an update first, then by priority.  A task of equal priority does not preempt. */

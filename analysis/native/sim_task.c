@@ -18,10 +18,15 @@ static bool locking(const struct sim *s)
 	return s->config->policy == GPURT_POLICY_LOCK_PRIORITY || s->config->policy == GPURT_POLICY_LOCK_FIFO;
 }
 
+static bool boosted(const struct sim *s)
+{
+	return s->config->policy == GPURT_POLICY_BOOSTED;
+}
+
 /* Whether programs call begin and end under this policy. */
 static bool calling(const struct sim *s)
 {
-	return s->config->policy == GPURT_POLICY_SEGMENT || locking(s);
+	return s->config->policy == GPURT_POLICY_SEGMENT || boosted(s) || locking(s);
 }
 
 static void set_step(struct sim *s, struct job_task *t, enum step step)
@@ -115,6 +120,7 @@ static void submit(struct sim *s, struct job_task *t)
 		return;
 	}
 	t->gpu_done = false;
+	gpurt_boost_work(&s->sched, &t->client, true, s->now);
 	gpurt_vgpu_submit(&s->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
@@ -144,14 +150,27 @@ static struct job_task *first_waiter(const struct sim *s)
 	return turn ? list_entry(turn, struct job_task, turn) : NULL;
 }
 
-/* Hands the lock to the first waiter.  It stays in the queue until its CPU runs it. */
-static void release_lock(struct sim *s)
+/* The task waits for the update lock.  Under `boosted` it spins if it waits busily, at its own priority. */
+static void wait_for_lock(struct sim *s, struct job_task *t)
+{
+	gpurt_boost_turn(&s->sched, &t->client, false, s->now);
+	if (boosted(s) && t->task->busy)
+		ready(s, t, SPINNING_LOCK);
+	else
+		set_step(s, t, ASLEEP_LOCK);
+}
+
+/* The update of @t is over: hands the lock to the first waiter.  It stays in the queue until its CPU runs it. */
+static void release_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(s);
 
 	s->turns.held = false;
-	if (next)
-		ready(s, next, HANDED);
+	gpurt_boost_over(&s->sched, &t->client, s->now);
+	if (!next)
+		return;
+	gpurt_boost_turn(&s->sched, &next->client, true, s->now);
+	ready(s, next, HANDED);
 }
 
 /* The task has the lock and its CPU: it makes the decision, and updates the runlist if that changes. */
@@ -172,15 +191,17 @@ static void request_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(s);
 
+	gpurt_boost_ask(&s->sched, &t->client, t->task->gpu_priority, s->now);
 	/* The published protocols make no runlist updates, so that no task waits for its turn. */
 	if (s->config->boost || gpurt_turns_may_enter(&s->turns, t->task->gpu_priority)) {
 		if (next && next->step == HANDED)
-			set_step(s, next, ASLEEP_LOCK);	/* it has not run yet: the more urgent task goes first */
+			wait_for_lock(s, next);	/* it has not run yet: the more urgent task goes first */
+		gpurt_boost_turn(&s->sched, &t->client, true, s->now);
 		update(s, t);
 		return;
 	}
 	gpurt_turns_add(&s->turns, &t->turn, t->task->gpu_priority);
-	set_step(s, t, ASLEEP_LOCK);
+	wait_for_lock(s, t);
 }
 
 bool sim_act(struct sim *s, struct job_task *t)
@@ -206,7 +227,7 @@ bool sim_act(struct sim *s, struct job_task *t)
 	case UPDATING:
 		if (s->now < t->until)
 			return false;
-		release_lock(s);
+		release_lock(s, t);
 		updated(s, t);
 		return true;
 	case SPINNING:

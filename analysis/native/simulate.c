@@ -47,14 +47,22 @@ static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 		sim_record((struct sim *)sched, kinds[event], owner(c), -1, now, 0);
 }
 
+static void on_raise(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 level, u64 now)
+{
+	(void)level;
+	(void)now;
+	((struct sim *)sched)->cpus[owner(c)->task->cpu].stale = true;
+}
+
 static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpurt_vgpu_work *w, u64 when)
 {
+	struct job_task *t = list_entry(tsg, struct job_task, tsg);
 	struct sim *s = v->host;
 
 	(void)w;
-	(void)when;
-	list_entry(tsg, struct job_task, tsg)->gpu_done = true;
+	t->gpu_done = true;
 	s->gpu_news = true;
+	gpurt_boost_work(&s->sched, &t->client, false, when);
 }
 
 static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
@@ -67,7 +75,7 @@ static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
 	s->gpu_since = when;
 }
 
-static const struct gpurt_sched_ops sched_ops = { .commit = on_commit, .event = on_event };
+static const struct gpurt_sched_ops sched_ops = { .commit = on_commit, .event = on_event, .raise = on_raise };
 static const struct gpurt_vgpu_ops vgpu_ops = { .done = on_done, .run = on_run };
 
 static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const struct gpurt_sim_segment *segments,
@@ -91,6 +99,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->stats = &stats[i];
 		t->next_release = tasks[i].offset < config->horizon ? tasks[i].offset : U64_MAX;
 		gpurt_sched_client_init(&t->client);
+		gpurt_boost_form(&t->client, tasks[i].form);
 		gpurt_vgpu_ctx_init(&t->ctx);
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
 		for (j = 0; j < tasks[i].count; j++)
@@ -144,7 +153,7 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 		return false;
 	for (i = 0; i < count; i++) {
 		if (tasks[i].cpu >= config->cpus || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
-		    tasks[i].gpu_priority >= GPURT_LEVELS)
+		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT)
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
 			if (segments[j].cpu_best > segments[j].cpu_worst ||

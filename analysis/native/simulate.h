@@ -47,6 +47,8 @@ struct gpurt_sim_task {
 	u32 priority;			/* 0: best effort */
 	u32 gpu_priority;
 	u32 busy;
+	u32 form;			/* policy `boosted`: when it is raised, enum gpurt_form */
+	u32 pad;
 	u64 period, deadline, offset;
 	u32 first, count;		/* its segments */
 };

@@ -49,10 +49,13 @@ class Assignment:
         return f"of the tasks above the {self.level - 1} lowest GPU priorities, none meets its deadline with the next"
 
 
-def assign(demands: Demands, waiting: Waiting | None, taskset: Taskset) -> Assignment:
+def assign(
+    demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False
+) -> Assignment:  # fmt: skip
     """GPU priorities under which every real-time task passes, if there are any.
 
-    ``waiting`` None: each task waits in its own mode.
+    ``waiting`` None: each task waits in its own mode.  ``any_order``: the order on a CPU need not be that of CPU
+    priorities.
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
@@ -65,7 +68,7 @@ def assign(demands: Demands, waiting: Waiting | None, taskset: Taskset) -> Assig
         return Assignment(None, 0, independent)
     for level, number in enumerate(numbers, 1):
         blocked: list[Failure] = []
-        for candidate in _lowest_of_each_cpu(unassigned):
+        for candidate in _candidates(unassigned, any_order):
             trial = _trial(taskset, _tentative(unassigned, priorities, candidate, number))
             riders = [t for t in taskset.real_time if _rider(t, taskset, waiting) == candidate.name]
             failures = _failures([candidate, *riders], demands, trial)
@@ -87,8 +90,10 @@ def _numbers(tasks: list[Task]) -> list[int]:
     return own if len(own) == len(tasks) else list(range(1, len(tasks) + 1))
 
 
-def _lowest_of_each_cpu(unassigned: list[Task]) -> list[Task]:
-    """The candidates, lowest CPU priority first; of equals on a CPU, the last in the file."""
+def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
+    """Lowest CPU priority first: all, or the lowest of each CPU; of equals on a CPU, the last in the file."""
+    if any_order:
+        return unassigned[::-1]
     lowest = {t.cpu: t for t in unassigned}
     return sorted(lowest.values(), key=lambda t: t.priority)
 

@@ -19,6 +19,14 @@ class Equals(Enum):
     UNBOUNDED = "never"
 
 
+def one_sided(taskset: Taskset) -> str | None:
+    """Why no bound holds where a task is real-time on only one of CPU and GPU; None if there is no such task."""
+    for task in taskset:
+        if task.uses_gpu and task.best_effort is (task.segment_priority > 0):
+            return f"{task.name} is real-time on only one of CPU and GPU"
+    return None
+
+
 def disorder(taskset: Taskset) -> str | None:
     """Why no bound holds under these GPU priorities (ECRTS'24, section 5.3); None if they are in order.
 
@@ -27,9 +35,6 @@ def disorder(taskset: Taskset) -> str | None:
     """
     lowest: dict[int, Task] = {}
     equals: list[Task] = []
-    for task in taskset:
-        if task.uses_gpu and task.best_effort is (task.segment_priority > 0):
-            return f"{task.name} is real-time on only one of CPU and GPU"
     for task in (t for t in taskset.real_time if t.uses_gpu):
         if equals and equals[0].priority != task.priority:
             for h in equals:

@@ -9,8 +9,19 @@ from __future__ import annotations
 
 import difflib
 
-from analysis.model import Waiting
-from analysis.rta import ecrts24_printed, fmlp, gcaps, lock, locks_published, mpcp, thesis, thesis_printed, tsg_rr
+from analysis.model import Form, Waiting
+from analysis.rta import (
+    boosted,
+    ecrts24_printed,
+    fmlp,
+    gcaps,
+    lock,
+    locks_published,
+    mpcp,
+    thesis,
+    thesis_printed,
+    tsg_rr,
+)
 from analysis.rta.test import Test
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
@@ -43,6 +54,25 @@ GCAPS = (
     Test(
         "gcaps-mixed", "GCAPS, each task in its own waiting mode", "readings: GCAPS, each task in its own mode",
         "segment", None, gcaps.mixed, assignable=True,
+    ),
+)  # fmt: skip
+
+BOOSTED = (
+    Test(
+        "boosted-suspend", "boosted owners, self-suspension", "readings: boosted", "boosted", SUSPEND,
+        boosted.suspend, compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True,
+    ),
+    Test(
+        "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY, boosted.busy,
+        compiled="boosted-busy", forms=(Form.OWNER,), assignable=True,
+    ),
+    Test(
+        "boosted-busy-fence", "boosted owners, busy waiting, not raised during their own G^e", "readings: boosted",
+        "boosted", BUSY, boosted.fence, compiled="boosted-busy-fence", forms=(Form.FENCE,), assignable=True,
+    ),
+    Test(
+        "boosted-mixed", "boosted owners, each task in its own waiting mode", "readings: boosted", "boosted", None,
+        boosted.mixed, compiled="boosted-mixed", forms=(None, Form.OWNER), assignable=True,
     ),
 )  # fmt: skip
 
@@ -191,7 +221,7 @@ IOCTL = (
 )  # fmt: skip
 
 #: All rows.
-ROWS = (*GCAPS, *ROUND_ROBIN, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
+ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
 
 
 def _tests() -> dict[str, Test]:

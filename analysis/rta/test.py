@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from analysis.model import Taskset, Waiting
+from analysis.model import Form, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
-from analysis.rta.order import Equals, disorder, equals_that_wait
+from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
 from analysis.rta.result import BestEffort, Failure, Reason, Result
 from analysis.rta.system import Demands
 
@@ -24,6 +24,8 @@ class Test:
         ``policy``: the policy that the bound is for; the attack simulates it, and ``analysis.choose`` proposes it if it
         ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.  ``poll``: how often policy
         `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
+        ``forms``: the forms that tasks may have under `boosted`; None: that which follows from each task's waiting
+        mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -47,6 +49,8 @@ class Test:
     note: str = ""
     poll: int = 0
     periodic: bool = False
+    forms: tuple[Form | None, ...] = (None,)
+    any_order: bool = False
     assignable: bool = False
     free: bool = False
     assigns: bool = False
@@ -62,9 +66,14 @@ class Test:
         return replace(self, name=self.name + SUFFIX, title=title, assigns=True)
 
     @property
+    def usual(self) -> bool:
+        """Whether the bound holds for the forms that follow from waiting modes, which are all that a file can state."""
+        return None in self.forms or Form.of(self.waiting or Waiting.SUSPEND) in self.forms
+
+    @property
     def ordered(self) -> bool:
         """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they play no part."""
-        return self.policy != "timesliced"
+        return self.policy != "timesliced" and not self.any_order
 
     def equals(self, spins: bool) -> Equals:
         """Which tasks of equal priority have no bound; ``spins``: whether some task waits busily."""
@@ -94,7 +103,9 @@ class Test:
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where priorities let tasks wait for each other for ever; None where they do not."""
         spins = any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
-        reason = disorder(taskset) if self.ordered else None
+        reason = None if self.policy == "timesliced" else one_sided(taskset)
+        if self.ordered:
+            reason = reason or disorder(taskset)
         reason = reason or equals_that_wait(taskset, self.equals(spins))
         if reason is None:
             return None
@@ -113,4 +124,4 @@ class Test:
 
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
-        return assign(self.demands, self.waiting, taskset)
+        return assign(self.demands, self.waiting, taskset, any_order=self.any_order)

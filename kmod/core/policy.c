@@ -75,7 +75,7 @@ static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, 
  * Puts the client into the queues where its facts say it belongs.  On a new level the runner stays ahead of
  * its equals, for an equal never preempts; anyone else comes last, for the others were there first.
  */
-static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
+static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	bool segment = c->depth > 0 && !c->demoted, first = c == s->runner;
 	u8 old = c->level, new = level_of(c);
@@ -92,6 +92,7 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c)
 		c->granted = false;
 	if (c->budget)
 		c->budget->queued += (u32)queued(c) - (u32)was;
+	gpurt_boost_refresh(s, c, now);
 }
 
 /* Charges the client's budget, if it has one, for owning the GPU from @from to @to. */
@@ -111,10 +112,10 @@ static bool is_spent(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 no
 }
 
 /* Makes the client best effort until its segment ends, or its job. */
-static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c)
+static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
-	place(s, c);
+	place(s, c, now);
 }
 
 /* Charges the runner for the time since the last charge. */
@@ -130,11 +131,11 @@ static void charge(struct gpurt_sched *s, u64 now)
 	if (since != now)
 		use(s, c, since, now);
 	if (since != now && c->budget && gpurt_budget_spent(c->budget))
-		demote(s, c);
+		demote(s, c, now);
 	if (lock_end(s) <= now) {
 		c->overruns++;
 		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
-		demote(s, c);
+		demote(s, c, now);
 	}
 }
 
@@ -149,6 +150,7 @@ static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 
 	switch (s->policy) {
 	case GPURT_POLICY_SEGMENT:
+	case GPURT_POLICY_BOOSTED:
 	case GPURT_POLICY_LOCK_PRIORITY:
 		first = gpurt_queue_first(&s->segments);
 		if (first)
@@ -205,7 +207,7 @@ static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 	struct gpurt_sched_client *c;
 
 	while ((c = pick(s)) && is_spent(s, c, now))
-		demote(s, c);
+		demote(s, c, now);
 	return c;
 }
 
@@ -235,6 +237,9 @@ static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 	if (next != old) {
 		s->runner = next;
 		s->runner_since = now;
+		s->updating = s->policy == GPURT_POLICY_BOOSTED;
+		if (old)
+			gpurt_boost_refresh(s, old, now);
 		pay(s, old, next, cause);
 		s->ops->commit(s, next, cause, now);
 		tell(s, old, now);
@@ -254,13 +259,13 @@ static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 }
 
 /* The last open segment of the client is over; the caller decides afterwards. */
-static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c)
+static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	c->depth = 0;
 	c->hint = 0;
 	if (c->demoted == GPURT_DEMOTED_SEGMENT)
 		c->demoted = GPURT_NOT_DEMOTED;
-	place(s, c);
+	place(s, c, now);
 }
 
 /* The client's task or its TSGs changed; @had says whether it had a job before. */
@@ -270,7 +275,7 @@ static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had,
 		start(s, c, now);
 	else if (!has_job(c) && c->demoted == GPURT_DEMOTED_JOB)
 		c->demoted = GPURT_NOT_DEMOTED;
-	place(s, c);
+	place(s, c, now);
 }
 
 void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now)
@@ -279,6 +284,7 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	s->host = host;
 	s->policy = GPURT_POLICY_TIMESLICED;
 	s->runner = NULL;
+	s->updating = false;
 	s->since = now;
 	s->runner_since = now;
 	s->lock_bound = 0;
@@ -306,11 +312,16 @@ static void stay_first(struct gpurt_queue *q, struct list_head *node, u8 level)
 	gpurt_queue_add_first(q, node, level);
 }
 
-/* A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it. */
+/*
+ * A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it.  -EOPNOTSUPP: the host
+ * cannot raise threads, which policy `boosted` needs.
+ */
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 {
 	if (policy >= GPURT_POLICY_COUNT)
 		return -EINVAL;
+	if (policy == GPURT_POLICY_BOOSTED && !s->ops->raise)
+		return -EOPNOTSUPP;
 	if (policy == s->policy)
 		return 0;
 	charge(s, now);
@@ -318,6 +329,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 	if (s->runner) {
 		stay_first(&s->segments, &s->runner->in_segments, s->runner->level);
 		stay_first(&s->jobs, &s->runner->in_jobs, s->runner->level);
+		gpurt_boost_refresh(s, s->runner, now);
 	}
 	decide(s, GPURT_CAUSE_POLICY, now);
 	return 0;
@@ -356,10 +368,11 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 	}
 	if (s->policy != GPURT_POLICY_JOB)
 		start(s, c, now);
+	c->boost.working = false;
 	c->granted = false;
 	c->own = (u8)own;
 	c->hint = (u8)hint;
-	place(s, c);
+	place(s, c, now);
 	c->segments++;
 	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
 	decide(s, GPURT_CAUSE_BEGIN, now);
@@ -378,7 +391,7 @@ int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	if (c->depth > 1) {
 		c->depth--;
 	} else {
-		leave(s, c);
+		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
 	decide(s, GPURT_CAUSE_END, now);
@@ -407,7 +420,7 @@ int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 
 		return -EINVAL;
 	charge(s, now);
 	c->set = (u8)priority;
-	place(s, c);
+	place(s, c, now);
 	decide(s, GPURT_CAUSE_PRIORITY, now);
 	return 0;
 }
@@ -462,7 +475,7 @@ void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	if (!c->depth)
 		return;
 	charge(s, now);
-	leave(s, c);
+	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_END, now);
 	decide(s, GPURT_CAUSE_TSG, now);
 }
@@ -482,7 +495,7 @@ void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 cou
 	c->tsgs = count;
 	rejob(s, c, had, now);
 	if (!count && c->depth) {
-		leave(s, c);
+		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
 	decide(s, cause, now);
@@ -505,8 +518,10 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	charge(s, now);
 	c->runnable = false;
 	c->tsgs = 0;
+	c->boost.asked = 0;
+	c->boost.turn = false;
 	rejob(s, c, false, now);
-	leave(s, c);
+	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_GONE, now);
 	decide(s, GPURT_CAUSE_GONE, now);
 }

@@ -15,6 +15,7 @@
  *   lock-priority  the client that began first keeps the GPU until its segment ends, best effort included (for
  *                  lock_bound at most: then it is demoted); then the highest priority, then first come
  *   lock-fifo      likewise; then first come
+ *   boosted        as segment; and threads are raised at the instants that boost.h names
  *   job            the runnable real-time client with TSGs and the highest priority; if none, everyone
  *
  * The caller serialises all calls for one gpurt_sched and passes a clock that never runs backwards.
@@ -25,6 +26,7 @@
 
 #include "env.h"
 #include "../uapi/gpurt.h"
+#include "boost.h"
 #include "budget.h"
 #include "queue.h"
 
@@ -51,6 +53,7 @@ struct gpurt_sched_client {
 	struct list_head in_order;	/* of gpurt_sched.order */
 	struct list_head in_jobs;	/* of gpurt_sched.jobs */
 	struct gpurt_budget *budget;	/* NULL: none */
+	struct gpurt_boost boost;
 	u64 segments;			/* begun so far */
 	u64 preemptions;
 	u64 overruns;
@@ -67,6 +70,11 @@ struct gpurt_sched_ops {
 	 * off the runlist now; RESUME: everyone is on it.
 	 */
 	void (*event)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now);
+	/*
+	 * The thread of @c has to execute at @level from now on (boost.h): 0 is its own priority.  NULL: the host cannot
+	 * do that, and policy `boosted` is refused.
+	 */
+	void (*raise)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 };
 
 struct gpurt_sched {
@@ -74,6 +82,7 @@ struct gpurt_sched {
 	void *host;			/* the host's own */
 	u32 policy;
 	struct gpurt_sched_client *runner;
+	bool updating;			/* policy `boosted`: an update is not over (gpurt_boost_over()) */
 	u64 since;			/* up to when the runner's time has been charged */
 	u64 runner_since;		/* since when it is the runner */
 	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  Set by the host at the start */

@@ -96,7 +96,7 @@
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
- *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS)
+ *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, which no host implements yet.
  * GPURT_CMD_SET_BUDGET	  BUDGET_NS (0: none), PERIOD_NS (unless none), one of PID and CGROUP, OVERRUN (optional), GPU
  *			  (optional).  So much ownership of the GPU in each period, for all clients together of the
  *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
@@ -170,6 +170,7 @@ enum gpurt_policy {
 	GPURT_POLICY_JOB,
 	GPURT_POLICY_LOCK_PRIORITY,
 	GPURT_POLICY_LOCK_FIFO,
+	GPURT_POLICY_BOOSTED,
 	GPURT_POLICY_COUNT,
 };
 

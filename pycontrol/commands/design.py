@@ -125,8 +125,8 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
         "ways": [_data(one) for one in found], "files": [file] if write and best.schedulable else [],
     }  # fmt: skip
-    rows = [(one.policy, one.test, _percent(one.slack), _modes(one), "assigned" if one.priorities else "as in the file")
-            for one in found]  # fmt: skip
+    rows = [(one.policy if one.hosted else f"{one.policy} (in no host yet)", one.test, _percent(one.slack), _modes(one),
+             "assigned" if one.priorities else "as in the file") for one in found]  # fmt: skip
     table = render.table(("policy", "test", "least slack", "tasks wait", "GPU priorities"), rows)
     lines = [_verdict(best), table]
     if not best.schedulable:
@@ -162,7 +162,8 @@ def _modes(choice: Any) -> str:
 
 def _data(choice: Any) -> dict[str, Any]:
     return {
-        "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable, "slack": choice.slack,
+        "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable, "hosted": choice.hosted,
+        "slack": choice.slack,
         "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
                   for name, mode in choice.modes.items()},
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from gpurt._gpurt import lib
-from gpurt.enums import Policy
+from gpurt.enums import HOSTED, Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import Time
@@ -64,7 +64,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs."),
-        click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
+        click.option("--policy", default="segment", show_default=True, type=click.Choice(HOSTED)),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
         click.option("--ready-fd", type=int, help="Descriptor to write a line to once the host serves."),

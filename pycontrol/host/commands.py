@@ -142,6 +142,8 @@ class Commands:
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
             raise Refusal(errno.EINVAL, f"no policy {policy}")
+        if policy == lib.GPURT_POLICY_BOOSTED:
+            raise Refusal(errno.EOPNOTSUPP, "policy boosted needs raised threads, which no host does yet; use segment")
         if notice >= lib.GPURT_NOTICE_COUNT:
             raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
         if notice != lib.GPURT_NOTICE_POLL:

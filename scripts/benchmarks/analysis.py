@@ -22,7 +22,8 @@ from analysis.model import MS, Taskset
 
 CPU, WALL = time.process_time, time.perf_counter
 TESTS = (
-    "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "tsg-rr-suspend",
+    "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "boosted-suspend",
+    "boosted-busy", "boosted-mixed", "boosted-suspend+gpu-priority", "boosted-busy+gpu-priority", "tsg-rr-suspend",
     "tsg-rr-busy", "mpcp-suspend", "mpcp-busy", "fmlp-suspend", "fmlp-busy",
 )  # fmt: skip
 

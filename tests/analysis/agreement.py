@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 
 from analysis import compiled, rta
+from analysis.attack.tasksets import with_random_modes
 from analysis.batch import from_tasksets
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.rta.result import Bound, Verdict
@@ -27,7 +28,7 @@ def random_taskset(rng: random.Random) -> Taskset:
     epsilon = rng.choice([0, 0.05, 0.3, 1])
     theta = epsilon * rng.choice([0, 0.2, 1])
     platform = Platform(cpus, _ns(epsilon - theta), _ns(theta), _ns(rng.choice([0.5, 1.024])))
-    return Taskset(platform, tuple(tasks))
+    return with_random_modes(Taskset(platform, tuple(tasks)), rng)
 
 
 def _task(rng: random.Random, index: int, cpu: int, levels: int) -> Task:

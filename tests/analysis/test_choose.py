@@ -12,9 +12,10 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.attack.tasksets import random_taskset, with_random_modes
-from analysis.choose import SHIPPED, choices, choose, slack, with_modes
+from analysis.choose import COMPARED, choices, choose, slack, with_modes
 from analysis.model import Task, Taskset, Waiting
 from analysis.simulate import Options, simulate
+from gpurt.enums import HOSTED
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
 
@@ -70,7 +71,7 @@ def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
     for _ in range(40):
         system = random_taskset(rng)
         best = choose(system)
-        ways = [t for t in rta.TESTS.values() if t.sound and not t.periodic and t.policy in SHIPPED]
+        ways = [t for t in rta.TESTS.values() if t.sound and not t.periodic and t.policy in HOSTED]
         slacks = [slack(t.run(system)) for t in ways if t.waiting is not None]
         mixed = (with_random_modes(system, rng) for _ in range(5))
         slacks += [slack(rta.find("gcaps-mixed").run(other)) for other in mixed]
@@ -133,11 +134,24 @@ def test_choice_takes_the_most_slack() -> None:
     best = choose(system)
     assert best is not None
     assert (best.test, best.policy, best.modes) == ("gcaps-suspend", "segment", {"h": Waiting.SUSPEND})
-    ranked = [c.slack for c in choices(system) if c.slack is not None]
+    ranked = [c.slack for c in choices(system) if c.hosted and c.slack is not None]
     assert ranked == sorted(ranked, reverse=True)
     # l: 30, h's 2 and updates 0.2, one update in flight 0.1
     assert best.slack == ranked[0] == Fraction(600 - 323, 600)
-    assert {c.policy for c in choices(system)} <= set(SHIPPED)
+    assert {c.policy for c in choices(system)} <= set(COMPARED)
+
+
+def test_what_no_host_runs_yet_comes_last() -> None:
+    """`boosted` leaves more slack: i does not wait for h, which preempts the owner o on its CPU."""
+    owner, other = task("o", 0, 2, 100, gpu(1, 4)), task("i", 1, 1, 100, gpu(1, 4), deadline=60)
+    system = taskset(task("h", 0, 3, 100, cpu(40)), owner, other, epsilon=0.1)
+    found = choices(system)
+    assert [c.hosted for c in found] == sorted((c.hosted for c in found), reverse=True)
+    best = choose(system)
+    assert best is not None
+    assert best.hosted
+    slacks = {policy: [c.slack or 0 for c in found if c.policy == policy] for policy in ("boosted", "segment")}
+    assert max(slacks["boosted"]) > max(slacks["segment"])
     assert not any(rta.find(c.test).periodic or not rta.find(c.test).sound for c in choices(system))
 
 

@@ -15,7 +15,8 @@ from analysis.attack.search import Effort, attack
 from analysis.experiments import EXPERIMENTS
 from analysis.model import Taskset, Waiting
 from analysis.rta import registry
-from analysis.simulate import BOOSTED, POLICIES
+from analysis.simulate import BOOSTED_LOCKS, POLICIES
+from gpurt.enums import HOSTED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,18 +55,18 @@ def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
 
 @pytest.mark.parametrize("row", registry.ROWS, ids=lambda row: row.name)
 def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
-    assert row.policy in {*POLICIES, *BOOSTED}
+    assert row.policy in {*POLICIES, *BOOSTED_LOCKS}
     assert row.title
     assert row.source
     assert row.sound is not bool(row.note), "an unsound test says why, a sound one has nothing to say"
-    assert row.waiting is not None or row.compiled is None, "compiled code knows one waiting mode for all tasks"
     assert row.poll == 0 or row.policy == "job"
-    assert not (row.assignable and not row.ordered)
+    assert not (row.assignable and not (row.ordered or row.any_order))
+    assert row.policy == "boosted" or (row.forms == (None,) and not row.any_order)
 
 
 def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
     tests = {choice.test for choice in choose.choices(taskset(task("t", 0, 1, 10, cpu(1), gpu(1, 1))))}
-    assert {rta.find(name).policy for name in tests} == set(choose.SHIPPED)
+    assert {rta.find(name).policy for name in tests} == {*HOSTED, "boosted"}
 
 
 def test_every_curve_of_a_figure_is_a_test() -> None:

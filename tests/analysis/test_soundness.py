@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import pytest
 
@@ -57,10 +58,10 @@ def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
         bounds = test.run(system)
         if not bounds.schedulable:
             continue
-        for execution in ("worst", "random"):
+        for form, execution in product(test.forms, ("worst", "random")):
             late = execution == "random" and not test.periodic
             options = Options(
-                test.policy, test.waiting, execution, late, 600 * MS, test.poll, seed=rng.getrandbits(60)
+                test.policy, test.waiting, execution, late, 600 * MS, test.poll, seed=rng.getrandbits(60), form=form
             )
             seen = worst_over_offsets(system, options, 10)
             for entry in system.real_time:

@@ -12,6 +12,7 @@ from gpurt._gpurt import lib
 
 OWN = lib.GPURT_PRIORITY_OWN
 SEGMENT, JOB = lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_JOB
+BOOSTED = lib.GPURT_POLICY_BOOSTED
 LOCK_PRIORITY, LOCK_FIFO = lib.GPURT_POLICY_LOCK_PRIORITY, lib.GPURT_POLICY_LOCK_FIFO
 DEMOTE = lib.GPURT_OVERRUN_DEMOTE
 
@@ -64,6 +65,11 @@ class Client:
     job_came: int = 0  # likewise, among jobs
     budget: Budget = field(default_factory=Budget)
     held: int = 0
+    form: int = lib.GPURT_FORM_SELF
+    asked: int = 0  # the level at the gate, while it waits there or has it
+    turn: bool = False  # has the gate
+    itself: bool = False  # form SELF: raised itself for this segment
+    working: bool = False  # form FENCE: waits for its own work
 
     def level(self) -> int:
         if self.demoted:
@@ -85,6 +91,7 @@ class Model:
     runner: Client | None = None
     since: int = 0
     count: int = 0
+    updating: bool = False  # policy `boosted`: an update is not over
 
     def tick(self) -> int:
         self.count += 1
@@ -104,7 +111,7 @@ class Model:
         holder = self.runner
         if locks and holder and self.engaged(holder) and not holder.demoted:
             return holder
-        if self.policy in (SEGMENT, LOCK_PRIORITY):
+        if self.policy in (SEGMENT, BOOSTED, LOCK_PRIORITY):
             candidates = sorted(self.in_segments(), key=lambda c: (-c.level(), c.came))
         elif self.policy == LOCK_FIFO:
             candidates = sorted(self.in_segments(), key=lambda c: c.began)
@@ -143,9 +150,36 @@ class Model:
 
     def decide(self) -> None:
         """Clients whose budget is spent are demoted when they would run."""
+        before = self.runner
         while (c := self.wanted()) and self.spent(c):
             self.demote(c)
         self.runner = c
+        if self.runner is not before:
+            self.updating = self.policy == BOOSTED
+
+    def ask(self, c: Client, level: int) -> None:
+        """The client's thread comes to the gate."""
+        c.asked = level
+        if not c.depth:
+            c.itself = self.policy == BOOSTED and c.form == lib.GPURT_FORM_SELF and level > 0
+
+    def over(self, c: Client | None) -> None:
+        """The update is over, and with it the turn of ``c`` if it had one."""
+        self.updating = False
+        if c:
+            c.asked, c.turn = 0, False
+
+    def raised(self, c: Client) -> int:
+        """How the client's thread has to execute (kmod/core/boost.h)."""
+        if c.form == lib.GPURT_FORM_SELF:
+            if not c.itself:
+                return 0
+            return int(c.level() if c.depth else c.asked)
+        if c.turn:
+            return int(lib.GPURT_RAISED_TOP)
+        owns = self.policy == BOOSTED and self.runner is c and not self.updating
+        waits = c.form == lib.GPURT_FORM_FENCE and c.working
+        return int(c.level()) if owns and not waits else 0
 
     def deadline(self) -> int | None:
         """When the runner's budget is used up if it goes on running."""

@@ -13,12 +13,16 @@ from native_build import CORE, LONG, NATIVE, SANITIZE, compile_program, copy_tre
 PROGRAMS = ("explore.c", "world.c", "model.c")
 #: Two real-time clients and a best-effort one, and the mirror.
 MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
-#: Depth, and whether every client has a budget of a few steps.  The planted bugs below are found at depth 5.
-DEPTHS = {"no-budgets": (7 if LONG else 6, "0"), "budgets": (6 if LONG else 5, "1")}
+#: Depth and kind (explore.c), then how many events and policies there are.  The planted bugs are found at depth 5.
+DEPTHS = {
+    "no-budgets": (7 if LONG else 6, "0", 39, 5),
+    "budgets": (6 if LONG else 5, "1", 39, 5),
+    "boosted": (6 if LONG else 5, "2", 51, 2),
+}
 
 
 def build(target: Path, flags: list[str]) -> Path:
-    sources = [NATIVE / name for name in PROGRAMS] + core_sources("policy", "queue", "budget")
+    sources = [NATIVE / name for name in PROGRAMS] + core_sources("policy", "boost", "queue", "budget")
     return compile_program(target, sources, flags)
 
 
@@ -37,23 +41,22 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_sequence_of_events_is_as_section_4_demands(
     explorer: Path, mix: str, depth: str, record_property: Callable[[str, object], None]
 ) -> None:
-    length, budgets = DEPTHS[depth]
-    run = explore(explorer, str(length), budgets, *MIXES[mix])
+    length, kind, letters, policies = DEPTHS[depth]
+    run = explore(explorer, str(length), kind, *MIXES[mix])
     assert run.returncode == 0, run.stdout + run.stderr
-    found = re.fullmatch(r"depth (\d+), (\d+) events, 5 policies: (\d+) states, (\d+) steps checked\n", run.stdout)
+    found = re.fullmatch(r"depth (\d+), (\d+) events, (\d+) policies: (\d+) states, (\d+) steps checked\n", run.stdout)
     assert found, run.stdout
-    reached, events, states, steps = map(int, found.groups())
-    assert reached == length
-    assert events == 39
+    reached, events, visited, states, steps = map(int, found.groups())
+    assert (reached, events, visited) == (length, letters, policies)
     assert steps > events * states * 0.9  # each state met before the last step was left by every event
-    assert states > 100_000
-    record_property("sequences", 5 * events**length)
+    assert states > 50_000
+    record_property("sequences", policies * events**length)
     record_property("states", states)
 
 
-@pytest.mark.parametrize("budgets", ["0", "1"])
-def test_no_undefined_behaviour_on_the_way(tmp_path: Path, budgets: str) -> None:
-    run = explore(build(tmp_path / "explore", SANITIZE), "4", budgets, *MIXES["2rt+1be"])
+@pytest.mark.parametrize("kind", ["0", "1", "2"])
+def test_no_undefined_behaviour_on_the_way(tmp_path: Path, kind: str) -> None:
+    run = explore(build(tmp_path / "explore", SANITIZE), "4" if kind != "2" else "3", kind, *MIXES["2rt+1be"])
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -68,7 +71,8 @@ PLANTED = {
     ),
     "lock is not held": ("policy", "if (locking(s) && s->runner", "if (0 && s->runner"),
     "place kept after death": (
-        "policy", "	leave(s, c);\n	s->ops->event(s, c, GPURT_EVENT_GONE", "	s->ops->event(s, c, GPURT_EVENT_GONE"
+        "policy", "	leave(s, c, now);\n	s->ops->event(s, c, GPURT_EVENT_GONE",
+        "	s->ops->event(s, c, GPURT_EVENT_GONE",
     ),
     "last TSG closed, place kept": ("policy", "if (!count && c->depth) {", "if (0) {"),
     "needless update": ("policy", "if (next != old) {", "if (next != old || next) {"),
@@ -95,6 +99,21 @@ PLANTED = {
     "idle runner keeps the GPU": (
         "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
     ),
+    "raised before the update is over": ("policy", "s->updating = s->policy == GPURT_POLICY_BOOSTED;", ""),
+    "old owner lowered too late": ("policy", "		if (old)\n			gpurt_boost_refresh(s, old, now);\n", ""),
+    "owner stays raised under another policy": (
+        "policy", "		gpurt_boost_refresh(s, s->runner, now);\n	}\n	decide(s, GPURT_CAUSE_POLICY",
+        "	}\n	decide(s, GPURT_CAUSE_POLICY",
+    ),
+    "a client that died stays raised": ("policy", "	c->boost.asked = 0;\n	c->boost.turn = false;\n", ""),
+    "work of the last segment": ("policy", "	c->boost.working = false;\n", ""),
+    "raised without its turn": ("boost", "turn && c->boost.asked && s->policy", "c->boost.asked && s->policy"),
+    "new owner not raised": ("boost", "	if (s->runner)\n		gpurt_boost_refresh(s, s->runner, now);\n", ""),
+    "raised after its end": ("boost", "	if (!c->depth && !b->asked)\n		b->self = false;\n", ""),
+    "raised in the middle of a segment": (
+        "boost", "	if (!c->depth)\n		b->self = s->policy", "	b->self = s->policy"
+    ),
+    "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level", "c->level"),
 }  # fmt: skip
 
 
@@ -108,7 +127,8 @@ def test_a_planted_bug_is_found(tmp_path: Path, name: str) -> None:
     assert text.count(right) == 1, f"{CORE / path.name} does not say {right!r} once any more"
     path.write_text(text.replace(right, wrong), encoding="utf-8")
     sources = [tree / "tests/core/native" / program for program in PROGRAMS]
-    sources += [tree / f"kmod/core/{core}.c" for core in ("policy", "queue", "budget")]
+    sources += [tree / f"kmod/core/{core}.c" for core in ("policy", "boost", "queue", "budget")]
     program = compile_program(tmp_path / "explore", sources, ["-O1", "-Wno-unused", "-Wno-type-limits"])
-    outcomes = (explore(program, "5", budgets, "5", "40", "0").returncode for budgets in ("0", "1"))
+    kinds = ("2",) if file == "boost" or "boost" in right or "updating" in right else ("0", "1")
+    outcomes = (explore(program, "5", kind, "5", "40", "0").returncode for kind in kinds)
     assert any(outcome not in (0, 2) for outcome in outcomes)

@@ -32,7 +32,11 @@ class Core:
         self.events: list[tuple[int | None, int]] = []
         self._commit = ffi.callback("void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_commit)
         self._event = ffi.callback("void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_event)
-        self.ops = ffi.new("struct gpurt_sched_ops *", {"commit": self._commit, "event": self._event})
+        self.raised: dict[int | None, int] = {}
+        self._raise = ffi.callback("void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_raise)
+        self.ops = ffi.new(
+            "struct gpurt_sched_ops *", {"commit": self._commit, "event": self._event, "raise": self._raise}
+        )
         lib.gpurt_sched_init(self.sched, self.ops, ffi.NULL, 0)
 
     def index(self, client: Any) -> int | None:
@@ -46,6 +50,10 @@ class Core:
 
     def on_event(self, _sched: Any, client: Any, event: int, _now: int) -> None:
         self.events.append((self.index(client), event))
+
+    def on_raise(self, _sched: Any, client: Any, level: int, _now: int) -> None:
+        assert self.raised.get(self.index(client), 0) != level
+        self.raised[self.index(client)] = level
 
     def add(self) -> Any:
         client = ffi.new("struct gpurt_sched_client *")
@@ -96,7 +104,7 @@ class PolicyMachine(RuleBasedStateMachine):
             if not m.depth:
                 if self.model.policy != lib.GPURT_POLICY_JOB:
                     self.model.start(m)
-                m.own, m.hint = own, hint
+                m.own, m.hint, m.working = own, hint, False
             m.depth += 1
         self.model.decide()
 
@@ -223,6 +231,37 @@ class PolicyMachine(RuleBasedStateMachine):
                 self.model.leave(m)
         self.model.decide()
 
+    @rule(data=st.data(), form=st.integers(0, lib.GPURT_FORM_COUNT))
+    def state_form(self, data: st.DataObject, form: int) -> None:
+        c, m = self.pick(data)
+        error = 22 if form == lib.GPURT_FORM_COUNT else 16 if m.depth or m.asked else 0  # EINVAL, EBUSY
+        assert lib.gpurt_boost_form(c, form) == -error
+        m.form = m.form if error else form
+
+    @rule(data=st.data(), level=PRIORITIES)
+    def ask(self, data: st.DataObject, level: int) -> None:
+        c, m = self.pick(data)
+        lib.gpurt_boost_ask(self.core.sched, c, level, self.now)
+        self.model.ask(m, level)
+
+    @rule(data=st.data(), turn=st.booleans())
+    def take_turn(self, data: st.DataObject, turn: bool) -> None:
+        c, m = self.pick(data)
+        lib.gpurt_boost_turn(self.core.sched, c, turn, self.now)
+        m.turn = turn and m.asked > 0 and self.model.policy == lib.GPURT_POLICY_BOOSTED
+
+    @rule(data=st.data(), nobody=st.booleans())
+    def update_over(self, data: st.DataObject, nobody: bool) -> None:
+        c, m = self.pick(data)
+        lib.gpurt_boost_over(self.core.sched, ffi.NULL if nobody else c, self.now)
+        self.model.over(None if nobody else m)
+
+    @rule(data=st.data(), working=st.booleans())
+    def work(self, data: st.DataObject, working: bool) -> None:
+        c, m = self.pick(data)
+        lib.gpurt_boost_work(self.core.sched, c, working, self.now)
+        m.working = working
+
     @precondition(lambda self: len(self.model.clients) > 1)
     @rule(data=st.data())
     def client_gone(self, data: st.DataObject) -> None:
@@ -234,6 +273,7 @@ class PolicyMachine(RuleBasedStateMachine):
         self.model.clients.remove(m)
         m.depth = m.tsgs = 0
         self.model.decide()
+        assert self.core.raised.pop(m.name, 0) == 0  # its memory is the host's again: nobody will lower it later
 
     @invariant()
     def agree(self) -> None:
@@ -263,9 +303,15 @@ class PolicyMachine(RuleBasedStateMachine):
             assert raw.queued == sum(c.budget is budget for c in queued)
 
     @invariant()
+    def threads_are_raised_when_they_have_to_be(self) -> None:
+        for c in self.model.clients:
+            c.itself = c.itself and (c.depth > 0 or c.asked > 0)
+            assert self.core.raised.get(c.name, 0) == self.model.raised(c)
+
+    @invariant()
     def at_most_one_real_time_client_runs(self) -> None:
-        """Section 4 of DESIGN, as it is written there, under `segment`."""
-        if self.model.policy != lib.GPURT_POLICY_SEGMENT:
+        """Section 4 of DESIGN, as it is written there, under `segment` and `boosted`."""
+        if self.model.policy not in (lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_BOOSTED):
             return
         inside = [c for c in self.model.clients if c.depth and c.level() > 0]
         running = [c for c in inside if self.model.on_runlist(c) and not c.exempt]
@@ -289,6 +335,13 @@ class PolicyMachine(RuleBasedStateMachine):
 
 PolicyMachine.TestCase.settings = settings(max_examples=400 if LONG else 100, stateful_step_count=60)
 TestPolicy = PolicyMachine.TestCase
+
+
+def test_a_host_that_cannot_raise_threads_has_no_policy_boosted() -> None:
+    core = Core()
+    core.ops.__setattr__("raise", ffi.NULL)
+    assert lib.gpurt_set_policy(core.sched, lib.GPURT_POLICY_BOOSTED, 0) == -95  # EOPNOTSUPP
+    assert core.sched.policy == lib.GPURT_POLICY_TIMESLICED
 
 
 class TestDefects:

@@ -28,7 +28,7 @@ SEED = int(os.environ.get("GPURT_TEST_SEED", "1"))
 OPERATIONS = 40
 PRIORITIES = [0, 0, 1, 2, 2, 3, 50, 63, 64, 99]
 #: Under `job` the state of the tasks decides, which nobody here controls.
-POLICIES = [policy for policy in Policy if policy is not Policy.JOB]
+POLICIES = [policy for policy in Policy if policy not in (Policy.JOB, Policy.BOOSTED)]
 
 
 class Pair:

@@ -42,6 +42,11 @@ class Policy(Words):
     JOB = lib.GPURT_POLICY_JOB
     LOCK_PRIORITY = lib.GPURT_POLICY_LOCK_PRIORITY
     LOCK_FIFO = lib.GPURT_POLICY_LOCK_FIFO
+    BOOSTED = lib.GPURT_POLICY_BOOSTED
+
+
+#: The policies under which a host runs programs.  No host raises threads yet, which `boosted` needs.
+HOSTED = [policy.word for policy in Policy if policy is not Policy.BOOSTED]
 
 
 class Notice(Words):

@@ -34,7 +34,17 @@ static void event(struct gpurt_sched *sched, struct gpurt_sched_client *client, 
 	__CPROVER_assert(!client || (client >= c && client < c + CLIENTS), "event of a client");
 }
 
-static const struct gpurt_sched_ops ops = { .commit = commit, .event = event };
+static u32 raised[CLIENTS];	/* what each client's thread was told */
+
+static void raise_to(struct gpurt_sched *sched, struct gpurt_sched_client *client, u32 level, u64 now)
+{
+	(void)now;
+	__CPROVER_assert(sched == &s && client >= c && client < c + CLIENTS, "arguments of raise");
+	__CPROVER_assert(level <= GPURT_RAISED_TOP && raised[client - c] != level, "no change is told twice");
+	raised[client - c] = level;
+}
+
+static const struct gpurt_sched_ops ops = { .commit = commit, .event = event, .raise = raise_to };
 
 /* One of 0..@n - 1, a path each. */
 static u32 choose(u32 n)
@@ -57,7 +67,7 @@ static u32 choose_priority(void)
 
 static void step(u32 event, u64 now)
 {
-	struct gpurt_sched_client *client = event < 9 ? &c[choose(CLIENTS)] : &c[0];
+	struct gpurt_sched_client *client = event < 9 || event > 10 ? &c[choose(CLIENTS)] : &c[0];
 
 	switch (event) {
 	case 0:
@@ -95,7 +105,29 @@ static void step(u32 event, u64 now)
 	case 10:
 		gpurt_tick(&s, now);
 		break;
+	case 11:
+		gpurt_boost_ask(&s, client, choose(2), now);
+		break;
+	case 12:
+		gpurt_boost_turn(&s, client, choose(2), now);
+		break;
+	case 13:
+		gpurt_boost_over(&s, client, now);
+		break;
 	}
+}
+
+/* Form self: raised from the wait for a begin to the end.  Others: while they have the gate, or own the GPU for good. */
+static void check_raised(u32 i)
+{
+	const struct gpurt_boost *b = &c[i].boost;
+
+	__CPROVER_assert(raised[i] == b->raised && b->raised == gpurt_boost_level(&s, &c[i]), "threads are as they should");
+	__CPROVER_assert(!b->raised || b->asked || c[i].depth, "nobody is raised outside of segments and the gate");
+	if (b->form == GPURT_FORM_SELF)
+		return;
+	__CPROVER_assert(!b->raised || b->turn || (s.runner == &c[i] && s.policy == GPURT_POLICY_BOOSTED && !s.updating),
+			 "only the owner is raised");
 }
 
 static void check(void)
@@ -108,11 +140,12 @@ static void check(void)
 			best = &c[i];
 		running += c[i].depth && c[i].level && !c[i].exempt && gpurt_on_runlist(&s, &c[i]);
 		__CPROVER_assert(c[i].level <= GPURT_MAX_PRIORITY, "level in range");
+		check_raised(i);
 	}
 	__CPROVER_assert(only == s.runner, "the driver and the scheduler agree");
 	if (s.policy == GPURT_POLICY_TIMESLICED)
 		__CPROVER_assert(!s.runner, "all clients run under timesliced");
-	if (s.policy != GPURT_POLICY_SEGMENT)
+	if (s.policy != GPURT_POLICY_SEGMENT && s.policy != GPURT_POLICY_BOOSTED)
 		return;
 	__CPROVER_assert(!best == !s.runner, "one runs if any is real time");
 	__CPROVER_assert(!best || s.runner->level == best->level, "the highest priority runs");
@@ -127,7 +160,10 @@ static void prepare(void)
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_tsg_opened(&s, &c[i], 1);
 		gpurt_job(&s, &c[i], 1 + 39 * i, true, 1);
+		gpurt_boost_form(&c[i], i ? GPURT_FORM_OWNER : GPURT_FORM_SELF);
+		gpurt_boost_ask(&s, &c[i], 1 + 39 * i, 1);
 		gpurt_begin(&s, &c[i], 1 + 39 * i, 0, 1);
+		gpurt_boost_over(&s, &c[i], 1);
 	}
 }
 
@@ -149,7 +185,7 @@ int main(void)
 	step(FIRST, 2);
 	check();
 #endif
-	step(choose(11), 3);
+	step(choose(POLICY == GPURT_POLICY_BOOSTED ? 14 : 11), 3);
 #ifdef PLANT_BUG
 	if (s.runner && c[0].depth > 1)
 		s.runner = &c[0];

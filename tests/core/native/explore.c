@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * explore DEPTH BUDGETS PRIORITY... : runs every sequence of DEPTH events for clients of these own priorities, from
- * every policy, and checks the state after every event.
+ * explore DEPTH KIND PRIORITY... : runs every sequence of DEPTH events for clients of these own priorities, from every
+ * policy, and checks the state after every event.  KIND 0: every event that decides; 1: likewise, and every client has
+ * a budget; 2: budgets, and what policy `boosted` is told, from `segment` and `boosted`.
  *
  * Two sequences that lead to the same state have the same continuations.  So each state is expanded once, at the
  * least depth at which it is met (breadth first).  The explorer stores a state as its last event and the state
@@ -17,7 +18,7 @@
 #define MAX_DEPTH 16
 #define SLOTS (1u << 25)
 #define MAX_EVENTS 64
-#define KEY_BYTES 28
+#define KEY_BYTES 36
 
 struct state {
 	unsigned char key[KEY_BYTES];
@@ -31,11 +32,33 @@ static struct state *states;
 static u32 count, *slots;
 static unsigned int own[CLIENTS];
 static u32 first_policy;
-static int budgets;
+static int kind;
 
 static void letter(u32 op, u32 client, u32 a, u32 b)
 {
 	alphabet[events++] = (struct event){ op, client, a, b };
+}
+
+/* Whether the explorer goes to this policy.  Without boosting, the decisions of `boosted` are those of `segment`. */
+static bool visited(u32 policy)
+{
+	return kind < 2 ? policy != GPURT_POLICY_BOOSTED :
+			  policy == GPURT_POLICY_SEGMENT || policy == GPURT_POLICY_BOOSTED;
+}
+
+/* What the host tells of a client's thread under `boosted`. */
+static void boost_letters(u32 i)
+{
+	u32 form;
+
+	for (form = 0; form < GPURT_FORM_COUNT; form++)
+		letter(OP_FORM, i, form, 0);
+	letter(OP_ASK, i, own[i], 0);
+	letter(OP_TURN, i, 0, 0);
+	letter(OP_TURN, i, 1, 0);
+	letter(OP_OVER, i, 0, 0);
+	letter(OP_WORK, i, 0, 0);
+	letter(OP_WORK, i, 1, 0);
 }
 
 /* All events.  A set priority is that of the next client, so that ties arise; another event undoes it. */
@@ -50,15 +73,20 @@ static void make_alphabet(void)
 		letter(OP_GONE, i, 0, 0);
 		letter(OP_PRIORITY, i, own[(i + 1) % CLIENTS], 0);
 		letter(OP_PRIORITY, i, GPURT_PRIORITY_OWN, 0);
-		letter(OP_JOB, i, own[i], 0);
-		letter(OP_JOB, i, own[i], 1);
 		letter(OP_OPEN, i, 0, 0);
 		letter(OP_CLOSE, i, 0, 0);
+		if (kind == 2) {
+			boost_letters(i);
+			continue;
+		}
+		letter(OP_JOB, i, own[i], 0);
+		letter(OP_JOB, i, own[i], 1);
 		letter(OP_EXEMPT, i, 0, 0);
 		letter(OP_EXEMPT, i, 1, 0);
 	}
 	for (i = 0; i < GPURT_POLICY_COUNT; i++)
-		letter(OP_POLICY, 0, i, 0);
+		if (visited(i))
+			letter(OP_POLICY, 0, i, 0);
 	letter(OP_TICK, 0, 0, 0);
 }
 
@@ -73,7 +101,7 @@ static void fail(const struct world *w, const char *wrong, const u8 *path, u32 l
 		printf(", %s", world_name(e->op));
 		if (e->op != OP_POLICY && e->op != OP_TICK)
 			printf("[%u]", e->client);
-		if (e->op == OP_PRIORITY || e->op == OP_POLICY || e->op == OP_EXEMPT)
+		if (e->op == OP_PRIORITY || e->op == OP_POLICY || e->op == OP_EXEMPT || e->op >= OP_FORM)
 			printf("(%u)", e->a);
 		if (e->op == OP_JOB)
 			printf("(%s)", e->b ? "on" : "off");
@@ -99,7 +127,7 @@ static void prepare(struct world *w)
 
 	world_init(w);
 	wrong = world_step(w, &set, 0);
-	for (i = 0; budgets && i < CLIENTS && !wrong; i++) {
+	for (i = 0; kind && i < CLIENTS && !wrong; i++) {
 		set = (struct event){ OP_BUDGET, i, 2 + i, i == 1 ? GPURT_OVERRUN_REPORT : GPURT_OVERRUN_DEMOTE };
 		wrong = world_step(w, &set, 0);
 	}
@@ -130,9 +158,10 @@ static void make_key(const struct world *w, unsigned char *key)
 
 	memset(key, 0, KEY_BYTES);
 	key[0] = (unsigned char)(w->m.policy << 4 | (w->m.runner + 1));
+	key[1] = w->m.updating;
 	for (i = 0; i < CLIENTS; i++) {
 		const struct facts *f = &w->m.c[i];
-		unsigned char *k = key + 1 + 8 * i;
+		unsigned char *k = key + 2 + 10 * i;
 
 		k[0] = (unsigned char)(f->depth << 4 | f->tsgs);
 		k[1] = (unsigned char)f->set;
@@ -143,6 +172,8 @@ static void make_key(const struct world *w, unsigned char *key)
 		k[5] = (unsigned char)(f->limit << 1 | f->action);
 		k[6] = (unsigned char)f->own;
 		k[7] = (unsigned char)(f->limit && f->ends > w->now ? f->ends - w->now : 0);
+		k[8] = (unsigned char)(f->form | f->turn << 2 | f->self << 3 | f->working << 4);
+		k[9] = (unsigned char)f->asked;
 	}
 }
 
@@ -220,15 +251,15 @@ static u64 explore(u32 depth)
 
 int main(int argc, char **argv)
 {
-	u32 depth = argc > 1 ? (u32)atoi(argv[1]) : 0, total = 0;
+	u32 depth = argc > 1 ? (u32)atoi(argv[1]) : 0, total = 0, policies = 0;
 	u64 tried = 0;
 	int i;
 
 	if (argc != 3 + CLIENTS || !depth || depth > MAX_DEPTH) {
-		fprintf(stderr, "usage: %s DEPTH BUDGETS(0|1) PRIORITY PRIORITY PRIORITY\n", argv[0]);
+		fprintf(stderr, "usage: %s DEPTH KIND(0|1|2) PRIORITY PRIORITY PRIORITY\n", argv[0]);
 		return 2;
 	}
-	budgets = atoi(argv[2]);
+	kind = atoi(argv[2]);
 	for (i = 0; i < CLIENTS; i++)
 		own[i] = (u32)atoi(argv[3 + i]);
 	states = calloc(SLOTS / 2 + 1, sizeof(*states));
@@ -237,11 +268,14 @@ int main(int argc, char **argv)
 		return 2;
 	make_alphabet();
 	for (first_policy = 0; first_policy < GPURT_POLICY_COUNT; first_policy++) {
+		if (!visited(first_policy))
+			continue;
 		tried += explore(depth);
 		total += count;
+		policies++;
 	}
 	printf("depth %u, %u events, %u policies: %u states, %llu steps checked\n", depth, events,
-	       GPURT_POLICY_COUNT, total, (unsigned long long)tried);
+	       policies, total, (unsigned long long)tried);
 	free(states);
 	free(slots);
 	return 0;

@@ -50,6 +50,16 @@ static struct event decode(const u8 *d)
 	case OP_POLICY:
 		e.a %= GPURT_POLICY_COUNT;
 		break;
+	case OP_FORM:
+		e.a %= GPURT_FORM_COUNT;
+		break;
+	case OP_ASK:
+		e.a = priority(d[2], 10);
+		break;
+	case OP_TURN:
+	case OP_WORK:
+		e.a &= 1;
+		break;
 	}
 	return e;
 }

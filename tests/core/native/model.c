@@ -99,6 +99,21 @@ u64 model_deadline(const struct model *m)
 	return t;
 }
 
+/* How a thread has to execute (kmod/core/boost.h). */
+u32 model_raised(const struct model *m, int i)
+{
+	const struct facts *f = &m->c[i];
+	bool boosted = m->policy == GPURT_POLICY_BOOSTED, owns = boosted && m->runner == i && !m->updating;
+
+	switch (f->form) {
+	case GPURT_FORM_SELF:
+		return !f->self ? 0 : f->depth ? model_level(f) : f->asked;
+	case GPURT_FORM_FENCE:
+		owns = owns && !f->working;
+	}
+	return f->turn ? GPURT_RAISED_TOP : owns ? model_level(f) : 0;
+}
+
 /* Whether @a is to run rather than @b, both of them candidates. */
 static bool before(const struct model *m, const struct facts *a, const struct facts *b)
 {
@@ -177,6 +192,7 @@ static void begin(struct model *m, struct facts *f, const struct event *e)
 		fresh(m, f);
 	f->own = e->a;
 	f->hint = e->b;
+	f->working = false;
 	f->segments++;
 	f->said |= 1u << GPURT_EVENT_BEGIN;
 }
@@ -238,6 +254,25 @@ static void apply(struct model *m, struct facts *f, const struct event *e)
 		f->used = f->ends = 0;
 		f->overrun = false;
 		break;
+	case OP_FORM:
+		f->form = e->a;
+		break;
+	case OP_ASK:
+		f->asked = e->a;
+		if (!f->depth)
+			f->self = m->policy == GPURT_POLICY_BOOSTED && f->form == GPURT_FORM_SELF && e->a;
+		break;
+	case OP_TURN:
+		f->turn = e->a && f->asked && m->policy == GPURT_POLICY_BOOSTED;
+		break;
+	case OP_OVER:
+		f->asked = 0;
+		f->turn = false;
+		m->updating = false;
+		break;
+	case OP_WORK:
+		f->working = e->a;
+		break;
 	case OP_GONE:
 		*f = (struct facts){ .set = GPURT_PRIORITY_OWN, .said = f->said | 1u << GPURT_EVENT_GONE };
 		break;
@@ -264,14 +299,21 @@ void model_init(struct model *m)
 int model_step(struct model *m, const struct event *e, u64 now)
 {
 	struct facts *f = &m->c[e->client], old;
-	int i;
+	int i, runner = m->runner;
 
 	for (i = 0; i < CLIENTS; i++)
 		m->c[i].said = 0;
 	if (e->op == OP_END && !f->depth)
 		return -ENOENT;
+	if (e->op == OP_FORM && (f->depth || f->asked))
+		return -EBUSY;
 	if (e->op == OP_EXEMPT)
 		f->exempt = e->a;
+	if (e->op >= OP_FORM) {
+		apply(m, f, e);
+		f->self = f->self && (f->depth || f->asked);
+		return 0;
+	}
 	if (e->op == OP_EXEMPT || (e->op == OP_CLOSE && !f->tsgs) || (e->op == OP_POLICY && e->a == m->policy))
 		return 0;
 	charge(m, now);
@@ -291,5 +333,8 @@ int model_step(struct model *m, const struct event *e, u64 now)
 		arrive(m, i, &old);
 	}
 	m->runner = i;
+	if (m->runner != runner)
+		m->updating = m->policy == GPURT_POLICY_BOOSTED;
+	f->self = f->self && (f->depth || f->asked);
 	return 0;
 }

@@ -23,6 +23,8 @@ struct facts {
 	int came, job_came;	/* when it came to its level, as a segment and as a job */
 	int began;		/* when it came to be in a segment */
 	u64 held, segments, overruns;
+	u32 form, asked;	/* enum gpurt_form; the level at the gate, 0: not there */
+	bool turn, self, working;
 	u32 said;		/* bit per enum gpurt_event: BEGIN, END, GONE, OVERRUN that this step must report */
 };
 
@@ -31,6 +33,7 @@ struct model {
 	int runner;
 	u64 since;
 	int stamp;
+	bool updating;		/* policy `boosted`: since the image changed */
 	struct facts c[CLIENTS];
 };
 
@@ -46,6 +49,11 @@ enum op {
 	OP_BUDGET,		/* a: limit, b: action */
 	OP_POLICY,		/* a */
 	OP_TICK,
+	OP_FORM,		/* a */
+	OP_ASK,			/* a: at the level of a begin by a task of that priority; of an end in a segment */
+	OP_TURN,		/* a: has the gate, or lost it */
+	OP_OVER,
+	OP_WORK,		/* a: begins or completes */
 	OP_COUNT,
 };
 
@@ -59,6 +67,7 @@ u64 model_period(u64 limit);
 u32 model_level(const struct facts *f);
 bool model_in_segment(const struct facts *f);
 bool model_in_job(const struct facts *f);
+u32 model_raised(const struct model *m, int i);
 bool model_asks(const struct model *m, int i);
 bool model_on(const struct model *m, int i);
 u64 model_deadline(const struct model *m);

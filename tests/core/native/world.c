@@ -35,7 +35,16 @@ static void on_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 ev
 	w->n += now == w->now ? 1 : HEARD + 1;
 }
 
-static const struct gpurt_sched_ops ops = { .commit = on_commit, .event = on_event };
+static void on_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
+{
+	struct world *w = s->host;
+	u32 *raised = &w->raised[number(w, c)];
+
+	w->again = w->again || *raised == level || now != w->now;
+	*raised = level;
+}
+
+static const struct gpurt_sched_ops ops = { .commit = on_commit, .event = on_event, .raise = on_raise };
 
 void world_init(struct world *w)
 {
@@ -82,6 +91,20 @@ static int act(struct world *w, const struct event *e)
 		return gpurt_set_budget(&w->s, c->budget, e->a, model_period(e->a), e->b, w->now);
 	case OP_POLICY:
 		return gpurt_set_policy(&w->s, e->a, w->now);
+	case OP_FORM:
+		return gpurt_boost_form(c, e->a);
+	case OP_ASK:
+		gpurt_boost_ask(&w->s, c, e->a, w->now);
+		return 0;
+	case OP_TURN:
+		gpurt_boost_turn(&w->s, c, e->a, w->now);
+		return 0;
+	case OP_OVER:
+		gpurt_boost_over(&w->s, c, w->now);
+		return 0;
+	case OP_WORK:
+		gpurt_boost_work(&w->s, c, e->a, w->now);
+		return 0;
 	}
 	gpurt_tick(&w->s, w->now);
 	return 0;
@@ -114,6 +137,9 @@ static const char *check_client(const struct world *w, int i)
 	CHECK(c->held_ns == f->held);
 	CHECK(c->segments == f->segments && c->overruns == f->overruns);
 	CHECK(c->preemptions == w->preempted[i]);
+	CHECK(w->raised[i] == model_raised(&w->m, i) && !w->again);
+	CHECK(c->boost.form == f->form && c->boost.asked == f->asked && c->boost.turn == f->turn);
+	CHECK(c->boost.self == f->self && c->boost.working == f->working);
 	CHECK(gpurt_state_of(&w->s, c) == state);
 	CHECK(gpurt_on_runlist(&w->s, c) == model_on(&w->m, i));
 	CHECK(!list_empty(&c->in_segments) == model_in_segment(f));
@@ -260,6 +286,7 @@ const char *world_name(u32 op)
 {
 	static const char *const names[OP_COUNT] = {
 		"begin", "end", "gone", "priority", "job", "open", "close", "exempt", "budget", "policy", "tick",
+		"form", "ask", "turn", "over", "work",
 	};
 
 	return op < OP_COUNT ? names[op] : "?";

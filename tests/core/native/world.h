@@ -19,6 +19,8 @@ struct world {
 	/* The driver. */
 	struct gpurt_sched_client *only;
 	u32 commits, cause;		/* of this step */
+	u32 raised[CLIENTS];		/* what each client's thread was told */
+	bool again;			/* it was told the same twice */
 	/* The listener. */
 	struct { int client; u32 event; } heard[HEARD];
 	u32 n;				/* of this step */

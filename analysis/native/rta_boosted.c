@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Policy `boosted`: analysis/rta/boosted.py, term by term. */
+#include "rta_internal.h"
+
+/* How tasks wait for the GPU. */
+enum waiting {
+	SUSPEND,
+	BUSY,
+	FENCED,		/* all spin, and no task is raised while it spins for its own G^e */
+	MIXED,		/* each in its own mode */
+};
+
+static inline bool spins(enum waiting waiting, const struct rta_task *t)
+{
+	return t->eta && (waiting == BUSY || waiting == FENCED || (waiting == MIXED && t->busy));
+}
+
+/* Whether a task is raised during its G^e, too. */
+static inline bool holds(enum waiting waiting, const struct rta_task *t)
+{
+	return waiting != FENCED && spins(waiting, t);
+}
+
+/* What is the same for all charges of a task. */
+struct charges {
+	enum waiting waiting;
+	u32 level;		/* the lowest GPU priority for which the task waits; UINT32_MAX: it waits for none */
+	int64_t gaps;		/* in which a lower task can execute raised */
+	int64_t update;		/* of a task that sleeps during G^e, on the CPU */
+	int64_t in_flight;	/* an update that a begin waits for */
+	bool switching;		/* a lower task spins raised while the GPU switches back to it */
+};
+
+static inline struct charges survey(const struct rta *s, const struct rta_task *t, enum waiting waiting)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	struct charges c = {
+		.waiting = waiting, .level = t->eta ? t->gpu_priority : UINT32_MAX,
+		.gaps = t->eta && !spins(waiting, t) ? (int64_t)t->eta + 1 : 1,
+	};
+	const struct rta_task *h;
+	u32 u;
+
+	if (s->user_count > cpu->end_user - cpu->first_user)
+		c.in_flight = s->epsilon;
+	if (waiting == SUSPEND) {
+		c.update = s->alpha;
+		return c;
+	}
+	rta_for_each_hpp(s, t, h)
+		if (spins(waiting, h) && h->gpu_priority < c.level)
+			c.level = h->gpu_priority;
+	for (u = cpu->end_user; u > cpu->first_user; u--) {
+		h = &s->tasks[s->users[u - 1]];
+		if (h->priority >= t->priority)
+			break;
+		c.switching |= holds(waiting, h);
+	}
+	c.update = c.switching ? s->epsilon : s->alpha;
+	return c;
+}
+
+/* What a task below takes: one segment in each gap. */
+static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j,
+				 const struct charges *c)
+{
+	int64_t amount, cap, update = spins(c->waiting, j) ? s->epsilon : c->update;
+
+	if (t->eta && j->gpu_priority >= t->gpu_priority) {
+		rta_push(s, j->gpu_busy, j, rta_jitter(j, j->gpu_busy));
+		return 0;
+	}
+	amount = j->misc + 2 * update * j->eta;
+	cap = c->gaps * (j->longest_misc + 2 * update);
+	if (holds(c->waiting, j)) {
+		amount = j->gpu_busy;
+		cap = c->gaps * (j->longest + 2 * update);
+	}
+	return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount));
+}
+
+/* What a task above takes, or an equal.  One that is above and never sleeps has no jitter. */
+static inline void from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
+			       const struct charges *c)
+{
+	int64_t amount = h->cpu_time;
+	bool sleeps = false;
+
+	if (spins(c->waiting, h)) {
+		amount += h->gpu_busy + c->in_flight * h->eta;
+	} else if (h->eta) {
+		sleeps = true;
+		amount += h->gpu_priority >= c->level ? h->gpu_busy : h->misc + 2 * c->update * h->eta;
+	}
+	rta_push(s, amount, h, sleeps || h->priority == t->priority ? rta_jitter(h, amount) : 0);
+}
+
+/* What owners on other CPUs take, and the switches back after tasks that the task does not wait for. */
+static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	u32 u;
+
+	if (c->level == UINT32_MAX && !c->switching)
+		return;
+	for (u = 0; u < s->user_count; u++) {
+		const struct rta_task *w = &s->tasks[s->users[u]];
+
+		if (u >= cpu->first_user && u < cpu->end_user)
+			continue;
+		if (w->gpu_priority >= c->level)
+			rta_push(s, w->gpu_busy, w, rta_jitter(w, w->gpu_busy));
+		else if (c->switching)
+			rta_push(s, w->eta * s->theta, w, rta_jitter(w, w->eta * s->theta));
+	}
+}
+
+static inline int64_t boosted(struct rta *s, const struct rta_task *t, enum waiting waiting)
+{
+	const struct charges c = survey(s, t, waiting);
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	int64_t constant = t->cpu_time + t->gpu_busy + c.in_flight * t->eta;
+	const struct rta_task *h;
+	bool before = false;	/* tasks above that never sleep can be pending since before the job's release */
+	u32 u;
+
+	for (u = cpu->end_user; u > cpu->first_user; u--) {
+		h = &s->tasks[s->users[u - 1]];
+		if (h->priority >= t->priority)
+			break;
+		constant += from_lower(s, t, h, &c);
+	}
+	rta_for_each_hpp(s, t, h) {
+		from_higher(s, t, h, &c);
+		before |= h->priority > t->priority && (!h->eta || spins(waiting, h));
+	}
+	if (before && t->ends)
+		constant += 2 * s->epsilon + (holds(waiting, t) ? t->last : t->last_misc);
+	remote(s, t, &c);
+	return constant;
+}
+
+int64_t rta_boosted_suspend(struct rta *s, const struct rta_task *t)
+{
+	return boosted(s, t, SUSPEND);
+}
+
+int64_t rta_boosted_busy(struct rta *s, const struct rta_task *t)
+{
+	return boosted(s, t, BUSY);
+}
+
+int64_t rta_boosted_fence(struct rta *s, const struct rta_task *t)
+{
+	return boosted(s, t, FENCED);
+}
+
+int64_t rta_boosted_mixed(struct rta *s, const struct rta_task *t)
+{
+	return boosted(s, t, MIXED);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "policy.h"
+
+/* How the client's thread has to execute now: 0, 1..99 or GPURT_RAISED_TOP. */
+u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
+{
+	const struct gpurt_boost *b = &c->boost;
+
+	if (b->form == GPURT_FORM_SELF) {
+		if (!b->self)
+			return 0;
+		return c->depth ? c->level : b->asked;
+	}
+	if (b->turn)
+		return GPURT_RAISED_TOP;
+	if (s->policy != GPURT_POLICY_BOOSTED || s->runner != c || s->updating)
+		return 0;
+	return b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level;
+}
+
+/* To be called after any fact about the client changed: tells the host if its thread has to execute differently. */
+void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	struct gpurt_boost *b = &c->boost;
+	u32 level;
+
+	if (!c->depth && !b->asked)
+		b->self = false;
+	level = gpurt_boost_level(s, c);
+	if (level == b->raised)
+		return;
+	b->raised = (u8)level;
+	s->ops->raise(s, c, level, now);
+}
+
+/* States when the client's thread is raised.  -EINVAL: no such form; -EBUSY: it is in a segment or at the gate. */
+int gpurt_boost_form(struct gpurt_sched_client *c, u32 form)
+{
+	if (form >= GPURT_FORM_COUNT)
+		return -EINVAL;
+	if (c->depth || c->boost.asked)
+		return -EBUSY;
+	c->boost.form = (u8)form;
+	return 0;
+}
+
+/*
+ * The client's thread is about to ask the gate for a begin or end; @level: that at which it queues there.  A thread
+ * that raises itself does so now, before its begin.  Later is too late for a segment that is open already.
+ */
+void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
+{
+	struct gpurt_boost *b = &c->boost;
+
+	b->asked = (u8)level;
+	if (!c->depth)
+		b->self = s->policy == GPURT_POLICY_BOOSTED && b->form == GPURT_FORM_SELF && level;
+	gpurt_boost_refresh(s, c, now);
+}
+
+/* The thread that asked has the gate, or lost it to a more urgent one before it took its decision. */
+void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now)
+{
+	c->boost.turn = turn && c->boost.asked && s->policy == GPURT_POLICY_BOOSTED;
+	gpurt_boost_refresh(s, c, now);
+}
+
+/*
+ * A decision has been carried out, and its update is over.  @c: the client whose thread took it, or gave it up before;
+ * NULL: the decision was that of no client's thread.
+ */
+void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	s->updating = false;
+	if (c) {
+		c->boost.asked = 0;
+		c->boost.turn = false;
+		gpurt_boost_refresh(s, c, now);
+	}
+	if (s->runner)
+		gpurt_boost_refresh(s, s->runner, now);
+}
+
+/* Form fence: the client's thread begins to wait for its own work, or the driver says that the work has completed. */
+void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool working, u64 now)
+{
+	c->boost.working = working;
+	gpurt_boost_refresh(s, c, now);
+}

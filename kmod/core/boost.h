@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Policy `boosted`: at which instants the thread of a client executes above the normal priorities of its CPU.
+ *
+ * Decisions about the GPU are those of `segment`.  The host also tells when a client's thread comes to the gate, when
+ * it has the gate, and when an update is over; the scheduler answers through gpurt_sched_ops.raise.  A client has one
+ * of three forms:
+ *   self   its thread is raised from its wait for a begin until its end is over.  For tasks that never spin inside.
+ *   owner  its thread is raised from the end of the update that gives the GPU to its client until the start of the
+ *          update that takes it away.  A thread that has the gate is above all others until its update is over.
+ *   fence  as owner, but not while it waits for its own work: the driver says when that has completed.
+ * docs/readings.md, "Boosted", has the bounds that rest on this.
+ *
+ * The functions are in boost.c and follow the rules of policy.h.
+ */
+#ifndef GPURT_CORE_BOOST_H
+#define GPURT_CORE_BOOST_H
+
+#include "env.h"
+
+enum gpurt_form {
+	GPURT_FORM_SELF,
+	GPURT_FORM_OWNER,
+	GPURT_FORM_FENCE,
+	GPURT_FORM_COUNT,
+};
+
+/* How a thread executes: 0: at its own priority; 1..99: above all of those, by the level of its segment; or */
+#define GPURT_RAISED_TOP	100	/* above all other raised threads, because it has the gate */
+
+struct gpurt_boost {
+	u8 form;			/* enum gpurt_form */
+	u8 raised;			/* what the host was told last */
+	u8 asked;			/* level at which its thread waits at the gate or has it; 0: it does neither */
+	bool turn;			/* its thread has the gate */
+	bool self;			/* form self: the thread raised itself for this segment */
+	bool working;			/* form fence: its thread waits for its own work */
+};
+
+struct gpurt_sched;
+struct gpurt_sched_client;
+
+int gpurt_boost_form(struct gpurt_sched_client *c, u32 form);
+void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
+void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now);
+void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool working, u64 now);
+void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
+
+#endif

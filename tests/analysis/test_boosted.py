@@ -1,0 +1,206 @@
+"""Policy `boosted`: examples worked by hand, small tasksets in whole nanoseconds, and assignment in any order."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import permutations, product
+
+import pytest
+from agreement import random_taskset
+from builders import cpu, gpu, ms, task, taskset, tasksets
+from hypothesis import given, settings
+
+from analysis import compiled, rta
+from analysis.choose import choices
+from analysis.model import CpuSegment, Form, GpuSegment, Platform, Span, Task, Taskset, Waiting
+from analysis.rta.analyse import analyse
+from analysis.rta.result import Bound, Failure, Reason
+from analysis.simulate import Options, simulate, worst_over_offsets
+from analysis.verdict import covering
+
+NAMES = ["boosted-suspend", "boosted-busy", "boosted-busy-fence", "boosted-mixed"]
+
+
+def observed(system: Taskset, name: str, *offsets: float, policy: str = "boosted", form: Form | None = None) -> int:
+    """The longest response time of a task from these first releases, ns."""
+    waiting = rta.find("boosted-suspend").waiting
+    return simulate(system, Options(policy, waiting, form=form), [ms(o) for o in offsets]).tasks[name].worst
+
+
+def preempted_owner() -> Taskset:
+    """h preempts the owner o on its CPU, and i on another CPU waits for the GPU."""
+    owner = task("o", 0, 2, 1000, gpu(1, 1))
+    return taskset(task("h", 0, 3, 1000, cpu(100)), owner, task("i", 1, 1, 1000, gpu(0, 1)))
+
+
+@pytest.mark.parametrize("form", [Form.SELF, Form.OWNER])
+def test_nobody_waits_for_an_owner_that_is_preempted_on_its_cpu(form: Form) -> None:
+    """i: its own 1, and o's 2.  h: its own 100, and o's G^m of 1 above it."""
+    system, result = preempted_owner(), rta.find("boosted-suspend").run(preempted_owner())
+    assert [result.wcrt(name) for name in ("i", "h")] == [ms(3), ms(101)]
+    assert observed(system, "i", 0.5, 0, 0.5, form=form) == ms(2.5)
+    assert observed(system, "h", 0.5, 0, 0.5, form=form) == ms(100.5)
+    assert observed(system, "i", 0.5, 0, 0.5, policy="segment") == ms(102.5)
+
+
+def test_a_lower_task_that_spins_is_raised_for_its_whole_segment() -> None:
+    system = taskset(task("i", 0, 2, 100, cpu(2)), task("j", 0, 1, 100, gpu(1, 9)))
+    assert rta.find("boosted-busy").run(system).wcrt("i") == ms(12)
+    assert rta.find("boosted-suspend").run(system).wcrt("i") == ms(3)
+    assert rta.find("boosted-busy-fence").run(system).wcrt("i") == ms(3)
+    spun = simulate(system, Options("boosted", Waiting.BUSY), [1, 0]).tasks["i"].worst
+    assert spun == ms(12) - 1
+    slept = simulate(system, Options("boosted", Waiting.SUSPEND), [1, 0]).tasks["i"].worst
+    assert slept == ms(3) - 1
+    fenced = simulate(system, Options("boosted", Waiting.BUSY, form=Form.FENCE), [1, 0]).tasks["i"].worst
+    assert fenced == ms(3) - 1
+
+
+def test_a_lower_segment_counts_once_in_each_gap_and_once_a_job() -> None:
+    i, j = task("i", 0, 2, 100, gpu(0, 1), gpu(0, 1)), task("j", 0, 1, 100, gpu(3, 1), deadline=20)
+    many = task("j", 0, 1, 100, *(gpu(3, 1) for _ in range(4)), deadline=30)
+    suspend = rta.find("boosted-suspend")
+    assert suspend.run(taskset(i, j)).wcrt("i") == ms(2 + 3)
+    assert suspend.run(taskset(i, many)).wcrt("i") == ms(2 + 9)
+    assert rta.find("boosted-busy").run(taskset(i, j)).wcrt("i") == ms(2 + 4)
+
+
+def test_the_job_before_counts_if_it_can_end_with_a_gpu_segment() -> None:
+    def bound(*segments: CpuSegment | GpuSegment) -> int | None:
+        system = taskset(task("h", 0, 2, 100, cpu(1)), task("i", 0, 1, 100, *segments), epsilon=1)
+        return rta.find("boosted-suspend").run(system).wcrt("i")
+
+    assert bound(gpu(1, 2), cpu(1)) == ms(4 + 2 + 1)
+    assert bound(cpu(1), gpu(1, 2)) == ms(4 + 2 + 1 + (1 + 2))
+    assert bound(gpu(1, 2), cpu(0)) == ms(3 + 2 + 1 + (1 + 2))
+    assert bound(cpu(4), gpu(0, 0)) == ms(4 + 2 + 1 + (0 + 2))
+
+
+def test_equals_that_spin_do_not_wait_for_each_other_for_ever() -> None:
+    """As in test_thesis.py, where `segment` lets them: the owner has its CPU, so the tests refuse no equals."""
+    system = taskset(
+        task("a", 0, 1, 20, gpu(0, 1)), task("b", 0, 1, 20, gpu(0, 1)), task("c", 1, 2, 20, gpu(0, 1)), epsilon=0.1
+    )
+    for name in NAMES:
+        assert rta.find(name).run(system).schedulable
+    seen = worst_over_offsets(system, Options("boosted", Waiting.BUSY), 300)
+    bounds = rta.find("boosted-busy").run(system)
+    assert all(one.worst <= (bounds.wcrt(name) or 0) for name, one in seen.tasks.items())
+
+
+def test_an_order_against_the_cpu_order_has_bounds_under_suspension_only() -> None:
+    high, low = task("high", 0, 2, 100, gpu(0, 1)), task("low", 0, 1, 100, gpu(0, 9), deadline=20)
+    low = replace(low, gpu_priority=3)
+    system = taskset(high, low)
+    assert rta.find("boosted-suspend").run(system).wcrt("high") == ms(10)
+    assert rta.find("boosted-suspend").run(system).wcrt("low") == ms(9)
+    refused = rta.find("boosted-busy").run(system).verdicts["high"]
+    assert isinstance(refused, Failure)
+    assert refused.reason is Reason.GPU_ORDER
+    one_sided = taskset(high, replace(low, gpu_priority=0))
+    assert not rta.find("boosted-suspend").run(one_sided).schedulable
+
+
+@pytest.mark.parametrize("waiting", list(Waiting))
+def test_mixed_with_one_mode_is_that_mode(waiting: Waiting) -> None:
+    rng, seen = random.Random(waiting.value), 0
+    for _ in range(150):
+        system = random_taskset(rng)
+        system = replace(system, tasks=tuple(replace(t, waiting=waiting) for t in system))
+        one = rta.find(f"boosted-{waiting.value}")
+        mixed = rta.find("boosted-mixed").run(system)
+        if mixed.schedulable:
+            seen += 1
+            assert [mixed.wcrt(t.name) for t in system] == [one.run(system).wcrt(t.name) for t in system]
+    assert seen > 30
+
+
+def test_a_bound_for_forms_that_no_file_states_is_asked_for_by_name_only() -> None:
+    system = taskset(task("i", 0, 2, 100, cpu(2)), replace(task("j", 0, 1, 100, gpu(1, 9)), waiting=Waiting.BUSY))
+    assert [test.name for test in covering(system, "boosted")] == ["boosted-busy"]
+    assert "boosted-busy-fence" not in {choice.test for choice in choices(system)}
+
+
+def test_parts_add_up_to_the_bound() -> None:
+    rng, bounds = random.Random(4), 0
+    for _ in range(100):
+        system = random_taskset(rng)
+        for name in NAMES:
+            for verdict in compiled.run(rta.find(name), system).verdicts.values():
+                if isinstance(verdict, Bound):
+                    bounds += 1
+                    assert sum(term.amount for term in verdict.terms) == verdict.wcrt
+    assert bounds > 200
+
+
+def small_taskset(rng: random.Random, any_order: bool) -> Taskset:
+    """Two to five tasks with times of a few nanoseconds: instants coincide often."""
+    count = rng.randint(2, 5)
+    order, gpu_order = (rng.sample(range(1, count + 1), count) for _ in range(2))
+    free = any_order and rng.random() < 0.5
+    tasks = []
+    for index in range(count):
+        period = rng.choice([8, 12, 16, 20, 24, 30, 40, 60, 90, 120])
+        segments = tuple(small_segment(rng) for _ in range(rng.randint(1, 3)))
+        tasks.append(
+            Task(f"t{index}", rng.randrange(3), order[index], period, period, segments, rng.choice(list(Waiting)),
+                 gpu_order[index] if free else None)
+        )  # fmt: skip
+    return Taskset(Platform(3, rng.choice([0, 0, 1, 2]), rng.choice([0, 1, 3])), tuple(tasks))
+
+
+def small_segment(rng: random.Random) -> CpuSegment | GpuSegment:
+    def span(most: int) -> Span:
+        return Span.exactly(rng.choice([0, *range(1, most + 1)]))
+
+    return CpuSegment(span(6)) if rng.random() < 0.35 else GpuSegment(span(4), span(7))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_tasksets_break_no_bound(name: str) -> None:
+    test, rng, bounded = rta.find(name), random.Random(11), 0
+    for _ in range(400):
+        system = small_taskset(rng, test.any_order)
+        result = test.run(system)
+        if not result.schedulable:
+            continue
+        bounded += 1
+        for form in test.forms:
+            options = Options(
+                "boosted", test.waiting, horizon=6 * max(t.period for t in system), seed=rng.getrandbits(60), form=form
+            )
+            seen = worst_over_offsets(system, options, 60).tasks
+            assert all(seen[t.name].worst <= (result.wcrt(t.name) or 0) for t in system), (form, system)
+    assert bounded > 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_combination_of_first_releases_breaks_a_bound(name: str) -> None:
+    """Three tasks, and each first release at every nanosecond of its period."""
+    test, rng, tried = rta.find(name), random.Random(3), 0
+    while tried < 5:
+        drawn = small_taskset(rng, test.any_order).tasks[:3]
+        platform = Platform(3, rng.choice([0, 1]), rng.choice([0, 1]))
+        system = Taskset(platform, tuple(replace(t, period=10, deadline=10) for t in drawn))
+        result = test.run(system)
+        if len(system) < 3 or not result.schedulable or not any(t.uses_gpu for t in system):
+            continue
+        tried += 1
+        for offsets in product(range(10), repeat=3):
+            options = Options("boosted", test.waiting, horizon=40, form=test.forms[tried % len(test.forms)])
+            seen = simulate(system, options, offsets).tasks
+            assert all(seen[t.name].worst <= (result.wcrt(t.name) or 0) for t in system), (offsets, system)
+
+
+@settings(max_examples=150, deadline=None)
+@given(system=tasksets(max_tasks=4, cpus=2, best_effort=False))
+def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Taskset) -> None:
+    test = rta.find("boosted-suspend")
+    users = [t for t in system.real_time if t.uses_gpu]
+    orders = ({t.name: n for n, t in enumerate(order, 1)} for order in permutations(users))
+    exists = any(
+        analyse(test.name, test.demands, system.with_gpu_priorities(order), assume_deadlines=True).schedulable
+        for order in orders
+    )
+    assert (test.assign(system).priorities is not None) == exists

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the bounds of `boosted` rest on: each fact is taken out of the core or the simulator, and a bound must break.
+
+Without a fact a schedule exists that breaks a bound.  So the attack, which breaks none as the code stands, sees it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import rta, simulate
+from analysis.attack.tasksets import random_taskset
+from analysis.model import Form, Taskset, Waiting
+from analysis.simulate import Options, worst_over_offsets
+from gpurt._gpurt import ffi, lib
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ("policy", "boost", "queue", "budget", "gate", "vgpu")
+SIMULATOR = ("simulate", "sim_task", "sim_run")
+
+
+class Planted:
+    """The simulator, built with a change to its source or the core's, in the place of the installed one."""
+
+    def __init__(self, library: Path) -> None:
+        self.library = ctypes.CDLL(str(library))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
+
+    def gpurt_simulate_offsets(self, *arguments: Any) -> int:
+        pointers, numbers = (0, 1, 3, 4), (2, 5, 6)
+        raw: list[Any] = [None] * len(arguments)
+        for index in pointers:
+            raw[index] = ctypes.c_void_p(int(ffi.cast("uintptr_t", arguments[index])))
+        for index in numbers:
+            raw[index] = ctypes.c_uint32(arguments[index]) if index == 2 else ctypes.c_uint64(arguments[index])
+        return int(self.library.gpurt_simulate_offsets(*raw))
+
+
+def build(folder: Path, file: str = "", right: str = "", wrong: str = "") -> Path:
+    """A library of the core and the simulator in which ``wrong`` replaces the text ``right`` of ``file``."""
+    sources = []
+    for name in [*(f"kmod/core/{c}" for c in CORE), *(f"analysis/native/{s}" for s in SIMULATOR)]:
+        sources.append(folder / f"{name}.c")
+    for part in ("kmod/core", "kmod/uapi", "analysis/native"):
+        (folder / part).mkdir(parents=True)
+        for path in (ROOT / part).glob("*.[ch]"):
+            text = path.read_text(encoding="utf-8")
+            if f"{part}/{path.name}" == file:
+                assert text.count(right) == 1, f"{file} does not say {right!r} once any more"
+                text = text.replace(right, wrong)
+            (folder / part / path.name).write_text(text, encoding="utf-8")
+    library = folder / "planted.so"
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, "-std=gnu11", "-O2", "-w", "-shared", "-fPIC", *map(str, sources), "-o", str(library)]
+    subprocess.run(command, check=True)
+    return library
+
+
+@dataclass(frozen=True)
+class Control:
+    """A change, and the test whose bounds it breaks.  ``policy``, ``waiting``, ``form``: what is simulated."""
+
+    test: str
+    file: str = ""
+    right: str = ""
+    wrong: str = ""
+    policy: str = "boosted"
+    waiting: Waiting | None = None
+    form: Form | None = None
+
+
+BOOST = "kmod/core/boost.c"
+CONTROLS = {
+    "nobody is raised": Control("boosted-suspend", policy="segment"),
+    "nobody is raised, busy": Control("boosted-busy", policy="segment"),
+    "only who has the gate is raised": Control(
+        "boosted-suspend", BOOST, "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level", "0", form=Form.OWNER
+    ),
+    "the gate is not part of it": Control(
+        "boosted-busy", BOOST, "	if (b->turn)\n		return GPURT_RAISED_TOP;\n", "", form=Form.OWNER
+    ),
+    "all that raise themselves are at one level": Control(
+        "boosted-suspend", BOOST, "return c->depth ? c->level : b->asked;", "return 1;", form=Form.SELF
+    ),
+    "tasks that spin raise themselves": Control("boosted-suspend", waiting=Waiting.BUSY, form=Form.SELF),
+    "threads stay raised after an end": Control(
+        "boosted-suspend", BOOST,
+        "	if (!c->depth && !b->asked)\n		b->self = false;\n	level = gpurt_boost_level(s, c);",
+        "	level = b->self ? c->level : gpurt_boost_level(s, c);", form=Form.SELF,
+    ),
+}  # fmt: skip
+
+
+def tasksets(seed: int) -> Iterator[Taskset]:
+    rng = random.Random(seed)
+    while True:
+        yield random_taskset(rng)
+
+
+def broken(control: Control, most: int) -> tuple[int, bool]:
+    """How many tasksets with bounds were simulated, and whether one of those bounds was exceeded."""
+    test, bounded = rta.find(control.test), 0
+    for number, taskset in enumerate(tasksets(5)):
+        if bounded == most:
+            break
+        result = test.run(taskset)
+        if not result.schedulable:
+            continue
+        bounded += 1
+        options = Options(
+            control.policy, control.waiting or test.waiting, "worst", horizon=6 * max(t.period for t in taskset),
+            seed=number, form=control.form,
+        )  # fmt: skip
+        seen = worst_over_offsets(taskset, options, 20).tasks
+        if any(seen[t.name].worst > (result.wcrt(t.name) or 0) for t in taskset.real_time):
+            return bounded, True
+    return bounded, False
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, folder: Path, control: Control) -> None:
+    library = build(folder, control.file, control.right, control.wrong)
+    monkeypatch.setattr(simulate, "lib", Planted(library))
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_without_it_a_bound_breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    plant(monkeypatch, tmp_path, CONTROLS[name])
+    assert broken(CONTROLS[name], 400)[1]
+
+
+@pytest.mark.parametrize("name", ["boosted-suspend", "boosted-busy"])
+def test_with_all_of_it_none_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    """The same search in the same build, with nothing changed."""
+    control = Control(name)
+    plant(monkeypatch, tmp_path, control)
+    assert broken(control, 150) == (150, False)
