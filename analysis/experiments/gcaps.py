@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from analysis.experiments import sweeps
+from analysis.experiments.boosted import BOOSTED
 from analysis.experiments.plan import Curve, Experiment
 from analysis.generate import PAPER
 
@@ -46,7 +47,7 @@ EXPERIMENTS = [
     *(
         Experiment(
             f"gcaps-fig8{letter}", f"Schedulability by {panel.axis}", f"ECRTS'24 figure 8{letter}",
-            (panel,), EIGHT + PRINTED, _CLAIM,
+            (panel,), EIGHT + BOOSTED + PRINTED, _CLAIM,
         )
         for letter, panel in PANELS.items()
     ),
@@ -57,6 +58,10 @@ EXPERIMENTS = [
             Curve("gcaps_suspend, GPU priorities", "gcaps-suspend+gpu-priority"),
             Curve("gcaps_busy", "gcaps-busy"),
             Curve("gcaps_busy, GPU priorities", "gcaps-busy+gpu-priority"),
+            Curve("boosted_suspend", "boosted-suspend"),
+            Curve("boosted_suspend, GPU priorities", "boosted-suspend+gpu-priority"),
+            Curve("boosted_busy", "boosted-busy"),
+            Curve("boosted_busy, GPU priorities", "boosted-busy+gpu-priority"),
         ),
         "Separate GPU priorities help, above all under busy waiting (section 6.4).",
     ),

@@ -13,15 +13,19 @@ from analysis.model import Platform
 
 @dataclass(frozen=True)
 class Curve:
-    """A test of the registry under the label that a figure gives it."""
+    """A test of the registry under the label that a figure gives it.
+
+    ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
+    """
 
     label: str
     test: str
+    costs: tuple[int, int] | None = None
 
     @property
     def free(self) -> bool:
         """Whether the test is run on a platform where updates and context switches cost nothing."""
-        return not self.missing and rta.find(self.test).free
+        return self.costs is None and not self.missing and rta.find(self.test).free
 
     @property
     def dashed(self) -> bool:
@@ -31,6 +35,8 @@ class Curve:
     @property
     def platform(self) -> Platform:
         """Where the test is run; the number of CPUs is in the parameters."""
+        if self.costs is not None:
+            return Platform(1, *self.costs, PLATFORM.time_slice)
         return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.experiments import sweeps
+from analysis.experiments.boosted import BOOSTED
 from analysis.experiments.plan import Curve, Experiment, Panel
 from analysis.generate import THESIS
 
@@ -18,6 +19,7 @@ COMPARED = (
     Curve("mpcp_busy", "mpcp-busy"),
     Curve("fmlp+_suspend", "fmlp-suspend"),
     Curve("fmlp+_busy", "fmlp-busy"),
+    *BOOSTED,
     Curve("ioctl_suspend, printed", "thesis-ioctl-suspend-printed"),
     Curve("ioctl_busy, printed", "thesis-ioctl-busy-printed"),
     Curve("kthread_busy, printed", "thesis-kthread-busy-printed"),
@@ -63,12 +65,13 @@ def _pairs(names: dict[str, str], suffix: str, label: str) -> tuple[Curve, ...]:
 
 
 IOCTL = {"ioctl_suspend": "thesis-ioctl-suspend", "ioctl_busy": "thesis-ioctl-busy"}
+BOOST = {"boosted_suspend": "boosted-suspend", "boosted_busy": "boosted-busy"}
 
 EXPERIMENTS = [
     *(_compared(figure, panel) for figure, panel in PANELS.items()),
     Experiment(
         "thesis-fig4.12", "Gain by GPU priority assignment", "thesis figure 4.12", tuple(PANELS.values()),
-        _pairs({**IOCTL, "kthread_busy": "thesis-kthread-busy"}, "+gpu-priority", "GPU priorities"),
+        _pairs({**IOCTL, "kthread_busy": "thesis-kthread-busy", **BOOST}, "+gpu-priority", "GPU priorities"),
         "GPU priority assignment brings a gain under all three.",
     ),
     Experiment(

@@ -30,7 +30,8 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_figures_are_there() -> None:
     figures = [f"gcaps-fig8{letter}" for letter in "abcdef"] + ["gcaps-fig9"]
-    assert list(EXPERIMENTS) == figures + [f"thesis-fig4.{number}" for number in range(6, 14)]
+    figures += [f"thesis-fig4.{number}" for number in range(6, 14)]
+    assert list(EXPERIMENTS) == [*figures, "boosted-0us", "boosted-300us", "boosted-1000us"]
     assert sum(EXPERIMENTS[f"gcaps-fig8{letter}"].size for letter in "abcdef") == 59
 
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What boosting is worth: all sound tests on the same tasksets and with the same costs (docs/boosted.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.experiments import sweeps
+from analysis.experiments.plan import Curve, Experiment
+from analysis.generate import PAPER
+from analysis.model import US
+
+#: Curves that also belong into the figures of the papers.
+BOOSTED = (
+    Curve("boosted_suspend", "boosted-suspend+gpu-priority"),
+    Curve("boosted_busy", "boosted-busy+gpu-priority"),
+)
+
+TESTS = (
+    "gcaps-suspend-printed", "gcaps-suspend", "boosted-suspend", "boosted-suspend+gpu-priority", "mpcp-suspend",
+    "fmlp-suspend", "gcaps-busy", "boosted-busy", "boosted-busy+gpu-priority", "boosted-busy-fence", "mpcp-busy",
+    "fmlp-busy",
+)  # fmt: skip
+
+#: Epsilon in us by the name of its experiment; four fifths are alpha.
+EPSILON = {"boosted-0us": 0, "boosted-300us": 300, "boosted-1000us": 1000}
+
+
+def _experiment(name: str, epsilon: int) -> Experiment:
+    costs = epsilon * US * 4 // 5, epsilon * US // 5
+    load = sweeps.load(PAPER)
+    panel = replace(load, points=load.points[:6])
+    title = f"Schedulability by {load.axis}, epsilon {epsilon} us for all"
+    return Experiment(name, title, "docs/boosted.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
+
+
+EXPERIMENTS = [_experiment(name, epsilon) for name, epsilon in EPSILON.items()]
