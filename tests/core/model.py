@@ -212,8 +212,8 @@ class Model:
 
     def state(self, c: Client) -> int:
         if not c.depth and not self.engaged(c):
-            return lib.GPURT_STATE_IDLE
-        return lib.GPURT_STATE_RUNNING if self.on_runlist(c) else lib.GPURT_STATE_PENDING
+            return int(lib.GPURT_STATE_IDLE)
+        return int(lib.GPURT_STATE_RUNNING if self.on_runlist(c) else lib.GPURT_STATE_PENDING)
 
     def on_runlist(self, c: Client) -> bool:
         return self.runner in (None, c) or c.exempt
