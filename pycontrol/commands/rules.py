@@ -137,7 +137,7 @@ belong into a cgroup.
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such process, or longer than the period: nothing
 was changed."""
 )
-@click.argument("pids", nargs=-1, type=click.IntRange(1), metavar="[PID]...")
+@click.argument("pids", nargs=-1, type=Pid(1), metavar="[PID]...")
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="A cgroup v2 path.")
 @click.option("--time", "limit", required=True, metavar="TIME", help="How long they may own the GPU in each period.")
 @click.option("--period", metavar="TIME", help="The period; at least 1 ms.")
@@ -167,7 +167,10 @@ def budget(
         raise UsageError("--on-overrun goes with a budget; --time 0ns removes the budget")
     if ns and not period:
         raise UsageError("--time needs a --period: so much in each period")
+    for path in cgroups if ns else ():
+        _possible(None, path)
     with connect(device) as control:
+        _alive(pids)
         for of in (*pids, *cgroups):
             control.set_budget(of, ns, period_ns, Overrun(Overrun.parse(on_overrun or "report")), gpu)
         found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
@@ -215,6 +218,15 @@ def exempt(
     rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
     render.emit({"exempt": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
     return 0
+
+
+def _alive(pids: tuple[int, ...]) -> None:
+    """Raises RefusedError unless there are such processes: all of them get a budget, or none does."""
+    from pycontrol import procs
+
+    for pid in pids:
+        if procs.stat(pid) is None:
+            raise RefusedError(f"no process with pid {pid}; nothing was changed")
 
 
 def _possible(comm: str | None, cgroup: str | None) -> None:

@@ -85,7 +85,7 @@ def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host
     with Raw(host) as client:
         client.begin(priority=5)
         assert gpurt("priority", str(ME), "1", "--set", "44")[0] == 5
-        assert gpurt("budget", str(ME), "1", "--time", "1ms")[0] == 5
+        assert gpurt("budget", str(ME), "4194304", "--time", "1ms", "--period", "1s")[0] == 5
         (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
         assert (one["set_priority"], one["budget_ns"]) == (None, None)
 
@@ -93,7 +93,7 @@ def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host
 def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
     with Raw(host) as client:
         client.begin()
-        assert str(ME) in gpurt("budget", str(ME), "--time", "5ms")[1]
+        assert str(ME) in gpurt("budget", str(ME), "--time", "5ms", "--period", "1s")[1]
         assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
         assert "exempt clients now: none" in gpurt("exempt", "--pid", str(ME), "--off")[1]
 
@@ -116,6 +116,9 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         (["policy", "segment", "--gpu", "7"], 5, "no GPU 7"),
         (["clients", "--gpu", "7"], 5, "no GPU 7"),
         (["budget", str(ME), "--time", "0ns", "--on-overrun", "demote"], 2, "--on-overrun goes with a budget"),
+        (["budget", str(ME), "--time", "1ms"], 2, "needs a --period"),
+        (["budget", str(ME), "--time", "5ms", "--period", "1ms"], 5, "longer than its period"),
+        (["budget", "4194304", "--time", "1ms", "--period", "1s"], 5, "no process with pid"),
     ],
 )
 def test_what_cannot_work_is_refused_and_changes_nothing(

@@ -14,6 +14,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Policy, Tier
 from pycontrol import procs
 from pycontrol.host.agents import AgentGpu, Obedience
+from pycontrol.host.budgets import Budgets
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer, Rules
@@ -33,7 +34,7 @@ class World:
         self.said: dict[str, Any] = {}
         self.gpu: Any = make(0, how, int(Policy.SEGMENT), self.tell, lambda: self.now)
         self.rules = Rules()
-        self.commands = Commands([self.gpu], self.rules, lambda: 0, lambda: self.now)
+        self.commands = Commands([self.gpu], self.rules, Budgets(), lambda: 0, lambda: self.now)
 
     def tell(self, _gpu: Gpu, client: Client | None, kind: EventKind, *_: object) -> None:
         self.events.append((client.id if client else 0, kind))
