@@ -235,6 +235,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	struct gpurt_gpu *gpu = client->gpu;
 	int token;
 
+	smp_mb();	/* pairs with gpurt_client_begin() */
 	if (!READ_ONCE(client->core.level) && READ_ONCE(gpu->sched.runner) != &client->core)
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
@@ -368,6 +369,10 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *stat
 
 	b.u.level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
 	err = gpurt_update(client->gpu, &b.u);
+	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
+	smp_mb();
+	if (unlikely(READ_ONCE(client->file->owned.taken_off)))
+		gpurt_client_take_off(client);
 	*state = b.u.fault ? GPURT_STATE_PENDING : b.state;
 	return err;
 }

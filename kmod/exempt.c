@@ -66,7 +66,7 @@ static void forget_the_dead(void)
 
 #ifdef CONFIG_CGROUPS
 /* Whether the hierarchy of version 2, in which cgroup_of() looks, is mounted anywhere: only then can it be used. */
-static bool has_cgroups(void)
+bool gpurt_has_cgroups(void)
 {
 	struct file_system_type *type = get_fs_type("cgroup2");
 	bool mounted = type && !hlist_empty(&type->fs_supers);
@@ -76,7 +76,7 @@ static bool has_cgroups(void)
 	return mounted;
 }
 #else
-static bool has_cgroups(void) { return false; }
+bool gpurt_has_cgroups(void) { return false; }
 #endif
 
 /* Called with rules_lock held.  @why: the reason for a refusal. */
@@ -84,7 +84,7 @@ static int rule_add(u32 attr, const char *text, struct pid *pid, const char **wh
 {
 	struct rule *rule;
 
-	if (attr == GPURT_A_CGROUP && !has_cgroups()) {
+	if (attr == GPURT_A_CGROUP && !gpurt_has_cgroups()) {
 		*why = "there are no cgroups of version 2 here, so no rule would match; exempt by pid or by name";
 		return -EOPNOTSUPP;
 	}

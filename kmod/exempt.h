@@ -13,6 +13,7 @@ void gpurt_exempt_apply(struct gpurt_client *client);
 bool gpurt_exempt_matches(const struct gpurt_client *client);
 void gpurt_exempt_clear(void);
 
+bool gpurt_has_cgroups(void);
 bool gpurt_cgroup_is_below(const char *path, const char *prefix);
 void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size);
 

@@ -69,8 +69,8 @@ static void __exit gpurt_exit(void)
 	gpurt_vgpu_stop();
 	gpurt_agents_stop();
 	gpurt_clients_stop();
+	gpurt_events_stop();	/* sends what is left by netlink */
 	gpurt_netlink_stop();
-	gpurt_events_stop();
 	gpurt_cpu_stop();
 	gpurt_exempt_clear();
 	gpurt_groups_clear();

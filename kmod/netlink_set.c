@@ -167,16 +167,24 @@ static bool is_process(struct pid *pid)
 
 static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
 {
+	static DEFINE_MUTEX(one_at_a_time);	/* a group that settles must not be given a budget meanwhile */
 	struct gpurt_group *group;
 	const char *why = NULL;
 	int err;
 
+	if (make && attr == GPURT_A_CGROUP && !gpurt_has_cgroups())
+		return gpurt_nl_refuse(info->extack, -EOPNOTSUPP,
+				       "there are no cgroups of version 2 here, so the budget would be nobody's");
+	mutex_lock(&one_at_a_time);
 	err = gpurt_group_get(attr, path, pid, make, &group, &why);
-	if (err || !group)
-		return gpurt_nl_refuse(info->extack, err, why);
-	err = each_gpu(info, set_budget, group);
-	gpurt_group_settle(group);
-	gpurt_group_put(group);
+	if (!err && group) {
+		err = each_gpu(info, set_budget, group);
+		gpurt_group_settle(group);
+		gpurt_group_put(group);
+	} else {
+		err = gpurt_nl_refuse(info->extack, err, why);
+	}
+	mutex_unlock(&one_at_a_time);
 	if (!err)
 		each_gpu(info, apply_budgets, NULL);
 	return err;

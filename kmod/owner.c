@@ -62,7 +62,7 @@ static void take_off(struct kthread_work *work)
 		file = list_first_entry_or_null(&owner->files, struct gpurt_file, owned.node);
 		if (!file || file->owned.taken_off)
 			break;
-		file->owned.taken_off = true;
+		WRITE_ONCE(file->owned.taken_off, true);
 		list_move_tail(&file->owned.node, &owner->files);
 		owner->taking_off = file;
 		raw_spin_unlock_irq(&owners_lock);
@@ -206,6 +206,11 @@ void gpurt_owner_let_go(struct gpurt_file *file)
 	struct gpurt_owner *owner = file->owned.owner;
 	bool busy;
 
+	/*
+	 * If the process ends, the thread at FIFO 99 hands its GPUs on first.  The caller may be an ordinary task that
+	 * is kept from its CPU after this.
+	 */
+	kthread_flush_work(&owner->take_off);
 	raw_spin_lock_irq(&owners_lock);
 	list_del_init(&file->owned.node);
 	busy = owner->taking_off == file;

@@ -69,8 +69,8 @@ int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct 
 	*out = gpu;
 	err = publish(gpu);
 	if (err) {
+		gpurt_gpu_stop(gpu);	/* commits once more: the driver may answer later, by *out */
 		*out = NULL;
-		gpurt_gpu_stop(gpu);
 		gpurt_gpu_put(gpu);
 		return err;
 	}

@@ -38,7 +38,7 @@ int gpurt_boost_form(struct gpurt_sched_client *c, u32 form)
 {
 	if (form >= GPURT_FORM_COUNT)
 		return -EINVAL;
-	if (c->depth || c->boost.asked)
+	if (c->depth || c->boost.asked || c->boost.turn)
 		return -EBUSY;
 	c->boost.form = (u8)form;
 	return 0;

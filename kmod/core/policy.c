@@ -221,7 +221,9 @@ static void pay(struct gpurt_sched *s, struct gpurt_sched_client *old, struct gp
 
 	if (cause == GPURT_CAUSE_BEGIN)
 		c = next;
-	else if (cause == GPURT_CAUSE_END || cause == GPURT_CAUSE_TSG)
+	else if (cause == GPURT_CAUSE_JOB)
+		c = old && !has_job(old) ? old : next;
+	else if (cause == GPURT_CAUSE_END || cause == GPURT_CAUSE_TSG || cause == GPURT_CAUSE_GONE)
 		c = old;
 	if (c && c->budget && c->budget->limit)
 		c->budget->used += s->update_ns;
@@ -341,6 +343,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
  */
 void gpurt_uncharged(struct gpurt_sched *s, u64 now)
 {
+	s->runner_since += now - s->since;
 	s->since = now;
 	arm(s);
 }

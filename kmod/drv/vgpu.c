@@ -122,7 +122,7 @@ static void vgpu_client_close(void *driver, void *context)
 	struct vgpu_tsg *tsg;
 	unsigned long id;
 
-	/* Whoever found the client has let go of it. */
+	/* A thread that found the client uses it with the lock held: wait for that thread. */
 	mutex_lock(&dev->clients_lock);
 	mutex_unlock(&dev->clients_lock);
 	/* No other operation for the client is under way, so its TSGs stay until here. */

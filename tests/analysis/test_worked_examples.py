@@ -159,9 +159,10 @@ def test_every_sound_bound_covers_the_examples(name: str) -> None:
     systems = [(motivating(2, 1, 0.5, 2, 0.25), (1, 4, 0)), (motivating(1, 0.5, 0.5, 1.5, 0.25), (2, 4, 0))]
     for system, releases in systems:
         result = test.run(system)
-        options = replace(Options(test.policy, test.waiting), poll=test.poll, horizon=ms(100))
-        seen = simulate(system, options, [ms(release) for release in releases])
-        for entry in system:
-            bound = result.wcrt(entry.name)
-            assert bound is not None
-            assert seen.tasks[entry.name].worst <= bound
+        for form in test.forms:
+            options = replace(Options(test.policy, test.waiting), poll=test.poll, horizon=ms(100), form=form)
+            seen = simulate(system, options, [ms(release) for release in releases])
+            for entry in system:
+                bound = result.wcrt(entry.name)
+                assert bound is not None
+                assert seen.tasks[entry.name].worst <= bound

@@ -114,6 +114,30 @@ def test_a_client_that_begins_and_ends_all_the_time_pays_for_the_updates() -> No
     assert world.runs()
 
 
+def test_a_program_that_begins_and_closes_all_the_time_pays_for_the_updates() -> None:
+    world = World(100, 1000, count=0, update=10)
+    for _ in range(30):
+        client = world.add()
+        world.begin(client)
+        world.sleep(world.now + 1)
+        lib.gpurt_gone(world.core.sched, client, world.now)
+    assert world.core.commits <= 1 + 2 * (100 // (10 + 1 + 10) + 1)
+
+
+def test_a_program_that_wakes_and_sleeps_all_the_time_pays_for_the_updates() -> None:
+    """Policy `job`: its jobs begin and end when it is runnable and when not."""
+    world = World(100, 1000, count=1, update=10)
+    (client,) = world.clients
+    lib.gpurt_set_policy(world.core.sched, lib.GPURT_POLICY_JOB, world.now)
+    lib.gpurt_tsg_opened(world.core.sched, client, world.now)
+    before = world.core.commits
+    for _ in range(100):
+        for runnable in (True, False):
+            lib.gpurt_job(world.core.sched, client, 50, runnable, world.now)
+            world.sleep(world.now + 1)
+    assert 0 < world.core.commits - before <= 2 * (100 // (10 + 1 + 10) + 1)
+
+
 def test_so_many_clients_of_a_budget_are_in_real_time_segments_at_once() -> None:
     """When the budget is spent, one decision demotes all of them that are in segments: that must not take long."""
     most = lib.GPURT_MAX_BUDGET_CLIENTS

@@ -305,7 +305,7 @@ int model_step(struct model *m, const struct event *e, u64 now)
 		m->c[i].said = 0;
 	if (e->op == OP_END && !f->depth)
 		return -ENOENT;
-	if (e->op == OP_FORM && (f->depth || f->asked))
+	if (e->op == OP_FORM && (f->depth || f->asked || f->turn))
 		return -EBUSY;
 	if (e->op == OP_EXEMPT)
 		f->exempt = e->a;
