@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import platform
@@ -13,7 +14,9 @@ from enum import Enum
 from pathlib import Path
 
 from gpurt._gpurt import ffi, lib
+from gpurt.errors import GpurtError
 from gpurt.segments import explain
+from pycontrol.live.control import NO_GPU, connect
 
 ROOT = Path("/")
 #: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
@@ -217,6 +220,9 @@ def _host(device: str | None) -> Finding:
     name = "host"
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
+    if status == -errno.ENODEV and _lacks_gpu(device):
+        text, _, cure = NO_GPU.partition("; ")
+        return Finding(name, Status.WARN, text, cure)
     if status:
         text, _, cure = explain(device, status).partition("; ")
         return Finding(name, Status.FAIL, text, cure)
@@ -228,3 +234,12 @@ def _host(device: str | None) -> Finding:
     kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
     tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
     return Finding(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+
+
+def _lacks_gpu(device: str | None) -> bool:
+    """Whether there is a host, but without a GPU.  The library's error is the same if there is no host."""
+    try:
+        with connect(device) as control:
+            return not control.status()
+    except GpurtError:
+        return False

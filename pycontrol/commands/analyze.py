@@ -125,8 +125,8 @@ def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
     from pycontrol.live.control import connect
 
     with connect(device) as control:
+        theta = max(status.theta_ns for status in control.gpus())
         seen = control.latency()
-        theta = max(status.theta_ns for status in control.status())
     if not seen:
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)

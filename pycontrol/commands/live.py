@@ -48,6 +48,10 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
 
 def _gpus_table(gpus: list[Any]) -> str:
     """A line for each GPU, and one for each trouble."""
+    from pycontrol.live.control import NO_GPU
+
+    if not gpus:
+        return NO_GPU
     rows = [
         (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
          str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.faults), str(one.late))

@@ -97,6 +97,7 @@ def policy(
     poll_ns = _poll(period, how) if period else None
     notes = []
     with connect(device) as control:
+        control.gpus()  # raises DeviceError before anything is changed
         if name is not None:
             remark = control.set_policy(name, gpu, how, poll_ns)
             notes = [remark] if remark else []

@@ -99,9 +99,10 @@ def run(
     if trace_path:
         check_writable(trace_path)
     with connect(device) as control:
+        control.gpus()  # raises DeviceError before anything is changed
         if policy:
             control.set_policy(policy)
-        used = control.status()[0].policy.word
+        used = control.gpus()[0].policy.word
     mode = Waiting(waiting) if waiting else None
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
     with render.progress(int(seconds * 10), "running") as bar:

@@ -59,7 +59,9 @@ def sample(control: Control, before: Sample | None) -> Sample:
 
 def text(seen: Sample, width: int | None, height: int | None) -> str:
     """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
-    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus)
+    from pycontrol.live.control import NO_GPU
+
+    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
     cells = [_cells(one, seen.share(one)) for one in seen.ordered()]
     columns = [name for name in COLUMNS if name or any(one[""] for one in cells)]
     lines = _table(columns, cells)

@@ -123,7 +123,7 @@ def _run_one(
 def _policies(device: str, restore: bool) -> Iterator[client.Control]:
     """A connection to the host.  Restores the policy at the end if ``restore``."""
     with client.connect(device) as control:
-        before = control.status()[0]
+        before = control.gpus()[0]
         if not before.emulated:
             raise UsageError(f"{device}: has no virtual GPU, which the demonstration's tasks need")
         try:

@@ -19,6 +19,8 @@ from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransp
 
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
+#: What is wrong with a host without a GPU, and what to do; the module has none unless a parameter asks for one.
+NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,19 @@ class Control:
         self._link.close()
 
     def status(self) -> list[GpuStatus]:
-        """Every GPU of the host."""
+        """Every GPU of the host; there may be none."""
         return [_status(message) for message in self._link.request(Command.GET_STATUS, {})]
+
+    def gpus(self) -> list[GpuStatus]:
+        """Every GPU of the host, at least one.
+
+        Raises:
+            DeviceError: the host has none.
+        """
+        found = self.status()
+        if not found:
+            raise DeviceError(NO_GPU)
+        return found
 
     def clients(self, gpu: int | None = None) -> list[ClientInfo]:
         """All clients, or those of one GPU."""

@@ -32,11 +32,11 @@ def record(
     that the host sent before the end.  Must be called from the main thread, because it handles SIGINT.
 
     Raises:
-        DeviceError: there is no host, or it goes away.
+        DeviceError: there is no host, it has no GPU, or it goes away.
     """
     records: list[EventRecord] = []
     with connect(device) as control, _interruptible() as stop:
-        policy = control.status()[0].policy.word
+        policy = control.gpus()[0].policy.word
         stream = tracefs.follow(seconds, GLANCE) if tracepoints else _told(control, seconds, stop)
         for some in stream:
             records += some

@@ -6,7 +6,7 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,11 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
     """Starts hosts with options.  Stops them after the test, and checks that they end without an error."""
     running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
-    def start(*options: str) -> Path:
+    def start(*options: str, program: Sequence[str] = ("-m", "pycontrol.cli", "emulate")) -> Path:
         path = tmp_path / f"host{len(running)}.sock"
         log = tmp_path / f"host{len(running)}.log"
         reader, writer = os.pipe()
-        serve = [sys.executable, "-m", "pycontrol.cli", "emulate"]
-        command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
+        command = [sys.executable, *program, f"--socket={path}", f"--ready-fd={writer}", *options]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)

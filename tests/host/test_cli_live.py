@@ -135,6 +135,37 @@ def test_what_cannot_work_is_refused_and_changes_nothing(
         assert gpurt(*arguments, "--off")[0] in (0, 5)  # a rule that cannot be made may still be there to be removed
 
 
+#: A host without a GPU, as the kernel module is without parameters; `gpurt emulate` has at least one.
+BARE = """
+import sys
+from pathlib import Path
+from pycontrol.host.endpoint import Access
+from pycontrol.host.serve import Config, run
+options = dict(argument[2:].split("=") for argument in sys.argv[1:])
+run(Config(Path(options["socket"]), Access(0o660), "no GPU,", lambda tell: [], 98, int(options["ready-fd"])))
+"""
+NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
+
+
+def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch,
+                                        tmp_path: Path) -> None:  # fmt: skip
+    monkeypatch.setenv("GPURT_DEVICE", str(start_host(program=("-c", BARE))))
+    output = ["-o", str(tmp_path / "trace.json"), "--duration", "10ms"]
+    for command in (["run", MINIMAL, "--seconds", "0.1"], ["run", MINIMAL, "--policy", "lock-fifo"], ["policy"],
+                    ["policy", "segment"], ["trace", *output], ["analyze", MINIMAL, "--measured"],
+                    ["demo", "--device", os.environ["GPURT_DEVICE"], "--out", str(tmp_path / "demo")]):  # fmt: skip
+        code, _, err = gpurt(*command)
+        assert code == 4
+        assert NO_GPU in err
+        assert err.count("\n") == 1
+    for command in (["status"], ["top", "--once", "--interval", "0.1"]):
+        code, out, _ = gpurt(*command)
+        assert (code, NO_GPU in out) == (0, True)
+    findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
+    assert findings["host"]["status"] == "warn"
+    assert findings["host"]["text"] == "the host has no GPU"
+
+
 def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:
     assert "malformed" not in gpurt("status")[1]
     with Raw(host) as client:
