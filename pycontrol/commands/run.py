@@ -58,7 +58,8 @@ Examples:
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b
-Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise; 2 wrong usage;
+Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task;
+2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed; 130 Ctrl-C.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
@@ -87,7 +88,7 @@ def run(
     from pycontrol.commands import observed
     from pycontrol.live.control import connect
     from pycontrol.run import crew, launch, preload
-    from pycontrol.run.check import compare, notes
+    from pycontrol.run.check import compare, in_time, notes
 
     if auto:
         _refuse_options_of_tasksets()
@@ -118,13 +119,13 @@ def run(
     lines = compare(seen.trace, loaded)
     remarks = [*seen.notes, *notes(lines, seen.trace)]
     render.note(*remarks, as_json=as_json)
-    in_time = not seen.interrupted and not any(line.failed for line in lines)
+    passed = not seen.interrupted and in_time(lines)
     whole = {
-        "file": loaded.path, "policy": used, "in_time": in_time, "interrupted": seen.interrupted,
+        "file": loaded.path, "policy": used, "in_time": passed, "interrupted": seen.interrupted,
         "tasks": observed.data(lines), "notes": remarks, "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
-    return INTERRUPTED if seen.interrupted else 0 if in_time else 1
+    return INTERRUPTED if seen.interrupted else 0 if passed else 1
 
 
 def _refuse_options_of_tasksets() -> None:

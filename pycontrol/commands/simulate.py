@@ -46,6 +46,7 @@ def simulate(
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
     from analysis.simulate import Options, SimulationError, SuspensionError, simulate, worst_over_offsets
+    from pycontrol.run.check import NOTHING
 
     loaded = analysable(file).taskset
     policy = policy or loaded.platform.policy
@@ -83,9 +84,11 @@ def simulate(
             best_effort=task.best_effort, jobs=observed.jobs, mort=observed.worst if observed.finished else None,
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )
+    why = None if loaded.real_time else NOTHING
     text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
+    text += f"\n{why}" if why else ""
     whole = {
-        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": None, "tasks": data,
+        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
         "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, text)
@@ -113,8 +116,8 @@ Examples:
   gpurt check run.json examples/case-study.toml --test gcaps-suspend
 
 \b
-Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, or a bound was exceeded;
-2 wrong usage; 3 a file is wrong."""
+Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, if there is no
+such task, or if a bound was exceeded; 2 wrong usage; 3 a file is wrong."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
@@ -129,7 +132,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from analysis import taskset
     from analysis.trace import load
     from pycontrol.commands import observed
-    from pycontrol.run.check import compare, meant, notes
+    from pycontrol.run.check import compare, in_time, meant, notes
     from pycontrol.run.placement import FOLDED
 
     loaded = analysable(file) if name else taskset.load(file)
@@ -149,12 +152,12 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     if others:
         remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
     render.note(*remarks, as_json=as_json)
-    in_time = not any(line.failed for line in lines)
+    passed = in_time(lines)
     whole = {
-        "file": file, "trace": trace, "test": name, "in_time": in_time, "tasks": observed.data(lines), "notes": remarks,
+        "file": file, "trace": trace, "test": name, "in_time": passed, "tasks": observed.data(lines), "notes": remarks,
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
-    return 0 if in_time else 1
+    return 0 if passed else 1
 
 
 @click.command(

@@ -13,6 +13,8 @@ from analysis.trace import About, Kind, Trace
 
 #: Characters of a process's name that the kernel keeps (TASK_COMM_LEN less one).
 COMM = 15
+#: Why the answer about a taskset without a real-time task is no.
+NOTHING = "there is no real-time task, so nothing was observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,15 @@ class Line:
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
 
+def in_time(lines: Sequence[Line]) -> bool:
+    """Whether there are real-time tasks, and what was seen of each is well (``Line.failed``)."""
+    return not all(line.best_effort for line in lines) and not any(line.failed for line in lines)
+
+
 def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
     """Remarks for the user: why no job was seen, which programs ended early, and what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
-    found = []
+    found = [NOTHING] if all(line.best_effort for line in lines) else []
     if silent:
         found.append(
             f"GPU segments were seen, but no job, of {', '.join(silent)}; jobs are only known of tasks that "

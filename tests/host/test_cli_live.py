@@ -358,6 +358,23 @@ def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
         assert re.search(r"^note: mine: its program ended after 0\.\d s", err, re.MULTILINE)
 
 
+@pytest.mark.parametrize("tasks", ["", '[[task]]\nname = "mine"\ncpu = 0\npriority = 0\nperiod = "100ms"\n'
+                                       'segments = [{ cpu = "1ms" }]\n'])  # fmt: skip
+def test_a_file_without_real_time_tasks_is_not_in_time(gpurt: Gpurt, tmp_path: Path, tasks: str) -> None:
+    why = "there is no real-time task, so nothing was observed"
+    path, trace = tmp_path / "set.toml", tmp_path / "run.json"
+    path.write_text('[platform]\ncpus = 1\nepsilon = "0ns"\n' + tasks)
+    for command in (["run", str(path), "--seconds", "0.3", "--trace", str(trace)], ["check", str(trace), str(path)]):
+        assert f"note: {why}" in gpurt(*command)[2].splitlines()
+        code, out, _ = gpurt(*command, "--json")
+        document = json.loads(out)
+        assert (code, document["in_time"]) == (1, False)
+        assert why in document["notes"]
+    assert gpurt("simulate", str(path), "--offsets", "1")[1].splitlines()[-1] == why
+    code, out, _ = gpurt("simulate", str(path), "--offsets", "1", "--json")
+    assert (code, json.loads(out)["in_time"], json.loads(out)["why"]) == (1, False, why)
+
+
 def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     """`gpurt trace` records this process as COMM-PID; a task is found by its name or by its command."""
     comm = Path(f"/proc/{ME}/comm").read_text().strip()
