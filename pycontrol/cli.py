@@ -50,7 +50,7 @@ COMMANDS = {
     "profile": ("run", "profile"),
     "emulate": ("serve", "emulate"),
     "serve": ("serve", "serve"),
-    "apply": ("rules", "apply"),
+    "apply": ("apply", "apply"),
     "priority": ("rules", "priority"),
     "policy": ("rules", "policy"),
     "budget": ("rules", "budget"),

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpurt.errors import TasksetError, UsageError
 from gpurt.units import parse_time
+
+if TYPE_CHECKING:  # at run time the import takes longer than many commands need
+    from pycontrol.live.control import GpuStatus
 
 #: Key of a context's ``meta``: whether the user asked for JSON.
 ASKED_FOR_JSON = "gpurt.json"
@@ -92,6 +96,27 @@ def connect(device: str | None) -> Any:
     from pycontrol.live.control import connect
 
     return connect(device)
+
+
+def unlike(policy: str, gpus: Sequence[GpuStatus]) -> str:
+    """Why bounds for this policy do not speak of a host with these GPUs; empty if they do.
+
+    Bounds for `job` with polling are for the default period.
+    """
+    from analysis.rta.thesis import POLL
+    from gpurt.enums import HOSTED, Notice
+    from pycontrol.commands.render import ms
+
+    cure = f"`gpurt policy {policy}` changes that" if policy in HOSTED else f"no host has {policy}"
+    for gpu in gpus:
+        if gpu.policy.word != policy:
+            return f"the file is for policy {policy}, the host runs {gpu.policy.word}; {cure}"
+        if policy == "job" and gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
+            return (
+                f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
+                "ms; `gpurt policy job --notice poll --period 1ms` changes that"
+            )
+    return ""
 
 
 def time_of(text: str, option: str) -> int:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that change what a running host does: apply, priority, policy, budget, exempt."""
+"""Commands that change what a running host does: priority, policy, budget, exempt."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, GPU, JSON, PIDS, Pid, analysable, connect, time_of
+from pycontrol.commands.options import GPU, JSON, PIDS, Pid, connect, time_of
 from pycontrol.commands.render import ms
 
 #: The length of a process's name, without the NUL (TASK_COMM_LEN).
@@ -247,57 +246,3 @@ def _is_cgroup(path: str) -> bool:
         return False
     folder = procs.cgroup_folder(path)
     return folder is None or folder.is_dir()
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt apply set.toml
-
-\b
-Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or the taskset is not schedulable and
-nothing was set; 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
-)
-@FILE
-@click.option("--force", is_flag=True, help="Also if it is not proved that every deadline holds.")
-@JSON
-@click.pass_obj
-def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
-    """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
-    from analysis import taskset
-    from analysis.verdict import answer
-    from pycontrol import procs
-
-    loaded = taskset.load(file) if force else analysable(file)
-    verdict = answer(loaded.taskset)
-    if not verdict.schedulable and not force:
-        text = f"not applied: under policy {verdict.policy}, {verdict.why}\nuse --force to apply it anyway"
-        render.emit(_applied(file, verdict, {}, applied=False), as_json, text)
-        return 1
-    rows, data, complete = [], {}, True
-    with connect(device) as control:
-        running = {one.pid: one.comm for one in control.clients()}
-        for task in loaded.taskset:
-            command = loaded.launch[task.name].command
-            name = Path(command[0]).name[:15] if command else task.name[:15]
-            wanted = list(command) if command else None
-            pids = sorted(
-                pid for pid, comm in running.items() if comm == name or (wanted and procs.command(pid) == wanted)
-            )
-            for pid in pids:
-                control.set_priority(pid, task.segment_priority)
-            found = ", ".join(map(str, pids)) if pids else "not running"
-            if task.uses_gpu:
-                complete = complete and (bool(pids) or task.best_effort)
-                rows.append((task.name, str(task.segment_priority), found))
-                data[task.name] = {"gpu_priority": task.segment_priority, "pids": pids}
-    text = render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"
-    render.emit(_applied(file, verdict, data, applied=True), as_json, text)
-    return 0 if complete else 1
-
-
-def _applied(file: Path, verdict: Any, tasks: dict[str, Any], *, applied: bool) -> dict[str, Any]:
-    return {
-        "file": file, "policy": verdict.policy, "schedulable": verdict.schedulable, "why": verdict.why or None,
-        "applied": applied, "tasks": tasks,
-    }  # fmt: skip

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.files import check_writable, written
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Time
+from pycontrol.commands.options import JSON, Time, unlike
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -103,7 +103,9 @@ def run(
         control.gpus()  # raises DeviceError before anything is changed
         if policy:
             control.set_policy(policy)
-        used = control.gpus()[0].policy.word
+        gpus = control.gpus()
+    used = gpus[0].policy.word
+    other = None if policy else unlike(loaded.taskset.platform.policy, gpus)
     mode = Waiting(waiting) if waiting else None
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
     with render.progress(int(seconds * 10), "running") as bar:
@@ -117,7 +119,7 @@ def run(
     if trace_path:
         seen.trace.save(trace_path)
     lines = compare(seen.trace, loaded)
-    remarks = [*seen.notes, *notes(lines, seen.trace)]
+    remarks = [*([other] if other else []), *seen.notes, *notes(lines, seen.trace)]
     render.note(*remarks, as_json=as_json)
     passed = not seen.interrupted and in_time(lines)
     whole = {

@@ -338,11 +338,57 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         assert "not applied" in out
         assert "--force" in out
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == before
-        assert gpurt("apply", str(path), "--force")[0] == 0
+        code, out, _ = gpurt("apply", str(path), "--force")
+        assert code == 0
+        assert "applied by force, without a proof: under policy segment, mine" in out
         path.write_text(path.read_text().replace('epsilon = "0ns"\n', ""))
         assert gpurt("apply", str(path))[0] == 3
         assert gpurt("apply", str(path), "--force")[0] == 0
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
+
+
+def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
+    gpurt: Gpurt, host: Path, tmp_path: Path
+) -> None:
+    """Bounds for one policy say nothing of a host that runs another."""
+    name = Path(f"/proc/{ME}/comm").read_text().strip()
+    path = tmp_path / "set.toml"
+    text = (
+        f'[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "segment"\n[[task]]\nname = "mine"\ncpu = 0\n'
+        f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
+    )
+    with Raw(host) as client:
+        client.begin(priority=5)
+        for policy, cure in (("boosted", "no host has boosted"), ("lock-priority", "`gpurt policy lock-priority`")):
+            path.write_text(text.replace("segment", policy, 1))
+            why = f"the file is for policy {policy}, the host runs segment; {cure}"
+            code, out, _ = gpurt("apply", str(path))
+            assert (code, f"not applied: {why}" in out) == (1, True)
+            document = json.loads(gpurt("apply", str(path), "--json")[1])
+            assert (document["applied"], document["schedulable"]) == (False, False)
+            assert document["why"].startswith(why)
+            assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] is None
+        assert gpurt("policy", "lock-priority")[0] == 0
+        assert gpurt("apply", str(path))[0] == 0
+        assert gpurt("policy", "segment")[0] == 0
+        code, out, _ = gpurt("apply", str(path), "--force")
+        assert (code, f"applied by force, without a proof: {why}" in out) == (0, True)
+    path.write_text(text.replace("segment", "lock-priority", 1).split("command =")[0])
+    short = ["run", str(path), "--seconds", "0.3"]
+    assert f"note: {why}" in gpurt(*short)[2]
+    assert any(note.startswith(why) for note in json.loads(gpurt(*short, "--json")[1])["notes"])
+    assert why not in gpurt(*short, "--policy", "lock-priority")[2]
+
+
+def test_a_file_with_bounds_for_another_polling_period(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text('[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "job"\n[[task]]\nname = "mine"\ncpu = 0\n'
+                    'priority = 21\nperiod = "1s"\nwaiting = "busy"\n'
+                    'segments = [{ misc = "1ms", gpu = "1ms" }]\n')  # fmt: skip
+    assert gpurt("policy", "job", "--notice", "poll", "--period", "10ms")[0] == 0
+    assert "not applied: the bounds for policy job are for a polling period of 1.000 ms" in gpurt("apply", str(path))[1]
+    assert gpurt("policy", "job", "--notice", "poll", "--period", "1ms")[0] == 0
+    assert "not running" in gpurt("apply", str(path))[1]
 
 
 def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
