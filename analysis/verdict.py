@@ -10,6 +10,9 @@ from analysis.model import Taskset, Waiting
 from analysis.rta import Result, Test
 from analysis.rta.thesis import POLL
 
+#: Why the answer about a taskset without a real-time task is no.
+NOTHING = "there is no real-time task, so nothing was proved"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -52,7 +55,7 @@ def answer(taskset: Taskset) -> Answer:
     """The verdict by the first covering test that passes; if none passes, by the first."""
     policy = taskset.platform.policy
     if not taskset.real_time:
-        return Answer(policy, None, None, "there is no real-time task, so nothing was proved")
+        return Answer(policy, None, None, NOTHING)
     first: Answer | None = None
     for test in covering(taskset):
         result = compiled.run(test, taskset)
@@ -60,6 +63,13 @@ def answer(taskset: Taskset) -> Answer:
             return Answer(policy, test, result, "")
         first = first or Answer(policy, test, result, str(result.failures[0]))
     return first or Answer(policy, None, None, _uncovered(taskset))
+
+
+def no_proof(test: Test, taskset: Taskset) -> str:
+    """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
+    if not taskset.real_time:
+        return NOTHING
+    return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
 
 
 def _uncovered(taskset: Taskset) -> str:

@@ -28,7 +28,7 @@ Examples:
   gpurt analyze robot.toml --measured               with the cost of updates on this machine
 
 \b
-Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: under one of these tests);
+Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: by a sound one of these);
 1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
 )
 @FILE
@@ -66,10 +66,11 @@ def analyze(
     data = {"file": file, "policy": system.platform.policy, "notes": notes}
     if names:
         results = [(test, compiled.run(test, system)) for test in chosen]
-        passed = any(result.schedulable for _, result in results)
-        data |= {"schedulable": passed, "why": None, "tests": _data(results)}
-        render.emit(data, as_json, _shown(results, explain))
-        return 0 if passed else 1
+        why = _unproved(results, system)
+        data |= {"schedulable": not why, "why": why or None, "tests": _data(results)}
+        said = why and any(result.schedulable for _, result in results)  # a failure is in its table
+        render.emit(data, as_json, _shown(results, explain) + (f"\nNOT SCHEDULABLE: {why}" if said else ""))
+        return 1 if why else 0
     verdict = answer(system)
     if every:
         results = [(test, compiled.run(test, system)) for test in chosen]
@@ -82,6 +83,14 @@ def analyze(
     data |= {"schedulable": verdict.schedulable, "why": verdict.why or None, "tests": _data(results)}
     render.emit(data, as_json, text)
     return 0 if verdict.schedulable else 1
+
+
+def _unproved(results: Results, system: Any) -> str:
+    """Why none of these results proves that every deadline holds; empty if one does."""
+    from analysis.verdict import no_proof
+
+    reasons = [no_proof(test, system) or "; ".join(map(str, result.failures[:1])) for test, result in results]
+    return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
 
 def _data(results: Results) -> list[dict[str, Any]]:

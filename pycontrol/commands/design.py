@@ -49,7 +49,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     loaded = _loaded(file, write).taskset
     test, why = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
     if why:
-        render.emit(_assigned(file, None, why=why), as_json, f"NOT SCHEDULABLE: {why}")
+        render.emit(_assigned(file, test, why=why), as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     if not test.assignable:
         raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")

@@ -67,11 +67,15 @@ def tests(names: tuple[str, ...]) -> list[Any]:
 
 
 def covering_test(taskset: Any, name: str | None) -> tuple[Any, str]:
-    """The test of that name; without one, the test that the verdict on the taskset rests on, or why there is none."""
-    from analysis.verdict import answer
+    """The test of that name; without one, the test that the verdict on the taskset rests on, None if there is none.
+
+    The text says why there is none, or why the taskset's passing the test is no proof.
+    """
+    from analysis.verdict import answer, no_proof
 
     if name:
-        return tests((name,))[0], ""
+        test = tests((name,))[0]
+        return test, no_proof(test, taskset)
     found = answer(taskset)
     return found.test, "" if found.test else found.why
 

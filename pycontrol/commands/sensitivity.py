@@ -39,30 +39,33 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
 
     loaded, hardware = analysable(file).taskset, _hardware(clocks)
     test, why = covering_test(loaded, name)
-    if why:
+    if test is None or not loaded.real_time:
         nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": []}
         render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     result = test.run(loaded)
+    why = why or (str(result.failures[0]) if result.failures else "")
     found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
     data = {
-        "file": file, "test": test.name, "sound": test.sound, "schedulable": result.schedulable,
-        "why": None if result.schedulable else str(result.failures[0]),
+        "file": file, "test": test.name, "sound": test.sound, "schedulable": not why, "why": why or None,
         "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
                      "factor": one.factor} for one in found],
         "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": budgets[name]}
                      for name, factor in hardware.items()],
     }  # fmt: skip
-    render.emit(data, as_json, _text(test, result, found, hardware, budgets))
-    return 0 if result.schedulable else 1
+    render.emit(data, as_json, _text(test, result, why, found, hardware, budgets))
+    return 1 if why else 0
 
 
 def _text(
-    test: Any, result: Any, found: Sequence[Any], hardware: Mapping[str, Fraction], budgets: Mapping[str, int | None]
-) -> str:
+    test: Any, result: Any, why: str, found: Sequence[Any], hardware: Mapping[str, Fraction],
+    budgets: Mapping[str, int | None],
+) -> str:  # fmt: skip
     lines = [] if test.sound else [f"UNSOUND, do not rely on it: {test.note}"]
     if result.schedulable:
-        lines += [f"schedulable under {test.name}; {_tightest(found)}", "", "Each of these may grow by itself:"]
+        lines.append(f"NOT SCHEDULABLE: {why}" if why else f"schedulable under {test.name}; {_tightest(found)}")
+        lines += ["", "Each of these may grow by itself until the test fails:" if why else
+                  "Each of these may grow by itself:"]  # fmt: skip
     else:
         lines.append(f"NOT SCHEDULABLE under {test.name}: {result.failures[0]}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]

@@ -125,6 +125,33 @@ def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Writ
     assert gpurt("simulate", TWO, "--policy", "job", "--waiting", "busy", "--offsets", "5")[0] in (0, 1)
 
 
+def test_an_unsound_test_never_answers_yes(gpurt: Gpurt, write: Write) -> None:
+    """Its bounds are printed, but they can be exceeded."""
+    text = Path(TWO).read_text()
+    path, name = write(text), "gcaps-suspend-printed"
+    why = f"{name} is unsound: its bound can be exceeded"
+    assert gpurt("analyze", path, "--test", "gcaps-suspend")[0] == 0
+    for command in ("analyze", "sensitivity", "assign"):
+        code, out, _ = gpurt(command, path, "--test", name)
+        assert (code, f"NOT SCHEDULABLE: {why}" in out.splitlines()) == (1, True)
+        code, out, _ = gpurt(command, path, "--test", name, "--json")
+        document = json.loads(out)
+        assert (code, document["schedulable"], document["why"]) == (1, False, why)
+    assert f"NOT SCHEDULABLE: {why}" in gpurt("analyze", path, "--test", name, "--explain", "detector")[1]
+    (test,) = json.loads(gpurt("analyze", path, "--test", name, "--json")[1])["tests"]
+    assert (test["sound"], test["schedulable"], test["tasks"]["detector"]["in_time"]) == (False, True, True)
+    assert gpurt("analyze", path, "--test", name, "--test", "gcaps-suspend")[0] == 0
+    assert gpurt("assign", path, "--test", name, "--write")[0] == 1
+    assert Path(path).read_text() == text
+
+
+def test_a_named_test_without_real_time_tasks_proves_nothing(gpurt: Gpurt, write: Write) -> None:
+    path = write('[platform]\ncpus = 1\nepsilon = "0ns"\n')
+    for command in ("analyze", "sensitivity", "assign"):
+        code, out, _ = gpurt(command, path, "--test", "gcaps-suspend")
+        assert (code, "there is no real-time task, so nothing was proved" in out) == (1, True)
+
+
 def test_epsilon_is_never_taken_as_zero(gpurt: Gpurt, write: Write) -> None:
     """Of all values, zero gives the smallest bounds: a file without it gets no answer, and 0ns must be written."""
     without = SPINNER.replace('epsilon = "1ms"\n', "").replace('"busy"', '"suspend"')
