@@ -108,7 +108,8 @@ static struct gpurt_group *create(u32 attr, const char *path, struct pid *pid, c
  * The group of that process or cgroup, with a reference for the caller; NULL: there is none, and none was to be made.
  * -ENOMEM, or -ENOBUFS and why.
  */
-int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group, const char **why)
+int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
+		    const char **why)
 {
 	mutex_lock(&groups_lock);
 	*group = find(attr, path, pid);

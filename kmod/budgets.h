@@ -25,7 +25,8 @@ struct gpurt_group {
 	struct gpurt_budget budget[GPURT_MAX_GPUS];	/* with that GPU's gate held */
 };
 
-int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group, const char **why);
+int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
+		    const char **why);
 void gpurt_group_settle(struct gpurt_group *group);
 void gpurt_group_put(struct gpurt_group *group);
 void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period);

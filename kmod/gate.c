@@ -191,6 +191,7 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 
 	u->done = false;
 	gate->holder = gpu->worker->task;
+	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
 	smp_store_release(&gate->handed, u);
 	preempt_enable();
 	kthread_queue_work(gpu->worker, &gate->work);

@@ -188,7 +188,7 @@ static void a_driver_that_needs_a_reset_is_left_alone_until_then(struct kunit *t
 	b->fails_with = -ENOTRECOVERABLE;
 	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
 	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 30), (u32)GPURT_STATE_PENDING);
-	msleep(5);	/* any other failure is tried again after 1 ms */
+	msleep(20);	/* any other failure is tried again after 1 ms */
 	KUNIT_EXPECT_EQ(test, b->commits, 1);
 	gpurt_gpu_reset_begin(b->gpu);
 	gpurt_gpu_reset_done(b->gpu);

@@ -14,6 +14,7 @@ static void a_gpu_that_is_gone_has_no_runner(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
+	/* Pairs with carry_out(). */
 	KUNIT_EXPECT_TRUE(test, !smp_load_acquire(&gpu->runlist.runner));
 	gpurt_gpu_put(gpu);
 }
@@ -148,7 +149,8 @@ static void an_exemption_is_told_to_the_driver_once(struct kunit *test)
 	*ops = sleeping_driver;
 	ops->exempt = counting_exempt;
 	b = bench_make(test, ops);
-	exempted = undone = 0;
+	exempted = 0;
+	undone = 0;
 	KUNIT_ASSERT_EQ(test, rule(GPURT_A_COMM, "kunit", NULL, true), 0);
 	b->block = true;
 	start(test, &one[0], b->clients[0], 20);

@@ -255,7 +255,7 @@ int gpurt_owners_start(void)
 		return 0;
 	kthread_destroy_worker(worker);
 	if (err == -EOPNOTSUPP)
-		pr_err("gpurt: this kernel lacks the tracepoints that report the ends of processes (CONFIG_TRACEPOINTS)\n");
+		pr_err("gpurt: this kernel does not report the ends of processes (CONFIG_TRACEPOINTS)\n");
 	return err;
 }
 

@@ -15,7 +15,7 @@ MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default),
 
 static unsigned int lock_bound_ms = GPURT_LOCK_BOUND_NS / NSEC_PER_MSEC;
 module_param(lock_bound_ms, uint, 0444);
-MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under policies lock-* (default 1000; 0: for ever)");
+MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under lock-* (default 1000; 0: for ever)");
 
 static const char cannot_raise[] = "policy boosted needs raised threads, which the module does not do yet; use segment";
 

@@ -64,8 +64,8 @@ static int doze(ktime_t *until)
 }
 
 /*
- * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes the most urgent waiter only.  What
- * has come true may concern another waiter, or this one and others; so each waiter passes a wake-up on.
+ * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes the most urgent waiter only.
+ * What has come true may concern another waiter, or this one and others; so each waiter passes a wake-up on.
  */
 static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
@@ -138,18 +138,19 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 }
 
 /*
- * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of FIFO
- * priority 1.  There the GPU's thread wakes the callers of a real-time client.  It does not for best effort, which could
- * keep that thread busy.
+ * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of
+ * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client.  It does not for best effort, which
+ * could keep that thread busy.
  */
 static void wake_poll(struct gpurt_client *client)
 {
-	struct gpurt_gpu *gpu = client->gpu;
+	struct gpurt_gpu *gpu;
 
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || !READ_ONCE(client->core.level)) {
 		irq_work_queue(&client->file->poll_wake);
 		return;
 	}
+	gpu = client->gpu;
 	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
 	if (READ_ONCE(gpu->dying)) {
 		irq_work_queue(&client->file->poll_wake);

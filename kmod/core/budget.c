@@ -48,8 +48,10 @@ bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to)
 		}
 		until = to < b->ends ? to : b->ends;
 		b->used = sum(b->used, until - from);
-		if (!b->overrun && b->used >= b->limit)
-			b->overrun = over = true;
+		if (!b->overrun && b->used >= b->limit) {
+			b->overrun = true;
+			over = true;
+		}
 		from = until;
 	} while (from < to);
 	return over;

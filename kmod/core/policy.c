@@ -212,8 +212,8 @@ static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 }
 
 /*
- * An update that a client causes by a begin or an end is charged to its budget.  Otherwise a client that begins and ends
- * all the time would own the GPU for little time and keep it busy with updates.
+ * An update that a client causes by a begin or an end is charged to its budget.  Otherwise a client that begins and
+ * ends all the time would own the GPU for little time and keep it busy with updates.
  */
 static void pay(struct gpurt_sched *s, struct gpurt_sched_client *old, struct gpurt_sched_client *next, u32 cause)
 {

@@ -71,8 +71,8 @@ struct gpurt_sched_ops {
 	 */
 	void (*event)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now);
 	/*
-	 * The thread of @c has to execute at @level from now on (boost.h): 0 is its own priority.  NULL: the host cannot
-	 * do that, and policy `boosted` is refused.
+	 * The thread of @c has to execute at @level from now on (boost.h): 0 is its own priority.  NULL: the host
+	 * cannot do that, and policy `boosted` is refused.
 	 */
 	void (*raise)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 };
@@ -85,7 +85,7 @@ struct gpurt_sched {
 	bool updating;			/* policy `boosted`: an update is not over (gpurt_boost_over()) */
 	u64 since;			/* up to when the runner's time has been charged */
 	u64 runner_since;		/* since when it is the runner */
-	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  Set by the host at the start */
+	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  The host sets it */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
 	u64 update_ns;			/* what a budget pays for an update; the host's */
 	/* A demoted client is in none of these: it runs when everyone does. */

@@ -131,13 +131,14 @@ struct gpurt_driver_ops {
 	 * client with context @c->only (NULL: of all clients) and those of exempt clients are on, all others are off.
 	 * "Committed" means: every TSG that is off the runlist is preempted as well, and executes nothing more.
 	 *
-	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns; it may do so before it
-	 * returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes this
-	 * one: the driver carries out the newest, and need not answer for the others.
+	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns; it may do so before
+	 * it returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes
+	 * this one: the driver carries out the newest, and need not answer for the others.
 	 *
-	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.  -ENOTRECOVERABLE:
-	 * the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: what was committed before
-	 * still holds.  After all but -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up to 128 ms.
+	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.
+	 * -ENOTRECOVERABLE: the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: what was
+	 * committed before still holds.  After all but -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up
+	 * to 128 ms.
 	 *
 	 * Locks: see the top of this file.
 	 */
@@ -148,8 +149,8 @@ struct gpurt_driver_ops {
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
 	/*
 	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
-	 * powered from power(true), which returns 0 or -errno, to power(false).  Calls nest.  A commit() in progress keeps
-	 * the GPU powered by itself.
+	 * powered from power(true), which returns 0 or -errno, to power(false).  Calls nest.  A commit() in progress
+	 * keeps the GPU powered by itself.
 	 */
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */

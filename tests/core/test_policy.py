@@ -234,7 +234,7 @@ class PolicyMachine(RuleBasedStateMachine):
     @rule(data=st.data(), form=st.integers(0, lib.GPURT_FORM_COUNT))
     def state_form(self, data: st.DataObject, form: int) -> None:
         c, m = self.pick(data)
-        error = 22 if form == lib.GPURT_FORM_COUNT else 16 if m.depth or m.asked else 0  # EINVAL, EBUSY
+        error = 22 if form == lib.GPURT_FORM_COUNT else 16 if m.depth or m.asked or m.turn else 0  # EINVAL, EBUSY
         assert lib.gpurt_boost_form(c, form) == -error
         m.form = m.form if error else form
 
