@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpurt.errors import RefusedError, UsageError
+from gpurt.units import format_time
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import GPU, JSON, PIDS, Pid, connect, time_of
 from pycontrol.commands.render import ms
@@ -163,23 +164,29 @@ def budget(
     if not pids and not cgroups:
         raise UsageError("name a process or a --cgroup")
     ns, period_ns = time_of(limit, "--time"), time_of(period, "--period") if period else 0
-    if on_overrun and not ns:
-        raise UsageError("--on-overrun goes with a budget; --time 0ns removes the budget")
+    if not ns and (on_overrun or period):
+        option = "--on-overrun" if on_overrun else "--period"
+        raise UsageError(f"{option} goes with a budget; --time 0ns removes the budget")
     if ns and not period:
         raise UsageError("--time needs a --period: so much in each period")
-    for path in cgroups if ns else ():
-        _possible(None, path)
+    for path in cgroups:
+        _possible(None, path, adding=bool(ns))
+    overrun = Overrun(Overrun.parse(on_overrun or "report"))
     with connect(device) as control:
         _alive(pids)
         for of in (*pids, *cgroups):
-            control.set_budget(of, ns, period_ns, Overrun(Overrun.parse(on_overrun or "report")), gpu)
+            control.set_budget(of, ns, period_ns, overrun, gpu)
         found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
     rows = [
         (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None), str(one.overruns))
         for one in found
     ]
-    text = render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows)
-    render.emit({"clients": list(map(documents.client, found))}, as_json, text)
+    said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget any more"
+    lines = [*(f"process {pid}: {said}" for pid in pids), *(f"cgroup {path}: {said}" for path in cgroups)]
+    lines.append(render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows))
+    now = {"budget_ns": ns or None, "period_ns": period_ns or None, "on_overrun": overrun if ns else None}
+    budgets = [*({"pid": pid, **now} for pid in pids), *({"cgroup": path, **now} for path in cgroups)]
+    render.emit({"budgets": budgets, "clients": list(map(documents.client, found))}, as_json, "\n".join(lines))
     return 0
 
 
@@ -207,8 +214,7 @@ def exempt(
     """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
     if sum(value is not None for value in (pid, comm, cgroup)) != 1:
         raise UsageError("name exactly one of --pid, --name and --cgroup")
-    if not off:
-        _possible(comm, cgroup)
+    _possible(comm, cgroup, adding=not off)
     with connect(device) as control:
         control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
         found = [one for one in control.clients() if one.exempt]
@@ -229,12 +235,17 @@ def _alive(pids: tuple[int, ...]) -> None:
             raise RefusedError(f"no process with pid {pid}; nothing was changed")
 
 
-def _possible(comm: str | None, cgroup: str | None) -> None:
-    """Raises UsageError for a rule that no process can match."""
+def _possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
+    """Raises UsageError for a rule that no process can match.
+
+    A rule may be removed although its cgroup is gone, so whether there is one counts only for ``adding``.
+    """
     if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
         known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
         raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")
-    if cgroup is not None and not _is_cgroup(cgroup):
+    if cgroup is not None and (not cgroup.startswith("/") or ".." in cgroup.split("/")):
+        raise UsageError(f"--cgroup: {cgroup} is no cgroup's path, such as /user.slice; /proc/PID/cgroup has one")
+    if cgroup is not None and adding and not _is_cgroup(cgroup):
         raise UsageError(f"--cgroup: there is no cgroup {cgroup}; /proc/PID/cgroup has the one of a process")
 
 
@@ -242,7 +253,5 @@ def _is_cgroup(path: str) -> bool:
     """Whether there is such a cgroup v2, or none can be seen from here."""
     from pycontrol import procs
 
-    if not path.startswith("/") or ".." in path.split("/"):
-        return False
     folder = procs.cgroup_folder(path)
     return folder is None or folder.is_dir()
