@@ -145,7 +145,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *owner = c->only;
-	u64 left;
+	u64 left, deadline;
 	int err;
 
 	spin_lock(&dev->lock);
@@ -154,8 +154,12 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, c->now);
 	while (!dev->finished) {
 		left = time_left(dev);
+		deadline = dev->agents.deadline;
 		spin_unlock(&dev->lock);
-		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), ns_to_ktime(left));
+		/* A refusal makes the deadline earlier: the order is given again. */
+		wait_event_hrtimeout(dev->updates,
+				     READ_ONCE(dev->finished) || READ_ONCE(dev->agents.deadline) < deadline,
+				     ns_to_ktime(left));
 		spin_lock(&dev->lock);
 		gpurt_agents_tick(&dev->agents, ktime_get_ns());
 	}
@@ -336,6 +340,8 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	if (c->process->agent == c)
 		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
 	retry = changed(dev);
+	if (result)
+		wake_up(&dev->updates);
 	spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
