@@ -186,7 +186,7 @@ def test_what_the_host_does_not_see_is_not_supported(patient: Control) -> None:
             lib.GPURT_IOC_END: {"flags": lib.GPURT_END_DRAIN},
             lib.GPURT_IOC_TSG_OPEN: {},
             lib.GPURT_IOC_TSG_CLOSE: {},
-            lib.GPURT_IOC_SUBMIT: {"duration_ns": 1},
+            lib.GPURT_IOC_SUBMIT: {"duration_ns": 1_000},
             lib.GPURT_IOC_WAIT: {"what": lib.GPURT_WAIT_IDLE},
         }.items():
             assert client.code(code, **fields) == -errno.EOPNOTSUPP

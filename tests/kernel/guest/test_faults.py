@@ -124,7 +124,7 @@ def test_time_without_the_gpu_is_not_charged_to_a_budget(module: Control) -> Non
     with client_of(DEVICE) as owner:
         owner.begin(priority=50)
         owner.end()
-        module.set_budget(os.getpid(), 400 * MS)
+        module.set_budget(os.getpid(), 400 * MS, 10_000 * MS)
         FAIL.write_text("10")  # for 1 + 2 + ... + 128 + 128 + 128 ms
         assert owner.begin(priority=50) == PENDING
         assert owner.granted().result()[0] == 0
