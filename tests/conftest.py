@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is marked `slow` unless it is asked for: by --all, by -m, or by naming its file or folder.
 
-    What remains of it comes first, because it takes longest.
+    What remains of it comes first, and of that what takes longest: no worker is left with a long test at the end.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
@@ -42,4 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in slow if not any(item.path.is_relative_to(path) for path in named)]
         slow = [item for item in slow if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-    items[:] = slow + others
+    items[:] = sorted(slow, key=minutes, reverse=True) + others
+
+
+def minutes(item: pytest.Item) -> float:
+    """How long a test takes, roughly: `slow(5)`; several minutes if the mark does not say."""
+    mark = item.get_closest_marker("slow")
+    assert mark
+    return mark.args[0] if mark.args else 3

@@ -11,7 +11,7 @@ import pytest
 from native_build import ROOT, SANITIZE, compile_program, copy_tree
 
 
-@pytest.mark.slow
+@pytest.mark.slow(4)
 @pytest.mark.timeout(3600)
 def test_cbmc_proves_the_core() -> None:
     run = subprocess.run([ROOT / "scripts/check-core"], capture_output=True, text=True, check=False)

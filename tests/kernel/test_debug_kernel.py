@@ -16,7 +16,7 @@ import pytest
 from kernels import COMPLAINED, HERE, ROOT, explain, helper_module, run_script, static_program
 from kunit import cases, results
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(3600)]
 LONG = bool(os.environ.get("GPURT_LONG"))
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {

@@ -27,7 +27,7 @@ ONCE = [
 LONG = bool(os.environ.get("GPURT_LONG"))
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(5),
     pytest.mark.timeout(3600),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only"),
 ]
@@ -46,7 +46,7 @@ def programs(tmp_path: Path, name: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", [pytest.param(FULL, marks=pytest.mark.slow(14)), *NATIVE[1:]])
 def test_the_module_works_and_what_runs_inside_passes(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
