@@ -218,8 +218,6 @@ static void take_off(struct kthread_work *work)
 	int token;
 
 	if (gpurt_gpu_hold(gpu, &token)) {
-		if (gpu->ops.client_ends)
-			gpu->ops.client_ends(gpu->driver, client->ctx, true);
 		gpurt_gate_update(gpu, &u);
 		gpurt_gpu_release(gpu, token);
 	}
@@ -240,6 +238,9 @@ void gpurt_client_take_off(struct gpurt_client *client)
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
+	/* Not by the GPU's thread, which may be in a commit that waits for this very process. */
+	if (gpu->ops.client_ends)
+		gpu->ops.client_ends(gpu->driver, client->ctx, true);
 	kref_get(&client->ref);
 	if (!kthread_queue_work(gpu->worker, &client->take_off))
 		gpurt_client_put(client);
@@ -266,9 +267,9 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	client->ended = true;
 	u.level = min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
 	if (gpurt_gpu_hold(gpu, &token)) {
-		kthread_flush_work(&client->take_off);
 		if (gpu->ops.client_ends)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
+		kthread_flush_work(&client->take_off);
 		gpurt_gate_update(gpu, &u);
 		gone = client->gone;
 		if (gone)
