@@ -37,9 +37,9 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 	r->broken = err == -ENOTRECOVERABLE;
 	r->err = err;
 	WRITE_ONCE(r->fault, err);
+	gpurt_updated(&gpu->sched, now, err ? 0 : r->switch_ns);
 	if (!err) {
 		r->stale = 0;
-		gpu->sched.update_ns = max(gpu->sched.update_ns, now - r->decided + r->switch_ns);
 		WRITE_ONCE(r->carried, r->commits);
 		gpurt_retry_init(&r->retry);
 	} else {
@@ -73,8 +73,11 @@ static u64 next_sequence(struct gpurt_runlist *r)
 }
 
 /* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
-static void suspend_updates(struct gpurt_runlist *r)
+static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 {
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_updated(&gpu->sched, now, 0);
 	next_sequence(r);
 	r->flight = false;
 	r->err = 0;
@@ -111,7 +114,7 @@ static void apply(struct gpurt_gpu *gpu)
 	if (client)
 		client->attempt = r->commits;
 	if (r->broken || atomic_read(&r->holds)) {
-		suspend_updates(r);
+		suspend_updates(gpu, r->decided);
 	} else {
 		err = call_driver(gpu, client);
 		if (err == -EINPROGRESS) {
@@ -240,8 +243,8 @@ void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
 	r->armed = next;
 	if (next == U64_MAX)
 		hrtimer_try_to_cancel(&r->timer);
-	else
-		hrtimer_start(&r->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
+	else	/* what is beyond the clock's range never comes, and must not count as past */
+		hrtimer_start(&r->timer, ns_to_ktime(min_t(u64, next, KTIME_MAX)), HRTIMER_MODE_ABS_HARD);
 }
 
 /* Called with the gate held. */
@@ -294,11 +297,11 @@ static void see_holds(struct gpurt_gpu *gpu, u64 now)
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	if (atomic_read(&r->holds)) {
-		suspend_updates(r);
+		suspend_updates(gpu, now);
 	} else if (READ_ONCE(r->replay)) {
 		WRITE_ONCE(r->replay, false);
 		r->broken = false;
-		suspend_updates(r);
+		suspend_updates(gpu, now);
 		want(gpu, GPURT_CAUSE_RESET, now);
 	}
 }

@@ -13,8 +13,8 @@ const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action)
 		return "no such action on overrun";
 	if (!limit)
 		return NULL;
-	if (period < GPURT_MIN_BUDGET_PERIOD_NS)
-		return "a budget needs a period of at least 1 ms";
+	if (period < GPURT_MIN_BUDGET_PERIOD_NS || period > GPURT_MAX_BUDGET_PERIOD_NS)
+		return "a budget needs a period of at least 1 ms and at most 10^18 ns";
 	return limit > period ? "a budget must not be longer than its period" : NULL;
 }
 
@@ -57,6 +57,18 @@ bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to)
 	return over;
 }
 
+/*
+ * Charges @ns that are no ownership.  The present period lasts until @until at least.  The next charge of ownership, or
+ * the next begin, notices an overrun.
+ */
+void gpurt_budget_pay(struct gpurt_budget *b, u64 until, u64 ns)
+{
+	if (!b->limit)
+		return;
+	b->ends = b->ends > until ? b->ends : until;
+	b->used = sum(b->used, ns);
+}
+
 /* When the next overrun comes if a client under the budget owns the GPU from @now on; U64_MAX: never. */
 u64 gpurt_budget_end(const struct gpurt_budget *b, u64 now)
 {
@@ -73,6 +85,12 @@ u64 gpurt_budget_end(const struct gpurt_budget *b, u64 now)
 			return now + left;
 	}
 	return sum(ends, b->limit);
+}
+
+/* Whether clients under the budget become best effort when it is used up. */
+bool gpurt_budget_demotes(const struct gpurt_budget *b)
+{
+	return b->limit && b->action == GPURT_OVERRUN_DEMOTE;
 }
 
 /* Whether clients under the budget are best effort for now. */

@@ -26,7 +26,9 @@ struct gpurt_budget {
 const char *gpurt_budget_refusal(u64 limit, u64 period, u32 action);
 void gpurt_budget_start(struct gpurt_budget *b, u64 limit, u64 period, u32 action);
 bool gpurt_budget_charge(struct gpurt_budget *b, u64 from, u64 to);
+void gpurt_budget_pay(struct gpurt_budget *b, u64 until, u64 ns);
 u64 gpurt_budget_end(const struct gpurt_budget *b, u64 now);
+bool gpurt_budget_demotes(const struct gpurt_budget *b);
 bool gpurt_budget_spent(const struct gpurt_budget *b);
 
 #endif

@@ -49,6 +49,8 @@ static void arm(struct gpurt_sched *s)
 	u64 left = b ? gpurt_budget_end(b, s->since) : U64_MAX, end = lock_end(s);
 
 	s->deadline = left < end ? left : end;
+	if (s->behind)
+		s->deadline = s->since;
 }
 
 static bool queued(const struct gpurt_sched_client *c)
@@ -125,6 +127,9 @@ static void charge(struct gpurt_sched *s, u64 now)
 	u64 since = s->since;
 
 	s->since = now;
+	/* The next period does not begin before the update is over that this one pays for. */
+	if (s->payer)
+		gpurt_budget_pay(s->payer, now + 1, 0);
 	if (!c)
 		return;
 	c->held_ns += now - since;
@@ -199,38 +204,57 @@ static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 }
 
 /*
- * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn: at most
- * GPURT_MAX_BUDGET_CLIENTS of each.
+ * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn, and not more than
+ * GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of their
+ * segments, the GPU stays whose it is until the tick that follows at once.
  */
 static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 {
 	struct gpurt_sched_client *c;
+	u32 demoted;
 
-	while ((c = pick(s)) && is_spent(s, c, now))
+	s->behind = false;
+	for (demoted = 0; (c = pick(s)) && is_spent(s, c, now); demoted++) {
+		if (demoted == GPURT_MAX_BUDGET_CLIENTS) {
+			s->behind = true;
+			return s->runner && engaged(s, s->runner) ? s->runner : NULL;
+		}
 		demote(s, c, now);
+	}
 	return c;
 }
 
 /*
- * An update that a client causes by a begin or an end is charged to its budget.  Otherwise a client that begins and
- * ends all the time would own the GPU for little time and keep it busy with updates.
+ * Which budget pays for the update that makes @next the runner in place of @old: that of a client which used it up and
+ * was demoted, else that of @by, which began, ended or is gone.  Otherwise a client that begins and ends all the time
+ * would own the GPU for little time and keep it busy with updates.
  */
-static void pay(struct gpurt_sched *s, struct gpurt_sched_client *old, struct gpurt_sched_client *next, u32 cause)
+static struct gpurt_budget *payer(struct gpurt_sched_client *old, struct gpurt_sched_client *next,
+				  struct gpurt_sched_client *by)
 {
-	struct gpurt_sched_client *c = NULL;
-
-	if (cause == GPURT_CAUSE_BEGIN)
-		c = next;
-	else if (cause == GPURT_CAUSE_JOB)
-		c = old && !has_job(old) ? old : next;
-	else if (cause == GPURT_CAUSE_END || cause == GPURT_CAUSE_TSG || cause == GPURT_CAUSE_GONE)
-		c = old;
-	if (c && c->budget && c->budget->limit)
-		c->budget->used += s->update_ns;
+	if (old && old->demoted && old->budget)
+		return old->budget;
+	return by && (by == old || by == next) ? by->budget : NULL;
 }
 
-/* Brings the runlist to what the policy wants now.  No update where nothing changes. */
-static void decide(struct gpurt_sched *s, u32 cause, u64 now)
+/*
+ * To be called when an update that the scheduler asked for is over, whether it succeeded or not, or is given up at @now.
+ * Its payer pays for the time that it took, and for the context switch @theta.  Without that call an update is over when
+ * the scheduler asks for the next one, which supersedes it.
+ */
+void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
+{
+	if (s->payer)
+		gpurt_budget_pay(s->payer, now, now - s->asked + theta);
+	s->payer = NULL;
+	arm(s);
+}
+
+/*
+ * Brings the runlist to what the policy wants now.  No update where nothing changes.  @by: the client whose call or end
+ * this is; NULL: none.
+ */
+static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cause, u64 now)
 {
 	struct gpurt_sched_client *old = s->runner, *next;
 
@@ -242,7 +266,9 @@ static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 		s->updating = s->policy == GPURT_POLICY_BOOSTED;
 		if (old)
 			gpurt_boost_refresh(s, old, now);
-		pay(s, old, next, cause);
+		gpurt_updated(s, now, 0);
+		s->payer = payer(old, next, by);
+		s->asked = now;
 		s->ops->commit(s, next, cause, now);
 		tell(s, old, now);
 	}
@@ -252,7 +278,8 @@ static void decide(struct gpurt_sched *s, u32 cause, u64 now)
 /* A new segment or job, and of the last one's demotion only its reason counts. */
 static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
-	bool crowded = !queued(c) && c->budget && c->budget->limit && c->budget->queued >= GPURT_MAX_BUDGET_CLIENTS;
+	bool crowded = !queued(c) && c->budget && gpurt_budget_demotes(c->budget) &&
+		       c->budget->queued >= GPURT_MAX_BUDGET_CLIENTS;
 
 	c->demoted = GPURT_NOT_DEMOTED;
 	if (is_spent(s, c, now) || crowded)
@@ -291,7 +318,9 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	s->runner_since = now;
 	s->lock_bound = 0;
 	s->deadline = U64_MAX;
-	s->update_ns = 0;
+	s->behind = false;
+	s->payer = NULL;
+	s->asked = now;
 	gpurt_queue_init(&s->segments);
 	gpurt_queue_init(&s->jobs);
 	INIT_LIST_HEAD(&s->order);
@@ -333,7 +362,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 		stay_first(&s->jobs, &s->runner->in_jobs, s->runner->level);
 		gpurt_boost_refresh(s, s->runner, now);
 	}
-	decide(s, GPURT_CAUSE_POLICY, now);
+	decide(s, NULL, GPURT_CAUSE_POLICY, now);
 	return 0;
 }
 
@@ -351,7 +380,7 @@ void gpurt_uncharged(struct gpurt_sched *s, u64 now)
 /* To be called at s->deadline: notices an overrun. */
 void gpurt_tick(struct gpurt_sched *s, u64 now)
 {
-	decide(s, GPURT_CAUSE_BUDGET, now);
+	decide(s, NULL, GPURT_CAUSE_BUDGET, now);
 }
 
 /*
@@ -366,7 +395,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 		return -EOVERFLOW;
 	charge(s, now);
 	if (c->depth++) {
-		decide(s, GPURT_CAUSE_BEGIN, now);
+		decide(s, c, GPURT_CAUSE_BEGIN, now);
 		return 0;
 	}
 	if (s->policy != GPURT_POLICY_JOB)
@@ -378,7 +407,7 @@ int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u3
 	place(s, c, now);
 	c->segments++;
 	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
-	decide(s, GPURT_CAUSE_BEGIN, now);
+	decide(s, c, GPURT_CAUSE_BEGIN, now);
 	/* Where everyone runs nobody is handed the GPU: say that it may be used. */
 	if (!c->granted && gpurt_on_runlist(s, c))
 		gained(s, c, now);
@@ -397,7 +426,7 @@ int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
-	decide(s, GPURT_CAUSE_END, now);
+	decide(s, c, GPURT_CAUSE_END, now);
 	return 0;
 }
 
@@ -412,7 +441,7 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool
 	c->own = (u8)own;
 	c->runnable = runnable;
 	rejob(s, c, had, now);
-	decide(s, GPURT_CAUSE_JOB, now);
+	decide(s, c, GPURT_CAUSE_JOB, now);
 	return 0;
 }
 
@@ -424,7 +453,7 @@ int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 
 	charge(s, now);
 	c->set = (u8)priority;
 	place(s, c, now);
-	decide(s, GPURT_CAUSE_PRIORITY, now);
+	decide(s, NULL, GPURT_CAUSE_PRIORITY, now);
 	return 0;
 }
 
@@ -438,7 +467,7 @@ int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u
 		return -EINVAL;
 	charge(s, now);
 	gpurt_budget_start(b, limit, period, action);
-	decide(s, GPURT_CAUSE_BUDGET, now);
+	decide(s, NULL, GPURT_CAUSE_BUDGET, now);
 	return 0;
 }
 
@@ -448,12 +477,15 @@ void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, stru
 	if (c->budget == b)
 		return;
 	charge(s, now);
+	/* The host may free the budget that the client leaves, so an update that is not over is paid for now. */
+	if (s->payer == c->budget)
+		gpurt_updated(s, now, 0);
 	if (c->budget)
 		c->budget->queued -= (u32)queued(c);
 	c->budget = b;
 	if (b)
 		b->queued += (u32)queued(c);
-	decide(s, GPURT_CAUSE_BUDGET, now);
+	decide(s, NULL, GPURT_CAUSE_BUDGET, now);
 }
 
 void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now)
@@ -463,6 +495,7 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 	c->exempt = exempt;
 	if (!s->runner || s->runner == c)
 		return;
+	gpurt_updated(s, now, 0);
 	s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
 	if (!c->depth && !engaged(s, c))
 		return;
@@ -480,7 +513,7 @@ void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	charge(s, now);
 	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_END, now);
-	decide(s, GPURT_CAUSE_TSG, now);
+	decide(s, c, GPURT_CAUSE_TSG, now);
 }
 
 /*
@@ -501,7 +534,7 @@ void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 cou
 		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
-	decide(s, cause, now);
+	decide(s, c, cause, now);
 }
 
 void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
@@ -526,7 +559,7 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	rejob(s, c, false, now);
 	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_GONE, now);
-	decide(s, GPURT_CAUSE_GONE, now);
+	decide(s, c, GPURT_CAUSE_GONE, now);
 }
 
 /* Whether the TSGs of @c are on the runlist.  True for everyone while the GPU is shared. */

@@ -87,7 +87,9 @@ struct gpurt_sched {
 	u64 runner_since;		/* since when it is the runner */
 	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  The host sets it */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
-	u64 update_ns;			/* what a budget pays for an update; the host's */
+	bool behind;			/* clients of spent budgets are still to be demoted: the next tick is due at once */
+	struct gpurt_budget *payer;	/* pays for the update that is not over; NULL: no budget does */
+	u64 asked;			/* when the scheduler asked for that update */
 	/* A demoted client is in none of these: it runs when everyone does. */
 	struct gpurt_queue segments;	/* clients in a segment, by level */
 	struct gpurt_queue jobs;	/* runnable clients with TSGs, by level */
@@ -97,6 +99,7 @@ struct gpurt_sched {
 void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now);
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now);
 void gpurt_uncharged(struct gpurt_sched *s, u64 now);
+void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta);
 void gpurt_tick(struct gpurt_sched *s, u64 now);
 
 void gpurt_sched_client_init(struct gpurt_sched_client *c);

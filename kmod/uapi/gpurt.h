@@ -102,10 +102,11 @@
  *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
  *			  With GPURT_OVERRUN_DEMOTE, when that is used up, clients are best effort until their segment
  *			  ends, and segments that begin before the period is over are best effort.  So are more than
- *			  GPURT_MAX_BUDGET_CLIENTS segments at once.  A client is under one budget: its process's, else
- *			  that of the nearest process above it, else that of the nearest cgroup.  EINVAL: more than the
- *			  period, or that is less than GPURT_MIN_BUDGET_PERIOD_NS.  ESRCH: no such process.  ENOBUFS:
- *			  GPURT_MAX_RULES budgets exist.
+ *			  GPURT_MAX_BUDGET_CLIENTS segments at once, each until it ends.  Updates that the clients
+ *			  cause count like ownership.  A client is under one budget: its process's, else that of the
+ *			  nearest process above it, else that of the nearest cgroup.  EINVAL: more than the period, or
+ *			  that is not GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such
+ *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.
@@ -149,6 +150,7 @@
 #define GPURT_POLL_MAX_NS	10000000000ULL
 #define GPURT_MAX_RULES		4096
 #define GPURT_MIN_BUDGET_PERIOD_NS	1000000ULL
+#define GPURT_MAX_BUDGET_PERIOD_NS	1000000000000000000ULL
 #define GPURT_MAX_BUDGET_CLIENTS	64
 #define GPURT_FOREVER		0xffffffffffffffffULL
 #define GPURT_COMM_LEN		16

@@ -113,6 +113,7 @@ class Gpu(ABC):
         self.commits = 0
         self.faults = 0
         self.fault = False  # the runlist is not what it should be
+        self.theta = 0  # how long a context switch takes, ns; 0: unknown
         self.runner: Client | None = None  # the client that has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
@@ -187,7 +188,7 @@ class Gpu(ABC):
         recovered = self.fault and not err
         self.runner, self.fault = update.only, err != 0
         self.commits += 1
-        self.sched.update_ns = max(self.sched.update_ns, latency)
+        lib.gpurt_updated(self.sched, update.began + latency, 0 if err else self.theta)
         self.faults += self.fault
         if err:
             lib.gpurt_retry_failed(self._retry, int(update.cause), self.clock())

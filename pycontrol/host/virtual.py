@@ -90,7 +90,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_init(
             self.vgpu, self._vgpu_ops, self._handle, shape.slice, shape.theta, shape.alpha, shape.copy_engine, now
         )
-        self.sched.update_ns = shape.alpha + shape.theta
+        self.theta = shape.theta
 
     def facts(self) -> Facts:
         """A virtual GPU with the costs that were asked for."""

@@ -20,7 +20,7 @@ class World:
     def __init__(self, limit: int, period: int, count: int = 3, update: int = 0) -> None:
         self.core = Core()
         self.now = 0
-        self.core.sched.update_ns = update
+        self.core.theta = update
         lib.gpurt_set_policy(self.core.sched, lib.GPURT_POLICY_SEGMENT, 0)
         self.budget = self.core.budgets[0]
         assert lib.gpurt_set_budget(self.core.sched, self.budget, limit, period, DEMOTE, 0) == 0
@@ -114,6 +114,22 @@ def test_a_client_that_begins_and_ends_all_the_time_pays_for_the_updates() -> No
     assert world.runs()
 
 
+def test_one_slow_update_is_paid_for_once() -> None:
+    """If each update were charged what the slowest one took, no client of a budget would ever get through again."""
+    world = World(100, 1000, update=5000)
+    (client, *_) = world.clients
+    world.begin(client)
+    world.core.theta = 10
+    world.sleep(1)
+    assert not world.runs()
+    for start in range(1001, 20000, 1000):
+        world.sleep(start)
+        world.end(client)
+        world.begin(client)
+        world.sleep(start + 50)
+        assert world.runs()
+
+
 def test_a_program_that_begins_and_closes_all_the_time_pays_for_the_updates() -> None:
     world = World(100, 1000, count=0, update=10)
     for _ in range(30):
@@ -138,6 +154,85 @@ def test_a_program_that_wakes_and_sleeps_all_the_time_pays_for_the_updates() -> 
     assert 0 < world.core.commits - before <= 2 * (100 // (10 + 1 + 10) + 1)
 
 
+class SlowWorld(World):
+    """As World, but updates take time; ``flight``: decisions are taken meanwhile, and a newer update supersedes it."""
+
+    def __init__(self, limit: int, period: int, draw: random.Random, most: int, flight: bool) -> None:
+        self.draw, self.longest, self.flight = draw, most, flight
+        self.over: int | None = None  # when the update is over that is under way
+        self.blocked = False
+        super().__init__(limit, period)
+        self.core.sched.ops.commit = self.commit = ffi.callback(
+            "void(struct gpurt_sched *, struct gpurt_sched_client *, u32, u64)", self.on_commit
+        )
+
+    def on_commit(self, *_: Any) -> None:
+        self.over = self.now + self.draw.randrange(1, self.longest + 1)
+
+    def uses(self) -> bool:
+        """Whether the group owns the GPU, or keeps it busy with an update."""
+        return self.runs() or self.core.sched.payer == self.budget
+
+    def sleep(self, until: int) -> None:
+        """Lets time pass, and until no update is under way if decisions wait for it."""
+        while self.now < until or (self.over is not None and not self.flight):
+            due = max(self.core.sched.deadline, self.now)
+            if self.over is not None:
+                due = min(due, self.over) if self.flight else self.over
+            then = max(self.now, due if self.now >= until else min(until, due))
+            if self.uses() and then > self.now:
+                self.owned.append((self.now, then))
+            self.now = then
+            if self.over is not None and self.over <= self.now:
+                self.over = None
+                if self.flight:
+                    lib.gpurt_uncharged(self.core.sched, self.now)
+                lib.gpurt_updated(self.core.sched, self.now, 0)
+            elif self.core.sched.deadline <= self.now:
+                self.uncharge()
+                lib.gpurt_tick(self.core.sched, self.now)
+
+    def uncharge(self) -> None:
+        """While an update is in progress nobody has the GPU."""
+        if self.over is not None:
+            lib.gpurt_uncharged(self.core.sched, self.now)
+
+
+def test_who_joins_a_budget_does_not_end_an_update_in_progress() -> None:
+    """Otherwise a program would open the device again after each begin, and not pay for its updates."""
+    world = SlowWorld(100, 1000, random.Random(1), 1, flight=True)
+    world.longest = 60
+    world.begin(world.clients[0])
+    over = world.over
+    assert over is not None
+    world.clients.append(world.add())
+    world.sleep(over)
+    assert world.budget.used == over
+
+
+@pytest.mark.parametrize("flight", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_ownership_and_updates_together_are_bounded_in_every_window(seed: int, flight: bool) -> None:
+    """The lemma of docs/readings.md: the budget, two of the longest updates, and what the host notices late."""
+    draw = random.Random(seed)
+    period = draw.randrange(20, 80)
+    limit, longest = draw.randrange(1, period // 2), draw.randrange(1, 6)
+    world = SlowWorld(limit, period, draw, longest, flight)
+    while world.now < 12 * period:
+        world.uncharge()
+        client = draw.choice(world.clients)
+        if client.depth and draw.random() < 0.6:
+            world.end(client)
+        else:
+            world.begin(client)
+        world.sleep(world.now + draw.choice([0, 0, 1, limit, draw.randrange(period), period]))
+    assert world.owned
+    late = 0 if flight else longest  # a decision waits for the update under way
+    most = limit + 2 * longest + late
+    for window in range(1, 4 * period):
+        assert world.most(window) <= bound(most, period, window)
+
+
 def test_so_many_clients_of_a_budget_are_in_real_time_segments_at_once() -> None:
     """When the budget is spent, one decision demotes all of them that are in segments: that must not take long."""
     most = lib.GPURT_MAX_BUDGET_CLIENTS
@@ -152,3 +247,39 @@ def test_so_many_clients_of_a_budget_are_in_real_time_segments_at_once() -> None
     world.sleep(10)
     assert [client.level for client in world.clients[1:]] == [0] * (most + 2)
     assert world.core.sched.runner == world.other
+
+
+def test_a_decision_demotes_so_many_clients_at_most() -> None:
+    """Any number of clients may be in the middle of segments when the administrator gives them a budget."""
+    most = lib.GPURT_MAX_BUDGET_CLIENTS
+    world = World(4, FAR, count=0)
+    clients = [world.core.add() for _ in range(5 * most)]
+    for client in clients:
+        world.begin(client)
+    for client in clients:
+        lib.gpurt_join_budget(world.core.sched, client, world.budget, world.now)
+    world.now = int(world.core.sched.deadline)
+    before = world.core.commits
+    ticks = 0
+    while world.core.sched.deadline <= world.now:
+        left = sum(client.level > 0 for client in clients)
+        lib.gpurt_tick(world.core.sched, world.now)
+        assert left - sum(client.level > 0 for client in clients) <= most + 1
+        ticks += 1
+    assert ticks >= 4
+    assert not any(client.level for client in clients)
+    assert world.core.sched.runner == world.other
+    assert world.core.commits == before + 1  # the GPU stayed where it was until all were demoted
+    for client in clients:
+        world.end(client)
+    assert world.budget.queued == 0
+
+
+def test_a_budget_that_only_reports_makes_nobody_best_effort() -> None:
+    world = World(4, FAR, count=lib.GPURT_MAX_BUDGET_CLIENTS + 3)
+    report = lib.GPURT_OVERRUN_REPORT
+    assert lib.gpurt_set_budget(world.core.sched, world.budget, 4, FAR, report, 0) == 0
+    for client in world.clients:
+        world.begin(client)
+    world.sleep(10)
+    assert all(client.level == 50 for client in world.clients)

@@ -95,7 +95,9 @@ PLANTED = {
         "policy", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded)",
         "	c->demoted = GPURT_NOT_DEMOTED;\n	if (c->budget)\n		c->budget->ends = 0;\n	if (crowded)"
     ),
-    "spent budget forgotten": ("policy", "while ((c = pick(s)) && is_spent(s, c, now))", "while ((c = pick(s)) && 0)"),
+    "spent budget forgotten": (
+        "policy", "(c = pick(s)) && is_spent(s, c, now); demoted++", "(c = pick(s)) && 0; demoted++"
+    ),
     "time not charged": ("policy", "	c->held_ns += now - since;\n", ""),
     "idle runner keeps the GPU": (
         "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"

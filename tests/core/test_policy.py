@@ -27,6 +27,7 @@ class Core:
         self.only: int | None = None
         self.budgets = [ffi.new("struct gpurt_budget *") for _ in range(3)]
         self.commits = 0
+        self.theta = 0  # what an update costs; it takes no time here
         self.redundant = 0
         self.forced = False
         self.events: list[tuple[int | None, int]] = []
@@ -42,8 +43,9 @@ class Core:
     def index(self, client: Any) -> int | None:
         return None if client == ffi.NULL else self.clients.index(client)
 
-    def on_commit(self, _sched: Any, client: Any, cause: int, _now: int) -> None:
+    def on_commit(self, sched: Any, client: Any, cause: int, now: int) -> None:
         only = self.index(client)
+        lib.gpurt_updated(sched, now, self.theta)
         self.commits += 1
         self.redundant += only == self.only and cause != lib.GPURT_CAUSE_EXEMPT
         self.only = only

@@ -14,6 +14,7 @@ static void budgets(void)
 		.overrun = nondet_bool(),
 	};
 	u64 from = nondet_u64(), to = nondet_u64(), used = b.used, end, ends = b.ends;
+	u64 until = nondet_u64(), ns = nondet_u64();
 	bool before = b.overrun, over;
 
 	/* A longer charge is several of these. */
@@ -28,6 +29,11 @@ static void budgets(void)
 	__CPROVER_assert(!over || from >= ends || !before, "an overrun is told once a period");
 	__CPROVER_assert(b.overrun == (b.used >= b.limit || (from < ends && before)), "and whenever there is one");
 	__CPROVER_assert(!over || end <= to, "not a nanosecond before it was announced");
+	used = b.used;
+	ends = b.ends;
+	gpurt_budget_pay(&b, until, ns);
+	__CPROVER_assert(b.used >= used && b.used >= ns, "what was paid never wraps");
+	__CPROVER_assert(b.ends >= ends && b.ends >= until, "no period gets shorter");
 #ifdef PLANT_BUG
 	__CPROVER_assert(!over, "planted");
 #endif

@@ -20,11 +20,13 @@ static u32 commits;
 
 static void commit(struct gpurt_sched *sched, struct gpurt_sched_client *next, u32 cause, u64 now)
 {
-	(void)now;
 	__CPROVER_assert(sched == &s && cause < GPURT_CAUSE_COUNT, "arguments of commit");
 	__CPROVER_assert(next != only || cause == GPURT_CAUSE_EXEMPT, "no update where nothing changes");
+	__CPROVER_assert(!s.payer || s.payer == &budget, "a budget pays");
 	only = next;
 	commits++;
+	if (commits % 2)	/* the next one supersedes it */
+		gpurt_updated(sched, now, 1);
 }
 
 static void event(struct gpurt_sched *sched, struct gpurt_sched_client *client, u32 what, u64 now)

@@ -22,6 +22,7 @@ static void on_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u3
 	w->commits += now == w->now ? 1 : HEARD;
 	w->cause = cause;
 	w->only = only;
+	gpurt_updated(s, now, 0);
 }
 
 static void on_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now)
