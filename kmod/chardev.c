@@ -81,6 +81,7 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 	init_waitqueue_head(&file->poll);
 	init_irq_work(&file->poll_wake, poll_wake);
 	file->tgid = get_pid(task_tgid(current));
+	file->uid = current_euid();
 	get_task_comm(file->comm, current->group_leader);
 	mmgrab(current->mm);
 	file->mm = current->mm;

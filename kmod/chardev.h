@@ -23,6 +23,7 @@ struct gpurt_file {
 	struct gpurt_client *clients[GPURT_MAX_GPUS];
 	bool gone;			/* its process ended or executed another program */
 	struct pid *tgid;
+	kuid_t uid;			/* whose process that is */
 	char comm[GPURT_COMM_LEN];
 	wait_queue_head_t poll;
 	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue */

@@ -31,6 +31,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	client->gpu = gpu;
 	client->file = gpurt_file_get(file);
 	client->tgid = get_pid(file->tgid);
+	client->uid = file->uid;
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	INIT_LIST_HEAD(&client->node);
 	gpurt_news_init(client);

@@ -12,6 +12,7 @@
 #include <linux/list.h>
 #include <linux/rculist.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 #include <linux/workqueue.h>
 
 #include "core/policy.h"
@@ -45,6 +46,7 @@ struct gpurt_client {
 	bool listed;			/* with gpurt_gpu.clients_lock held */
 	u64 id;
 	struct pid *tgid;
+	kuid_t uid;
 	char comm[GPURT_COMM_LEN];
 
 	atomic_t tsgs;			/* as the driver told; core.tsgs follows */

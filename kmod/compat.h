@@ -119,6 +119,22 @@ static inline bool compat_task_is_runnable(struct task_struct *task)
 #define compat_switched_out_asleep(prev, state) (!preempt && compat_task_state(prev) != TASK_RUNNING)
 #endif
 
+/*
+ * A multicast group that only CAP_NET_ADMIN may join.  6.7 made that possible, and 5.10.204, 5.15.143, 6.1.68 and 6.6.7
+ * took it over; later the flag got a name of its own.  Elsewhere there is no such group.
+ */
+#ifdef GENL_MCAST_CAP_NET_ADMIN
+#define COMPAT_ADMIN_GROUP(group) { .name = group, .flags = GENL_MCAST_CAP_NET_ADMIN },
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0) || \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 7) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)) || \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 1, 68) && LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)) || \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(5, 15, 143) && LINUX_VERSION_CODE < KERNEL_VERSION(5, 16, 0)) || \
+	(LINUX_VERSION_CODE >= KERNEL_VERSION(5, 10, 204) && LINUX_VERSION_CODE < KERNEL_VERSION(5, 11, 0))
+#define COMPAT_ADMIN_GROUP(group) { .name = group, .flags = GENL_UNS_ADMIN_PERM },
+#else
+#define COMPAT_ADMIN_GROUP(group)
+#endif
+
 /* 6.7 put what a dump knows of its request into one struct genl_info. */
 static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
 {

@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/module.h>
 
+#include "compat.h"
 #include "core/attributes.h"
 #include "events.h"
 #include "netlink.h"
@@ -81,8 +82,12 @@ static const struct genl_ops ops[] = {
 	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt),
 };
 
+/* By number; not every kernel has the second. */
+enum { EVENTS, NAMED_EVENTS };
+
 static const struct genl_multicast_group groups[] = {
 	{ .name = GPURT_GENL_EVENTS },
+	COMPAT_ADMIN_GROUP(GPURT_GENL_NAMED_EVENTS)
 };
 
 struct genl_family gpurt_family __ro_after_init = {
@@ -96,13 +101,19 @@ struct genl_family gpurt_family __ro_after_init = {
 	.n_mcgrps = ARRAY_SIZE(groups),
 };
 
-/* Whether a socket has joined the group of events. */
-bool gpurt_netlink_heard(void)
+static bool is_heard(unsigned int group)
 {
-	return genl_has_listeners(&gpurt_family, &init_net, 0);
+	return group < ARRAY_SIZE(groups) && genl_has_listeners(&gpurt_family, &init_net, group);
 }
 
-static int put_event(struct sk_buff *skb, const struct gpurt_record *r)
+/* Whether a socket has joined a group of events. */
+bool gpurt_netlink_heard(void)
+{
+	return is_heard(EVENTS) || is_heard(NAMED_EVENTS);
+}
+
+/* @named: to readers who may know of every process. */
+static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool named)
 {
 	if (nla_put_u32(skb, GPURT_A_EVENT, r->event) ||
 	    nla_put_u64_64bit(skb, GPURT_A_TIME_NS, r->time, GPURT_A_PAD))
@@ -112,8 +123,8 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r)
 	if (nla_put_u32(skb, GPURT_A_GPU, r->gpu))
 		return -EMSGSIZE;
 	if (r->client && (nla_put_u64_64bit(skb, GPURT_A_CLIENT, r->client, GPURT_A_PAD) ||
-			  nla_put_u32(skb, GPURT_A_PID, r->pid) ||
-			  nla_put_string(skb, GPURT_A_COMM, r->comm) ||
+			  nla_put_u32(skb, GPURT_A_PID, named ? r->pid : 0) ||
+			  nla_put_string(skb, GPURT_A_COMM, named ? r->comm : "") ||
 			  nla_put_u32(skb, GPURT_A_PRIORITY, r->priority)))
 		return -EMSGSIZE;
 	if (r->event == GPURT_EVENT_COMMIT && nla_put_u32(skb, GPURT_A_CAUSE, r->cause))
@@ -123,8 +134,7 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r)
 	return 0;
 }
 
-/* Sends an event to every reader.  A reader that is too slow learns from its socket (ENOBUFS) that it lost some. */
-void gpurt_netlink_send(const struct gpurt_record *record)
+static void send_to(unsigned int group, const struct gpurt_record *record)
 {
 	struct sk_buff *skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
 	void *header;
@@ -132,12 +142,21 @@ void gpurt_netlink_send(const struct gpurt_record *record)
 	if (!skb)
 		return;
 	header = genlmsg_put(skb, 0, 0, &gpurt_family, 0, GPURT_CMD_EVENT);
-	if (!header || put_event(skb, record)) {
+	if (!header || put_event(skb, record, group == NAMED_EVENTS)) {
 		nlmsg_free(skb);
 		return;
 	}
 	genlmsg_end(skb, header);
-	genlmsg_multicast(&gpurt_family, skb, 0, 0, GFP_KERNEL);
+	genlmsg_multicast(&gpurt_family, skb, 0, group, GFP_KERNEL);
+}
+
+/* Sends an event to every reader.  A reader that is too slow learns from its socket (ENOBUFS) that it lost some. */
+void gpurt_netlink_send(const struct gpurt_record *record)
+{
+	if (is_heard(EVENTS))
+		send_to(EVENTS, record);
+	if (is_heard(NAMED_EVENTS))
+		send_to(NAMED_EVENTS, record);
 }
 
 static void __init fill_policy(struct nla_policy *policy, const struct gpurt_attribute *a)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The control plane's GET commands, which are all dumps.  They do not take the gate: an unprivileged reader must not
- * delay a decision.  Process numbers are those of the reader's namespace.
+ * delay a decision.  Process numbers are those of the reader's namespace, and are told to those who may know them.
  */
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/ktime.h>
 #include <linux/pid_namespace.h>
 #include <linux/sched.h>
@@ -51,9 +53,15 @@ static int start(struct netlink_callback *cb)
 	return 0;
 }
 
-static u32 pid_for_reader(struct pid *pid)
+/* Whether the reader may know which process the client is: it is its user's, or the reader is the administrator. */
+static bool is_known(struct netlink_callback *cb, const struct gpurt_client *client)
 {
-	return pid_nr_ns(pid, task_active_pid_ns(current));
+	return uid_eq(NETLINK_CREDS(cb->skb)->uid, client->uid) || netlink_capable(cb->skb, CAP_NET_ADMIN);
+}
+
+static u32 pid_for_reader(struct netlink_callback *cb, const struct gpurt_client *client)
+{
+	return is_known(cb, client) ? pid_nr_ns(client->tgid, task_active_pid_ns(current)) : 0;
 }
 
 static void *begin(struct sk_buff *skb, struct netlink_callback *cb, u8 command)
@@ -106,7 +114,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD);
 }
 
-static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
+static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	/* Pairs with apply().  dump() keeps clients from being freed. */
 	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runlist.runner);
@@ -114,7 +122,7 @@ static int put_runner(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	if (!runner)
 		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
 	return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ONE) ||
-	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(gpurt_client_of(runner)->tgid));
+	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(cb, gpurt_client_of(runner)));
 }
 
 static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
@@ -132,7 +140,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
-	    put_runner(skb, gpu) ||
+	    put_runner(skb, cb, gpu) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
@@ -192,8 +200,8 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(client->tgid)) ||
-	    nla_put_string(skb, GPURT_A_COMM, client->comm) ||
+	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
+	    nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
 	    nla_put_u32(skb, GPURT_A_STATE, state(client)) ||
 	    nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(c->level)) ||
 	    nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||

@@ -85,6 +85,14 @@
  * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
  * needs no privilege.  Every SET command needs CAP_SYS_NICE (EPERM); each refusal carries an extack text.
  *
+ * Whose processes: PID and COMM of a client are told to readers of the same user as its process's, and to those with
+ * CAP_NET_ADMIN in the initial user namespace.  Others find PID (and RUNNER_PID) 0 and COMM empty.  Events go to many
+ * readers at once: group GPURT_GENL_EVENTS, which anyone may join, gets them without PID and COMM, and group
+ * GPURT_GENL_NAMED_EVENTS with both; to join that needs CAP_NET_ADMIN.  Kernels that cannot restrict a group (before
+ * 5.10.204, 5.15.143, 6.1.68, 6.6.7 and 6.7) do not have the second one.  A reader of the first finds by CLIENT in
+ * GPURT_CMD_GET_CLIENTS whose the event is, if it may know.  The user-space host tells each reader of its socket what
+ * it may know; its own user may know all.
+ *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
  *			  sorted and joined by '+'), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that
@@ -113,7 +121,7 @@
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
- * GPURT_CMD_EVENT	  sent to multicast group GPURT_GENL_EVENTS: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
+ * GPURT_CMD_EVENT	  sent to multicast groups: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
  *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
  *			  submission, for lost events LOST
  */
@@ -132,6 +140,7 @@
 #define GPURT_GENL_NAME		"gpurt"
 #define GPURT_GENL_VERSION	1
 #define GPURT_GENL_EVENTS	"events"
+#define GPURT_GENL_NAMED_EVENTS	"named-events"
 
 #define GPURT_MAX_GPUS		16
 #define GPURT_MAX_PRIORITY	99

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # at run time the import takes longer than many commands need
 
 
 def gpu(one: GpuStatus) -> dict[str, Any]:
-    """A GPU of a host; ``runner_pid`` is None while all clients share it."""
+    """A GPU of a host; ``runner_pid`` is None while all clients share it, or if it is another user's."""
     return {
         "gpu": one.gpu, "driver": one.driver, "tier": one.tier, "policy": one.policy, "notice": one.notice,
         "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,

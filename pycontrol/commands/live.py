@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gpurt.enums import Image
 from gpurt.files import check_writable
 from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, connect, time_of
@@ -46,6 +47,12 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     return 0
 
 
+def _on_runlist(one: Any) -> str:
+    if one.runner_pid:
+        return str(one.runner_pid)
+    return "everyone" if one.image is Image.ALL else "another user's"
+
+
 def _gpus_table(gpus: list[Any]) -> str:
     """A line for each GPU, and one for each trouble."""
     from pycontrol.live.control import NO_GPU
@@ -54,7 +61,7 @@ def _gpus_table(gpus: list[Any]) -> str:
         return NO_GPU
     rows = [
         (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
-         str(one.runner_pid) if one.runner_pid else "everyone", str(one.commits), str(one.faults), str(one.late))
+         _on_runlist(one), str(one.commits), str(one.faults), str(one.late))
         for one in gpus
     ]  # fmt: skip
     headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late")

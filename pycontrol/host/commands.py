@@ -57,7 +57,7 @@ class Commands:
         """
         if lib.gpurt_request_find(command).administrator and not peer.administrator:
             raise Refusal(errno.EPERM, f"{command.name} needs CAP_SYS_NICE: run as root or as the host's own user")
-        reading: dict[Command, Callable[[Request], Iterator[Record]]] = {
+        reading: dict[Command, Callable[[Peer, Request], Iterator[Record]]] = {
             Command.GET_STATUS: self.status,
             Command.GET_CLIENTS: self.clients,
             Command.GET_LATENCY: self.latencies,
@@ -69,7 +69,7 @@ class Commands:
             Command.SET_EXEMPT: self.set_exempt,
         }
         if command in reading:
-            done(list(reading[command](request)))
+            done(list(reading[command](peer, request)))
         else:
             in_turn(setting[command](request), lambda: done([]))
 
@@ -82,7 +82,7 @@ class Commands:
             raise Refusal(errno.ENODEV, f"no GPU {index}: there are {len(self.gpus)}")
         return [self.gpus[index]]
 
-    def status(self, request: Request) -> Iterator[Record]:
+    def status(self, peer: Peer, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_STATUS."""
         for gpu in self.chosen(request):
             runner, facts = gpu.runner, gpu.facts()
@@ -91,19 +91,21 @@ class Commands:
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("CLIENTS", len(gpu.clients)),
                 ("TSGS", sum(m.core.tsgs for m in gpu.clients.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
-                *([("RUNNER_PID", runner.peer.pid)] if runner else []),
+                *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
             ]  # fmt: skip
 
-    def clients(self, request: Request) -> Iterator[Record]:
+    def clients(self, peer: Peer, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_CLIENTS."""
         for gpu in self.chosen(request):
             for client in gpu.clients.values():
                 core = client.core
                 held = core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is client else 0)
+                known = peer.may_know(client.peer)
                 yield [
-                    ("GPU", gpu.index), ("CLIENT", client.id), ("PID", client.peer.pid), ("COMM", client.peer.comm),
+                    ("GPU", gpu.index), ("CLIENT", client.id),
+                    ("PID", client.peer.pid if known else 0), ("COMM", client.peer.comm if known else ""),
                     ("STATE", gpu.state(client)), ("PRIORITY", core.level),
                     ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
@@ -111,7 +113,7 @@ class Commands:
                     *budget_of(core), ("OVERRUNS", core.overruns),
                 ]  # fmt: skip
 
-    def latencies(self, request: Request) -> Iterator[Record]:
+    def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_LATENCY; causes that never happened are left out."""
         for gpu in self.chosen(request):
             for cause, latency in gpu.latency.items():

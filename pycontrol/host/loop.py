@@ -281,17 +281,18 @@ class Host:
     def tell(
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int
     ) -> None:
-        """Sends an event to every subscribed connection."""
-        if not self.readers:
-            return
-        record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
-        if client:
-            record += [("CLIENT", client.id), ("PID", client.peer.pid), ("COMM", client.peer.comm)]
-            record.append(("PRIORITY", client.core.level))
-        if cause is not None:
-            record.append(("CAUSE", int(cause)))
-        if latency:
-            record.append(("LATENCY_NS", latency))
-        data = message(Command.EVENT, record, Head())
+        """Sends an event to every subscribed connection, with the process's pid and name if it may know them."""
+        made: dict[bool, bytes] = {}
         for connection in list(self.readers):
-            connection.send(data, droppable=True)
+            named = client is None or connection.peer.may_know(client.peer)
+            if named not in made:
+                record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
+                if client:
+                    record += [("CLIENT", client.id), ("PID", client.peer.pid if named else 0)]
+                    record += [("COMM", client.peer.comm if named else ""), ("PRIORITY", client.core.level)]
+                if cause is not None:
+                    record.append(("CAUSE", int(cause)))
+                if latency:
+                    record.append(("LATENCY_NS", latency))
+                made[named] = message(Command.EVENT, record, Head())
+            connection.send(made[named], droppable=True)

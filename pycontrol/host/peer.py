@@ -43,6 +43,10 @@ class Peer:
         """Whether it may set things: CAP_SYS_NICE in the kernel, root or the host's own user here."""
         return self.uid in (0, os.geteuid())
 
+    def may_know(self, other: Peer) -> bool:
+        """Whether it is told which process the other one is: it has the same user, or is the administrator."""
+        return self.administrator or self.uid == other.uid
+
     def priority(self, hint: int) -> int:
         """The process's own priority now, having checked that it may ask for `hint`.
 

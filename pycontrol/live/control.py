@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -25,7 +25,9 @@ NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """One GPU.  Times in ns; ``runner_pid`` is 0 while all clients share the GPU.
+    """One GPU.  Times in ns.
+
+    ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
 
     ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
     lost.
@@ -57,7 +59,10 @@ class GpuStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """One client of one GPU; ``set_priority`` is None if the control plane has set no priority."""
+    """One client of one GPU; ``set_priority`` is None if the control plane has set no priority.
+
+    ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
+    """
 
     gpu: int
     client: int
@@ -109,7 +114,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event; ``pid`` is 0 if it concerns no single process."""
+    """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know."""
 
     kind: EventKind
     time_ns: int
@@ -128,6 +133,7 @@ class Control:
 
     def __init__(self, link: Link, device: str) -> None:
         self._link = link
+        self._processes: dict[int, tuple[int, str]] = {}  # of clients in events without pid and comm
         self.device = device
 
     def __enter__(self) -> Control:
@@ -229,11 +235,21 @@ class Control:
 
     def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
         """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
-        return map(_event, self._link.events(timeout))
+        return map(self._named, self._link.events(timeout))
 
     def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
         """Yields the events after those that `events` yielded, and stops likewise."""
-        return map(_event, self._link.more(timeout))
+        return map(self._named, self._link.more(timeout))
+
+    def _named(self, message: Message) -> EventRecord:
+        """The event; what it does not say of its client's process is looked up, once for each client."""
+        record = _event(message)
+        if not record.client or record.pid != NO_PID:
+            return record
+        if record.client not in self._processes:
+            self._processes |= {one.client: (one.pid, one.comm) for one in self.clients()}
+        pid, comm = self._processes.setdefault(record.client, (NO_PID, ""))
+        return replace(record, pid=pid, comm=comm)
 
     def fileno(self) -> int:
         """Readable when an event has arrived."""

@@ -296,9 +296,15 @@ class GenericTransport:
             raise
 
     def subscribe(self) -> None:
-        """Joins the family's group of events."""
-        group = self._groups[ffi.string(lib.GPURT_GENL_EVENTS).decode()]
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+        """Joins the group of events that name processes, if there is one and this process may; else the other one."""
+        for name in (lib.GPURT_GENL_NAMED_EVENTS, lib.GPURT_GENL_EVENTS):
+            group = self._groups.get(ffi.string(name).decode())
+            try:
+                if group is not None:
+                    self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+                    return
+            except PermissionError:
+                continue
 
     def close(self) -> None:
         """Closes the socket."""
@@ -365,15 +371,15 @@ class Link:
         return self._events(timeout)
 
     def _events(self, timeout: float | None) -> Iterator[Message]:
-        while self._early:
-            yield self._early.pop(0)
-        while select.select([self._transport], [], [], timeout)[0]:
+        while True:
+            while self._early:
+                yield self._early.pop(0)
+            if not select.select([self._transport], [], [], timeout)[0]:
+                return
             data = self._transport.receive()
             if not data:
-                yield Message(Command.EVENT, {"EVENT": int(EventKind.LOST), "LOST": 0})
-            for kind, _, _, message in split(data):
-                if kind == self._transport.family:
-                    yield decode(message)
+                self._early.append(Message(Command.EVENT, {"EVENT": int(EventKind.LOST), "LOST": 0}))
+            self._early += [decode(message) for kind, _, _, message in split(data) if kind == self._transport.family]
 
     def fileno(self) -> int:
         """A descriptor that is readable when a message has arrived."""

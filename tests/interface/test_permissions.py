@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from actors import Actor, in_child
-from links import PATIENCE, RUNNING, Client, client_of
+from links import PATIENCE, RUNNING, Client, client_of, eventually
 from messages import ask, attributes
 
 from gpurt._gpurt import lib
-from gpurt.enums import Command, Policy
+from gpurt.enums import Command, EventKind, Policy
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
 
@@ -170,6 +170,46 @@ def hear_oneself(client: Client) -> list[str]:
         client.begin()
         client.end()
         return [event.kind.name for event in itertools.islice(events, 3)]
+
+
+def overhear(client: Client) -> list[tuple[int, int, str]]:
+    """Begins a segment, and returns client, pid and name of the events until another client's segment ends."""
+    heard = []
+    with control(str(client.host)) as plane:
+        events = plane.events(PATIENCE)
+        client.begin()
+        for event in events:
+            heard.append((event.client, event.pid, event.comm))
+            if event.kind is EventKind.END:
+                break
+    return heard
+
+
+def shown(client: Client) -> tuple[list[tuple[int, str, int]], int]:
+    """The processes of all clients, and that of the client that has the GPU."""
+    with control(str(client.host)) as plane:
+        return sorted((one.pid, one.comm, one.depth) for one in plane.clients()), plane.status()[0].runner_pid
+
+
+def test_an_ordinary_user_does_not_learn_of_others_processes(
+    opened: Path, connect: Callable[[], Client], spawn: Callable[..., Actor], plane: Control
+) -> None:
+    """It is told everything about other users' clients except pid and name, and everything about its own."""
+    mine = connect()
+    mine.begin(priority=9)
+    actor = spawn(ordinary)
+    actor.start(overhear)
+    eventually(lambda: any(one.pid == actor.pid and one.depth for one in plane.clients()))
+    known = {one.client: (one.pid, one.comm) for one in plane.clients()}
+    mine.end()
+    heard = actor.answer()
+    for client, (pid, comm) in known.items():
+        seen = {(pid, comm) for one, pid, comm in heard if one == client}
+        assert seen == ({(pid, comm)} if pid == actor.pid else {(0, "")})
+    mine.begin(priority=9)
+    name = next(comm for pid, comm in known.values() if pid == actor.pid)
+    assert actor.run(shown) == ([(0, "", 1), (actor.pid, name, 1)], 0)
+    assert (plane.status()[0].runner_pid, {one.pid for one in plane.clients()}) == (ME, {ME, actor.pid})
 
 
 # Process namespaces
