@@ -74,8 +74,9 @@ bool gpurt_job_can_notify(void)
 
 /*
  * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
- * sees the THREADS oldest threads of a process, and of clients that are best effort, as far as is known, THREADS
- * threads in all; it goes on with the next ones at the next look.
+ * sees the THREADS oldest threads of a process, and THREADS threads in all of clients that are real-time, as far as is
+ * known, and as many of the others; it goes on with the next ones at the next look.  Best effort, however much of it
+ * there is, delays no look at a real-time client.
  */
 #define THREADS 1024U
 
@@ -136,28 +137,26 @@ static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool run
 }
 
 /*
- * Called with the GPU held alive and clients kept from being freed.  Looks at all real-time clients and, in turn, at
- * some of the others, which are in order of their ids.  False: more of those are to be looked at.
+ * Called with the GPU held alive and clients kept from being freed.  Looks in turn at some of the best-effort clients
+ * and at some of the real-time ones, both in order of their ids.  False: more of them are to be looked at.
  */
 static bool scan(struct gpurt_gpu *gpu, bool runnable)
 {
-	u64 *looked = &gpu->job.looked[runnable];
+	u64 *looked = gpu->job.looked[runnable];
 	struct gpurt_client *client;
-	u32 seen = 0, urgent = 0;
+	u32 seen[2] = { }, urgent;
 
 	gpurt_for_each_client(client, gpu) {
-		if (!READ_ONCE(client->core.tsgs))
+		urgent = !!READ_ONCE(client->core.level);
+		if (!READ_ONCE(client->core.tsgs) || client->id <= looked[urgent] || seen[urgent] >= THREADS)
 			continue;
-		if (READ_ONCE(client->core.level)) {
-			look_at(gpu, client, runnable, &urgent);
-		} else if (client->id > *looked && seen < THREADS) {
-			look_at(gpu, client, runnable, &seen);
-			*looked = client->id;
-		}
+		look_at(gpu, client, runnable, &seen[urgent]);
+		looked[urgent] = client->id;
 	}
-	if (seen < THREADS)
-		*looked = 0;
-	return seen < THREADS;
+	for (urgent = 0; urgent < ARRAY_SIZE(seen); urgent++)
+		if (seen[urgent] < THREADS)
+			looked[urgent] = 0;
+	return seen[0] < THREADS && seen[1] < THREADS;
 }
 
 static void look(struct kthread_work *work)

@@ -21,7 +21,7 @@ struct gpurt_job {
 	u64 poll_ns;
 	bool probed;			/* the probes of the scheduler's tracepoints are registered */
 
-	u64 looked[2];			/* best-effort clients up to this id have had their turn: scan() */
+	u64 looked[2][2];		/* clients up to this id have had their turn: scan() */
 	u64 rest_until;			/* the thread does not look again before; ktime_get_ns() */
 	struct hrtimer timer;
 	struct irq_work irq;

@@ -4,6 +4,7 @@
 #include <linux/module.h>
 
 #include "cpu.h"
+#include "policy.h"
 
 static void a_gpu_that_is_gone_has_no_runner(struct kunit *test)
 {
@@ -303,6 +304,39 @@ static void a_thread_comes_back_to_its_cpu(struct kunit *test)
 	bench_free(b);
 }
 
+#define CROWD 600
+
+/* Users choose how many there are, and nothing else executes on the thread's CPU during a look. */
+static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *test)
+{
+	struct gpurt_client **crowd = kunit_kcalloc(test, CROWD, sizeof(*crowd), GFP_KERNEL);
+	struct bench *b = bench_make(test, &atomic_driver);
+	const char *why = NULL;
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, crowd);
+	for (i = 0; i < CROWD; i++) {
+		gpurt_gpu_get(b->gpu->index);	/* the client's */
+		crowd[i] = gpurt_client_open(b->gpu, &b->file);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(crowd[i]));
+		gpurt_client_priority(crowd[i], 20);
+		gpurt_client_tsgs_changed(crowd[i], 1);
+	}
+	kthread_flush_worker(b->gpu->worker);
+	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why), 0);
+	while (!READ_ONCE(b->gpu->job.rest_until))
+		usleep_range(900, 1100);
+	kthread_flush_worker(b->gpu->worker);
+	KUNIT_EXPECT_GT(test, b->gpu->job.looked[true][true], 0ULL);
+	KUNIT_EXPECT_LT(test, b->gpu->job.looked[true][true], crowd[CROWD - 1]->id);
+	gpurt_gpu_unregister(b->gpu);
+	for (i = 0; i < CROWD; i++) {
+		gpurt_client_gone(crowd[i], false);
+		gpurt_client_put(crowd[i]);
+	}
+	bench_free(b);
+}
+
 static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(a_gpu_that_is_gone_has_no_runner),
 	KUNIT_CASE(a_gpu_that_is_gone_needs_its_driver_no_more),
@@ -313,6 +347,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(tsgs_are_told_while_an_update_is_under_way),
 	KUNIT_CASE(tsgs_that_are_older_than_the_client_count),
 	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
+	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),
 	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}
 };
