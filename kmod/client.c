@@ -85,6 +85,11 @@ static int client_join(struct gpurt_client *client)
 	hlist_add_head_rcu(&client->by_process, gpurt_process_clients(gpu, client->tgid));
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
+	/*
+	 * Pairs with each_gpu() in netlink_set.c: either that walk meets the client, or what follows, which first looks
+	 * without a lock, sees the new budget or exemption.  To unlock the mutex orders no later read.
+	 */
+	smp_mb();
 	gpurt_group_apply(client);
 	gpurt_exempt_apply(client);
 	return 0;
@@ -249,9 +254,16 @@ void gpurt_client_take_off(struct gpurt_client *client)
 }
 
 /*
- * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.  The decision
- * queues at the client's own level, and not above the caller's priority: A2 lets nobody wait for a caller of lower
- * priority.
+ * At which level the caller queues for a decision about the client that may not be its own thread's: not above the
+ * caller's priority.  A caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
+ */
+static u32 level_for(const struct gpurt_client *client)
+{
+	return min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
+}
+
+/*
+ * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.
  *
  * The decision takes the client off the runlist, and the driver forgets it afterwards.  If the update failed, the
  * client may still be there: it stays as it is, without its process, until gpurt_clients_reap().
@@ -266,7 +278,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	if (client->ended)
 		return;
 	client->ended = true;
-	u.level = min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
+	u.level = level_for(client);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops.client_ends)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
@@ -312,7 +324,7 @@ bool gpurt_client_granted(const struct gpurt_client *client)
 	/* Pairs with apply(): a reader that sees the runner also sees whether the commit succeeded. */
 	struct gpurt_sched_client *runner = smp_load_acquire(&client->gpu->runlist.runner);
 
-	if (READ_ONCE(client->gpu->runlist.fault) || atomic_read(&client->gpu->runlist.holds))
+	if (READ_ONCE(client->gpu->runlist.fault) || gpurt_runlist_is_held(client->gpu))
 		return false;
 	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
 }
@@ -424,7 +436,7 @@ static int decide_news(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 void gpurt_client_hear(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
-		.decide = decide_news, .client = client, .level = READ_ONCE(client->core.level),
+		.decide = decide_news, .client = client, .level = level_for(client),
 	};
 	u32 before = READ_ONCE(client->core.tsgs);
 
@@ -465,7 +477,7 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 	struct agent_update a = {
 		.u = {
 			.decide = decide_agent, .client = client, .own = true, .rests = true, .in_thread = true,
-			.level = READ_ONCE(client->core.level),
+			.level = level_for(client),
 		},
 		.agent = agent,
 	};

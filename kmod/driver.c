@@ -151,6 +151,8 @@ EXPORT_SYMBOL_GPL(gpurt_gpu_committed);
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu)
 {
 	atomic_inc(&gpu->runlist.holds);
+	/* Before the driver undoes a commit, which looks afterwards whether a reset began: answered() in runlist.c. */
+	smp_mb__after_atomic();
 	gpurt_runlist_look(gpu);
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_reset_begin);
@@ -158,6 +160,7 @@ EXPORT_SYMBOL_GPL(gpurt_gpu_reset_begin);
 void gpurt_gpu_reset_done(struct gpurt_gpu *gpu)
 {
 	WRITE_ONCE(gpu->runlist.replay, true);
+	/* A full barrier: gpurt_runlist_is_held() sees one or the other. */
 	if (!WARN_ON_ONCE(atomic_dec_if_positive(&gpu->runlist.holds) < 0))
 		gpurt_runlist_look(gpu);
 }

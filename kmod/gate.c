@@ -260,14 +260,25 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
+ * Before the gate is asked for, because to wake a GPU takes long.  0: the GPU is powered; -EIO: it cannot be, whatever
+ * the driver's own number, which would mean something else as an answer to a commit; -EAGAIN: a reset or a suspend is
+ * under way.  Nothing is committed until that is over, and a GPU that is being suspended must not be woken.
+ */
+static int power_up(struct gpurt_gpu *gpu)
+{
+	if (atomic_read(&gpu->runlist.holds))
+		return -EAGAIN;
+	return gpu->ops.power(gpu->driver, true) < 0 ? -EIO : 0;
+}
+
+/*
  * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or neither
  * commit() nor power() of the driver sleeps.  In the second case -ENODEV once the driver is going away.
  */
 int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	/* To wake a GPU takes long, so it is awake before the gate is asked for. */
 	if (gpu->ops.power)
-		u->power_err = gpu->ops.power(gpu->driver, true);
+		u->power_err = power_up(gpu);
 	if (gpu->ops.commit_sleeps)
 		update_in_thread(gpu, u);
 	else

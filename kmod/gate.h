@@ -25,7 +25,7 @@ struct gpurt_update {
 	bool in_thread;			/* calls an operation of the driver that sleeps where commit() does */
 	bool last;			/* taken although the GPU is dying */
 	int ret;			/* what decide() returned */
-	int power_err;			/* why the GPU is not powered; 0: it is, or need not be */
+	int power_err;			/* -EIO or -EAGAIN: the GPU is not powered; 0: it is, or need not be */
 	bool fault;			/* afterwards: the runlist is not what it should be */
 	/* The gate's own. */
 	struct gpurt_turn turn;

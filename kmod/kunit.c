@@ -33,6 +33,7 @@ struct bench {
 	bool late;		/* commits complete when the test says so */
 	struct gpurt_commit last;
 	int power, power_failures;	/* references to its power now; so many attempts to come fail */
+	int power_error, powered;	/* what those return; 0: -EIO.  How often it was asked for */
 	struct task_struct *committer;	/* that called it */
 	void *given[16];
 };
@@ -134,7 +135,7 @@ static u32 begin(struct gpurt_client *client, u32 priority)
 /* A thread that begins a segment, and may have to wait at the gate. */
 struct beginner {
 	struct gpurt_client *client;
-	u32 priority;
+	u32 priority, state;
 	int err;
 	struct completion done;
 };
@@ -142,9 +143,8 @@ struct beginner {
 static int be_beginner(void *data)
 {
 	struct beginner *one = data;
-	u32 state;
 
-	one->err = gpurt_client_begin(one->client, one->priority, 0, &state);
+	one->err = gpurt_client_begin(one->client, one->priority, 0, &one->state);
 	complete(&one->done);
 	return 0;
 }
@@ -710,8 +710,9 @@ static struct kunit_suite exempt_suite = {
 
 #include "kunit_driver.c"
 #include "kunit_commits.c"
+#include "kunit_resets.c"
 
-static struct kunit_suite *suites[] = { &gpu_suite, &driver_suite, &commit_suite, &exempt_suite, &gpurt_ring_suite };
+static struct kunit_suite *suites[] = { &gpu_suite, &driver_suite, &commit_suite, &reset_suite, &exempt_suite, &gpurt_ring_suite };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */
 void gpurt_kunit_start(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit suite gpurt-commits: commits that complete later, resets, suspend, power; part of kunit.c. */
+/* KUnit suite gpurt-commits: commits that complete later; part of kunit.c. */
 
 static bool is_granted(struct bench *b, int client)
 {
@@ -138,145 +138,6 @@ static void runlists_are_committed_one_by_one(struct kunit *test)
 	bench_end(b);
 }
 
-static void decisions_are_taken_during_a_reset_and_carried_out_after_it(struct kunit *test)
-{
-	struct bench *b = bench_make(test, &atomic_driver);
-
-	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
-	gpurt_gpu_reset_begin(b->gpu);
-	KUNIT_EXPECT_FALSE(test, is_granted(b, 0));
-	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 30), (u32)GPURT_STATE_PENDING);
-	gpurt_gpu_reset_begin(b->gpu);
-	gpurt_gpu_reset_done(b->gpu);
-	let_the_thread_look(b);
-	KUNIT_EXPECT_FALSE(test, is_granted(b, 0) || is_granted(b, 1));
-	KUNIT_EXPECT_EQ(test, b->commits, 1);
-	gpurt_gpu_reset_done(b->gpu);
-	let_the_thread_look(b);
-	KUNIT_EXPECT_TRUE(test, is_granted(b, 1));
-	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->clients[1]);
-	KUNIT_EXPECT_EQ(test, b->gpu->runlist.latency[GPURT_CAUSE_RESET].count, 1ULL);
-	KUNIT_EXPECT_EQ(test, b->gpu->runlist.faults, 0ULL);
-	bench_end(b);
-}
-
-static void a_reset_in_the_middle_of_a_commit(struct kunit *test)
-{
-	struct bench *b = bench_make(test, &atomic_driver);
-	u64 lost;
-
-	b->late = true;
-	begin(b->clients[0], 20);
-	lost = b->last.sequence;
-	gpurt_gpu_reset_begin(b->gpu);
-	let_the_thread_look(b);
-	gpurt_gpu_committed(b->gpu, lost, 1, 0);	/* said of a runlist that the reset undoes */
-	let_the_thread_look(b);
-	b->late = false;
-	gpurt_gpu_reset_done(b->gpu);
-	let_the_thread_look(b);
-	KUNIT_EXPECT_TRUE(test, is_granted(b, 0));
-	KUNIT_EXPECT_EQ(test, b->commits, 2);
-	bench_end(b);
-}
-
-static void a_driver_that_needs_a_reset_is_left_alone_until_then(struct kunit *test)
-{
-	struct bench *b = bench_make(test, &atomic_driver);
-
-	b->failures = 1;
-	b->fails_with = -ENOTRECOVERABLE;
-	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
-	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 30), (u32)GPURT_STATE_PENDING);
-	msleep(20);	/* any other failure is tried again after 1 ms */
-	KUNIT_EXPECT_EQ(test, b->commits, 1);
-	gpurt_gpu_reset_begin(b->gpu);
-	gpurt_gpu_reset_done(b->gpu);
-	let_the_thread_look(b);
-	KUNIT_EXPECT_TRUE(test, is_granted(b, 1));
-	bench_end(b);
-}
-
-static int be_suspender(void *data)
-{
-	struct remover *r = data;
-
-	gpurt_gpu_suspend(r->b->gpu);
-	complete(&r->done);
-	return 0;
-}
-
-static bool is_held(struct bench *b)
-{
-	return atomic_read(&b->gpu->runlist.holds);
-}
-
-static void suspend_waits_for_the_commit_that_is_under_way(struct kunit *test)
-{
-	struct remover *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
-	struct beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
-	struct bench *b;
-
-	KUNIT_ASSERT_NOT_NULL(test, r);
-	KUNIT_ASSERT_NOT_NULL(test, one);
-	b = bench_make(test, &sleeping_driver);
-	b->block = true;
-	start(test, one, b->clients[0], 20);
-	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
-	r->b = b;
-	init_completion(&r->done);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_suspender, r, "gpurt-kunit")));
-	KUNIT_EXPECT_TRUE(test, comes_true(is_held, b));
-	KUNIT_EXPECT_FALSE(test, completion_done(&r->done));
-	complete(&b->go);
-	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&r->done, msecs_to_jiffies(PATIENCE)));
-	KUNIT_ASSERT_TRUE(test, finished(one));
-	KUNIT_EXPECT_FALSE(test, is_granted(b, 0));
-	gpurt_gpu_resume(b->gpu);
-	KUNIT_EXPECT_TRUE(test, comes_true(first_is_granted, b));
-	bench_end(b);
-}
-
-static int bench_power(void *driver, bool on)
-{
-	struct bench *b = driver;
-
-	if (on && b->power_failures) {
-		b->power_failures--;
-		return -EIO;
-	}
-	b->power += on ? 1 : -1;
-	return 0;
-}
-
-static int powered_commit(void *driver, const struct gpurt_commit *c)
-{
-	struct bench *b = driver;
-
-	b->failures += !b->power;
-	return bench_commit(driver, c);
-}
-
-static void the_gpu_is_powered_before_every_commit(struct kunit *test)
-{
-	struct gpurt_driver_ops *ops = own_ops(test, &atomic_driver);
-	struct bench *b;
-
-	ops->power = bench_power;
-	ops->commit = powered_commit;
-	b = bench_make(test, ops);
-	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
-	KUNIT_EXPECT_EQ(test, b->power, 0);
-	b->power_failures = 1;
-	KUNIT_EXPECT_EQ(test, begin(b->clients[1], 30), (u32)GPURT_STATE_PENDING);
-	KUNIT_EXPECT_EQ(test, b->commits, 1);	/* a GPU without power is not touched */
-	KUNIT_EXPECT_TRUE(test, comes_true(second_is_granted, b));
-	KUNIT_EXPECT_EQ(test, b->gpu->runlist.faults, 1ULL);
-	let_the_thread_look(b);
-	KUNIT_EXPECT_EQ(test, b->power, 0);
-	bench_end(b);
-}
-
 static void a_gpu_goes_away_while_a_commit_is_in_progress(struct kunit *test)
 {
 	struct gpurt_driver_ops *ops = own_ops(test, &atomic_driver);
@@ -298,11 +159,6 @@ static struct kunit_case commit_cases[] = {
 	KUNIT_CASE(a_client_that_leaves_while_a_commit_is_in_progress_is_closed_after_it),
 	KUNIT_CASE(a_commit_that_is_never_completed_is_tried_again),
 	KUNIT_CASE(runlists_are_committed_one_by_one),
-	KUNIT_CASE(decisions_are_taken_during_a_reset_and_carried_out_after_it),
-	KUNIT_CASE(a_reset_in_the_middle_of_a_commit),
-	KUNIT_CASE(a_driver_that_needs_a_reset_is_left_alone_until_then),
-	KUNIT_CASE(suspend_waits_for_the_commit_that_is_under_way),
-	KUNIT_CASE(the_gpu_is_powered_before_every_commit),
 	KUNIT_CASE(a_gpu_goes_away_while_a_commit_is_in_progress),
 	{}
 };

@@ -227,6 +227,39 @@ static void tsgs_are_told_while_an_update_is_under_way(struct kunit *test)
 	bench_free(b);
 }
 
+static int be_hearer(void *data)
+{
+	struct beginner *one = data;
+
+	gpurt_client_hear(one->client);
+	complete(&one->done);
+	return 0;
+}
+
+/* A worker, that is: everyone less urgent than the client would wait until it gets its CPU. */
+static void an_ordinary_thread_that_hears_of_tsgs_queues_as_best_effort(struct kunit *test)
+{
+	struct beginner *one = kunit_kcalloc(test, 2, sizeof(*one), GFP_KERNEL);
+	struct bench *b;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b = bench_make(test, &sleeping_driver);
+	begin(b->clients[1], 50);
+	b->block = true;
+	start(test, &one[0], b->clients[0], 60);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	atomic_inc(&b->clients[1]->tsgs);
+	one[1].client = b->clients[1];
+	init_completion(&one[1].done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_hearer, &one[1], "gpurt-kunit")));
+	KUNIT_EXPECT_TRUE(test, comes_true(best_effort_waits, b));
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, finished(&one[0]));
+	KUNIT_ASSERT_TRUE(test, finished(&one[1]));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static void tsgs_that_are_older_than_the_client_count(struct kunit *test)
 {
 	struct gpurt_driver_ops *ops = kunit_kmalloc(test, sizeof(*ops), GFP_KERNEL);
@@ -345,6 +378,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(a_thread_comes_back_to_its_cpu),
 	KUNIT_CASE(an_exemption_is_told_to_the_driver_once),
 	KUNIT_CASE(tsgs_are_told_while_an_update_is_under_way),
+	KUNIT_CASE(an_ordinary_thread_that_hears_of_tsgs_queues_as_best_effort),
 	KUNIT_CASE(tsgs_that_are_older_than_the_client_count),
 	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
 	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),

@@ -72,6 +72,18 @@ static u64 next_sequence(struct gpurt_runlist *r)
 	return sequence;
 }
 
+/*
+ * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Nobody has the GPU, and
+ * what a commit said does not hold.  Any context.
+ */
+bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu)
+{
+	if (atomic_read(&gpu->runlist.holds))
+		return true;
+	smp_rmb();	/* pairs with gpurt_gpu_reset_done() */
+	return READ_ONCE(gpu->runlist.replay);
+}
+
 /* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
 static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 {
@@ -98,13 +110,30 @@ static int call_driver(struct gpurt_gpu *gpu, struct gpurt_client *only)
 	return r->power_err ? r->power_err : gpu->ops.commit(gpu->driver, &c);
 }
 
+/* Called with the gate held.  The driver has answered a commit: 0, -EINPROGRESS, or why it was not carried out. */
+static void answered(struct gpurt_gpu *gpu, int err)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	/* A reset that began in the middle undoes what was committed; its end has the runlist made anew. */
+	if (gpurt_runlist_is_held(gpu)) {
+		suspend_updates(gpu, ktime_get_ns());
+	} else if (err == -EINPROGRESS) {
+		r->flight = true;
+		WRITE_ONCE(r->fault, true);
+		r->retry.cause = r->cause;
+		r->retry.at = r->decided + gpu->ops.bound_ns;
+	} else {
+		record(gpu, err, ktime_get_ns());
+	}
+}
+
 /* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
 static void apply(struct gpurt_gpu *gpu)
 {
 	struct gpurt_sched_client *only = gpu->sched.runner;
 	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
 	struct gpurt_runlist *r = &gpu->runlist;
-	int err;
 
 	gpurt_gate_assert_held(gpu);
 	if (r->only != client || r->cause == GPURT_CAUSE_EXEMPT)
@@ -113,18 +142,14 @@ static void apply(struct gpurt_gpu *gpu)
 	r->commits++;
 	if (client)
 		client->attempt = r->commits;
-	if (r->broken || atomic_read(&r->holds)) {
+	if (r->broken || gpurt_runlist_is_held(gpu)) {
 		suspend_updates(gpu, r->decided);
+	} else if (r->power_err == -EAGAIN) {
+		/* The reset ended, and the runlist was made anew, while this decision waited without power. */
+		suspend_updates(gpu, r->decided);
+		gpurt_runlist_replay(gpu);
 	} else {
-		err = call_driver(gpu, client);
-		if (err == -EINPROGRESS) {
-			r->flight = true;
-			WRITE_ONCE(r->fault, true);
-			r->retry.cause = r->cause;
-			r->retry.at = r->decided + gpu->ops.bound_ns;
-		} else {
-			record(gpu, err, ktime_get_ns());
-		}
+		answered(gpu, call_driver(gpu, client));
 	}
 	if (!only)
 		r->everyone_since = r->decided;
@@ -207,7 +232,7 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
 {
 	/* The runner does not have the GPU yet, or lost it. */
-	if (unlikely(gpu->runlist.fault || atomic_read(&gpu->runlist.holds)))
+	if (unlikely(gpu->runlist.fault || gpurt_runlist_is_held(gpu)))
 		gpurt_uncharged(&gpu->sched, now);
 }
 
@@ -349,6 +374,13 @@ void gpurt_runlist_look(struct gpurt_gpu *gpu)
 	if (!READ_ONCE(gpu->dying))
 		kthread_queue_work(gpu->worker, &gpu->runlist.tick);
 	rcu_read_unlock();
+}
+
+/* Any context.  Has the runlist made anew, by a decision of the GPU's thread. */
+void gpurt_runlist_replay(struct gpurt_gpu *gpu)
+{
+	WRITE_ONCE(gpu->runlist.replay, true);
+	gpurt_runlist_look(gpu);
 }
 
 static void wake_all(struct gpurt_gpu *gpu)

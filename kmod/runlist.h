@@ -42,7 +42,7 @@ struct gpurt_runlist {
 	bool flight;			/* because the last commit is in progress */
 	bool broken;			/* because the driver says that the GPU must be reset */
 	int err;			/* of the last commit that is over */
-	int power_err;			/* why the GPU of this decision is not powered; 0: it is */
+	int power_err;			/* -EIO: the GPU of this decision has no power; -EAGAIN: it needed none; 0 */
 	u32 stale;			/* mask of the runlists that are not what they should be */
 	struct gpurt_client *only;	/* what the runlist should be, for drivers that rebuild it: NULL: everyone's */
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
@@ -73,6 +73,8 @@ void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
 void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
 void gpurt_runlist_look(struct gpurt_gpu *gpu);
+void gpurt_runlist_replay(struct gpurt_gpu *gpu);
+bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);
 
 #endif

@@ -149,8 +149,9 @@ struct gpurt_driver_ops {
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
 	/*
 	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
-	 * powered from power(true), which returns 0 or -errno, to power(false).  Calls nest.  A commit() in progress
-	 * keeps the GPU powered by itself.
+	 * powered from power(true), which returns 0 or more, or -errno, to power(false).  Calls nest.  A commit() in
+	 * progress keeps the GPU powered by itself.  Whatever the error, it counts as a commit() that failed before it
+	 * changed anything, and is tried again.  power(true) is not called while a reset or a suspend is under way.
 	 */
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */

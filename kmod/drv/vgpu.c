@@ -221,11 +221,11 @@ static void *vgpu_create(void)
 			vgpu_copy_engine, ktime_get_ns());
 	err = gpurt_gpu_register(&ops, dev, &dev->gpu);
 	if (err) {
-		vgpu_faults_stop(dev);
 		hrtimer_cancel(&dev->timer);
 		kfree(dev);
 		return ERR_PTR(err);
 	}
+	vgpu_faults_start(dev);
 	return dev;
 }
 

@@ -28,7 +28,7 @@ struct vgpu {
 	/* vgpu_faults.c */
 	struct hrtimer completion;	/* reports the update of @sequence */
 	u64 sequence;
-	bool leaving;			/* updates are reported at once */
+	bool registered;		/* there is a GPU that may be told of updates later; with lock held */
 	atomic_t powered;		/* references to its power */
 };
 
@@ -66,6 +66,7 @@ extern struct gpurt_devices vgpus;
 
 /* vgpu_faults.c */
 void vgpu_faults_init(struct vgpu *dev, struct gpurt_driver_ops *ops);
+void vgpu_faults_start(struct vgpu *dev);
 void vgpu_faults_stop(struct vgpu *dev);
 int vgpu_faults_before(void);
 int vgpu_faults_after(struct vgpu *dev, u64 sequence);

@@ -52,13 +52,20 @@ int vgpu_faults_before(void)
 /* The same when it is carried out. */
 int vgpu_faults_after(struct vgpu *dev, u64 sequence)
 {
-	ulong late = READ_ONCE(vgpu_late_ns);
+	ulong late = READ_ONCE(vgpu_late_ns), flags;
+	bool started = false;
 
-	if (likely(!late) || READ_ONCE(dev->leaving))
+	if (likely(!late))
 		return 0;
-	WRITE_ONCE(dev->sequence, sequence);
-	hrtimer_start(&dev->completion, ns_to_ktime(late), HRTIMER_MODE_REL_HARD);
-	return -EINPROGRESS;
+	/* vgpu_faults_stop() must not come between the look and the start: nobody would stop the timer after it. */
+	raw_spin_lock_irqsave(&dev->lock, flags);
+	if (dev->registered) {
+		WRITE_ONCE(dev->sequence, sequence);
+		hrtimer_start(&dev->completion, ns_to_ktime(late), HRTIMER_MODE_REL_HARD);
+		started = true;
+	}
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	return started ? -EINPROGRESS : 0;
 }
 
 static enum hrtimer_restart complete_late(struct hrtimer *timer)
@@ -86,10 +93,25 @@ void vgpu_faults_init(struct vgpu *dev, struct gpurt_driver_ops *ops)
 	ops->power = vgpu_power ? power : NULL;
 }
 
+static void set_registered(struct vgpu *dev, bool registered)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&dev->lock, flags);
+	dev->registered = registered;
+	raw_spin_unlock_irqrestore(&dev->lock, flags);
+}
+
+/* Called when the GPU has been registered: before, there is none that could be told of updates. */
+void vgpu_faults_start(struct vgpu *dev)
+{
+	set_registered(dev, true);
+}
+
 /* Called before the GPU is unregistered, after which it must not be told of updates. */
 void vgpu_faults_stop(struct vgpu *dev)
 {
-	WRITE_ONCE(dev->leaving, true);
+	set_registered(dev, false);
 	hrtimer_cancel(&dev->completion);
 }
 
