@@ -12,6 +12,7 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -148,20 +149,19 @@ bool gpurt_cgroup_is_below(const char *path, const char *prefix) { return false;
 void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
 #endif
 
-static bool matches(const struct rule *rule, const struct gpurt_client *client, const char *cgroup)
+static bool matches(const struct rule *rule, const struct pid *tgid, const char *comm, const char *cgroup)
 {
 	switch (rule->attr) {
 	case GPURT_A_PID:
-		return rule->pid == client->tgid;
+		return rule->pid == tgid;
 	case GPURT_A_COMM:
-		return !strcmp(rule->text, client->comm);
+		return !strcmp(rule->text, comm);
 	default:
 		return *cgroup && gpurt_cgroup_is_below(cgroup, rule->text);
 	}
 }
 
-/* Whether any rule is for this client. */
-bool gpurt_exempt_matches(const struct gpurt_client *client)
+static bool any_matches(struct pid *tgid, const char *comm)
 {
 	char cgroup[GPURT_CGROUP_LEN];
 	struct rule *rule;
@@ -169,12 +169,43 @@ bool gpurt_exempt_matches(const struct gpurt_client *client)
 
 	if (!READ_ONCE(rules_count))
 		return false;
-	gpurt_cgroup_of(client->tgid, cgroup, sizeof(cgroup));
+	gpurt_cgroup_of(tgid, cgroup, sizeof(cgroup));
 	mutex_lock(&rules_lock);
 	list_for_each_entry(rule, &rules, node)
-		found = found || matches(rule, client, cgroup);
+		found = found || matches(rule, tgid, comm, cgroup);
 	mutex_unlock(&rules_lock);
 	return found;
+}
+
+/* Whether any rule is for this client. */
+bool gpurt_exempt_matches(const struct gpurt_client *client)
+{
+	return any_matches(client->tgid, client->comm);
+}
+
+bool gpurt_process_is_exempt(struct pid *tgid)
+{
+	struct task_struct *task = get_pid_task(tgid, PIDTYPE_TGID);
+	char comm[GPURT_COMM_LEN];
+
+	if (!task)
+		return false;
+	get_task_comm(comm, task);
+	put_task_struct(task);
+	return any_matches(tgid, comm);
+}
+EXPORT_SYMBOL_GPL(gpurt_process_is_exempt);
+
+/*
+ * Called with the GPU held alive, when the rules have changed and every client has been told.  A driver that knows
+ * processes which are no clients looks at those, and the runlist is made anew.
+ */
+void gpurt_exempt_tell(struct gpurt_gpu *gpu)
+{
+	if (!gpu->ops.exemptions_changed)
+		return;
+	gpu->ops.exemptions_changed(gpu->driver);
+	gpurt_runlist_refresh(gpu);
 }
 
 struct exempt_update {

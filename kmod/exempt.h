@@ -6,10 +6,12 @@
 #include <linux/types.h>
 
 struct gpurt_client;
+struct gpurt_gpu;
 struct pid;
 
 int gpurt_exempt_change(u32 attr, const char *text, struct pid *pid, bool add, const char **why);
 void gpurt_exempt_apply(struct gpurt_client *client);
+void gpurt_exempt_tell(struct gpurt_gpu *gpu);
 bool gpurt_exempt_matches(const struct gpurt_client *client);
 void gpurt_exempt_clear(void);
 

@@ -337,6 +337,43 @@ static void a_thread_comes_back_to_its_cpu(struct kunit *test)
 	bench_free(b);
 }
 
+/* An exempt process that is no client. */
+static int told_of_exemptions;
+
+static void count_exemptions(void *driver)
+{
+	told_of_exemptions++;
+}
+
+static void exemptions_are_for_processes_without_clients_too(struct kunit *test)
+{
+	struct gpurt_driver_ops *ops = kunit_kmalloc(test, sizeof(*ops), GFP_KERNEL);
+	struct pid *other = find_get_pid(2);	/* kthreadd */
+	struct bench *b;
+
+	KUNIT_ASSERT_NOT_NULL(test, ops);
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	*ops = atomic_driver;
+	ops->exemptions_changed = count_exemptions;
+	told_of_exemptions = 0;
+	b = bench_make(test, ops);
+	gpurt_exempt_tell(b->gpu);
+	KUNIT_EXPECT_EQ(test, told_of_exemptions, 1);
+	KUNIT_EXPECT_EQ(test, b->commits, 0);	/* everyone is on the runlist */
+	KUNIT_ASSERT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_RUNNING);
+	KUNIT_EXPECT_FALSE(test, gpurt_process_is_exempt(other));
+	KUNIT_ASSERT_EQ(test, rule(GPURT_A_COMM, "kthreadd", NULL, true), 0);
+	KUNIT_EXPECT_TRUE(test, gpurt_process_is_exempt(other));
+	KUNIT_EXPECT_FALSE(test, gpurt_process_may_run(b->gpu, other));
+	gpurt_exempt_tell(b->gpu);
+	KUNIT_EXPECT_EQ(test, b->commits, 2);
+	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->clients[0]);
+	gpurt_exempt_clear();
+	gpurt_gpu_unregister(b->gpu);
+	put_pid(other);
+	bench_free(b);
+}
+
 #define CROWD 600
 
 /* Users choose how many there are, and nothing else executes on the thread's CPU during a look. */
@@ -381,6 +418,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(an_ordinary_thread_that_hears_of_tsgs_queues_as_best_effort),
 	KUNIT_CASE(tsgs_that_are_older_than_the_client_count),
 	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
+	KUNIT_CASE(exemptions_are_for_processes_without_clients_too),
 	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),
 	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}

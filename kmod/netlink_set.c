@@ -250,6 +250,7 @@ static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void 
 
 	gpurt_for_each_client(client, gpu)
 		gpurt_exempt_apply(client);
+	gpurt_exempt_tell(gpu);
 	return 0;
 }
 

@@ -448,6 +448,24 @@ void gpurt_runlist_init(struct gpurt_gpu *gpu)
 	gpurt_sched_init(&gpu->sched, &runlist_ops, gpu, now);
 }
 
+static int decide_refresh(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	/* Everyone's runlist has everyone on it. */
+	if (!gpu->sched.runner)
+		return 0;
+	gpurt_updated(&gpu->sched, now, 0);	/* a commit in progress is superseded */
+	want(gpu, GPURT_CAUSE_EXEMPT, now);
+	return 0;
+}
+
+/* Called with the GPU held alive.  What the driver puts on the runlist beside the runner has changed. */
+void gpurt_runlist_refresh(struct gpurt_gpu *gpu)
+{
+	struct gpurt_update u = { .decide = decide_refresh, .level = GPURT_GATE_CONTROL };
+
+	gpurt_gate_update(gpu, &u);
+}
+
 static int decide_drain(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	gpurt_set_policy(&gpu->sched, GPURT_POLICY_TIMESLICED, now);

@@ -73,6 +73,7 @@ void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now);
 void gpurt_runlist_carry_out(struct gpurt_gpu *gpu);
 void gpurt_runlist_set_timer(struct gpurt_gpu *gpu);
 void gpurt_runlist_look(struct gpurt_gpu *gpu);
+void gpurt_runlist_refresh(struct gpurt_gpu *gpu);
 void gpurt_runlist_replay(struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu);
 bool gpurt_runlist_is_off(const struct gpurt_client *client);

@@ -158,6 +158,11 @@ struct gpurt_driver_ops {
 	u32 runlists;			/* mask of those that are updated one by one; 0: there is one, bit 0 */
 	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */
 	void (*called)(void *driver);
+	/*
+	 * At any time; may be NULL.  The administrator's exemptions have changed: gpurt_process_is_exempt() may have
+	 * another answer.  A commit() follows if a client has the GPU alone.
+	 */
+	void (*exemptions_changed)(void *driver);
 };
 
 /* No driver may offer less. */
@@ -205,9 +210,20 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
  * (a channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client
  * NULL: the TSG's process is no client.  A TSG that is created asks, too: it is born off while another client has the
  * GPU.
+ *
+ * Both know exemptions of clients only.  A process that is no client is best effort for them, whatever the rules say:
+ * see gpurt_process_is_exempt().
  */
 bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client);
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
+
+/*
+ * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor, say,
+ * that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks when the process opens the
+ * GPU and from exemptions_changed(), keeps the answer with the process's TSGs, and has those on every runlist.  The name
+ * that counts is the process's at that time.
+ */
+bool gpurt_process_is_exempt(struct pid *tgid);
 
 /* In any context.  Work of the client completed at @when; it was submitted at @since. */
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
