@@ -254,8 +254,8 @@ void gpurt_client_take_off(struct gpurt_client *client)
 }
 
 /*
- * At which level the caller queues for a decision about the client that may not be its own thread's: not above the
- * caller's priority.  A caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
+ * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
+ * Else a caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
  */
 static u32 level_for(const struct gpurt_client *client)
 {

@@ -712,7 +712,9 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_commits.c"
 #include "kunit_resets.c"
 
-static struct kunit_suite *suites[] = { &gpu_suite, &driver_suite, &commit_suite, &reset_suite, &exempt_suite, &gpurt_ring_suite };
+static struct kunit_suite *suites[] = {
+	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &exempt_suite, &gpurt_ring_suite,
+};
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */
 void gpurt_kunit_start(void)

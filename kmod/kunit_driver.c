@@ -393,7 +393,8 @@ static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *t
 		gpurt_client_tsgs_changed(crowd[i], 1);
 	}
 	kthread_flush_worker(b->gpu->worker);
-	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why), 0);
+	i = gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why);
+	KUNIT_ASSERT_EQ(test, i, 0);
 	while (!READ_ONCE(b->gpu->job.rest_until))
 		usleep_range(900, 1100);
 	kthread_flush_worker(b->gpu->worker);

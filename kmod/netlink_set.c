@@ -48,7 +48,8 @@ static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
 	int ret, count = 0;
 	u32 i;
 
-	smp_mb();	/* pairs with client_join(): what was changed before holds for clients that the walk does not meet */
+	/* Pairs with client_join(): what was changed before holds for clients that the walk does not meet. */
+	smp_mb();
 	if (info->attrs[GPURT_A_GPU]) {
 		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, about);
 		if (ret == -ENODEV)

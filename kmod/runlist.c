@@ -73,8 +73,8 @@ static u64 next_sequence(struct gpurt_runlist *r)
 }
 
 /*
- * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Nobody has the GPU, and
- * what a commit said does not hold.  Any context.
+ * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Nobody has the GPU,
+ * and what a commit said does not hold.  Any context.
  */
 bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu)
 {

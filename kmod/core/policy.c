@@ -204,9 +204,9 @@ static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 }
 
 /*
- * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn, and not more than
- * GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of their
- * segments, the GPU stays whose it is until the tick that follows at once.
+ * The client that is to run now.  Clients of a budget that is spent are demoted when it is their turn, and not more
+ * than GPURT_MAX_BUDGET_CLIENTS in one decision.  If there are more, because they joined the budget in the middle of
+ * their segments, the GPU stays whose it is until the tick that follows at once.
  */
 static struct gpurt_sched_client *choose(struct gpurt_sched *s, u64 now)
 {
@@ -238,9 +238,9 @@ static struct gpurt_budget *payer(struct gpurt_sched_client *old, struct gpurt_s
 }
 
 /*
- * To be called when an update that the scheduler asked for is over, whether it succeeded or not, or is given up at @now.
- * Its payer pays for the time that it took, and for the context switch @theta.  Without that call an update is over when
- * the scheduler asks for the next one, which supersedes it.
+ * To be called when an update that the scheduler asked for is over at @now, whether it succeeded, failed, or was given
+ * up.  Its payer pays for the time that it took, and for the context switch @theta.  Without that call an update is
+ * over when the scheduler asks for the next one, which supersedes it.
  */
 void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
 {

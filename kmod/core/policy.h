@@ -87,7 +87,7 @@ struct gpurt_sched {
 	u64 runner_since;		/* since when it is the runner */
 	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  The host sets it */
 	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
-	bool behind;			/* clients of spent budgets are still to be demoted: the next tick is due at once */
+	bool behind;			/* clients of spent budgets are still to be demoted: a tick is due at once */
 	struct gpurt_budget *payer;	/* pays for the update that is not over; NULL: no budget does */
 	u64 asked;			/* when the scheduler asked for that update */
 	/* A demoted client is in none of these: it runs when everyone does. */

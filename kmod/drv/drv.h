@@ -218,10 +218,10 @@ bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client);
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /*
- * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor, say,
- * that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks when the process opens the
- * GPU and from exemptions_changed(), keeps the answer with the process's TSGs, and has those on every runlist.  The name
- * that counts is the process's at that time.
+ * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor,
+ * say, that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks when the process
+ * opens the GPU and from exemptions_changed(), keeps the answer with the process's TSGs, and has those on every
+ * runlist.  The name that counts is the process's at that time.
  */
 bool gpurt_process_is_exempt(struct pid *tgid);
 
