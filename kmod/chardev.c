@@ -52,7 +52,7 @@ static void file_free(struct kref *ref)
 {
 	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
 
-	irq_work_sync(&file->poll_wake);
+	irq_work_sync(&file->poll_wake);	/* sleeps under PREEMPT_RT, where a thread of FIFO priority 1 does it */
 	mmdrop(file->mm);
 	put_pid(file->tgid);
 	kfree(file);
@@ -101,9 +101,12 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 
 	gpurt_file_gone(file, false);
 	gpurt_owner_forget(file);
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (file->clients[i])
-			gpurt_client_put(file->clients[i]);
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		if (!file->clients[i])
+			continue;
+		gpurt_wait_poll_over(file->clients[i]);
+		gpurt_client_put(file->clients[i]);
+	}
 	gpurt_file_put(file);
 	return 0;
 }

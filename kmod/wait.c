@@ -172,6 +172,20 @@ void gpurt_wait_wake_poll(struct kthread_work *work)
 	gpurt_client_put(client);
 }
 
+/*
+ * Called when the client's descriptor is released, so no poll() is under way.  When it returns the GPU's thread has no
+ * reference of the client for poll() and will get none: the last one frees the descriptor, which sleeps.
+ */
+void gpurt_wait_poll_over(struct gpurt_client *client)
+{
+	int token;
+
+	if (!gpurt_gpu_hold(client->gpu, &token))
+		return;
+	kthread_flush_work(&client->poll_wake);
+	gpurt_gpu_release(client->gpu, token);
+}
+
 /* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */
 void gpurt_wait_wake(struct gpurt_client *client)
 {
