@@ -65,7 +65,10 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(LOST, U64, sizeof(u64)) \
 	ATTRIBUTE(FAULTS, U64, sizeof(u64)) \
 	ATTRIBUTE(LATE, U32, sizeof(u32)) \
-	ATTRIBUTE(PERIOD_NS, U64, sizeof(u64))
+	ATTRIBUTE(PERIOD_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(NORMAL, U32, sizeof(u32)) \
+	ATTRIBUTE(FORM, U32, sizeof(u32)) \
+	ATTRIBUTE(RAISED, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -87,3 +87,29 @@ void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 	c->boost.working = working;
 	gpurt_boost_refresh(s, c, now);
 }
+
+/* The form that the flags of a begin state. */
+u32 gpurt_boost_stated(u32 begin_flags)
+{
+	if (begin_flags & GPURT_BEGIN_OWNER)
+		return GPURT_FORM_OWNER;
+	return begin_flags & GPURT_BEGIN_FENCE ? GPURT_FORM_FENCE : GPURT_FORM_SELF;
+}
+
+/*
+ * Whether policy `boosted` can order a segment of @level by a thread of SCHED_FIFO or SCHED_RR priority @own (0: other)
+ * among normal CPU priorities of 1 to @normal: 0 or -ERANGE.  Best effort is always possible.
+ */
+int gpurt_boost_refusal(u32 normal, u32 own, u32 level)
+{
+	return level && (level > normal || !own || own > normal) ? -ERANGE : 0;
+}
+
+/* The CPU priority for a level that gpurt_sched_ops.raise is told; 0: the thread's own. */
+u32 gpurt_boost_cpu(u32 normal, u32 level)
+{
+	if (level == GPURT_RAISED_TOP)
+		return 2 * normal + 1;
+	/* A level above @normal was there before the policy was `boosted`. */
+	return level ? normal + (level < normal ? level : normal) : 0;
+}

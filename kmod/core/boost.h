@@ -17,13 +17,7 @@
 #define GPURT_CORE_BOOST_H
 
 #include "env.h"
-
-enum gpurt_form {
-	GPURT_FORM_SELF,
-	GPURT_FORM_OWNER,
-	GPURT_FORM_FENCE,
-	GPURT_FORM_COUNT,
-};
+#include "../uapi/gpurt.h"
 
 /* How a thread executes: 0: at its own priority; 1..99: above all of those, by the level of its segment; or */
 #define GPURT_RAISED_TOP	100	/* above all other raised threads, because it has the gate */
@@ -40,6 +34,9 @@ struct gpurt_boost {
 struct gpurt_sched;
 struct gpurt_sched_client;
 
+u32 gpurt_boost_stated(u32 begin_flags);
+int gpurt_boost_refusal(u32 normal, u32 own, u32 level);
+u32 gpurt_boost_cpu(u32 normal, u32 level);
 int gpurt_boost_form(struct gpurt_sched_client *c, u32 form);
 void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now);

@@ -10,7 +10,9 @@ static bool begin_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_begin *b = &a->begin;
 
-	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->pad && b->priority <= GPURT_MAX_PRIORITY;
+	if ((b->flags & GPURT_BEGIN_OWNER) && (b->flags & GPURT_BEGIN_FENCE))
+		return false;
+	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->raised && b->priority <= GPURT_MAX_PRIORITY;
 }
 
 static bool end_valid(const union gpurt_argument *a)

@@ -34,6 +34,7 @@
  *	Segments nest by counting; the first begin fixes the priority.  `priority` 1..99 asks for a priority
  *	other than the caller's own SCHED_FIFO/SCHED_RR priority, 0 for the caller's own.  EPERM: higher
  *	than the caller could give itself with sched_setscheduler(2).  EOVERFLOW: nested too deeply.
+ *	The outermost begin states the client's form: see "Raised threads", with errors that only it has.
  *
  * GPURT_IOC_END	struct gpurt_end
  *	End the innermost segment.  With GPURT_END_DRAIN the GPU is handed on only once the caller's
@@ -80,6 +81,39 @@
  * poll(2) on the descriptor: POLLOUT while the client holds the GPU, POLLIN when work completed since the
  * last GPURT_IOC_WAIT.
  *
+ * Raised threads (policy `boosted`)
+ * ---------------------------------
+ * Under policy `boosted` the client that owns the GPU also has its CPU.  The client's thread is the one that called the
+ * outermost GPURT_IOC_BEGIN.  Its form says when it is raised:
+ *
+ *	no flag			form `self`: from before its begin until after its end.  Right only for a thread that never
+ *				spins inside a segment: it sleeps while it waits for the GPU or for its work.
+ *	GPURT_BEGIN_OWNER	form `owner`: while its client owns the GPU.  For threads that spin.
+ *	GPURT_BEGIN_FENCE	form `fence`: as `owner`, except from GPURT_IOC_WAIT for GPURT_WAIT_WORK or GPURT_WAIT_IDLE
+ *				until that work has completed.  A thread that spins calls it with a timeout of 0 when it
+ *				begins to spin.  EOPNOTSUPP: the GPU's driver does not tell of completion.
+ *
+ * The host decides which CPU priorities (SCHED_FIFO and SCHED_RR) are what.  With NORMAL = N, which is
+ * GPURT_NORMAL_DEFAULT unless the administrator says otherwise, 1 to N are those at which threads execute by
+ * themselves, N + 1 to 2 N those of raised threads, in order of GPU priority: a thread of GPU priority p has N + p.  A
+ * thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts have 50: at the default all of this
+ * is below them, and a raised thread that spins does not keep back the interrupt that it waits for.
+ *
+ * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
+ * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, so that its thread may not be raised; a bound that silently does not hold is
+ * worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU priority but is
+ * not SCHED_FIFO or SCHED_RR; so does GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
+ *
+ * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and only if
+ * those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes are not raised:
+ * SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a
+ * thread that loops is lowered when that is used up.
+ *
+ * A host with GPURT_CAP_RAISES raises threads.  One without (a user-space host that has not CAP_SYS_NICE) has them raise
+ * themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a thread that is
+ * not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives its thread that priority and
+ * calls again.  libgpurt does so, and lowers the thread after the end.
+ *
  * Control plane
  * -------------
  * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
@@ -95,16 +129,17 @@
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
- *			  sorted and joined by '+'), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that
+ *			  sorted and joined by '+'), NORMAL (where the host can do policy `boosted`), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that
  *			  failed and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes
  *			  with an order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
- *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS
+ *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
+ *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not)
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
- *			  ESRCH: no client with that pid.
+ *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
- *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, which no host implements yet.
+ *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it.
  * GPURT_CMD_SET_BUDGET	  BUDGET_NS (0: none), PERIOD_NS (unless none), one of PID and CGROUP, OVERRUN (optional), GPU
  *			  (optional).  So much ownership of the GPU in each period, for all clients together of the
  *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
@@ -145,6 +180,8 @@
 #define GPURT_MAX_GPUS		16
 #define GPURT_MAX_PRIORITY	99
 #define GPURT_PRIORITY_OWN	255
+#define GPURT_NORMAL_DEFAULT	24
+#define GPURT_NORMAL_MAX	49
 #define GPURT_MAX_STRUCT	4096
 #define GPURT_MAX_DEPTH		65535
 #define GPURT_MAX_TSGS		65536
@@ -173,6 +210,7 @@ enum gpurt_caps {
 	GPURT_CAP_EMULATED	= 1 << 1,	/* a user-space host answers */
 	GPURT_CAP_NOTIFY	= 1 << 2,	/* policy `job` can notice by `notify` */
 	GPURT_CAP_AGENTS	= 1 << 3,	/* agents in the programs carry out commits */
+	GPURT_CAP_RAISES	= 1 << 4,	/* policy `boosted`: the host raises threads */
 };
 
 enum gpurt_policy {
@@ -210,6 +248,14 @@ enum gpurt_image {
 	GPURT_IMAGE_ALL,		/* every TSG is on the runlist, time-sliced */
 	GPURT_IMAGE_ONE,		/* only one client's TSGs (and exempt ones) are */
 	GPURT_IMAGE_COUNT,
+};
+
+/* Policy `boosted`: when a client's thread is raised. */
+enum gpurt_form {
+	GPURT_FORM_SELF,
+	GPURT_FORM_OWNER,
+	GPURT_FORM_FENCE,
+	GPURT_FORM_COUNT,
 };
 
 enum gpurt_overrun {
@@ -256,7 +302,9 @@ enum gpurt_engine {
 
 enum gpurt_begin_flags {
 	GPURT_BEGIN_WAIT	= 1 << 0,
-	GPURT_BEGIN_FLAGS	= (1 << 1) - 1,
+	GPURT_BEGIN_OWNER	= 1 << 1,	/* form `owner`; at most one of these two: EINVAL */
+	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
+	GPURT_BEGIN_FLAGS	= (1 << 3) - 1,
 };
 
 enum gpurt_end_flags {
@@ -294,7 +342,7 @@ struct gpurt_begin {
 	__u32 flags;
 	__u32 priority;
 	__u32 state;			/* out */
-	__u32 pad;
+	__u32 raised;			/* out, with EAGAIN; 0 in */
 };
 
 struct gpurt_end {
@@ -429,6 +477,9 @@ enum gpurt_attr {
 	GPURT_A_FAULTS,			/* u64 */
 	GPURT_A_LATE,			/* u32 */
 	GPURT_A_PERIOD_NS,		/* u64, of a budget */
+	GPURT_A_NORMAL,			/* u32, the highest CPU priority of threads that are not raised */
+	GPURT_A_FORM,			/* u32, enum gpurt_form */
+	GPURT_A_RAISED,			/* u32, a CPU priority or 0 */
 	GPURT_A_END,
 };
 
@@ -436,7 +487,8 @@ enum gpurt_attr {
  * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the ioctl
  * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
  * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
- * may have several in flight.  A cookie of 0 asks for no answer.  GPURT_PACKET_NETLINK carries one netlink
+ * may have several in flight.  A cookie of 0 asks for no answer.  In a request `result` is the calling thread's id as
+ * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.  GPURT_PACKET_NETLINK carries one netlink
  * message, both ways; `code` and `cookie` are zero.  Every netlink request is answered by its messages, then
  * NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins
  * the multicast group.

@@ -23,6 +23,7 @@ PAIRS = {
     "gpurt_state": (enums.State, "GPURT_STATE_"),
     "gpurt_image": (enums.Image, "GPURT_IMAGE_"),
     "gpurt_overrun": (enums.Overrun, "GPURT_OVERRUN_"),
+    "gpurt_form": (enums.Form, "GPURT_FORM_"),
     "gpurt_cause": (enums.Cause, "GPURT_CAUSE_"),
     "gpurt_event": (enums.EventKind, "GPURT_EVENT_"),
     "gpurt_engine": (enums.Engine, "GPURT_ENGINE_"),

@@ -92,6 +92,14 @@ class Overrun(Words):
     DEMOTE = lib.GPURT_OVERRUN_DEMOTE
 
 
+class Form(Words):
+    """enum gpurt_form: when the thread of a client is raised under policy `boosted`."""
+
+    SELF = lib.GPURT_FORM_SELF
+    OWNER = lib.GPURT_FORM_OWNER
+    FENCE = lib.GPURT_FORM_FENCE
+
+
 class Cause(Words):
     """enum gpurt_cause: why a runlist was updated."""
 
@@ -150,6 +158,7 @@ class Cap(IntFlag):
     EMULATED = lib.GPURT_CAP_EMULATED
     NOTIFY = lib.GPURT_CAP_NOTIFY
     AGENTS = lib.GPURT_CAP_AGENTS
+    RAISES = lib.GPURT_CAP_RAISES
 
 
 class Packet(IntEnum):
