@@ -107,7 +107,7 @@
  * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and only if
  * those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes are not raised:
  * SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a
- * thread that loops is lowered when that is used up.
+ * thread that loops is lowered when that is used up, unless it raised itself.
  *
  * A host with GPURT_CAP_RAISES raises threads.  One without (a user-space host that has not CAP_SYS_NICE) has them raise
  * themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a thread that is

@@ -19,16 +19,21 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
         "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
         "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
+        "normal_priorities": one.normal or None,
     }  # fmt: skip
 
 
 def client(one: ClientInfo) -> dict[str, Any]:
-    """A client of a GPU; ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set."""
+    """A client of a GPU.
+
+    ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not raised.
+    """
     data = asdict(one)
     data["name"] = data.pop("comm")
     data["owned_ns"] = data.pop("held_ns")
     data["budget_ns"] = one.budget_ns or None
     data["period_ns"] = one.period_ns or None
+    data["raised"] = one.raised or None
     return data
 
 

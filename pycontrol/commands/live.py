@@ -67,6 +67,9 @@ def _gpus_table(gpus: list[Any]) -> str:
     headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late")
     lines = [render.table(headers, rows)]
     for one in gpus:
+        if one.policy.word == "boosted":
+            raised = f"{one.normal + 1} to {2 * one.normal}"
+            lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
         if one.late:
             lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
         if one.faults:

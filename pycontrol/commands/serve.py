@@ -7,13 +7,14 @@ import grp
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpurt._gpurt import lib
-from gpurt.enums import HOSTED, Policy
+from gpurt.enums import Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import Time
@@ -21,6 +22,7 @@ from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.serve import PRIORITY, Config, run
+from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.virtual import Shape, VirtualGpu
 
 
@@ -53,6 +55,12 @@ class Group(click.ParamType[int]):
             self.fail(f"there is no group {value!r}", param, ctx)
 
 
+def band_of(normal: int, priority: int) -> Band:
+    """The band of raised threads.  A host raises threads only if it executes above them itself, to lower them again."""
+    made = Band(normal)
+    return replace(made, able=may_raise() and priority > made.cpu(lib.GPURT_RAISED_TOP))
+
+
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
@@ -64,7 +72,10 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs."),
-        click.option("--policy", default="segment", show_default=True, type=click.Choice(HOSTED)),
+        click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
+        click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
+                     type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
+                     help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
         click.option("--ready-fd", type=int, help="Descriptor to write a line to once the host serves."),
@@ -95,20 +106,22 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
 def emulate(
-    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, priority: int, ready_fd: int | None,
+    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
+    priority: int, ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
     if slice_ <= 0:
         raise UsageError("--slice must be longer than 0")
     shape = Shape(alpha, theta, slice_, not no_copy_engine)
+    band = band_of(normal, priority)
     number = int(Policy.parse(policy))
 
     def make(tell: Tell) -> list[Gpu]:
-        return [VirtualGpu(index, shape, number, tell, time.monotonic_ns) for index in range(gpus)]
+        return [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(gpus)]
 
     what = f"{gpus} virtual GPU(s), policy {policy},"
-    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet))
+    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))
     return 0
 
 
@@ -129,7 +142,8 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
-    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, priority: int, ready_fd: int | None,
+    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
+    priority: int, ready_fd: int | None,
     quiet: bool, answer_bound: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
@@ -140,11 +154,12 @@ def serve(
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--answer-bound must be 1 ms to 60 s")
     obedience = Obedience(answer_bound, when_late == "go-on")
+    band = band_of(normal, priority)
     number = int(Policy.parse(policy))
 
     def make(tell: Tell) -> list[Gpu]:
-        return [AgentGpu(index, obedience, number, tell, time.monotonic_ns) for index in range(gpus)]
+        return [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(gpus)]
 
     what = f"{gpus} GPU(s) through agents, policy {policy},"
-    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet))
+    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))
     return 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.
 COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "owned": 0, "owned ms": 5, "segments": 6,
-           "preempted": 4, "depth": 8, "TSGs": 7, "": 9}  # fmt: skip
+           "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "": 9}  # fmt: skip
 #: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
 BAR = (10, 60)
 
@@ -89,7 +89,8 @@ def _cells(one: ClientInfo, share: float | None) -> dict[str, str]:
         "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
         "priority": str(one.priority), "owned": "-" if share is None else f"{100 * share:.1f}%",
         "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
-        "depth": str(one.depth), "TSGs": str(one.tsgs), "": flags,
+        "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
+        "raised": f"to {one.raised}" if one.raised else "-", "": flags,
     }  # fmt: skip
 
 

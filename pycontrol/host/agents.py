@@ -15,6 +15,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from pycontrol import procs
 from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
+from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
 
@@ -71,13 +72,16 @@ def gpurt_py_retry(agents: Any) -> None:
 class AgentGpu(Gpu):
     """A GPU whose TSGs the agents of their processes switch."""
 
-    def __init__(self, index: int, obedience: Obedience, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, index: int, obedience: Obedience, policy: int, tell: Tell, clock: Callable[[], int],
+        band: Band = Band(),  # noqa: B008
+    ) -> None:  # fmt: skip
         self.obedience = obedience
         self._processes: dict[tuple[int, int], Process] = {}
         self._by_raw: dict[Any, Process] = {}
         self._ordered: list[Process] = []
         self._late: set[tuple[int, int]] = set()  # processes without clients that were late when they had their last
-        super().__init__(index, policy, tell, clock)
+        super().__init__(index, policy, tell, clock, band)
 
     def prepare(self, now: int) -> None:
         """There is nobody yet."""

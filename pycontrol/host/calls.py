@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Tier
+from gpurt.enums import Cap, Tier
 from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer
+from pycontrol.host.threads import Thread
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.waiter import FOREVER, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
@@ -34,6 +35,9 @@ class Caller(Protocol):
     """A connection, as the calls see it."""
 
     peer: Peer
+
+    def thread(self) -> Thread:
+        """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
 
     def client(self, gpu: Gpu) -> Client:
         """Its client on a GPU, made on first use."""
@@ -80,15 +84,25 @@ class Calls:
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
         facts = gpu.facts()
-        made.caps, made.policy, made.tier = facts.caps, gpu.sched.policy, facts.tier
+        made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0)
+        made.policy, made.tier = gpu.sched.policy, facts.tier
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
 
     def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_BEGIN."""
-        gpu = self.gpu(made)
-        own = caller.peer.priority(made.priority)
+        gpu, thread = self.gpu(made), caller.thread()
+        own = thread.own().own
+        if made.priority > own and not caller.peer.may_have(made.priority):
+            raise Refusal(errno.EPERM, f"priority {made.priority} is above what process {caller.peer.pid} may take")
+        if made.flags & lib.GPURT_BEGIN_FENCE and not gpu.sees_work:
+            raise Refusal(errno.EOPNOTSUPP, "form fence: the host does not see the work of this GPU")
         client = caller.client(gpu)
+
+        def ask(now: int) -> int:
+            nonlocal own
+            result, own = client.boost.begin(gpu.sched, thread, made, now)
+            return result
 
         def decide(now: int) -> int:
             return int(lib.gpurt_begin(gpu.sched, client.core, own, made.priority, now))
@@ -108,7 +122,7 @@ class Calls:
         def level() -> int:
             return int(lib.gpurt_begin_level(client.core.set, own, made.priority))
 
-        gpu.update(Decision(decide, begun, level, client, call=True))
+        gpu.update(Decision(decide, begun, level, client, call=True, ask=ask))
 
     def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_END."""
@@ -121,8 +135,12 @@ class Calls:
         def decide(now: int) -> int:
             return int(lib.gpurt_end(gpu.sched, client.core, now))
 
+        def ask(now: int) -> int:
+            client.boost.end(gpu.sched, now)
+            return 0
+
         def drained(_result: int, _when: int) -> None:
-            gpu.update(Decision(decide, answer, lambda: int(client.core.level), client, call=True))
+            gpu.update(Decision(decide, answer, lambda: int(client.core.level), client, call=True, ask=ask))
 
         if drain:
             virtual(gpu).wait_idle(client, Waiter(drained))
@@ -147,6 +165,8 @@ class Calls:
             raise Refusal(errno.ENOENT, "no segment is open")
         else:
             gpu.wait_grant(client, waiter)
+        if made.what != lib.GPURT_WAIT_GRANT and not waiter.answered:
+            virtual(gpu).spins(client, (made.tsg, made.work) if made.what == lib.GPURT_WAIT_WORK else None)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 

@@ -88,7 +88,8 @@ class Commands:
             runner, facts = gpu.runner, gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
-                ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("CLIENTS", len(gpu.clients)),
+                ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("NORMAL", gpu.band.normal),
+                ("CLIENTS", len(gpu.clients)),
                 ("TSGS", sum(m.core.tsgs for m in gpu.clients.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
@@ -111,6 +112,7 @@ class Commands:
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                     *budget_of(core), ("OVERRUNS", core.overruns),
+                    ("FORM", core.boost.form), ("RAISED", client.boost.raised),
                 ]  # fmt: skip
 
     def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
@@ -137,15 +139,17 @@ class Commands:
         priority = int(request["PRIORITY"])
         if priority > lib.GPURT_MAX_PRIORITY and priority != lib.GPURT_PRIORITY_OWN:
             raise Refusal(errno.EINVAL, f"priority {priority} is neither 0 to {lib.GPURT_MAX_PRIORITY} nor OWN")
-        return [step(gpu, client, lib.gpurt_set_priority, priority) for gpu, client in self.of_pid(request)]
+        found = self.of_pid(request)
+        for gpu, _ in found:
+            if gpu.sched.policy == lib.GPURT_POLICY_BOOSTED and gpu.band.normal < priority != lib.GPURT_PRIORITY_OWN:
+                raise Refusal(errno.ERANGE, f"policy boosted: priorities are 1 to {gpu.band.normal}, not {priority}")
+        return [step(gpu, client, lib.gpurt_set_priority, priority) for gpu, client in found]
 
     def set_policy(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_POLICY."""
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
             raise Refusal(errno.EINVAL, f"no policy {policy}")
-        if policy == lib.GPURT_POLICY_BOOSTED:
-            raise Refusal(errno.EOPNOTSUPP, "policy boosted needs raised threads, which no host does yet; use segment")
         if notice >= lib.GPURT_NOTICE_COUNT:
             raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
         if notice != lib.GPURT_NOTICE_POLL:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gpurt.enums import Command, EventKind
 from pycontrol.host.gpu import Client, Gpu
 from pycontrol.host.peer import Peer, watch
+from pycontrol.host.threads import Thread, Threads
 from pycontrol.host.waiter import FOREVER
 from pycontrol.host.wire import Head, message
 
@@ -25,6 +26,8 @@ UNANSWERED = 8192
 
 class Owner(Protocol):
     """The host, as a connection sees it."""
+
+    threads: Threads
 
     def admit(self, connection: Connection, gpu: Gpu) -> Client:
         """Makes its client on a GPU."""
@@ -49,12 +52,19 @@ class Connection:
         self.blocked = False  # its socket is full: the host is told when the client reads
         self.lost = 0
         self.unanswered = 0
+        self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
+        self._thread: Thread | None = None  # the last one, which will probably be the next one
 
     def client(self, gpu: Gpu) -> Client:
         """Its client on a GPU, made on first use."""
         if gpu.index not in self.clients:
             self.clients[gpu.index] = self.host.admit(self, gpu)
         return self.clients[gpu.index]
+
+    def thread(self) -> Thread:
+        """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
+        self._thread = self.host.threads.of(self.peer.pid, self.tid)
+        return self._thread
 
     def asks(self) -> None:
         """A request has come, and is under way until `unanswered` is counted down."""

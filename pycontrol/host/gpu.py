@@ -21,8 +21,10 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
+from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Group
 from pycontrol.host.peer import Peer
+from pycontrol.host.threads import Band
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
@@ -34,6 +36,7 @@ class Client:
     id: int
     peer: Peer
     core: Any
+    boost: Boost
     own: Any = None
     gone: bool = False  # its connection has ended
     exempt: bool = False  # what the rules want; core.exempt follows in a decision
@@ -46,8 +49,8 @@ class Client:
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
-    A decision about a client that is gone by then is not taken; its result is 0.  Decisions by `call` of a client are
-    taken in the order of the calls.
+    A decision about a client that is gone by then is not taken; its result is 0.  Nor is one that `ask` refuses.
+    Decisions by `call` of a client are taken in the order of the calls.
     """
 
     decide: Callable[[int], int]
@@ -55,6 +58,7 @@ class Decision:
     level: Callable[[], int]
     client: Client | None = None
     call: bool = False
+    ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
     result: int = 0
     turn: Any = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
@@ -98,6 +102,12 @@ def gpurt_py_event(sched: Any, client: Any, event: int, now: int) -> None:
     ffi.from_handle(sched.host).on_event(client, event, now)
 
 
+@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+def gpurt_py_raise(sched: Any, client: Any, level: int, _now: int) -> None:
+    """From the core: a client's thread has to execute at another level."""
+    ffi.from_handle(sched.host).on_raise(client, level)
+
+
 def ignore(_result: int) -> None:
     """Nobody waits for the decision."""
 
@@ -105,8 +115,14 @@ def ignore(_result: int) -> None:
 class Gpu(ABC):
     """One GPU, its clients and its statistics."""
 
-    def __init__(self, index: int, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
+    #: Whether this host learns when a client's work has completed.
+    sees_work = False
+
+    def __init__(
+        self, index: int, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band()  # noqa: B008
+    ) -> None:
         self.index = index
+        self.band = band
         self.tell = tell
         self.clock = clock
         self.clients: dict[int, Client] = {}
@@ -127,9 +143,8 @@ class Gpu(ABC):
         self._granted: set[Client] = set()  # those with waiters for a grant
         self._owed: dict[Client | None, EventKind] = {}  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
-        self._sched_ops = ffi.new(
-            "struct gpurt_sched_ops *", {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event}
-        )
+        ops = {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event, "raise": lib.gpurt_py_raise}
+        self._sched_ops = ffi.new("struct gpurt_sched_ops *", ops)
         self._turns = ffi.new("struct gpurt_turns *")
         lib.gpurt_turns_init(self._turns)
         self._retry = ffi.new("struct gpurt_retry *")
@@ -229,6 +244,12 @@ class Gpu(ABC):
         else:
             self._report(found, EventKind(event), now)
 
+    def on_raise(self, core: Any, level: int) -> None:
+        """Raises or lowers the client's thread."""
+        client = self._by_core.get(core)
+        if client:
+            client.boost.level(level)
+
     # The way of a decision
 
     def update(self, decision: Decision) -> None:
@@ -241,6 +262,8 @@ class Gpu(ABC):
         self.settle()
 
     def _queue(self, decision: Decision) -> None:
+        if decision.ask and decision.client and not decision.client.gone:
+            decision.result = decision.ask(self.clock())
         lib.gpurt_turns_add(self._turns, decision.turn, decision.level())
         self._waiting[decision.turn] = decision
 
@@ -252,10 +275,12 @@ class Gpu(ABC):
         lib.gpurt_turns_remove(self._turns, turn)
         decision = self._current = self._waiting.pop(turn)
         self._turns.held = True
-        if not (decision.client and decision.client.gone):
+        if not decision.result and not (decision.client and decision.client.gone):
             now = self.clock()
             if self.fault:
                 lib.gpurt_uncharged(self.sched, now)
+            if decision.ask and decision.client:
+                lib.gpurt_boost_turn(self.sched, decision.client.core, True, now)
             decision.result = decision.decide(now)
         return True
 
@@ -265,6 +290,8 @@ class Gpu(ABC):
         if not decision or self.in_flight:
             return False
         self._current, self._turns.held = None, False
+        asked = decision.ask and decision.client and not decision.client.gone
+        lib.gpurt_boost_over(self.sched, decision.client.core if decision.client and asked else ffi.NULL, self.clock())
         if decision.client and decision.call:
             decision.client.calls.popleft()
             if decision.client.calls:
@@ -354,7 +381,8 @@ class Gpu(ABC):
 
     def join(self, id_: int, peer: Peer, exempt: bool, group: Group | None = None) -> Client:
         """A connection becomes a client of this GPU."""
-        client = Client(id_, peer, ffi.new("struct gpurt_sched_client *"))
+        core = ffi.new("struct gpurt_sched_client *")
+        client = Client(id_, peer, core, Boost(self.band, peer, core))
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
         self._by_core[client.core] = client
@@ -376,6 +404,7 @@ class Gpu(ABC):
             return 0
 
         def done(_result: int) -> None:
+            lib.gpurt_boost_over(self.sched, client.core, self.clock())
             self._granted.discard(client)
             del self.clients[client.id]
             self.part(client, self.clock())

@@ -26,7 +26,9 @@ from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.gpu import Client, Gpu, Tell
+from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import Rules, receive
+from pycontrol.host.threads import Threads
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
@@ -39,11 +41,12 @@ JOB = lib.GPURT_POLICY_JOB
 class Host:
     """All GPUs and all connections."""
 
-    def __init__(self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]]) -> None:
+    def __init__(self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper) -> None:
         """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events."""
         self.listener = listener
         self.rules = Rules()
         self.budgets = Budgets()
+        self.threads = Threads(keeper)
         self.malformed = 0
         self.running = True
         self.connections: dict[int, Connection] = {}
@@ -234,7 +237,7 @@ class Host:
             self.malformed += 1
             connection.send(reply(0, 0, -errno.EINVAL, None, b""))
             return
-        kind, code, cookie, _ = PACKET.unpack_from(data)
+        kind, code, cookie, connection.tid = PACKET.unpack_from(data)
         payload = data[PACKET.size :]
         if kind == Packet.IOCTL:
             self._ioctl(connection, code, cookie, payload, sender)

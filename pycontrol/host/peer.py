@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The process at the other end of a socket, and the administrator's exemptions.
 
-The kernel names the process that connected (SO_PEERCRED), not the thread.  Priorities are therefore those of
-the process's main thread.
+The kernel names the process that connected (SO_PEERCRED).  Which of its threads calls, the library says (threads.py).
 """
 
 from __future__ import annotations
@@ -47,16 +46,9 @@ class Peer:
         """Whether it is told which process the other one is: it has the same user, or is the administrator."""
         return self.administrator or self.uid == other.uid
 
-    def priority(self, hint: int) -> int:
-        """The process's own priority now, having checked that it may ask for `hint`.
-
-        Raises:
-            Refusal: EPERM, it could not give itself that priority.
-        """
-        own = procs.rt_priority(self.pid)
-        if hint > own and self.uid != 0 and hint > procs.rt_limit(self.pid):
-            raise Refusal(errno.EPERM, f"priority {hint} is above what process {self.pid} may take")
-        return own
+    def may_have(self, priority: int) -> bool:
+        """Whether the process may give its threads that real-time priority, whatever they have now."""
+        return self.uid == 0 or priority <= procs.rt_limit(self.pid)
 
 
 def tell_senders(listener: socket.socket) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
+from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 
 PRIORITY = 98
@@ -31,6 +32,7 @@ class Config:
     priority: int = PRIORITY
     ready_fd: int | None = None
     quiet: bool = False
+    raises: bool = False  # threads of clients
 
 
 def prepare(config: Config) -> list[str]:
@@ -56,13 +58,16 @@ def run(config: Config) -> None:
     Raises:
         DeviceError: the socket cannot be used.
     """
+    host, keeper = None, Keeper()
+    if config.raises:
+        keeper.start(config.priority)
     endpoint = Endpoint(config.socket, config.access)
     try:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        host = Host(endpoint.listener, config.make)
+        host = Host(endpoint.listener, config.make, keeper)
         for remark in prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
         if not config.quiet:
@@ -72,4 +77,6 @@ def run(config: Config) -> None:
             os.close(config.ready_fd)
         host.serve(reader)
     finally:
+        if host:
+            host.threads.lower_all()
         endpoint.close()

@@ -12,6 +12,7 @@ from typing import Any
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
+from pycontrol.host.threads import Band
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 
@@ -38,6 +39,7 @@ class Context:
     tsgs: dict[int, Tsg] = field(default_factory=dict)
     waiters: Waiters = field(default_factory=Waiters)  # for all its work
     last_done: int = 0
+    awaits: tuple[int, int] | None = None  # form fence: TSG and number of the work that is waited for; None: of all
 
     @property
     def idle(self) -> bool:
@@ -74,13 +76,17 @@ def gpurt_py_run(vgpu: Any, tsg: Any, when: int) -> None:
 class VirtualGpu(Gpu):
     """A virtual GPU and its clients' TSGs and work."""
 
-    def __init__(self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int]) -> None:
+    sees_work = True
+
+    def __init__(
+        self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band()  # noqa: B008
+    ) -> None:
         self.shape = shape
         self._by_tsg: dict[Any, tuple[Client, Tsg]] = {}
         self._done: deque[tuple[Client, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
         self._latency = 0  # its
-        super().__init__(index, policy, tell, clock)
+        super().__init__(index, policy, tell, clock, band)
 
     def prepare(self, now: int) -> None:
         """Makes the GPU."""
@@ -169,6 +175,8 @@ class VirtualGpu(Gpu):
         if len(tsg.when) > REMEMBERED:
             tsg.when.popitem(last=False)
         self.tell(self, client, EventKind.WORK, when, None, when - submitted)
+        if client.core.boost.working and (client.own.idle or client.own.awaits == (tsg.number, number)):
+            lib.gpurt_boost_work(self.sched, client.core, False, when)
         if number in tsg.waiters:
             tsg.waiters.pop(number).finish(0, when)
         if client.own.waiters and client.own.idle:
@@ -180,6 +188,12 @@ class VirtualGpu(Gpu):
             waiter.finish(0, client.own.last_done)
         else:
             client.own.waiters.add(waiter)
+
+    def spins(self, client: Client, work: tuple[int, int] | None) -> None:
+        """The client waits for its own work, or for that item: form fence is not raised meanwhile."""
+        if client.core.boost.form == lib.GPURT_FORM_FENCE:
+            client.own.awaits = work
+            lib.gpurt_boost_work(self.sched, client.core, True, self.clock())
 
     # TSGs and work
 
@@ -216,6 +230,7 @@ class VirtualGpu(Gpu):
         self.tsg(client, number)
         self._drop(client, number, self.clock())
         if client.own.idle:
+            lib.gpurt_boost_work(self.sched, client.core, False, self.clock())
             client.own.waiters.finish(0, client.own.last_done)
         self._count(client, lib.gpurt_tsg_closed, done)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cause, Command, EventKind, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier
 from gpurt.errors import DeviceError, UsageError
 from gpurt.segments import explain
 from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
@@ -30,7 +30,8 @@ class GpuStatus:
     ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
 
     ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
-    lost.
+    lost.  ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host
+    cannot do that policy.
     """
 
     gpu: int
@@ -50,6 +51,7 @@ class GpuStatus:
     theta_ns: int
     slice_ns: int
     late: int
+    normal: int
 
     @property
     def emulated(self) -> bool:
@@ -62,6 +64,7 @@ class ClientInfo:
     """One client of one GPU; ``set_priority`` is None if the control plane has set no priority.
 
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
+    ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.
     """
 
     gpu: int
@@ -82,6 +85,8 @@ class ClientInfo:
     budget_ns: int
     period_ns: int
     overruns: int
+    form: Form
+    raised: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +320,7 @@ def _status(message: Message) -> GpuStatus:
         number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
-        number("SLICE_NS"), number("LATE"),
+        number("SLICE_NS"), number("LATE"), number("NORMAL"),
     )  # fmt: skip
 
 
@@ -329,7 +334,7 @@ def _client(message: Message) -> ClientInfo:
         number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
-        number("OVERRUNS"),
+        number("OVERRUNS"), Form(number("FORM")), number("RAISED"),
     )  # fmt: skip
 
 

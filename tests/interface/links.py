@@ -96,9 +96,13 @@ class Call:
 
 
 class Client(ABC):
-    """A client: one descriptor of this process.  A context manager."""
+    """A client: one descriptor of this process.  A context manager.
+
+    ``tid``: the thread that calls are said to be of, 0 for the main thread.  The kernel module knows it without.
+    """
 
     host: Path
+    tid = 0
 
     @abstractmethod
     def send(self, code: int, payload: bytes) -> Pending:
@@ -196,7 +200,7 @@ class SocketClient(Client):
 
     def send(self, code: int, payload: bytes) -> Pending:
         cookie = next(self.cookies)
-        self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, 0) + payload)
+        self.sock.send(PACKET.pack(Packet.IOCTL, code, cookie, self.tid) + payload)
         return SocketPending(self, cookie)
 
     def receive(self) -> None:

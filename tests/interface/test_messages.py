@@ -134,9 +134,6 @@ VALUES = {
     "clients of no GPU": (Command.GET_CLIENTS, attributes(GPU=3), errno.ENODEV, "GPU"),
     "latency of no GPU": (Command.GET_LATENCY, attributes(GPU=3), errno.ENODEV, "GPU"),
     "no such policy": (Command.SET_POLICY, attributes(POLICY=len(Policy)), errno.EINVAL, "policy"),
-    "policy boosted": (
-        Command.SET_POLICY, attributes(POLICY=int(Policy.BOOSTED)), errno.EOPNOTSUPP, "raised threads"
-    ),
     "policy -1": (Command.SET_POLICY, attributes(POLICY=2**32 - 1), errno.EINVAL, "policy"),
     "no such notice": (Command.SET_POLICY, attributes(POLICY=2, NOTICE=2), errno.EINVAL, "notice"),
     "polling too often": (Command.SET_POLICY, attributes(POLICY=2, POLL_NS=1), errno.EINVAL, "polling period"),

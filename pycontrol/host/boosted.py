@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policy `boosted` on one GPU of the user-space host: whose thread may be raised, and raising it.
+
+When a thread is raised is core/boost's.  A host that may not raise other processes' threads has them raise themselves
+(uapi/gpurt.h, "Raised threads"): their begin is refused until they have.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpurt._gpurt import lib
+from pycontrol.host.peer import Peer
+from pycontrol.host.threads import Band, Scheduling, Thread
+
+BOOSTED = lib.GPURT_POLICY_BOOSTED
+#: How many threads of a client may be about to raise themselves; each costs two descriptors.
+MOST_ASKED = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a thread was asked to raise itself to, and what it had then."""
+
+    own: Scheduling
+    raised: Scheduling
+
+
+@dataclass(eq=False)
+class Boost:
+    """The thread of a client, and what it may be raised to."""
+
+    band: Band
+    peer: Peer
+    core: Any
+    thread: Thread | None = None  # that of the latest outermost begin
+    may: bool = False  # be raised: checked at that begin
+    asked: dict[Thread, Asked] = field(default_factory=dict)
+
+    def begin(self, sched: Any, thread: Thread, made: Any, now: int) -> tuple[int, int]:
+        """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority."""
+        self.may = self.may and self.core.depth > 0
+        own = self._own(thread)
+        level = int(lib.gpurt_begin_level(self.core.set, own.own, made.priority))
+        result = 0
+        if not self.core.depth:
+            self.thread = thread
+            lib.gpurt_boost_form(self.core, lib.gpurt_boost_stated(made.flags))
+            lib.gpurt_boost_work(sched, self.core, False, now)
+            if sched.policy == BOOSTED and level:
+                result = self._admit(own, level, made)
+                self.may = not result
+        if not result:
+            lib.gpurt_boost_ask(sched, self.core, level, now)
+        return result, own.own
+
+    def end(self, sched: Any, now: int) -> None:
+        """Before an end comes to the gate."""
+        lib.gpurt_boost_ask(sched, self.core, self.core.level, now)
+
+    def _own(self, thread: Thread) -> Scheduling:
+        """What the thread has apart from being raised, by this host or by itself as it was asked to."""
+        own, asked = thread.own(), self.asked.get(thread)
+        return asked.own if asked and own == asked.raised else own
+
+    def _admit(self, own: Scheduling, level: int, made: Any) -> int:
+        """Whether the client's thread may be raised, for a segment of that level: 0 or -errno."""
+        refused = int(lib.gpurt_boost_refusal(self.band.normal, own.own, level))
+        cpu = self.band.cpu(level)
+        if refused:
+            return refused
+        if not self.peer.may_have(cpu):
+            return -errno.EPERM
+        return 0 if self.band.able else self._raised_itself(own, cpu, made)
+
+    def _raised_itself(self, own: Scheduling, cpu: int, made: Any) -> int:
+        assert self.thread
+        raised = Scheduling(os.SCHED_FIFO, cpu)
+        if self.core.boost.form != lib.GPURT_FORM_SELF:
+            return -errno.EOPNOTSUPP
+        if self.asked.get(self.thread) == Asked(own, raised) and self.thread.has(raised):
+            del self.asked[self.thread]
+            self.thread.adopt(own, raised)
+            return 0
+        if len(self.asked) >= MOST_ASKED:
+            self.asked.clear()
+        self.asked[self.thread] = Asked(own, raised)
+        made.raised = cpu
+        return -errno.EAGAIN
+
+    def level(self, level: int) -> None:
+        """The thread has to execute at a level of core/boost.h from now on."""
+        if self.thread and self.may and (self.band.able or not level):
+            self.thread.want(self, self.band.cpu(level))
+
+    @property
+    def raised(self) -> int:
+        """The CPU priority that the thread is raised to; 0: it is not."""
+        return self.thread.level() if self.thread and self.may else 0

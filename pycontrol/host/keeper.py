@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""If the user-space host dies, the threads that it has raised are lowered: by a process that waits for nothing else.
+
+The host writes into shared memory which threads it has raised, and from what.  The keeper sleeps until the host has
+ended, in whatever way, then lowers the threads that are still as the host left them, and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import signal
+import struct
+from typing import Protocol
+
+from pycontrol import procs
+
+#: Thread id (0: the slot is free), process id, what it had before and what it was raised to: policy and priority each.
+SLOT = struct.Struct("=IIIIII")
+SLOTS = 16384
+
+
+class Raised(Protocol):
+    """A thread, as the keeper sees it."""
+
+    pid: int
+    tid: int
+
+
+class Keeper:
+    """The memory that host and keeper share.  Without `start` there is no process, and nothing is kept."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._memory: mmap.mmap | None = None
+        self._slots: dict[Raised, int] = {}
+        self._free = list(range(SLOTS - 1, -1, -1))
+        self._pipe = -1  # the keeper reads its end of it: the host's death closes this one
+
+    def start(self, priority: int) -> None:
+        """Starts the process, at a SCHED_FIFO priority: it must run beside raised threads that spin.
+
+        To be called while this process has no descriptor that it must not share, and one thread.
+        """
+        self._memory = mmap.mmap(-1, SLOTS * SLOT.size)
+        reader, self._pipe = os.pipe()
+        if os.fork() == 0:
+            _watch(reader, self._memory, priority)
+        os.close(reader)
+
+    def note(self, thread: Raised, own: tuple[int, int], raised: tuple[int, int]) -> None:
+        """The thread is about to be raised."""
+        if self._memory is None:
+            return
+        if thread not in self._slots and self._free:
+            self._slots[thread] = self._free.pop()
+        if thread in self._slots:
+            SLOT.pack_into(self._memory, self._slots[thread] * SLOT.size, thread.tid, thread.pid, *own, *raised)
+
+    def forget(self, thread: Raised) -> None:
+        """The thread is raised no longer."""
+        slot = self._slots.pop(thread, None)
+        if slot is not None and self._memory is not None:
+            SLOT.pack_into(self._memory, slot * SLOT.size, 0, 0, 0, 0, 0, 0)
+            self._free.append(slot)
+
+
+def _watch(reader: int, memory: mmap.mmap, priority: int) -> None:
+    """The keeper's process; does not return."""
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        os.closerange(3, reader)
+        os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
+        os.read(reader, 1)
+        for offset in range(0, len(memory), SLOT.size):
+            _lower(*SLOT.unpack_from(memory, offset))
+    finally:
+        os._exit(0)
+
+
+def _lower(tid: int, pid: int, policy: int, priority: int, raised_policy: int, raised: int) -> None:
+    if not tid or tid not in procs.threads(pid):
+        return
+    with contextlib.suppress(OSError):
+        if (os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority) == (raised_policy, raised):
+            os.sched_setscheduler(tid, policy, os.sched_param(priority))

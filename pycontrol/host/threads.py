@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Threads of clients: which one calls, what its own scheduling is, and raising it under policy `boosted`.
+
+A thread is raised by giving it SCHED_FIFO at a priority above the normal ones.  It is lowered to what it had before,
+and only if what it has is still what it was raised to: what its user changed meanwhile stays.  A thread that is
+SCHED_DEADLINE or SCHED_OTHER, or above the priority in question already, is left alone.
+
+Thread ids are used again.  An open file below /proc/PID/task/TID belongs to one thread for good: reading it fails once
+that thread has ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
+
+from gpurt._gpurt import lib
+from pycontrol import procs
+from pycontrol.host.keeper import Keeper
+from pycontrol.host.wire import Refusal
+
+#: Among how many threads of a process in a container one is looked for.
+MOST_SEARCHED = 1024
+#: Bit of CAP_SYS_NICE in CapEff of /proc/PID/status.
+CAP_SYS_NICE = 23
+
+
+class Scheduling(NamedTuple):
+    """A thread's policy, SCHED_RESET_ON_FORK included, and its real-time priority."""
+
+    policy: int
+    priority: int
+
+    @property
+    def own(self) -> int:
+        """The priority that counts as real time, 1..99; 0: none."""
+        return self.priority if self.policy & ~os.SCHED_RESET_ON_FORK in procs.REAL_TIME else 0
+
+
+NONE = Scheduling(os.SCHED_OTHER, 0)
+
+
+def scheduling(tid: int) -> Scheduling:
+    """What a thread has now.  Raises ProcessLookupError."""
+    return Scheduling(os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority)
+
+
+def schedule(tid: int, how: Scheduling) -> None:
+    """Gives a thread that.  Raises ProcessLookupError, PermissionError."""
+    os.sched_setscheduler(tid, how.policy, os.sched_param(how.priority))
+
+
+def pinned(pid: int, name: str) -> BinaryIO:
+    """A file below /proc/PID that belongs to one thread or process for good.  Raises OSError."""
+    return (procs.PROC / str(pid) / name).open("rb", buffering=0)
+
+
+def readable(file: BinaryIO) -> bool:
+    """Whether the thread or the process of a pinned file has not ended."""
+    try:
+        return bool(os.pread(file.fileno(), 1, 0))
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Band:
+    """How CPU priorities are shared out: `normal` as in uapi/gpurt.h; whether this host may raise others' threads."""
+
+    normal: int = lib.GPURT_NORMAL_DEFAULT
+    able: bool = False
+
+    def cpu(self, level: int) -> int:
+        """The CPU priority for a level of core/boost.h; 0: the thread's own."""
+        return int(lib.gpurt_boost_cpu(self.normal, level))
+
+
+def may_raise() -> bool:
+    """Whether this process has CAP_SYS_NICE."""
+    for line in (procs.read(os.getpid(), "status") or b"").splitlines():
+        if line.startswith(b"CapEff:"):
+            return bool(int(line.split()[1], 16) >> CAP_SYS_NICE & 1)
+    return False
+
+
+@dataclass(eq=False)
+class Thread:
+    """A thread of a process, and what it is raised to."""
+
+    pid: int
+    tid: int
+    file: BinaryIO
+    process: BinaryIO
+    keeper: Keeper
+    wanted: dict[Hashable, int] = field(default_factory=dict)  # CPU priorities, by those who want it raised
+    saved: Scheduling | None = None  # what it had before; None: it is not raised
+    raised: Scheduling | None = None
+
+    def alive(self) -> bool:
+        """Whether it has not ended; a process that executes another program ends all its threads except one."""
+        return readable(self.file)
+
+    def own(self) -> Scheduling:
+        """What it has apart from being raised; nothing once it has ended."""
+        try:
+            now = scheduling(self.tid) if self.alive() else NONE
+        except OSError:
+            return NONE
+        return self.saved if self.saved and now == self.raised else now
+
+    def want(self, who: Hashable, cpu: int) -> None:
+        """Raises it to a CPU priority on behalf of `who`, or lowers it (0).  The highest of several counts."""
+        if cpu:
+            self.wanted[who] = cpu
+        else:
+            self.wanted.pop(who, None)
+        try:
+            self._apply(max(self.wanted.values(), default=0))
+        except OSError:  # it has ended, or the host that it raised itself for may not lower it
+            self._forget()
+
+    def _apply(self, cpu: int) -> None:
+        if not self.alive():
+            self._moved()
+            return
+        now = scheduling(self.tid)
+        if now != self.raised:  # it is not raised, or its user has changed it
+            self._forget()
+        own = self.saved or now
+        if cpu > own.own > 0:
+            self._raise(own, Scheduling(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, cpu))
+        elif self.saved:
+            schedule(self.tid, self.saved)
+            self._forget()
+
+    def _raise(self, own: Scheduling, to: Scheduling) -> None:
+        """The keeper knows of it before: if this process is killed in between, the thread is not left raised."""
+        if to != self.raised:
+            self.keeper.note(self, own, to)
+            schedule(self.tid, to)
+            self.saved, self.raised = own, to
+
+    def has(self, how: Scheduling) -> bool:
+        """Whether it has that now."""
+        try:
+            return self.alive() and scheduling(self.tid) == how
+        except OSError:
+            return False
+
+    def level(self) -> int:
+        """The CPU priority that it is raised to; 0: it is not, or no longer."""
+        return self.raised.priority if self.raised and self.has(self.raised) else 0
+
+    def adopt(self, own: Scheduling, raised: Scheduling) -> None:
+        """The thread has raised itself."""
+        self.saved, self.raised = own, raised
+
+    def _moved(self) -> None:
+        """A thread that executes another program becomes its process's main thread, and keeps its priority."""
+        try:
+            if self.raised and self.saved and readable(self.process) and scheduling(self.pid) == self.raised:
+                schedule(self.pid, self.saved)
+        except OSError:
+            pass
+        self._forget()
+
+    def _forget(self) -> None:
+        self.keeper.forget(self)
+        self.saved = self.raised = None
+
+
+class Threads:
+    """The threads that clients have named.  One object a thread, however many clients are its."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        """None yet."""
+        self.keeper = keeper
+        self._known: weakref.WeakValueDictionary[int, Thread] = weakref.WeakValueDictionary()
+
+    def of(self, pid: int, tid: int) -> Thread:
+        """A thread of process `pid`, by the id that gettid(2) returns to it; 0: its main thread.
+
+        Raises:
+            Refusal: EPERM, the process has no such thread.
+        """
+        known = self._known.get(tid or pid)
+        if known and known.pid == pid and known.alive():
+            return known
+        try:
+            found = self._find(pid, tid) if tid else pid
+            thread = Thread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
+        except (OSError, LookupError):
+            raise Refusal(errno.EPERM, f"process {pid} has no thread {tid}") from None
+        self._known[found] = thread
+        return thread
+
+    def lower_all(self) -> None:
+        """Lowers every thread that is raised: the host ends."""
+        for thread in list(self._known.values()):
+            for who in list(thread.wanted):
+                thread.want(who, 0)
+
+    def _find(self, pid: int, tid: int) -> int:
+        """The id in this process's namespace.  In a container the thread knows another one, the last of NSpid."""
+        if _ids(pid, tid)[-1:] == [tid]:
+            return tid
+        if tid > 0 and len(_ids(pid, pid)) > 1:
+            for one in procs.threads(pid)[:MOST_SEARCHED]:
+                if _ids(pid, one)[-1:] == [tid]:
+                    return one
+        raise LookupError(tid)
+
+
+def _ids(pid: int, tid: int) -> list[int]:
+    """A thread's ids, from this process's namespace to its own."""
+    for line in (procs.read(pid, f"task/{tid}/status") or b"").splitlines():
+        if line.startswith(b"NSpid:"):
+            return [int(one) for one in line.split()[1:]]
+    return []

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policy `boosted`: when the host raises the threads of clients, and that it leaves none raised."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import resource
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from actors import Actor, of
+from links import MS, PENDING, RUNNING, Client, client_of, eventually
+
+from gpurt._gpurt import lib
+from gpurt.enums import Cap, Form, Overrun, Policy
+from gpurt.errors import RefusedError
+from pycontrol import procs
+from pycontrol.live.control import Control
+
+Spawn = Callable[..., Actor]
+N = lib.GPURT_NORMAL_DEFAULT
+TOP = 2 * N + 1
+OWNER, FENCE, SELF = lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE, 0
+FIFO, RR, OTHER = os.SCHED_FIFO, os.SCHED_RR, os.SCHED_OTHER
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give threads real-time priorities")
+
+
+@pytest.fixture(autouse=True)
+def boosted(plane: Control) -> None:
+    """The policy, on a host that raises threads."""
+    if not plane.status()[0].normal:
+        with pytest.raises(RefusedError, match="raised threads"):
+            plane.set_policy(Policy.BOOSTED)
+        pytest.skip("this host cannot do policy boosted")
+    plane.set_policy(Policy.BOOSTED)
+
+
+def at(priority: int, policy: int = FIFO) -> Callable[[], None]:
+    """For Actor: gives the child a real-time priority."""
+    return partial(os.sched_setscheduler, 0, policy, os.sched_param(priority))
+
+
+def has(tid: int) -> tuple[int, int]:
+    """A thread's policy without flags, and its priority."""
+    return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK, os.sched_getparam(tid).sched_priority
+
+
+def begin_code(client: Client, **fields: int) -> int:
+    """A begin of which only the result counts."""
+    return client.code(lib.GPURT_IOC_BEGIN, **fields)
+
+
+def test_an_owner_is_raised_while_it_owns_the_gpu(spawn: Spawn, plane: Control) -> None:
+    low, high = spawn(at(5)), spawn(at(7))
+    assert low.do("begin", flags=OWNER) == RUNNING
+    assert has(low.pid) == (FIFO, N + 5)
+    seen = of(plane, low.pid)
+    assert (seen.form, seen.raised, seen.own_priority, seen.priority) == (Form.OWNER, N + 5, 5, 5)
+    assert high.do("begin", flags=OWNER) == RUNNING
+    assert (has(low.pid), has(high.pid)) == ((FIFO, 5), (FIFO, N + 7))
+    assert of(plane, low.pid).raised == 0
+    high.do("end")
+    assert (has(low.pid), has(high.pid)) == ((FIFO, N + 5), (FIFO, 7))
+    low.do("end")
+    assert has(low.pid) == (FIFO, 5)
+
+
+def test_a_thread_of_form_self_is_raised_while_it_waits_too(spawn: Spawn, plane: Control) -> None:
+    low, high = spawn(at(5, RR)), spawn(at(7))
+    assert high.do("begin") == RUNNING
+    assert low.do("begin") == PENDING
+    assert (has(low.pid), has(high.pid)) == ((FIFO, N + 5), (FIFO, N + 7))
+    assert [of(plane, one.pid).form for one in (low, high)] == [Form.SELF] * 2
+    low.do("end")
+    assert (has(low.pid), has(high.pid)) == ((RR, 5), (FIFO, N + 7))
+    high.do("end")
+    assert has(high.pid) == (FIFO, 7)
+
+
+def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, plane: Control) -> None:
+    actor = spawn(at(5))
+    tsg = actor.do("tsg")
+    assert actor.do("begin", flags=FENCE) == RUNNING
+    work = actor.do("submit", tsg=tsg, duration=lib.GPURT_MAX_WORK_NS)
+    assert has(actor.pid) == (FIFO, N + 5)
+    spins = {"code": lib.GPURT_IOC_WAIT, "what": lib.GPURT_WAIT_WORK, "tsg": tsg, "work": work, "timeout_ns": 0}
+    assert actor.do("code", **spins) == -errno.ETIMEDOUT
+    assert has(actor.pid) == (FIFO, 5)
+    assert of(plane, actor.pid).form is Form.FENCE
+    actor.do("close_tsg", tsg=tsg)
+    tsg = actor.do("tsg")
+    actor.do("begin", flags=FENCE)
+    work = actor.do("submit", tsg=tsg, duration=MS)
+    actor.do("finished", tsg=tsg, work=work)
+    assert has(actor.pid) == (FIFO, N + 5)
+    actor.do("end")
+    assert has(actor.pid) == (FIFO, 5)
+
+
+def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control) -> None:
+    actor = spawn(at(5))
+    actor.do("begin", flags=OWNER, priority=9)
+    assert has(actor.pid) == (FIFO, N + 9)
+    plane.set_priority(actor.pid, 11)
+    assert has(actor.pid) == (FIFO, N + 11)
+    with pytest.raises(RefusedError, match="priority"):
+        plane.set_priority(actor.pid, N + 1)
+    actor.do("end")
+    assert has(actor.pid) == (FIFO, 5)
+    actor.do("begin")
+    assert (of(plane, actor.pid).own_priority, has(actor.pid)) == (5, (FIFO, N + 11))
+
+
+def test_best_effort_is_never_raised(spawn: Spawn) -> None:
+    actor = spawn()
+    assert actor.do("begin", flags=OWNER) == RUNNING
+    assert has(actor.pid) == (OTHER, 0)
+
+
+def test_what_cannot_be_ordered_begins_nothing(spawn: Spawn, plane: Control) -> None:
+    for how, priority in (((OTHER, 0), 5), ((FIFO, N + 1), 0), ((FIFO, 5), N + 1), ((RR, 60), 5)):
+        actor = spawn(at(how[1], how[0]))
+        assert actor.run(begin_code_at, priority) == -errno.ERANGE
+        assert of(plane, actor.pid).depth == 0
+        assert has(actor.pid) == how
+
+
+def begin_code_at(client: Client, priority: int) -> int:
+    """A begin at a priority."""
+    return begin_code(client, priority=priority)
+
+
+def ordinary(limit: int) -> None:
+    """An ordinary user at priority 5, with that RLIMIT_RTPRIO; a container may keep a limit of its own."""
+    at(5)()
+    with contextlib.suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (limit, limit))
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def limit(_client: Client) -> int:
+    """The highest priority that the process may take without privilege."""
+    return resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
+
+
+def test_the_right_to_the_raised_level_is_needed(host: Path, spawn: Spawn, plane: Control) -> None:
+    mode = host.stat().st_mode & 0o777
+    host.chmod(0o666)
+    try:
+        for wanted in (N + 4, N + 5):
+            actor = spawn(partial(ordinary, wanted))
+            may = actor.run(limit) >= N + 5
+            assert actor.run(begin_code_at, 0) == (0 if may else -errno.EPERM)
+            assert has(actor.pid) == (FIFO, N + 5 if may else 5)
+            actor.kill()
+    finally:
+        host.chmod(mode)
+
+
+def test_who_began_without_that_right_is_not_raised_by_another_policy(host: Path, spawn: Spawn, plane: Control) -> None:
+    plane.set_policy(Policy.SEGMENT)
+    mode = host.stat().st_mode & 0o777
+    host.chmod(0o666)
+    try:
+        actor = spawn(partial(ordinary, 5))
+        assert actor.do("begin", flags=OWNER) == RUNNING
+    finally:
+        host.chmod(mode)
+    plane.set_policy(Policy.BOOSTED)
+    assert has(actor.pid) == (FIFO, 5)
+
+
+def test_what_a_user_changes_meanwhile_stays(spawn: Spawn, plane: Control) -> None:
+    for changed in ((FIFO, 9), (OTHER, 0), (RR, N + 5), (FIFO, 90)):
+        actor = spawn(at(5))
+        actor.do("begin", flags=OWNER)
+        os.sched_setscheduler(actor.pid, changed[0], os.sched_param(changed[1]))
+        assert of(plane, actor.pid).raised == 0
+        actor.do("end")
+        assert has(actor.pid) == changed
+
+
+def test_no_thread_is_left_raised(spawn: Spawn, plane: Control) -> None:
+    for flags, how in itertools.product((SELF, OWNER, FENCE), ("close", "budget", "exec", "policy")):
+        plane.set_policy(Policy.BOOSTED)
+        actor = spawn(at(5))
+        actor.do("begin", flags=flags)
+        assert has(actor.pid) == (FIFO, N + 5)
+        lower(actor, plane, how)
+        eventually(lambda pid=actor.pid: has(pid) == (FIFO, 5))
+        actor.kill()
+
+
+def lower(actor: Actor, plane: Control, how: str) -> None:
+    """Has a raised thread lowered in one of several ways."""
+    if how == "policy":
+        plane.set_policy(Policy.SEGMENT)
+        actor.do("end")
+    elif how == "close":
+        actor.run(close)
+    elif how == "budget":
+        plane.set_budget(actor.pid, MS, 10**17, Overrun.DEMOTE)
+    else:
+        actor.start(execute)
+
+
+def close(client: Client) -> None:
+    """Ends the client, in the middle of its segment."""
+    client.close()
+
+
+def execute(_client: Client) -> None:
+    """Executes another program."""
+    os.execv("/bin/sleep", ["sleep", "1000"])
+
+
+def test_what_a_raised_thread_makes_is_not_raised(spawn: Spawn) -> None:
+    actor = spawn(at(5))
+    actor.do("begin", flags=OWNER)
+    child = actor.run(fork)
+    try:
+        assert has(child) == (OTHER, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def fork(_client: Client) -> int:
+    """Forks a child that sleeps, and returns its pid."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(1000)
+        while True:
+            signal.pause()
+    return pid
+
+
+def test_a_killed_owner_hands_the_gpu_on(spawn: Spawn, plane: Control) -> None:
+    victim, heir = spawn(at(9)), spawn(at(5))
+    victim.do("begin", flags=OWNER)
+    assert heir.do("begin", flags=OWNER) == PENDING
+    victim.kill()
+    eventually(lambda: has(heir.pid) == (FIFO, N + 5))
+
+
+# Threads of a process
+
+
+def thread_begins(client: Client, how: str) -> tuple[int, list[tuple[int, int]]]:
+    """Another thread than the main one begins as owner.  Returns its id, and what both threads have then."""
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+
+    def body() -> None:
+        at(6)()
+        named(client)
+        client.begin(flags=OWNER)
+        seen.append(has(0))
+        begun.set()
+        go_on.wait()
+        if how == "exec":
+            execute(client)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    begun.wait()
+    seen.append(has(os.getpid()))
+    if how != "stay":
+        go_on.set()
+    if how == "exit":
+        thread.join()
+    return thread.native_id or 0, seen
+
+
+def named(client: Client) -> None:
+    """From now on the client's calls are those of this thread: the module knows, packets say it."""
+    client.tid = threading.get_native_id()
+
+
+def test_the_thread_that_began_is_raised_and_no_other(spawn: Spawn, plane: Control) -> None:
+    actor = spawn(at(5))
+    tid, seen = actor.run(thread_begins, "stay")
+    assert seen == [(FIFO, N + 6), (FIFO, 5)]
+    assert of(plane, actor.pid).own_priority == 6
+    actor.do("end")
+    assert has(tid) == (FIFO, 6)
+
+
+def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, plane: Control) -> None:
+    actor, other = spawn(at(5)), spawn(at(4))
+    tid, _ = actor.run(thread_begins, "exit")
+    eventually(lambda: tid not in procs.threads(actor.pid))
+    assert of(plane, actor.pid).raised == 0
+    assert other.do("begin", flags=OWNER) == PENDING
+    actor.do("end")
+    assert (has(actor.pid), has(other.pid)) == ((FIFO, 5), (FIFO, N + 4))
+
+
+def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn) -> None:
+    actor = spawn(at(5))
+    tid, _ = actor.run(thread_begins, "exec")
+    eventually(lambda: tid not in procs.threads(actor.pid))
+    eventually(lambda: has(actor.pid) == (FIFO, 6))
+
+
+def test_a_thread_of_another_process_cannot_be_named(host: Path, plane: Control) -> None:
+    if not Cap.EMULATED & query(host).caps:
+        pytest.skip("the module knows the thread that calls")
+    with client_of(host) as client:
+        client.tid = 1
+        assert begin_code(client) == -errno.EPERM
+        client.tid = 2**31 - 1
+        assert begin_code(client) == -errno.EPERM
+
+
+def query(host: Path) -> Any:
+    """What the host says of itself."""
+    with client_of(host) as client:
+        return client.call(lib.GPURT_IOC_QUERY)[1]
