@@ -12,17 +12,23 @@
 
 #include "handle.h"
 #include "place.h"
+#include "raise.h"
 #include "transport.h"
+
+/* How often a demand to raise itself is met before a begin is given up: threads that share a client disturb each other. */
+#define MOST_DEMANDS 100
 
 struct gpurt_handle {
 	const struct gpurt_transport *transport;
 	void *state;
 	pid_t owner;
 	unsigned int gpu;
+	bool raises;			/* the host raises threads */
+	struct gpurt_raising raising[GPURT_MAX_GPUS];
 };
 
 static _Atomic(struct gpurt_handle *) own_handle;
-static atomic_bool warned;
+static atomic_bool warned, refused;
 /* Set while this thread is in a transport's call.  A signal handler that interrupts it must not wait for the thread. */
 static _Thread_local volatile int inside;
 
@@ -55,6 +61,15 @@ static int open_any(const char *device, const struct gpurt_transport **transport
 	return err;
 }
 
+/* No segment is open any more. */
+static void lower_all(struct gpurt_handle *h)
+{
+	unsigned int gpu;
+
+	for (gpu = 0; gpu < GPURT_MAX_GPUS; gpu++)
+		gpurt_raising_over(&h->raising[gpu]);
+}
+
 static int call(struct gpurt_handle *h, uint32_t code, void *argument, bool interruptible)
 {
 	int err;
@@ -62,6 +77,8 @@ static int call(struct gpurt_handle *h, uint32_t code, void *argument, bool inte
 	inside++;
 	err = h->transport->call(h->state, code, argument, interruptible);
 	inside--;
+	if (err == -ENODEV && h->transport->lost && h->transport->lost(h->state))
+		lower_all(h);
 	return err;
 }
 
@@ -88,6 +105,7 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 		gpurt_close(h);
 		return err;
 	}
+	h->raises = query.caps & GPURT_CAP_RAISES;
 	*handle = h;
 	return 0;
 }
@@ -96,10 +114,12 @@ void gpurt_close(struct gpurt_handle *h)
 {
 	if (!h)
 		return;
-	if (h->owner == getpid())
+	if (h->owner == getpid()) {
 		h->transport->close(h->state);
-	else
+		lower_all(h);
+	} else {
 		h->transport->abandon(h->state);
+	}
 	free(h);
 }
 
@@ -180,22 +200,119 @@ int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
 	return err;
 }
 
-static int begin(struct gpurt_handle *h, unsigned int flags, unsigned int priority)
+/* The form that the environment asks for, where the program states none.  Another word gives EINVAL, from the host. */
+static unsigned int with_form(unsigned int flags)
 {
-	struct gpurt_begin b = { .size = sizeof(b), .flags = flags, .priority = priority };
+	const char *form = getenv("GPURT_FORM");
+
+	if (!form || flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE) || !strcmp(form, "self"))
+		return flags;
+	if (!strcmp(form, "owner"))
+		return flags | GPURT_BEGIN_OWNER;
+	return flags | GPURT_BEGIN_FENCE | (strcmp(form, "fence") ? GPURT_BEGIN_OWNER : 0);
+}
+
+/* The host demands that the thread raise itself first.  The demand can change while the segment has not begun. */
+static int begin_raised(struct gpurt_handle *h, struct gpurt_begin *b)
+{
+	unsigned int tries;
+	int err = -EAGAIN;
+
+	pthread_mutex_lock(&gpurt_raise_lock);
+	for (tries = 0; err == -EAGAIN && tries < MOST_DEMANDS; tries++) {
+		b->raised = 0;
+		err = call(h, GPURT_IOC_BEGIN, b, false);
+		if (err == -EAGAIN && b->raised && gpurt_raise_self(&h->raising[b->gpu], b->raised))
+			err = -EPERM;
+	}
+	pthread_mutex_unlock(&gpurt_raise_lock);
+	return err;
+}
+
+/*
+ * If the host raises threads, or could not demand anything, a begin that waits is one call.  Otherwise it is two: a signal
+ * during the first one would leave open whether the segment has begun.
+ */
+static int begin(struct gpurt_handle *h, struct gpurt_begin *b)
+{
+	struct gpurt_wait granted = {
+		.size = sizeof(granted), .gpu = b->gpu, .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER,
+	};
+	bool wait = b->flags & GPURT_BEGIN_WAIT;
+	int err;
+
+	if (h->raises)
+		return call(h, GPURT_IOC_BEGIN, b, wait);
+	b->flags &= ~(unsigned int)GPURT_BEGIN_WAIT;
+	err = call(h, GPURT_IOC_BEGIN, b, false);
+	if (err == -EAGAIN)
+		err = begin_raised(h, b);
+	return err || !wait || b->state == GPURT_STATE_RUNNING ? err : call(h, GPURT_IOC_WAIT, &granted, true);
+}
+
+/* Says once why policy `boosted` refuses the segments of this thread. */
+static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
+{
+	struct gpurt_query query = { .size = sizeof(query), .gpu = gpu };
+	const char *why = NULL;
+
+	if (err == -EPERM)
+		why = "the thread may not be raised: raise RLIMIT_RTPRIO (ulimit -r) or grant CAP_SYS_NICE";
+	else if (err == -ERANGE)
+		why = "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)";
+	else if (err == -EOPNOTSUPP)
+		why = "this host cannot raise threads at their form; run it as root, or use form self if they never spin";
+	if (!why || call(h, GPURT_IOC_QUERY, &query, false) || query.policy != GPURT_POLICY_BOOSTED)
+		return;
+	if (!atomic_exchange(&refused, true))
+		fprintf(stderr, "gpurt: policy boosted: no GPU segment begins: %s\n", why);
+}
+
+int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags, unsigned int priority)
+{
+	struct gpurt_begin b = { .size = sizeof(b), .gpu = gpu, .flags = with_form(flags), .priority = priority };
 	int err = resolve(&h);
 
 	if (err)
 		return err;
-	b.gpu = h->gpu;
-	return call(h, GPURT_IOC_BEGIN, &b, flags & GPURT_BEGIN_WAIT);
+	if (gpu >= GPURT_MAX_GPUS)
+		return -ENODEV;
+	gpurt_raising_begins(&h->raising[gpu]);
+	err = begin(h, &b);
+	if (err && err != -EINTR)
+		gpurt_raising_ended(&h->raising[gpu]);
+	if (err)
+		explain_refusal(h, gpu, err);
+	return err;
+}
+
+int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
+{
+	struct gpurt_end e = { .size = sizeof(e), .gpu = gpu, .flags = flags };
+	int err = resolve(&h);
+
+	if (err)
+		return err;
+	if (gpu >= GPURT_MAX_GPUS)
+		return -ENODEV;
+	if (inside)
+		err = h->transport->post(h->state, GPURT_IOC_END, &e);
+	else
+		err = call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN);
+	if (!err)
+		gpurt_raising_ended(&h->raising[gpu]);
+	else if (err == -ENOENT || err == -EIO || err == -ENODEV)
+		gpurt_raising_over(&h->raising[gpu]);	/* the segment ended with its TSGs, its work, or the host */
+	return err;
 }
 
 int gpurt_segment_begin(struct gpurt_handle *h, unsigned int flags, unsigned int priority)
 {
 	const char *required = getenv("GPURT_REQUIRED");
-	int err = begin(h, flags, priority);
+	int err = resolve(&h);
 
+	if (!err)
+		err = gpurt_begin_on(h, h->gpu, flags, priority);
 	if (err && err != -EINTR && required && !strcmp(required, "1")) {
 		fprintf(stderr, "gpurt: cannot begin a GPU segment: %s (GPURT_REQUIRED=1)\n", strerror(-err));
 		abort();
@@ -205,15 +322,9 @@ int gpurt_segment_begin(struct gpurt_handle *h, unsigned int flags, unsigned int
 
 int gpurt_segment_end(struct gpurt_handle *h, unsigned int flags)
 {
-	struct gpurt_end e = { .size = sizeof(e), .flags = flags };
 	int err = resolve(&h);
 
-	if (err)
-		return err;
-	e.gpu = h->gpu;
-	if (inside)
-		return h->transport->post(h->state, GPURT_IOC_END, &e);
-	return call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN);
+	return err ? err : gpurt_end_on(h, h->gpu, flags);
 }
 
 static int wait_for(struct gpurt_handle *h, struct gpurt_wait *w, uint64_t *completed_ns)

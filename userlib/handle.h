@@ -9,6 +9,15 @@
 struct gpurt_handle;
 
 /*
+ * Begins a segment on @gpu, or ends the innermost one: gpurt_segment_begin() and gpurt_segment_end() without their
+ * messages.  @handle: NULL for the process's own.
+ */
+__attribute__((visibility("hidden")))
+int gpurt_begin_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags, unsigned int priority);
+__attribute__((visibility("hidden")))
+int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags);
+
+/*
  * Carries out ioctl @code.  @argument begins with its own size and names its GPU.  @handle: NULL for the process's own.
  * Returns 0 or -errno.  -EINTR only if @interruptible.
  */

@@ -17,6 +17,8 @@ struct gpurt_transport {
 	 * -EINTR only if @interruptible.
 	 */
 	int (*call)(void *state, uint32_t code, void *argument, bool interruptible);
+	/* Whether the host is gone.  NULL: it cannot go. */
+	bool (*lost)(void *state);
 	/* Like call(), without an answer.  For a signal handler that interrupted call(). */
 	int (*post)(void *state, uint32_t code, void *argument);
 };

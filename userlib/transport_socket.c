@@ -3,11 +3,14 @@
  * The transport to the user-space host: packets on a Unix socket.  Several threads can have a call in progress.  One of
  * the waiting threads receives for all of them and gives each answer to the call with the same cookie.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +25,8 @@
  * that slept on another CPU than the host's takes as long again to wake, twice in each segment.
  */
 #define POLL_NS 100000
+/* Likewise in a client that spins (form `owner` or `fence`).  It keeps its CPU while the host carries out a decision. */
+#define SPIN_NS 20000000
 
 struct pending {
 	struct pending *next;
@@ -37,6 +42,8 @@ struct connection {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool receiving;			/* a thread receives for all */
+	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
+	_Atomic bool spins;		/* the form of the latest begin */
 	int broken;			/* -errno after the host is gone, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
@@ -97,7 +104,9 @@ static void socket_abandon(void *state)
 
 static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument, uint32_t size)
 {
-	struct packet p = { .header = { .type = GPURT_PACKET_IOCTL, .code = code, .cookie = cookie } };
+	struct packet p = { .header = {
+		.type = GPURT_PACKET_IOCTL, .code = code, .cookie = cookie, .result = (int32_t)syscall(SYS_gettid),
+	} };
 	ssize_t sent;
 
 	memcpy(p.argument, argument, size);
@@ -134,10 +143,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
-/* recv(), of a packet that comes @soon: it is polled for at first. */
-static ssize_t receive_packet(int fd, struct packet *p, bool soon)
+/* recv(), of a packet that comes soon: it is polled for during @poll_ns. */
+static ssize_t receive_packet(int fd, struct packet *p, uint64_t poll_ns)
 {
-	uint64_t until = soon ? now_ns() + POLL_NS : 0;
+	uint64_t until = poll_ns ? now_ns() + poll_ns : 0;
+	bool soon = poll_ns;
 	ssize_t got;
 
 	while (soon) {
@@ -150,7 +160,7 @@ static ssize_t receive_packet(int fd, struct packet *p, bool soon)
 }
 
 /* Receives one packet, with the lock dropped meanwhile.  Returns 0, or -errno of recv(). */
-static int receive(struct connection *c, bool soon)
+static int receive(struct connection *c, uint64_t poll_ns)
 {
 	struct packet p;
 	ssize_t got;
@@ -158,7 +168,7 @@ static int receive(struct connection *c, bool soon)
 
 	c->receiving = true;
 	pthread_mutex_unlock(&c->lock);
-	got = receive_packet(c->fd, &p, soon);
+	got = receive_packet(c->fd, &p, poll_ns);
 	err = got < 0 ? -errno : 0;
 	pthread_mutex_lock(&c->lock);
 	c->receiving = false;
@@ -170,15 +180,14 @@ static int receive(struct connection *c, bool soon)
 	return err;
 }
 
-/* Calls that wait for the GPU or for work are interruptible.  Others are answered soon, except an agent's for orders. */
-static int await(struct connection *c, struct pending *call, bool interruptible)
+static int await(struct connection *c, struct pending *call, uint64_t poll_ns, bool interruptible)
 {
 	while (!call->answered) {
 		if (c->broken)
 			return c->broken;
 		if (c->receiving)
 			pthread_cond_wait(&c->changed, &c->lock);
-		else if (receive(c, !interruptible) == -EINTR && interruptible && !call->answered)
+		else if (receive(c, poll_ns) == -EINTR && interruptible && !call->answered)
 			return -EINTR;
 	}
 	return call->result;
@@ -188,11 +197,17 @@ static int socket_call(void *state, uint32_t code, void *argument, bool interrup
 {
 	struct connection *c = state;
 	struct pending call = { .argument = argument }, **link;
+	bool decides = code == GPURT_IOC_BEGIN || code == GPURT_IOC_END;
+	uint64_t poll_ns;
 	int err;
 
 	memcpy(&call.size, argument, sizeof(call.size));
 	if (call.size > MAX_ARGUMENT)
 		return -E2BIG;
+	if (code == GPURT_IOC_BEGIN)
+		c->spins = ((struct gpurt_begin *)argument)->flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE);
+	/* Calls that wait for the GPU or for work are interruptible.  Others are answered soon, except an agent's for orders. */
+	poll_ns = interruptible ? 0 : decides && c->spins && !c->agents ? SPIN_NS : POLL_NS;
 	pthread_mutex_lock(&c->lock);
 	if (!++c->cookie)
 		c->cookie = 1;		/* cookie 0 asks for no answer */
@@ -204,13 +219,28 @@ static int socket_call(void *state, uint32_t code, void *argument, bool interrup
 	err = transmit(c->fd, code, call.cookie, argument, call.size);
 
 	pthread_mutex_lock(&c->lock);
+	if (err == -ENODEV)
+		c->broken = err;
 	if (!err)
-		err = await(c, &call, interruptible);
+		err = await(c, &call, poll_ns, interruptible);
 	for (link = &c->pending; *link != &call; link = &(*link)->next)
 		;
 	*link = call.next;
 	pthread_mutex_unlock(&c->lock);
+	if (code == GPURT_IOC_QUERY && !err)
+		c->agents = ((struct gpurt_query *)argument)->caps & GPURT_CAP_AGENTS;
 	return err;
+}
+
+static bool socket_lost(void *state)
+{
+	struct connection *c = state;
+	bool lost;
+
+	pthread_mutex_lock(&c->lock);
+	lost = c->broken;
+	pthread_mutex_unlock(&c->lock);
+	return lost;
 }
 
 static int socket_post(void *state, uint32_t code, void *argument)
@@ -227,5 +257,6 @@ const struct gpurt_transport gpurt_transport_socket = {
 	.close = socket_close,
 	.abandon = socket_abandon,
 	.call = socket_call,
+	.lost = socket_lost,
 	.post = socket_post,
 };

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -250,9 +251,21 @@ static void follow_parent(void)
 		_exit(6);
 }
 
-static int start_watcher(void)
+/* The watcher must run while the task spins, also where policy `boosted` has raised the task: above every raised thread. */
+static int lift_watcher(bool boosted)
 {
-	struct sched_param param = { .sched_priority = args.priority + 1 };
+	struct sched_param param = { .sched_priority = boosted ? 99 : args.priority + 1 };
+	struct rlimit limit;
+	int result = pthread_setschedparam(watcher.thread, SCHED_FIFO, &param);
+
+	if (result != EPERM || getrlimit(RLIMIT_RTPRIO, &limit) || limit.rlim_cur <= (rlim_t)args.priority)
+		return -result;
+	param.sched_priority = (int)limit.rlim_cur;
+	return -pthread_setschedparam(watcher.thread, SCHED_FIFO, &param);
+}
+
+static int start_watcher(bool boosted)
+{
 	sigset_t all, old;
 	int result;
 
@@ -261,9 +274,7 @@ static int start_watcher(void)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	result = pthread_create(&watcher.thread, NULL, watch, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!result && fifo)
-		result = pthread_setschedparam(watcher.thread, SCHED_FIFO, &param);
-	return -result;
+	return !result && fifo ? lift_watcher(boosted) : -result;
 }
 
 static int open_host(void)
@@ -276,7 +287,7 @@ static int open_host(void)
 	if (!result)
 		result = gpurt_tsg_open(host, &tsg);
 	if (!result && args.busy)
-		result = start_watcher();
+		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
 	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
 		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
 	return result;

@@ -21,12 +21,20 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from gpurt._gpurt import ffi, lib
+from gpurt.enums import Form
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Waits without limit.
 FOREVER = int(lib.GPURT_FOREVER)
+
+
+def _flags(wait: bool, form: Form | str) -> int:
+    """The flags of a begin.  Raises ValueError: no such form."""
+    stated = Form.parse(form) if isinstance(form, str) else form
+    of_form = {Form.SELF: 0, Form.OWNER: lib.GPURT_BEGIN_OWNER, Form.FENCE: lib.GPURT_BEGIN_FENCE}[Form(stated)]
+    return int(of_form | (lib.GPURT_BEGIN_WAIT if wait else 0))
 
 
 def _check(status: int, what: str) -> None:
@@ -76,9 +84,14 @@ class Client:
         if handle is not None:
             lib.gpurt_close(handle)
 
-    def begin(self, priority: int = 0, wait: bool = False) -> None:
-        """Begins a segment.  Raises OSError: EPERM if the thread may not take that priority itself."""
-        _check(lib.gpurt_segment_begin(self.handle, lib.GPURT_BEGIN_WAIT if wait else 0, priority), "begin")
+    def begin(self, priority: int = 0, wait: bool = False, form: Form | str = Form.SELF) -> None:
+        """Begins a segment; `form` as for `segment`.
+
+        Raises:
+            OSError: EPERM if the thread may not take that priority itself, or may not be raised.
+            ValueError: no such form.
+        """
+        _check(lib.gpurt_segment_begin(self.handle, _flags(wait, form), priority), "begin")
 
     def end(self, drain: bool = False) -> None:
         """Ends the innermost segment.  Raises OSError: ENOENT if none is open."""
@@ -121,17 +134,21 @@ class segment:  # noqa: N801  (reads as a statement)
         priority: 1 to 99; 0 uses the thread's own real-time priority.
         wait: enter the block only once the client owns the GPU.
         drain: give the GPU up only when all submitted work is done.
+        form: when policy `boosted` raises the thread.  "self" is right only if the thread never spins inside the block;
+            "owner" is right always.  Without it the environment's GPURT_FORM counts, or "self".
         client: the client whose segment this is.  Without it the process's own client is used.  If there is no host
             then, the block runs unmanaged, as it does in C.
 
     Raises:
         OSError: anything else fails.
+        ValueError: no such form.
     """
 
     def __init__(
-        self, priority: int = 0, *, wait: bool = False, drain: bool = False, client: Client | None = None
-    ) -> None:
-        self._begin = lib.GPURT_BEGIN_WAIT if wait else 0
+        self, priority: int = 0, *, wait: bool = False, drain: bool = False, form: Form | str = Form.SELF,
+        client: Client | None = None,
+    ) -> None:  # fmt: skip
+        self._begin = _flags(wait, form)
         self._end = lib.GPURT_END_DRAIN if drain else 0
         self._priority = priority
         self._client = client

@@ -19,6 +19,16 @@
  * stderr says so and why once, and the program can run on unmanaged.  If the environment has GPURT_REQUIRED=1,
  * gpurt_segment_begin() prints the reason and calls abort() instead.
  *
+ * Policy `boosted` (gpurt/uapi.h, "Raised threads") raises the thread that begins a segment.  A program states its form
+ * with the flags of gpurt_segment_begin(), or the environment does for it: GPURT_FORM=self, owner or fence.  Without
+ * either the form is `self`, which is right only for threads that never spin inside a segment.  (cudaStreamSynchronize()
+ * spins unless the device has cudaDeviceScheduleBlockingSync.)  A thread that may not be raised begins no segment under
+ * this policy, and one line on stderr says once what it lacks.
+ * If the host cannot raise threads, the library raises the calling thread before the segment begins, and lowers it after
+ * the client's last segment has ended, the client is closed, or a call finds that the host is gone.  What the program
+ * changes of the thread's scheduling meanwhile stays.  fork() in a segment: the child is lowered.  Threads that are made
+ * in a segment, and processes made by vfork() or posix_spawn(), inherit the raised priority: make them before.
+ *
  * gpurt_segment_end() on an open handle is async-signal-safe.  If a process dies inside a segment, the host ends
  * the segment.
  */
@@ -54,7 +64,8 @@ int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
 int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);
 
 /*
- * Begins a segment.  Segments nest.  @flags: GPURT_BEGIN_WAIT to block until the segment holds the GPU.
+ * Begins a segment.  Segments nest.  @flags: GPURT_BEGIN_WAIT to block until the segment holds the GPU; GPURT_BEGIN_OWNER
+ * or GPURT_BEGIN_FENCE if the thread spins inside.
  * @priority: 0 for the caller's own, or 1..99; -EPERM if the caller may not take that priority itself.
  */
 int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority);

@@ -14,9 +14,13 @@
  * program reaches the real function unchanged.  Calls that are not recognised are counted.  If there is no host, or the
  * host goes away, the TSGs are put back on the GPU and the program runs unmanaged.
  *
+ * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
+ * program spins when it waits for its work, and most do, so the form is `owner`, which is right either way.  GPURT_FORM
+ * says otherwise.
+ *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
- * GPURT_CU_MASK.
+ * GPURT_CU_MASK, GPURT_FORM.
  */
 #ifndef GPURT_PRELOAD_H
 #define GPURT_PRELOAD_H

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * A thread is lowered only if its policy and priority are still those that it was raised to: what the program changed
+ * meanwhile stays.  The thread that ends the last segment lowers the one that was raised.  It may do so in a signal
+ * handler: all of this is async-signal-safe, except gpurt_raise_self().
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "raise.h"
+
+#ifndef SCHED_RESET_ON_FORK
+#define SCHED_RESET_ON_FORK 0x40000000
+#endif
+
+struct how {
+	int policy;			/* SCHED_RESET_ON_FORK included */
+	int priority;
+};
+
+struct raised {
+	pid_t thread;
+	struct how before, now;
+};
+
+pthread_mutex_t gpurt_raise_lock = PTHREAD_MUTEX_INITIALIZER;
+/* What this thread raised itself to last: a child that it forks is lowered by this. */
+static _Thread_local uint64_t mine;
+
+static uint64_t pack(const struct raised *r)
+{
+	uint64_t reset = r->before.policy & SCHED_RESET_ON_FORK ? 1 : 0;
+
+	return (uint64_t)(uint32_t)r->thread << 32 | reset << 24 | (uint64_t)(r->before.policy & 0xff) << 16 |
+	       (uint64_t)r->before.priority << 8 | (uint64_t)r->now.priority;
+}
+
+static struct raised unpack(uint64_t word)
+{
+	int reset = word >> 24 & 1 ? SCHED_RESET_ON_FORK : 0;
+
+	return (struct raised){
+		.thread = (pid_t)(word >> 32),
+		.before = { (int)(word >> 16 & 0xff) | reset, (int)(word >> 8 & 0xff) },
+		.now = { SCHED_FIFO | reset, (int)(word & 0xff) },
+	};
+}
+
+/* @thread: 0 for the caller. */
+static bool has(pid_t thread, struct how *how)
+{
+	struct sched_param p;
+
+	how->policy = sched_getscheduler(thread);
+	if (how->policy < 0 || sched_getparam(thread, &p) < 0)
+		return false;
+	how->priority = p.sched_priority;
+	return true;
+}
+
+static int set(pid_t thread, const struct how *how)
+{
+	struct sched_param p = { .sched_priority = how->priority };
+
+	return sched_setscheduler(thread, how->policy, &p) < 0 ? -errno : 0;
+}
+
+static bool still(pid_t thread, const struct how *wanted)
+{
+	struct how how;
+
+	return has(thread, &how) && how.policy == wanted->policy && how.priority == wanted->priority;
+}
+
+/* Thread ids are used again, for threads of other processes too. */
+static bool in_this_process(pid_t thread)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", thread);
+	return !access(path, F_OK);
+}
+
+static void lower(uint64_t word, bool child)
+{
+	struct raised r = unpack(word);
+	pid_t caller = (pid_t)syscall(SYS_gettid), thread = child ? caller : r.thread;
+	int saved = errno;
+
+	if (word && (thread == caller || in_this_process(thread)) && still(thread, &r.now))
+		set(thread, &r.before);
+	errno = saved;
+}
+
+/* In a child, of which this is the only thread. */
+static void forked(void)
+{
+	pthread_mutex_init(&gpurt_raise_lock, NULL);
+	lower(mine, true);
+	mine = 0;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+void gpurt_raising_begins(struct gpurt_raising *r)
+{
+	atomic_fetch_add(&r->open, 1);
+}
+
+void gpurt_raising_ended(struct gpurt_raising *r)
+{
+	uint32_t open = atomic_load(&r->open);
+
+	while (open && !atomic_compare_exchange_weak(&r->open, &open, open - 1))
+		;
+	if (open <= 1)
+		lower(atomic_exchange(&r->raised, 0), false);
+}
+
+void gpurt_raising_over(struct gpurt_raising *r)
+{
+	atomic_store(&r->open, 0);
+	lower(atomic_exchange(&r->raised, 0), false);
+}
+
+int gpurt_raise_self(struct gpurt_raising *r, unsigned int priority)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct raised made = { .thread = (pid_t)syscall(SYS_gettid) }, before = unpack(mine);
+	uint64_t other;
+	int err;
+
+	pthread_once(&once, watch_forks);
+	if (!has(0, &made.before))
+		return -errno;
+	/* It is raised already, for another client or to another level: it goes back to what it had before that. */
+	if (mine && before.now.policy == made.before.policy && before.now.priority == made.before.priority)
+		made.before = before.before;
+	made.now = (struct how){ SCHED_FIFO | (made.before.policy & SCHED_RESET_ON_FORK), (int)priority };
+	err = set(0, &made.now);
+	if (err)
+		return err;
+	mine = pack(&made);
+	other = atomic_exchange(&r->raised, mine);
+	if (unpack(other).thread != made.thread)
+		lower(other, false);
+	return 0;
+}
