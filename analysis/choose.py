@@ -11,9 +11,9 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from gpurt.enums import HOSTED, Policy
+from gpurt.enums import Policy
 
-#: The policies that are compared.  Hosts implement all but `boosted`.  MPCP and FMLP+ are left out: no host has them.
+#: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
 COMPARED = tuple(Policy.words())
 MIXED = ("gcaps-mixed", "boosted-mixed")
 #: If more tasks use the GPU, not every combination of modes is tried.
@@ -42,11 +42,6 @@ class Choice:
         return self.slack is not None
 
     @property
-    def hosted(self) -> bool:
-        """Whether a host implements the policy, so that the taskset can be run so today."""
-        return self.policy in HOSTED
-
-    @property
     def merit(self) -> tuple[bool, Fraction]:
         """How good the choice is: a schedulable one by its slack, another by how few tasks have no bound."""
         return self.schedulable, Fraction(-len(self.result.failures)) if self.slack is None else self.slack
@@ -55,24 +50,25 @@ class Choice:
 def choices(taskset: Taskset) -> list[Choice]:
     """Every way to run the taskset, the one with the most slack first; of equals, the one earlier in the registry.
 
-    Ways that a host implements come before all others.
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
     combination of waiting modes is listed only if tasks differ in them.
     """
     found = [choice for test in rta.TESTS.values() if _eligible(test) for choice in _choices(test, taskset)]
     found += [choice for name in MIXED for choice in _combined(taskset, name)]
-    return sorted(found, key=lambda choice: (choice.hosted, choice.merit), reverse=True)
+    return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 
 def choose(taskset: Taskset) -> Choice | None:
-    """The best way to run the taskset on a host; None if no test passes."""
+    """The best way to run the taskset; None if no test passes."""
     best = next(iter(choices(taskset)), None)
     return best if best is not None and best.schedulable else None
 
 
 def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
-    """The taskset with these tasks' waiting modes changed."""
-    return replace(taskset, tasks=tuple(replace(t, waiting=modes.get(t.name, t.waiting)) for t in taskset))
+    """The taskset with these tasks' waiting modes changed, and the form that follows from them."""
+    return replace(taskset, tasks=tuple(
+        replace(t, waiting=modes[t.name], form=None) if t.name in modes else t for t in taskset
+    ))  # fmt: skip
 
 
 def _eligible(test: Test) -> bool:

@@ -13,6 +13,8 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
+from gpurt.enums import Form
+
 #: Nanoseconds in one millisecond and in one microsecond.
 MS = 1_000_000
 US = 1_000
@@ -25,21 +27,8 @@ class Waiting(str, Enum):
     SUSPEND = "suspend"
 
 
-class Form(str, Enum):
-    """When a task's thread executes above the normal priorities of its CPU, under policy `boosted` (kmod/core/boost.h).
-
-    SELF: from its wait for a begin until its end is over; for tasks that suspend themselves only.  OWNER: while it owns
-    the GPU.  FENCE: likewise, except while it spins for its own pure GPU segment.
-    """
-
-    SELF = "self"
-    OWNER = "owner"
-    FENCE = "fence"
-
-    @classmethod
-    def of(cls, waiting: Waiting) -> Form:
-        """The form that follows from a waiting mode."""
-        return cls.OWNER if waiting is Waiting.BUSY else cls.SELF
+#: The forms that are right for a waiting mode under policy `boosted`; the first one follows from it.
+FORMS = {Waiting.SUSPEND: (Form.SELF, Form.OWNER), Waiting.BUSY: (Form.OWNER, Form.FENCE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +79,8 @@ class Task:
 
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
     ``gpu_priority`` is the priority of its GPU segments if it differs from ``priority``.
-    ``partition`` is its part of the GPU; None: all of it.
+    ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
+    that follows from ``waiting``.
     """
 
     name: str
@@ -102,6 +92,7 @@ class Task:
     waiting: Waiting = Waiting.SUSPEND
     gpu_priority: int | None = None
     partition: Partition | None = None
+    form: Form | None = None
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -147,6 +138,10 @@ class Task:
     def best_effort(self) -> bool:
         """Whether the task has no real-time priority, hence no deadline that is guaranteed."""
         return self.priority == 0
+
+    def form_in(self, waiting: Waiting) -> Form:
+        """Its form if it waits so: the one that it states, unless that is wrong for the mode."""
+        return self.form if self.form is not None and self.form in FORMS[waiting] else FORMS[waiting][0]
 
     @property
     def segment_priority(self) -> int:

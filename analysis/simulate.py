@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.model import CpuSegment, Form, Task, Taskset, Waiting
+from analysis.model import CpuSegment, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
+from gpurt.enums import Form
 
 POLICIES: dict[str, int] = {
     "timesliced": lib.GPURT_POLICY_TIMESLICED,
@@ -21,11 +22,6 @@ POLICIES: dict[str, int] = {
 }
 #: The published protocols MPCP and FMLP+: policies lock-* with boosting and without runlist updates.
 BOOSTED_LOCKS = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
-FORMS: dict[Form, int] = {
-    Form.SELF: lib.GPURT_FORM_SELF,
-    Form.OWNER: lib.GPURT_FORM_OWNER,
-    Form.FENCE: lib.GPURT_FORM_FENCE,
-}
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
     "best": lib.GPURT_SIM_BEST,
@@ -91,8 +87,7 @@ class Simulation:
 class Options:
     """How to simulate.
 
-    ``waiting`` overrides every task's own mode, and ``form`` the form that follows from it under `boosted`: SELF for a
-    task that suspends itself, OWNER for one that waits busily.
+    ``waiting`` overrides every task's own mode, and ``form`` every task's form under `boosted`.
     ``horizon``: jobs are released before that time, ns; 20 times the longest period unless given.  ``poll``: the period
     with which policy `job` looks, ns; 0: it is notified at once.
     """
@@ -168,9 +163,10 @@ class _Call:
         first = 0
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
+            form = task.form_in(waiting) if options.form is None else options.form
             self.tasks[index] = {
                 "cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority,
-                "busy": waiting is Waiting.BUSY, "form": FORMS[options.form or Form.of(waiting)],
+                "busy": waiting is Waiting.BUSY, "form": int(form),
                 "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
             }  # fmt: skip

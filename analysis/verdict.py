@@ -47,7 +47,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
         test
         for test in rta.TESTS.values()
         if test.sound and not test.assigns and not test.periodic and test.policy == wanted and test.waiting is mode
-        and (wanted != "job" or test.poll == POLL) and test.usual
+        and (wanted != "job" or test.poll == POLL) and test.fits(taskset)
     ]  # fmt: skip
 
 
@@ -76,6 +76,9 @@ def _uncovered(taskset: Taskset) -> str:
     """Why no sound test covers the taskset."""
     policy = taskset.platform.policy
     modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
+    forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
+    if policy == "boosted" and len(forms) > 1:
+        return f"no sound test is known for tasks of forms {' and '.join(form.word for form in forms)} together"
     if len(modes) > 1:
         return f"no sound test is known for tasks of which some suspend and some wait busily under policy {policy}"
     return f"no sound test is known for tasks that wait in mode {modes[0]} under policy {policy}"

@@ -86,6 +86,8 @@ def toml(taskset: Taskset) -> str:
             lines.append(f"gpu_priority = {task.gpu_priority}")
         if task.waiting is Waiting.BUSY:
             lines.append('waiting = "busy"')
+        if task.form is not None:
+            lines.append(f'form = "{task.form.word}"')
         lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
         lines.append(f"segments = [{', '.join(_inline(s) for s in task.segments)}]")
         if task.partition is not None:

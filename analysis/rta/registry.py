@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from analysis.model import Form, Waiting
+from analysis.model import Waiting
 from analysis.rta import (
     boosted,
     ecrts24_printed,
@@ -23,6 +23,7 @@ from analysis.rta import (
     tsg_rr,
 )
 from analysis.rta.test import Test
+from gpurt.enums import Form
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from analysis.model import Form, Taskset, Waiting
+from analysis.model import FORMS, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
 from analysis.rta.result import BestEffort, Failure, Reason, Result
 from analysis.rta.system import Demands
+from gpurt.enums import Form
 
 #: What the name of a test ends with that assigns GPU priorities.
 SUFFIX = "+gpu-priority"
@@ -67,8 +68,15 @@ class Test:
 
     @property
     def usual(self) -> bool:
-        """Whether the bound holds for the forms that follow from waiting modes, which are all that a file can state."""
-        return None in self.forms or Form.of(self.waiting or Waiting.SUSPEND) in self.forms
+        """Whether the bound holds for the forms that follow from waiting modes."""
+        return None in self.forms or FORMS[self.waiting or Waiting.SUSPEND][0] in self.forms
+
+    def fits(self, taskset: Taskset) -> bool:
+        """Whether the bound holds for the forms of these tasks; they matter under `boosted` only."""
+        forms = ((t.form_in(t.waiting), FORMS[t.waiting][0]) for t in taskset.real_time if t.uses_gpu)
+        return self.policy != "boosted" or all(
+            form in self.forms or (None in self.forms and form is natural) for form, natural in forms
+        )
 
     @property
     def ordered(self) -> bool:

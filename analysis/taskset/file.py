@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Task, Taskset, Waiting
+from analysis.model import FORMS, CpuSegment, GpuSegment, Partition, Platform, Segment, Task, Taskset, Waiting
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
 from gpurt import files
-from gpurt.enums import Policy
+from gpurt.enums import Form, Policy
 from gpurt.errors import Problem, TasksetError
 
 if sys.version_info >= (3, 11):
@@ -95,6 +95,10 @@ TASK = {
     "period": Field(schema.time(1), "minimum time between releases", required=True),
     "deadline": Field(schema.time(1), "relative deadline; the period unless given"),
     "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
+    "form": Field(
+        schema.choice(*Form.words()),
+        "when policy boosted raises its thread; self unless given if it suspends, owner if it waits busily",
+    ),
     "segments": Field(
         schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
     ),
@@ -229,6 +233,19 @@ def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where,
     uses_gpu = segments is None or any("gpu" in segment for segment in segments)
     if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
+    if "form" in values:
+        _check_form(values, uses_gpu, path, report)
+
+
+def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Report) -> None:
+    """A thread of form self must not spin, and form fence says what happens while it spins."""
+    waiting = Waiting(values.get("waiting", "suspend"))
+    if not uses_gpu or values.get("priority") == 0:
+        report.add((*path, "form"), "form: only a real-time task with a GPU segment has one")
+    elif Form.parse(values["form"]) not in FORMS[waiting]:
+        right = " or ".join(form.word for form in FORMS[waiting])
+        text = f"form: a task with waiting = {schema.quoted(waiting.value)} has form {right}, not {values['form']}"
+        report.add((*path, "form"), text)
 
 
 def _task(values: dict[str, Any]) -> Task:
@@ -239,6 +256,7 @@ def _task(values: dict[str, Any]) -> Task:
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period), tuple(segments),
         Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"), _partition(values.get("partition")),
+        Form(Form.parse(values["form"])) if "form" in values else None,
     )  # fmt: skip
 
 

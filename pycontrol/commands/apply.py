@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, connect, unlike
+from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike
 
 
 @click.command(
@@ -39,7 +39,8 @@ def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
         return _refuse(file, verdict.policy, verdict.why, f"not applied: {why}", as_json)
     rows, data, complete = [], {}, True
     with connect(device) as control:
-        other = unlike(verdict.policy, control.gpus())
+        gpus = control.gpus()
+        other = unlike(verdict.policy, gpus) or outside(verdict.policy, loaded.taskset, gpus)
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", as_json)
         running = {one.pid: one.comm for one in control.clients()}

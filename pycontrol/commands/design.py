@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gpurt._gpurt import lib
 from gpurt.errors import UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
@@ -90,6 +91,10 @@ def _assigned(
     }  # fmt: skip
 
 
+#: The highest priority that hosts order under policy boosted, unless they are told otherwise.
+NORMAL = lib.GPURT_NORMAL_DEFAULT
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -108,7 +113,9 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     Slack is the smallest (D - WCRT) / D of all tasks.
     """
     from analysis.choose import choices
+    from analysis.model import FORMS
     from analysis.taskset.write import write_values
+    from gpurt.enums import Form
 
     loaded = _loaded(file, write).taskset
     if not loaded.real_time:
@@ -120,18 +127,23 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     best = found[0]
     if write and best.schedulable:
         modes = {name: mode.value for name, mode in best.modes.items()}
-        write_values(file, {"waiting": modes, "gpu_priority": dict(best.priorities)}, best.policy)
+        # `owner` fits both modes, and the bounds of both.
+        stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}
+        forms = {name: FORMS[mode][0].word for name, mode in best.modes.items() if name in stated}
+        write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
     data = {
         "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
         "ways": [_data(one) for one in found], "files": [file] if write and best.schedulable else [],
     }  # fmt: skip
-    rows = [(one.policy if one.hosted else f"{one.policy} (in no host yet)", one.test, _percent(one.slack), _modes(one),
+    rows = [(one.policy, one.test, _percent(one.slack), _modes(one),
              "assigned" if one.priorities else "as in the file") for one in found]  # fmt: skip
     table = render.table(("policy", "test", "least slack", "tasks wait", "GPU priorities"), rows)
     lines = [_verdict(best), table]
     if not best.schedulable:
         lines.append("gpurt analyze says which task fails, and why")
     elif write:
+        if best.policy == "boosted" and max(one.priority for one in loaded) > NORMAL:
+            lines.append(f"hosts run policy boosted with priorities 1 to {NORMAL} only, unless started with --normal")
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")
@@ -162,7 +174,7 @@ def _modes(choice: Any) -> str:
 
 def _data(choice: Any) -> dict[str, Any]:
     return {
-        "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable, "hosted": choice.hosted,
+        "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable,
         "slack": choice.slack,
         "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
                   for name, mode in choice.modes.items()},

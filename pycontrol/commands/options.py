@@ -13,6 +13,7 @@ from gpurt.errors import TasksetError, UsageError
 from gpurt.units import parse_time
 
 if TYPE_CHECKING:  # at run time the import takes longer than many commands need
+    from analysis.model import Taskset
     from pycontrol.live.control import GpuStatus
 
 #: Key of a context's ``meta``: whether the user asked for JSON.
@@ -108,17 +109,36 @@ def unlike(policy: str, gpus: Sequence[GpuStatus]) -> str:
     Bounds for `job` with polling are for the default period.
     """
     from analysis.rta.thesis import POLL
-    from gpurt.enums import HOSTED, Notice
+    from gpurt.enums import Notice
     from pycontrol.commands.render import ms
 
-    cure = f"`gpurt policy {policy}` changes that" if policy in HOSTED else f"no host has {policy}"
     for gpu in gpus:
+        able = policy != "boosted" or gpu.normal
+        cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
         if gpu.policy.word != policy:
             return f"the file is for policy {policy}, the host runs {gpu.policy.word}; {cure}"
         if policy == "job" and gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
             return (
                 f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
                 "ms; `gpurt policy job --notice poll --period 1ms` changes that"
+            )
+    return ""
+
+
+def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
+    """Why a host with these GPUs cannot order the taskset's priorities under the policy; empty if it can.
+
+    A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread.
+    """
+    normal = min((gpu.normal for gpu in gpus), default=0)
+    if policy != "boosted" or not normal:
+        return ""
+    for task in taskset.real_time:
+        highest = max(task.priority, task.segment_priority if task.uses_gpu else 0)
+        if highest > normal:
+            return (
+                f"under policy boosted the host orders priorities 1 to {normal}, and {task.name} has {highest}; give "
+                "the tasks other numbers in the same order, or start the host with a higher --normal"
             )
     return ""
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from gpurt.errors import RuntimeFailure, UsageError
+from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, written
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Time, unlike
+from pycontrol.commands.options import JSON, Time, outside, unlike
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -100,7 +101,8 @@ def run(
     if trace_path:
         check_writable(trace_path)
     with connect(device) as control:
-        control.gpus()  # raises DeviceError before anything is changed
+        gpus = control.gpus()  # raises DeviceError before anything is changed
+        _check_priorities(policy or gpus[0].policy.word, loaded.taskset, gpus)
         if policy:
             control.set_policy(policy)
         gpus = control.gpus()
@@ -128,6 +130,17 @@ def run(
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
     return INTERRUPTED if seen.interrupted else 0 if passed else 1
+
+
+def _check_priorities(policy: str, taskset: Any, gpus: Any) -> None:
+    """Raises RefusedError if the host would refuse the tasks' segments because of their CPU priorities."""
+    from pycontrol.run.placement import fifo_permitted
+
+    why = outside(policy, taskset, gpus)
+    if policy == "boosted" and not fifo_permitted():
+        why = "policy boosted needs SCHED_FIFO, which is not permitted: become root or raise RLIMIT_RTPRIO"
+    if why:
+        raise RefusedError(why)
 
 
 def _refuse_options_of_tasksets() -> None:

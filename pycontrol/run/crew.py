@@ -37,7 +37,8 @@ Progress = Callable[[float], None]
 class Options:
     """How to run a taskset.
 
-    ``device``: the host's, None for the usual search.  ``policy``: goes into the trace; the caller sets it on the host.
+    ``device``: the host's, None for the usual search.  ``policy``: the host's, for the trace; under `boosted` each task
+    is told its form.
     ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
     """
@@ -122,6 +123,8 @@ class Crew:
         environment = dict(os.environ)
         if self.options.device:
             environment["GPURT_DEVICE"] = self.options.device
+        if self.options.policy == "boosted":  # under other policies nobody is raised, nor is to spin for a decision
+            environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:
             command += ["--exec", *launch.command]
         else:

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 
 from analysis import compiled, rta
 from analysis.choose import choices
-from analysis.model import CpuSegment, Form, GpuSegment, Platform, Span, Task, Taskset, Waiting
+from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.result import Bound, Failure, Reason
 from analysis.simulate import Options, simulate, worst_over_offsets
-from analysis.verdict import covering
+from analysis.verdict import answer, covering
+from gpurt.enums import Form
 
 NAMES = ["boosted-suspend", "boosted-busy", "boosted-busy-fence", "boosted-mixed"]
 
@@ -116,10 +117,36 @@ def test_mixed_with_one_mode_is_that_mode(waiting: Waiting) -> None:
     assert seen > 30
 
 
-def test_a_bound_for_forms_that_no_file_states_is_asked_for_by_name_only() -> None:
-    system = taskset(task("i", 0, 2, 100, cpu(2)), replace(task("j", 0, 1, 100, gpu(1, 9)), waiting=Waiting.BUSY))
-    assert [test.name for test in covering(system, "boosted")] == ["boosted-busy"]
-    assert "boosted-busy-fence" not in {choice.test for choice in choices(system)}
+def test_a_bound_covers_the_forms_that_tasks_state() -> None:
+    i, j = task("i", 0, 2, 100, cpu(2)), replace(task("j", 0, 1, 100, gpu(1, 9)), waiting=Waiting.BUSY)
+    k = replace(task("k", 1, 3, 100, gpu(1, 9)), waiting=Waiting.SUSPEND)
+
+    def covers(*tasks: Task) -> list[str]:
+        return [test.name for test in covering(taskset(*tasks), "boosted")]
+
+    assert covers(i, j) == ["boosted-busy"]
+    assert covers(i, replace(j, form=Form.FENCE)) == ["boosted-busy-fence"]
+    assert covers(i, k) == covers(i, replace(k, form=Form.OWNER)) == ["boosted-suspend"]
+    assert covers(i, j, k) == covers(i, j, replace(k, form=Form.OWNER)) == ["boosted-mixed"]
+    assert covers(i, k, replace(j, form=Form.FENCE)) == []
+    both = taskset(i, j, replace(j, name="other", form=Form.FENCE))
+    assert covers(*both) == []
+    answered = answer(replace(both, platform=replace(both.platform, policy="boosted")))
+    assert "forms owner and fence" in answered.why
+    assert "boosted-busy-fence" not in {choice.test for choice in choices(taskset(i, j))}
+
+
+def test_the_simulator_gives_each_task_the_form_that_it_states() -> None:
+    """A task that spins for its own G^e keeps the CPU from one above it as owner, not with form fence."""
+    spins = replace(task("spins", 0, 1, 100, gpu(0.5, 9)), waiting=Waiting.BUSY)
+    above = task("above", 0, 2, 100, cpu(2))
+
+    def response(form: Form | None) -> int:
+        options = Options("boosted", horizon=ms(100))
+        return simulate(taskset(above, replace(spins, form=form)), options, (ms(1), 0)).tasks["above"].worst
+
+    assert response(Form.FENCE) == ms(2)
+    assert response(None) == response(Form.OWNER) == ms(8.5 + 2)
 
 
 def test_parts_add_up_to_the_bound() -> None:

@@ -20,9 +20,10 @@ import pytest
 
 from analysis import rta, simulate
 from analysis.attack.tasksets import random_taskset
-from analysis.model import Form, Taskset, Waiting
+from analysis.model import Taskset, Waiting
 from analysis.simulate import Options, worst_over_offsets
 from gpurt._gpurt import ffi, lib
+from gpurt.enums import Form
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ("policy", "boost", "queue", "budget", "gate", "vgpu")

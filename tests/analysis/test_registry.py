@@ -16,7 +16,7 @@ from analysis.experiments import EXPERIMENTS
 from analysis.model import Taskset, Waiting
 from analysis.rta import registry
 from analysis.simulate import BOOSTED_LOCKS, POLICIES
-from gpurt.enums import HOSTED
+from gpurt.enums import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,7 +66,7 @@ def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
 
 def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
     tests = {choice.test for choice in choose.choices(taskset(task("t", 0, 1, 10, cpu(1), gpu(1, 1))))}
-    assert {rta.find(name).policy for name in tests} == {*HOSTED, "boosted"}
+    assert {rta.find(name).policy for name in tests} == set(Policy.words())
 
 
 def test_every_curve_of_a_figure_is_a_test() -> None:

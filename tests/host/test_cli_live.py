@@ -370,7 +370,7 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
     )
     with Raw(host) as client:
         client.begin(priority=5)
-        for policy, cure in (("boosted", "no host has boosted"), ("lock-priority", "`gpurt policy lock-priority`")):
+        for policy, cure in (("boosted", "`gpurt policy boosted`"), ("lock-priority", "`gpurt policy lock-priority`")):
             path.write_text(text.replace("segment", policy, 1))
             why = f"the file is for policy {policy}, the host runs segment; {cure}"
             code, out, _ = gpurt("apply", str(path))

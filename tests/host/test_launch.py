@@ -17,8 +17,10 @@ from analysis import taskset
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, load, preemptors
+from gpurt.enums import Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
-from pycontrol.run import crew, launch
+from pycontrol.live.control import connect
+from pycontrol.run import crew, launch, placement
 from pycontrol.run.check import compare
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.task_report import GpuTimes, Report
@@ -201,3 +203,22 @@ def test_nothing_outlives_the_launcher(write: Write, host: str, number: signal.S
         launcher.send_signal(number)
         launcher.wait(PATIENCE)
     eventually(lambda: not any(alive(int(child)) for child in children))
+
+
+@pytest.mark.skipif(not placement.fifo_permitted() or os.geteuid() != 0, reason="needs root, to raise threads")
+def test_under_boosted_each_task_has_the_form_of_the_file(write: Write) -> None:
+    spins = URGENT.replace('"urgent"', '"spins"').replace("cpu = 0", 'cpu = 0\nwaiting = "busy"')
+    asks = URGENT.replace('"urgent"', '"asks"').replace("cpu = 0", 'cpu = 1\nform = "owner"')
+    file = write(*(part.replace("50", str(level)) for level, part in enumerate((URGENT, spins, asks), 10)), LOW)
+    seen: dict[str, set[tuple[Form, int]]] = {}
+    with Emulator(file.taskset.platform, "boosted") as emulator, connect(str(emulator.socket)) as control:
+
+        def look(_seconds: float) -> None:
+            for one in control.clients():
+                seen.setdefault(one.comm, set()).add((one.form, one.own_priority))
+
+        run = launch.launch(file, crew.Options(1.0, str(emulator.socket), "boosted"), look)
+        assert not [one.raised for one in control.clients() if one.raised]
+    assert all(run.reports[name].error is None and run.reports[name].jobs for name in ("urgent", "spins", "asks"))
+    forms = {"urgent": (Form.SELF, 10), "spins": (Form.OWNER, 11), "asks": (Form.OWNER, 12)}
+    assert {name: seen[name] & {form} for name, form in forms.items()} == {name: {form} for name, form in forms.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.taskset import load
+from gpurt.enums import Form
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,7 @@ def test_a_region_is_waited_for_at_every_switch(gpurt: Gpurt) -> None:
 
 
 MIXED = [
-    task("first", [cpu("4ms"), gpu("0.5ms")], "20ms", 4, 1),
+    task("first", [cpu("4ms"), gpu("0.5ms")], "20ms", 4, 1, "waiting = 'busy'\nform = 'fence'"),
     task("beside", [cpu("6ms")], "10ms", 3, 1),
     task("often", [cpu("2ms"), gpu("6ms")], "10ms", 2, 0, "waiting = 'suspend'   # to be changed"),
     task("late", [cpu("0.5ms"), gpu("0.5ms")], "30ms", 1),
@@ -71,16 +72,16 @@ def test_what_is_chosen_can_be_written_and_then_passes(gpurt: Gpurt, tmp_path: P
     code, out, _ = gpurt("choose", path, "--json")
     assert code == 0
     best = json.loads(out)["ways"][0]
-    assert (best["policy"], best["test"]) == ("segment", "gcaps-mixed")
-    assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 1
+    assert (best["policy"], best["test"]) == ("boosted", "boosted-suspend")
     code, out, _ = gpurt("choose", path, "--write")
     assert code == 0
-    assert "gpurt policy segment" in out
+    assert "gpurt policy boosted" in out
     assert {t.name: t.waiting.value for t in load(path).taskset if t.uses_gpu} == {
         name: one["waiting"] for name, one in best["tasks"].items()
     }
     assert "# to be changed" in path.read_text()
-    assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 0
+    assert load(path).taskset.tasks[0].form is Form.SELF  # form fence is for tasks that wait busily
+    assert gpurt("analyze", path)[0] == 0
 
 
 def test_no_way_is_said_and_nothing_written(gpurt: Gpurt, tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def test_choose_writes_the_policy(gpurt: Gpurt, write: Write) -> None:
     path = write(text)
     assert gpurt("analyze", path)[0] == 1
     assert gpurt("choose", path, "--write")[0] == 0
-    assert load(path).taskset.platform.policy == "segment"
+    assert load(path).taskset.platform.policy == "boosted"
     assert gpurt("analyze", path)[0] == 0
     assert Path(path).read_text().splitlines()[0] == text.splitlines()[0]
 

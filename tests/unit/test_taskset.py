@@ -25,6 +25,7 @@ from analysis.taskset import Launch, json_schema, load
 from analysis.taskset.file import tomllib
 from analysis.taskset.lines import lines_of
 from analysis.taskset.write import write_values
+from gpurt.enums import Form
 from gpurt.errors import FileError, TasksetError
 from gpurt.units import LONGEST, format_time, parse_time
 
@@ -366,3 +367,46 @@ def test_lines_in_nested_values_and_crlf() -> None:
     assert [lines[path] for path in (("a", 0), ("a", 1), ("a", 1, "b"), ("a", 1, "c"))] == [2, 3, 3, 4]
     assert lines["t", "u", "k"] == 7
     assert (lines["v", 0], lines["v", 1], lines["v", 1, "k"]) == (8, 9, 10)
+
+
+FORM = """[platform]
+cpus = 1
+[[task]]
+name = "t"
+cpu = 0
+priority = {priority}
+period = "10ms"
+waiting = "{waiting}"
+form = "{form}"
+segments = [{segment}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "waiting", "right"),
+    [
+        ("self", "suspend", True), ("owner", "suspend", True), ("fence", "suspend", False),
+        ("self", "busy", False), ("owner", "busy", True), ("fence", "busy", True),
+    ],
+)  # fmt: skip
+def test_a_form_fits_the_waiting_mode(tmp_path: Path, form: str, waiting: str, right: bool) -> None:
+    text = FORM.format(priority=3, waiting=waiting, form=form, segment='{ misc = "1ms", gpu = "2ms" }')
+    jsonschema.validate(tomllib.loads(text), json_schema())
+    if not right:
+        ((line, message),) = problems(tmp_path, text)
+        assert (line, message.startswith("form: ")) == (9, True)
+        return
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    loaded = load(path).taskset
+    assert loaded.tasks[0].form is Form(Form.parse(form))
+    path.write_text(toml(loaded))
+    assert load(path).taskset == loaded
+    other = Waiting.BUSY if waiting == "suspend" else Waiting.SUSPEND
+    assert with_modes(loaded, {"t": other}).tasks[0].form is None
+
+
+def test_a_form_without_a_real_time_segment_is_a_mistake(tmp_path: Path) -> None:
+    for priority, segment in ((0, '{ misc = "1ms", gpu = "2ms" }'), (3, '{ cpu = "1ms" }')):
+        text = FORM.format(priority=priority, waiting="suspend", form="owner", segment=segment)
+        assert [line for line, _ in problems(tmp_path, text)] == [9]

@@ -45,10 +45,6 @@ class Policy(Words):
     BOOSTED = lib.GPURT_POLICY_BOOSTED
 
 
-#: The policies under which a host runs programs.  No host raises threads yet, which `boosted` needs.
-HOSTED = [policy.word for policy in Policy if policy is not Policy.BOOSTED]
-
-
 class Notice(Words):
     """enum gpurt_notice: how policy `job` notices that a task's state changed."""
 
@@ -93,7 +89,11 @@ class Overrun(Words):
 
 
 class Form(Words):
-    """enum gpurt_form: when the thread of a client is raised under policy `boosted`."""
+    """enum gpurt_form: when a task's thread executes above the normal priorities of its CPU, under policy `boosted`.
+
+    SELF: from its wait for a begin until its end is over; only for tasks that never spin inside.  OWNER: while it owns
+    the GPU.  FENCE: likewise, except while it spins for its own pure GPU segment (kmod/core/boost.h).
+    """
 
     SELF = lib.GPURT_FORM_SELF
     OWNER = lib.GPURT_FORM_OWNER
