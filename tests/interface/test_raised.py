@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import itertools
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actors import Actor, of
+from actors import Actor, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
@@ -29,6 +30,8 @@ Spawn = Callable[..., Actor]
 N = lib.GPURT_NORMAL_DEFAULT
 TOP = 2 * N + 1
 OWNER, FENCE, SELF = lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE, 0
+CLONE_NEWPID = 0x20000000
+LIBC = ctypes.CDLL(None, use_errno=True)
 FIFO, RR, OTHER = os.SCHED_FIFO, os.SCHED_RR, os.SCHED_OTHER
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give threads real-time priorities")
@@ -112,8 +115,9 @@ def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control) -> 
     assert has(actor.pid) == (FIFO, N + 9)
     plane.set_priority(actor.pid, 11)
     assert has(actor.pid) == (FIFO, N + 11)
-    with pytest.raises(RefusedError, match="priority"):
+    with pytest.raises(RefusedError) as caught:
         plane.set_priority(actor.pid, N + 1)
+    assert caught.value.errno == errno.ERANGE
     actor.do("end")
     assert has(actor.pid) == (FIFO, 5)
     actor.do("begin")
@@ -326,3 +330,13 @@ def query(host: Path) -> Any:
     """What the host says of itself."""
     with client_of(host) as client:
         return client.call(lib.GPURT_IOC_QUERY)[1]
+
+
+def in_new_namespace(client: Client) -> str:
+    """Has a thread of a process in a new pid namespace begin, where its id is another one."""
+    assert LIBC.unshare(CLONE_NEWPID) == 0
+    return in_child(lambda: thread_begins(client_of(client.host), "exit"))
+
+
+def test_a_thread_in_a_container_is_found(spawn: Spawn) -> None:
+    assert spawn(at(5)).run(in_new_namespace) == repr((2, [(FIFO, N + 6), (FIFO, 5)]))
