@@ -404,7 +404,6 @@ class Gpu(ABC):
             return 0
 
         def done(_result: int) -> None:
-            lib.gpurt_boost_over(self.sched, client.core, self.clock())
             self._granted.discard(client)
             del self.clients[client.id]
             self.part(client, self.clock())

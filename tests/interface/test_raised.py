@@ -18,13 +18,14 @@ from typing import Any
 
 import pytest
 from actors import Actor, in_child, of
-from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cap, Form, Overrun, Policy
 from gpurt.errors import RefusedError
 from pycontrol import procs
 from pycontrol.live.control import Control
+from pycontrol.live.control import connect as control
 
 Spawn = Callable[..., Actor]
 N = lib.GPURT_NORMAL_DEFAULT
@@ -340,3 +341,24 @@ def in_new_namespace(client: Client) -> str:
 
 def test_a_thread_in_a_container_is_found(spawn: Spawn) -> None:
     assert spawn(at(5)).run(in_new_namespace) == repr((2, [(FIFO, N + 6), (FIFO, 5)]))
+
+
+def test_a_client_that_closes_while_its_begin_waits_is_lowered(start_host: Callable[..., Path]) -> None:
+    """A thread of form self is raised before it has its turn."""
+    host = start_host(alpha=300 * MS)
+    if is_device(host):
+        pytest.skip("a thread that waits in the kernel keeps the descriptor open")
+    with control(str(host)) as plane, Actor(host, at(7)) as first, Actor(host, at(5)) as second:
+        plane.set_policy(Policy.BOOSTED)
+        first.run(send_begin)
+        second.run(send_begin)
+        eventually(lambda: has(second.pid) == (FIFO, N + 5))
+        second.run(close)
+        eventually(lambda: has(second.pid) == (FIFO, 5))
+        eventually(lambda: [one.pid for one in plane.clients()] == [first.pid])
+        assert has(second.pid) == (FIFO, 5)
+
+
+def send_begin(client: Client) -> None:
+    """Begins, and does not wait for the answer."""
+    client.start(lib.GPURT_IOC_BEGIN)
