@@ -393,4 +393,4 @@ class Link:
 def check(error: int, text: str) -> None:
     """Raises RefusedError unless `error` is 0."""
     if error:
-        raise RefusedError(text or os.strerror(error))
+        raise RefusedError(text or os.strerror(error), error)
