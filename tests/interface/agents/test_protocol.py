@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 import threading
 import time
 from typing import Any
@@ -34,10 +35,10 @@ from agent_actors import (
     takes,
 )
 from hosts import Hosts
-from links import MS, PENDING, RUNNING, client_of, eventually
+from links import MS, PENDING, RUNNING, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
-from gpurt.enums import EventKind, Tier
+from gpurt.enums import EventKind, Policy, Tier
 from pycontrol.live.control import Control, connect
 
 
@@ -383,3 +384,31 @@ def spans(log: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """From when to when a process ran, at least, between its first and its last order off."""
     assert [number for _, number, _ in log] == sorted({number for _, number, _ in log})
     return [(since, until) for (since, _, on), (until, _, _) in itertools.pairwise(log[1:]) if on]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give threads real-time priorities")
+def test_under_boosted_an_owner_is_raised_when_all_agents_have_answered(
+    patient: Control, make: Make, hosts: Hosts
+) -> None:
+    if is_device(hosts.latest):
+        pytest.skip("the thread of a call that blocks ends with the call here")
+    patient.set_policy(Policy.BOOSTED)
+    normal = patient.status()[0].normal
+    owner, other = ready(make), ready(make)
+    os.sched_setscheduler(owner.pid, os.SCHED_FIFO, os.sched_param(5))
+    owner.run(begin_as_owner)
+    assert comes(other).on == 0
+    assert os.sched_getparam(owner.pid).sched_priority == 2 * normal + 1  # it takes its decision
+    assert other.run(park, 2) is PARKED
+    assert comes(owner, begun) == RUNNING
+    assert os.sched_getparam(owner.pid).sched_priority == normal + 5
+    assert owner.do("code", code=lib.GPURT_IOC_BEGIN, flags=lib.GPURT_BEGIN_FENCE) == -errno.EOPNOTSUPP
+    strike(other)
+    owner.run(end)
+    eventually(lambda: os.sched_getparam(owner.pid).sched_priority == 5)
+
+
+def begin_as_owner(client: Any) -> None:
+    """Begins a segment of form owner by another descriptor of the process."""
+    client.second = client_of(client.host)
+    client.beginning = client.second.start(lib.GPURT_IOC_BEGIN, flags=lib.GPURT_BEGIN_OWNER)
