@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from machines import FakeGpu, Program, Start, eventually
 
+from gpurt.enums import Form
 from pycontrol.live.control import Control
 
 Depth = Callable[..., int]
@@ -160,3 +161,13 @@ def test_what_is_not_stood_in_front_of_is_counted(start: Start) -> None:
     program = start("proc")
     program.do("strange 0 10", "all")
     assert "1 entry points not stood in front of" in summary(program)
+
+
+def test_the_form_of_an_automatic_segment(start: Start, plane: Control) -> None:
+    """The library cannot know whether a program spins: `owner` is right either way."""
+    for extra, form in (({}, Form.OWNER), ({"GPURT_FORM": "self"}, Form.SELF)):
+        program = start(**extra)
+        program.do("launch 0 200000")
+        (segment,) = (one for one in plane.clients() if one.pid == program.pid and one.depth)
+        assert segment.form is form
+        program.do("sync 0")
