@@ -67,16 +67,6 @@ def ancestry(pid: int) -> Iterator[tuple[int, int]]:
         pid = int(text.rpartition(b")")[2].split()[1])
 
 
-def rt_priority(pid: int) -> int:
-    """The SCHED_FIFO/SCHED_RR priority of the process's main thread; 0: it has none."""
-    try:
-        if os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK not in REAL_TIME:
-            return 0
-        return os.sched_getparam(pid).sched_priority
-    except OSError:
-        return 0
-
-
 def rt_limit(pid: int) -> int:
     """RLIMIT_RTPRIO (soft): the highest priority the process may give itself without privilege."""
     text = read(pid, "limits") or b""
