@@ -8,6 +8,7 @@ ended, in whatever way, then lowers the threads that are still as the host left 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import signal
@@ -19,6 +20,8 @@ from pycontrol import procs
 #: Thread id (0: the slot is free), process id, what it had before and what it was raised to: policy and priority each.
 SLOT = struct.Struct("=IIIIII")
 SLOTS = 16384
+#: What the process is called (prctl(2)).
+NAME, PR_SET_NAME = b"gpurt-keeper", 15
 
 
 class Raised(Protocol):
@@ -70,6 +73,7 @@ def _watch(reader: int, memory: mmap.mmap, priority: int) -> None:
     """The keeper's process; does not return."""
     try:
         os.setsid()
+        ctypes.CDLL(None).prctl(PR_SET_NAME, NAME)  # its command line is the host's
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.closerange(3, reader)
