@@ -155,7 +155,11 @@ struct gpurt_driver_ops {
 	 */
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */
-	u32 runlists;			/* mask of those that are updated one by one; 0: there is one, bit 0 */
+	/*
+	 * Mask of those that are updated one by one; 0: there is one, bit 0.  An update, its costs() and its latency in
+	 * the statistics are those of all of them together: it is over when the last one is.
+	 */
+	u32 runlists;
 	/* In the GPU's thread, when the driver has asked for it by gpurt_gpu_call(); may sleep; may be NULL. */
 	void (*called)(void *driver);
 	/*
