@@ -374,6 +374,11 @@ static void exemptions_are_for_processes_without_clients_too(struct kunit *test)
 	bench_free(b);
 }
 
+static bool has_looked(struct bench *b)
+{
+	return READ_ONCE(b->gpu->job.rest_until);
+}
+
 #define CROWD 600
 
 /* Users choose how many there are, and nothing else executes on the thread's CPU during a look. */
@@ -395,9 +400,7 @@ static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *t
 	kthread_flush_worker(b->gpu->worker);
 	i = gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why);
 	KUNIT_ASSERT_EQ(test, i, 0);
-	while (!READ_ONCE(b->gpu->job.rest_until))
-		usleep_range(900, 1100);
-	kthread_flush_worker(b->gpu->worker);
+	KUNIT_EXPECT_TRUE(test, comes_true(has_looked, b));
 	KUNIT_EXPECT_GT(test, b->gpu->job.looked[true][true], 0ULL);
 	KUNIT_EXPECT_LT(test, b->gpu->job.looked[true][true], crowd[CROWD - 1]->id);
 	gpurt_gpu_unregister(b->gpu);

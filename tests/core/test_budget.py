@@ -283,3 +283,11 @@ def test_a_budget_that_only_reports_makes_nobody_best_effort() -> None:
         world.begin(client)
     world.sleep(10)
     assert all(client.level == 50 for client in world.clients)
+
+
+@pytest.mark.parametrize("limit", [1, 10**18])
+def test_periods_beyond_the_clock_are_refused(limit: int) -> None:
+    """A deadline of 2^63 ns is a time in the past for the kernel's timers."""
+    assert lib.gpurt_budget_refusal(limit, 10**18, DEMOTE) == ffi.NULL
+    for period in (10**18 + 1, 2**63, 2**64 - 1):
+        assert lib.gpurt_budget_refusal(limit, period, DEMOTE) != ffi.NULL
