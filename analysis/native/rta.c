@@ -84,7 +84,8 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	respond(s, true);
 	for (i = s->real_time; passes && i && i + TRIED > s->real_time; i--)
 		passes = rta_passes(s, test, &s->tasks[s->order[i - 1]]);
-	respond(s, false);
+	if (passes)
+		respond(s, false);
 	return !passes;
 }
 

@@ -95,6 +95,12 @@ static inline void from_higher(struct rta *s, const struct rta_task *t, const st
 	rta_push(s, amount, h, sleeps || h->priority == t->priority ? rta_jitter(h, amount) : 0);
 }
 
+/* The first place of `users` from @u on that is not of this CPU. */
+static inline u32 elsewhere(const struct rta_cpu *cpu, u32 u)
+{
+	return u == cpu->first_user ? cpu->end_user : u;
+}
+
 /* What owners on other CPUs take, and the switches back after tasks that the task does not wait for. */
 static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c)
 {
@@ -103,15 +109,12 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 
 	if (c->level == UINT32_MAX && !c->switching)
 		return;
-	for (u = 0; u < s->user_count; u++) {
+	for (u = elsewhere(cpu, 0); u < s->user_count; u = elsewhere(cpu, u + 1)) {
 		const struct rta_task *w = &s->tasks[s->users[u]];
 
-		if (u >= cpu->first_user && u < cpu->end_user)
-			continue;
-		if (w->gpu_priority >= c->level)
-			rta_push(s, w->gpu_busy, w, rta_jitter(w, w->gpu_busy));
-		else if (c->switching)
-			rta_push(s, w->eta * s->theta, w, rta_jitter(w, w->eta * s->theta));
+		int64_t amount = w->gpu_priority >= c->level ? w->gpu_busy : c->switching ? w->eta * s->theta : 0;
+
+		rta_push(s, amount, w, rta_jitter(w, amount));
 	}
 }
 

@@ -12,14 +12,15 @@ struct rta_task {
 	int64_t period, deadline;
 	int64_t response;	/* R where it is known, else D */
 	int64_t found;		/* R; no other task's jitter uses it yet */
-	int64_t cpu_time, misc, pure, slices;
-	int64_t longest, longest_misc, longest_pure, last, last_misc;
+	int64_t cpu_time, misc, pure;
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	double inverse;		/* 1 / T */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
-	u32 ends;		/* a job may end with a GPU segment */
 	u32 index;		/* in the taskset */
+	/* loaded for formulas that look at single segments (RTA_SEGMENTS) */
+	int64_t longest, longest_misc, longest_pure, last, last_misc, slices;
+	u32 ends;		/* a job may end with a GPU segment */
 };
 
 /* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
@@ -46,7 +47,6 @@ struct rta {
 	int64_t *amount, *period, *jitter, *cap;	/* of each row; cap: of the capped rows only */
 	int64_t *last;			/* the largest window for which the row's count of jobs is still right */
 	double *inverse;
-	double rate, carried, once;	/* sums of e / T, of J e / T, and of e or caps */
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
 };
 
@@ -61,10 +61,17 @@ enum rta_charges {
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
+/* What a formula looks at. */
+enum rta_reads {
+	RTA_JOBS,		/* sums over whole jobs */
+	RTA_SEGMENTS,		/* the longest and the last segment, and slices, too */
+};
+
 struct rta_formula {
 	const char *name;
 	rta_demands *demands;
 	enum rta_charges charges;
+	enum rta_reads reads;
 };
 
 /* A test whose facts have been checked. */
@@ -80,7 +87,7 @@ struct rta_test {
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
 /* Every formula of the table, by its function. */
-#define RTA_DECLARE(name, function, charges) rta_demands function;
+#define RTA_DECLARE(name, function, charges, reads) rta_demands function;
 RTA_FORMULAS(RTA_DECLARE)
 #undef RTA_DECLARE
 
@@ -120,29 +127,26 @@ static inline const struct rta_task *rta_user(const struct rta *s, u32 u)
 
 #define rta_for_each_user(s, u, h) for (u = 0; (h = rta_user(s, u)); u++)
 
-static inline void rta_need(struct rta *s, const struct rta_task *h)
+static inline void rta_need(struct rta *s, const struct rta_task *h, bool needed)
 {
-	if (s->needs)
+	if (s->needs && needed)
 		s->needs[h->index / 64] |= 1ULL << h->index % 64;
 }
 
-/* Charges @amount for every job of @h that can execute in the window. */
+/*
+ * Charges @amount for every job of @h that can execute in the window.  Writes the row in any case, and counts it if
+ * @amount is not 0: a branch on it would often be predicted wrongly.
+ */
 static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter)
 {
-	double rate = (double)amount * h->inverse;
 	u32 r = s->rows;
 
-	if (!amount)
-		return;
 	s->amount[r] = amount;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
 	s->inverse[r] = h->inverse;
-	s->rate += rate;
-	s->carried += rate * (double)jitter;
-	s->once += (double)amount;
-	s->rows = r + 1;
-	rta_need(s, h);
+	s->rows = r + (amount != 0);
+	rta_need(s, h, amount != 0);
 }
 
 /*
@@ -165,8 +169,7 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
 	s->inverse[r] = h->inverse;
-	s->once += (double)cap;
-	rta_need(s, h);
+	rta_need(s, h, true);
 	return 0;
 }
 

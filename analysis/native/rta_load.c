@@ -61,14 +61,16 @@ static void by_priority(const u32 *priority, u32 count, u32 *ranked)
 	u32 i, j;
 
 	for (i = 0; i < count; i++) {
-		for (j = i; j && priority[ranked[j - 1]] < priority[i]; j--)
+		u32 own = priority[i];
+
+		for (j = i; j && priority[ranked[j - 1]] < own; j--)
 			ranked[j] = ranked[j - 1];
 		ranked[j] = i;
 	}
 }
 
 /* Fills an entry.  The struct is not cleared first: that would take longer than all else. */
-static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 index)
+static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 index)
 {
 	t->period = b->period[at];
 	t->deadline = b->deadline[at];
@@ -77,54 +79,59 @@ static bool fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->cpu_time = b->cpu_time[at];
 	t->misc = b->misc[at];
 	t->pure = b->pure[at];
-	t->slices = b->slices[at];
-	t->longest = b->longest[at];
-	t->longest_misc = b->longest_misc[at];
-	t->longest_pure = b->longest_pure[at];
-	t->last = b->last[at];
-	t->last_misc = b->last_misc[at];
 	t->cpu = b->cpu[at];
 	t->priority = b->priority[at];
 	t->gpu_priority = b->gpu_priority[at];
 	t->eta = b->eta[at];
 	t->busy = b->busy[at];
-	t->ends = b->ends[at];
 	t->index = index;
 	t->inverse = 1 / (double)t->period;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
-	/* As an unsigned number a negative one is too large. */
-	return (u64)t->period - 1 < LARGEST - 1 && (u64)t->deadline < LARGEST;
+}
+
+/* What only formulas need that look at single segments. */
+static void fill_segments(struct rta_task *t, const struct gpurt_batch *b, u32 at)
+{
+	t->longest = b->longest[at];
+	t->longest_misc = b->longest_misc[at];
+	t->longest_pure = b->longest_pure[at];
+	t->last = b->last[at];
+	t->last_misc = b->last_misc[at];
+	t->slices = b->slices[at];
+	t->ends = b->ends[at];
 }
 
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
-static bool place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
+static void place(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test, u32 first, const u32 *ranked)
 {
 	const u32 *cpu = b->cpu + first;
-	u32 i, c, sum = 0, above = UINT32_MAX;
-	bool fits = true, ties = false, plain = true;
+	struct rta_cpu *on = s->cpu;
+	u32 i, c, sum = 0, above = UINT32_MAX, real_time = s->real_time, count = s->count;
+	bool ties = false, plain = true;
 
 	for (c = 0; c < s->cpus; c++)
-		s->cpu[c].end = 0;
-	for (i = 0; i < s->real_time; i++)
-		s->cpu[cpu[ranked[i]]].end++;
+		on[c].end = 0;
+	for (i = 0; i < real_time; i++)
+		on[cpu[ranked[i]]].end++;
 	for (c = 0; c < s->cpus; c++) {
-		s->cpu[c].begin = sum;
-		sum += s->cpu[c].end;
-		s->cpu[c].end = s->cpu[c].begin;
+		on[c].begin = sum;
+		sum += on[c].end;
+		on[c].end = on[c].begin;
 	}
-	for (i = 0; i < s->count; i++) {
-		struct rta_task *t;
+	for (i = 0; i < count; i++) {
+		u32 index = ranked[i], entry = i < real_time ? on[cpu[index]].end++ : i;
+		struct rta_task *t = &s->tasks[entry];
 
-		s->order[i] = i < s->real_time ? s->cpu[cpu[ranked[i]]].end++ : i;
-		t = &s->tasks[s->order[i]];
-		fits &= fill(t, b, first + ranked[i], ranked[i]);
+		s->order[i] = entry;
+		fill(t, b, first + index, index);
+		if (test->formula->reads == RTA_SEGMENTS)
+			fill_segments(t, b, first + index);
 		plain &= t->priority == t->gpu_priority;
 		ties |= t->priority == above;
 		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
 	}
 	s->plain = plain;
 	s->ties = ties;
-	return fits;
 }
 
 static void find_users(struct rta *s)
@@ -134,9 +141,10 @@ static void find_users(struct rta *s)
 	s->user_count = 0;
 	for (c = 0; c < s->cpus; c++) {
 		s->cpu[c].first_user = s->user_count;
-		for (i = s->cpu[c].begin; i < s->cpu[c].end; i++)
-			if (s->tasks[i].eta)
-				s->users[s->user_count++] = i;
+		for (i = s->cpu[c].begin; i < s->cpu[c].end; i++) {
+			s->users[s->user_count] = i;
+			s->user_count += s->tasks[i].eta > 0;	/* without a branch, which no processor predicts */
+		}
 		s->cpu[c].end_user = s->user_count;
 	}
 	s->gpu_users = s->user_count;
@@ -173,25 +181,31 @@ static double round_of(const struct gpurt_batch *b, double users)
 
 bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks)
 {
-	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0, least = 0;
+	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0;
 	double jobs, charge;
 	u32 i, eta = 0;
 
+	/* x | y is at least the larger of two numbers and at most twice that, and negative if one is. */
 	for (i = from; i < to; i++) {
-		longest = rta_max(longest, rta_max(b->deadline[i], b->period[i]));
+		longest |= b->deadline[i] | b->period[i];
 		shortest = b->period[i] < shortest ? b->period[i] : shortest;
-		least = b->deadline[i] < least ? b->deadline[i] : least;
-		demand = rta_max(demand, rta_max(b->cpu_time[i], rta_max(b->misc[i], b->pure[i])));
-		request = rta_max(request, b->longest[i]);
-		slices = rta_max(slices, b->slices[i]);
-		eta = b->eta[i] > eta ? b->eta[i] : eta;
+		demand |= b->cpu_time[i] | b->misc[i] | b->pure[i];
+		request |= b->longest[i];
+		slices |= b->slices[i];
+		eta |= b->eta[i];
 	}
-	if (shortest <= 0 || least < 0 || longest >= LARGEST)
+	if (shortest <= 0 || (longest | demand | request | slices) < 0 || longest >= LARGEST)
 		return false;
 	jobs = (2 * (double)longest + (double)test->poll) / (double)shortest + 2;
 	charge = charged(test, (double)demand, (double)slices * round_of(b, tasks), 2.0 * eta, tasks * (double)request,
 			 overhead(b, test));
 	return jobs < COUNTED && tasks * jobs * charge < (double)LARGEST;
+}
+
+/* Whether a period or a deadline is a number that the formulas take. */
+static bool in_range(int64_t time, int64_t least)
+{
+	return time >= least && time < LARGEST;
 }
 
 /* As rta_small(), of the loaded taskset and task by task: more exact if periods differ much. */
@@ -203,6 +217,8 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 
+		if (!in_range(t->period, 1) || !in_range(t->deadline, 0))
+			return false;
 		longest = (double)rta_max((int64_t)longest, rta_max(t->deadline, t->period));
 		requests += (double)t->longest;
 		eta = t->eta > eta ? t->eta : eta;
@@ -233,8 +249,7 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	s->epsilon = b->alpha + b->theta;
 	s->slice = b->slice;
 	s->poll = test->poll;
-	if (!place(s, b, first, ranked))
-		return false;
+	place(s, b, test, first, ranked);
 	find_users(s);
 	return s->small || small(s, b, test);
 }

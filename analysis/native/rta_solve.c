@@ -7,29 +7,55 @@
 /* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
 #define SLACK (1.0 - 0x1p-36)
 
+/* Sums over rows: of e / T, of J e / T, and of e or caps. */
+struct sums {
+	double rate, carried, once;
+};
+
+static inline void add_row(struct sums *sums, const struct rta *s, u32 r)
+{
+	double rate = (double)s->amount[r] * s->inverse[r];
+
+	sums->rate += rate;
+	sums->carried += rate * (double)s->jitter[r];
+	sums->once += (double)s->amount[r];
+}
+
+static struct sums sum_up(const struct rta *s)
+{
+	struct sums sums = { 0 };
+	u32 r;
+
+	for (r = 0; r < s->rows; r++)
+		add_row(&sums, s, r);
+	for (r = s->room - s->capped; r < s->room; r++)
+		sums.once += (double)s->cap[r];
+	return sums;
+}
+
 /*
  * A lower bound of the solution: (constant + sum of J e / T) / (1 - sum of e / T), rounded down by more than the errors
  * of rounding.  Returns -1 if there is no solution up to @limit.  From any lower bound the search ends at the same
  * value.
  */
-static int64_t below(const struct rta *s, int64_t constant, int64_t limit)
+static int64_t below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = s->rate * SLACK, x;
+	double rate = sums->rate * SLACK, x;
 
 	if (rate >= 1)
 		return -1;
-	x = ((double)constant + s->carried) * SLACK / (1 - rate) * SLACK;
+	x = ((double)constant + sums->carried) * SLACK / (1 - rate) * SLACK;
 	if (x >= (double)limit * (1 + 0x1p-36) + 2)
 		return -1;
 	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
 }
 
 /* Whether ceil(y) < y + 1 alone proves a solution up to @limit.  The sum is rounded up by more than the errors. */
-static bool far_below(const struct rta *s, int64_t constant, int64_t limit)
+static bool far_below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = s->rate / SLACK;
+	double rate = sums->rate / SLACK;
 
-	return constant && (double)constant + s->carried + s->once < (double)limit * (1 - rate) * SLACK;
+	return constant && (double)constant + sums->carried + sums->once < (double)limit * (1 - rate) * SLACK;
 }
 
 static inline int64_t capped_at(const struct rta *s, int64_t window)
@@ -120,35 +146,29 @@ static int64_t limit_of(const struct rta_task *t)
 	return t->deadline < t->period ? t->deadline : t->period;
 }
 
-static void clear(struct rta *s)
+static int64_t collect(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
 	s->rows = 0;
 	s->capped = 0;
-	s->rate = 0;
-	s->carried = 0;
-	s->once = 0;
-}
-
-static int64_t collect(struct rta *s, const struct rta_test *test, const struct rta_task *t)
-{
-	clear(s);
 	return test->formula->demands(s, t);
 }
 
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
 	int64_t limit = limit_of(t), constant = collect(s, test, t), start;
+	struct sums sums;
 
 	if (constant > limit)
 		return -1;
 	if (s->integers)
 		return written_out(s, constant, limit);
-	start = below(s, constant, limit);
+	sums = sum_up(s);
+	start = below(&sums, constant, limit);
 	return start < 0 ? -1 : search(s, constant, start, limit);
 }
 
 /* Whether there is a solution, which takes less time than to find it: one at the limit or below suffices. */
-static bool solvable(struct rta *s, int64_t constant, int64_t limit)
+static bool solvable(struct rta *s, const struct sums *sums, int64_t constant, int64_t limit)
 {
 	int64_t closed = constant ? 0 : 1, start;
 
@@ -156,9 +176,9 @@ static bool solvable(struct rta *s, int64_t constant, int64_t limit)
 		return false;
 	if (s->integers)
 		return written_out(s, constant, limit) >= 0;
-	if (far_below(s, constant, limit))
+	if (far_below(sums, constant, limit))
 		return true;
-	start = below(s, constant, limit);
+	start = below(sums, constant, limit);
 	if (start < 0)
 		return false;
 	if (constant + open_at(s, limit + closed) + capped_at(s, limit + closed) <= limit)
@@ -169,8 +189,9 @@ static bool solvable(struct rta *s, int64_t constant, int64_t limit)
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
 	int64_t constant = collect(s, test, t);
+	struct sums sums = sum_up(s);
 
-	return solvable(s, constant, limit_of(t));
+	return solvable(s, &sums, constant, limit_of(t));
 }
 
 /* The rows of a task are those of the task before it on its CPU and one more, so that they are not collected anew. */
@@ -180,13 +201,18 @@ bool rta_fixed_schedulable(struct rta *s)
 	u32 c;
 
 	for (c = 0; c < s->cpus; c++) {
-		clear(s);
+		struct sums sums = { 0 };
+
+		s->rows = 0;
+		s->capped = 0;
 		for (t = s->tasks + s->cpu[c].begin; t < s->tasks + s->cpu[c].end; t++) {
 			int64_t demand = t->cpu_time + t->misc + t->pure;
 
-			if (!solvable(s, demand, limit_of(t)))
+			if (!solvable(s, &sums, demand, limit_of(t)))
 				return false;
 			rta_push(s, demand, t, 0);
+			if (demand)
+				add_row(&sums, s, s->rows - 1);
 		}
 	}
 	return true;
