@@ -14,7 +14,8 @@ import pytest
 
 from pycontrol.cli import COMMANDS
 
-MINIMAL = str(Path(__file__).resolve().parents[2] / "examples/minimal.toml")
+ROOT = Path(__file__).resolve().parents[2]
+MINIMAL = str(ROOT / "examples/minimal.toml")
 
 #: Runs the command line as the installed script does.  SIGINT comes in the middle of the import with this number, of
 #: those from pycontrol.cli on.
@@ -41,6 +42,18 @@ main()
 """
 
 
+#: Runs the script as it is installed.  SIGINT comes before it has imported anything of ours.
+SCRIPT = """
+import os, runpy, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "pycontrol":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
 def interrupted_at(number: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", IMPORTING, str(number), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -58,6 +71,12 @@ def test_an_import_inside_a_command_is_interrupted_quietly() -> None:
     for number in random.Random(1).sample(range(100, 200), 6):
         done = interrupted_at(number, "analyze", MINIMAL)
         assert (done.returncode, done.stderr) == (130, ""), done.stderr
+
+
+def test_the_script_itself_is_interrupted_quietly() -> None:
+    command = [sys.executable, "-c", SCRIPT, str(ROOT / "pycontrol/bin/gpurt"), "schema"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_ctrl_c_at_any_instant_gives_no_traceback() -> None:
