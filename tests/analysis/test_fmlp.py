@@ -54,7 +54,7 @@ def test_requests_are_not_more_than_a_task_has_jobs() -> None:
 
 
 def test_a_local_task_ahead_in_the_queue_counts_with_its_pure_segment() -> None:
-    """DESIGN's erratum: h, above i on its CPU, sleeps in its GPU segment, and i's request waits for that segment."""
+    """docs/readings.md: h, above i on its CPU, sleeps in its GPU segment, and i's request waits for that segment."""
     system = taskset(task("h", 0, 9, 100, gpu(0, 20)), task("i", 0, 1, 100, cpu(1), gpu(0, 1)))
     assert wcrt("fmlp-suspend-published", system, "i") == ms(2)
     assert wcrt("fmlp-suspend", system, "i") == ms(22)

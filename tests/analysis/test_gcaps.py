@@ -64,7 +64,7 @@ def test_owner_that_is_preempted_on_its_cpu_still_owns_the_gpu() -> None:
 
 
 def test_cpu_only_task_under_a_busy_waiting_one_that_waits_for_the_gpu() -> None:
-    """DESIGN's counterexample to thesis equation 4.5: the schedule takes 9."""
+    """The counterexample of docs/readings.md to thesis equation 4.5: the schedule takes 9."""
     system = taskset(
         task("k", 1, 9, 1000, gpu(0, 5)),
         task("h", 0, 5, 1000, cpu(1), gpu(0, 2)),

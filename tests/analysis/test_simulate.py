@@ -91,7 +91,7 @@ def test_owner_preempted_on_its_cpu_keeps_the_gpu() -> None:
 
 
 def test_indirect_delay_of_a_cpu_only_task() -> None:
-    """DESIGN's counterexample to thesis equation 4.5, which gives 4."""
+    """The counterexample of docs/readings.md to thesis equation 4.5, which gives 4."""
     system = taskset(
         task("k", 1, 9, 1000, gpu(0, 5)),
         task("h", 0, 5, 1000, cpu(1), gpu(0, 2)),

@@ -113,7 +113,7 @@ def test_lemma_14_forgets_the_update_at_the_end_of_a_segment() -> None:
 
 
 def test_equation_4_5_loses_the_indirect_delay_of_cpu_only_tasks() -> None:
-    """DESIGN's example: 4 by the equation, 9 in the schedule."""
+    """The example of docs/readings.md: 4 by the equation, 9 in the schedule."""
     system = taskset(
         task("k", 1, 9, 1000, gpu(0, 5)),
         task("h", 0, 5, 1000, cpu(1), gpu(0, 2)),

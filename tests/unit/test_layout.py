@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Imports point one way: pycontrol -> analysis -> gpurt (DESIGN section 2)."""
+"""Imports point one way: pycontrol -> analysis -> gpurt (docs/design.md, "What may include or import what")."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
  * For cbmc (scripts/check-core), which follows every path.  A path starts under the policy POLICY with two clients
  * that are in segments and have TSGs, or with -DFRESH with two new clients.  Then comes the event FIRST if it is
  * given, then any event of either client.  Choices are branches, so that each combination is a path.  On all paths
- * cbmc proves that there is no undefined behaviour and that the assertions hold: DESIGN section 4's invariant.  With
- * -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
+ * cbmc proves that there is no undefined behaviour and that the assertions hold: the rule of policy `segment` in
+ * README.md.  With -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
  */
 #include "../../../kmod/core/policy.h"
 
