@@ -11,6 +11,7 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
+from analysis.verdict import stated
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -72,8 +73,8 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 
 def _eligible(test: Test) -> bool:
-    """Whether a test is sound for sporadic releases, for a policy and forms that a file states, and one mode."""
-    return test.sound and not test.periodic and test.usual and test.policy in COMPARED and test.waiting is not None
+    """Whether a test is about what a file can state, for a policy that is compared and one mode."""
+    return stated(test) and test.usual and test.policy in COMPARED and test.waiting is not None
 
 
 def _users(taskset: Taskset) -> list[str]:

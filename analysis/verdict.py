@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis import compiled, rta
-from analysis.model import Taskset, Waiting
+from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.rta.thesis import POLL
 
@@ -33,21 +33,30 @@ class Answer:
         return not self.why
 
 
+def stated(test: Test) -> bool:
+    """Whether the test is sound, and a file can state the system that it is about.
+
+    Three kinds of systems cannot be stated: those with strictly periodic releases, for tasks are sporadic; under `job`
+    those with another polling period than the hosts' default; and under `boosted` those with other forms than follow
+    from waiting modes.
+    """
+    return test.sound and not test.periodic and (test.policy != "job" or test.poll == POLL)
+
+
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
 
-    ``policy``: another one than the file's.  Four kinds of tests are left out: those that assign GPU priorities, for
-    they prove something about another system; those for strictly periodic releases, for tasks are sporadic; under `job`
-    those for another polling period than the hosts' default; and under `boosted` those for other forms than the tasks'.
+    ``policy``: another one than the file's.  Tests that assign GPU priorities are left out, for they prove something
+    about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
     """
     wanted = policy or taskset.platform.policy
-    modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
-    mode = modes.pop() if len(modes) == 1 else None
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
+    mode = next(iter(modes)) if len(modes) == 1 else None
     return [
         test
         for test in rta.TESTS.values()
-        if test.sound and not test.assigns and not test.periodic and test.policy == wanted and test.waiting is mode
-        and (wanted != "job" or test.poll == POLL) and test.fits(taskset)
+        if stated(test) and not test.assigns and test.policy == wanted and (test.waiting is mode or not modes)
+        and test.fits(taskset)
     ]  # fmt: skip
 
 
@@ -70,6 +79,23 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     if not taskset.real_time:
         return NOTHING
     return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
+
+
+def unlike_the_file(test: Test, taskset: Taskset) -> str:
+    """What a test is about that is not so in the file's system; empty if it is about that system."""
+    other = [f"policy {test.policy}"] if test.policy != taskset.platform.policy else []
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    if test.waiting and any(task.waiting is not test.waiting for task in users):
+        other.append(f"tasks that all wait in mode {test.waiting.value}")
+    if test.assigns:
+        other.append("GPU priorities that `gpurt assign` finds where the file's fail")
+    if test.periodic:
+        other.append("strictly periodic releases")
+    if test.policy == "job" and test.poll != POLL:
+        other.append("a kernel thread that is notified")
+    if not test.fits(taskset):
+        other.append("tasks of other forms")
+    return ", ".join(other)
 
 
 def _uncovered(taskset: Taskset) -> str:

@@ -34,12 +34,12 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check; ``cure`` is empty if there is nothing to do."""
+    """The result of one check; ``cure`` is None if there is nothing to do."""
 
     name: str
     status: Status
     text: str
-    cure: str = ""
+    cure: str | None = None
 
 
 def examine(device: str | None, root: Path = ROOT) -> list[Finding]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 
 PROC = Path("/proc")
+#: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
+NAME_BYTES = 15
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 
@@ -106,7 +108,7 @@ def in_cgroup(path: str, prefix: str) -> bool:
 
 
 def name(pid: int) -> str:
-    """The process's name (comm, at most 15 characters)."""
+    """The process's name (comm, at most NAME_BYTES bytes)."""
     found = stat(pid)
     return found.comm if found else ""
 

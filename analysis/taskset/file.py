@@ -230,6 +230,7 @@ def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where,
         if set(segment) not in ({"cpu"}, {"misc", "gpu"}):
             where = (*path, "segments", index)
             report.add(where, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
+    _check_partition(values.get("partition"), platform, (*path, "partition"), report)
     uses_gpu = segments is None or any("gpu" in segment for segment in segments)
     if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
@@ -246,6 +247,22 @@ def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Rep
         right = " or ".join(form.word for form in FORMS[waiting])
         text = f"form: a task with waiting = {schema.quoted(waiting.value)} has form {right}, not {values['form']}"
         report.add((*path, "form"), text)
+
+
+def _check_partition(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Report) -> None:
+    """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
+    if values is None:
+        return
+    units, mask = values.get("compute_units"), int(values.get("cu_mask", "0x1"), 16)
+    there = platform.compute_units if platform else 0
+    if not mask:
+        report.add((*path, "cu_mask"), "cu_mask: names no CU")
+    elif there and mask >> there:
+        report.add((*path, "cu_mask"), f"cu_mask: the platform has CUs 0 to {there - 1}")
+    if there and (units or 0) > there:
+        report.add((*path, "compute_units"), f"compute_units: the platform has {there}, got {units}")
+    if "cu_mask" in values and 0 < mask.bit_count() < (units or 0):
+        report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
 
 
 def _task(values: dict[str, Any]) -> Task:
@@ -273,9 +290,7 @@ def _launch(values: dict[str, Any]) -> Launch:
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
-    notes = list(_ties(taskset))
-    if taskset.platform.epsilon == 0 and any(t.uses_gpu for t in taskset.real_time):
-        notes.append("epsilon is 0: every bound assumes that runlist updates cost nothing")
+    notes = [*_ties(taskset), *_assumptions(taskset)]
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)
@@ -292,6 +307,19 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
         return ()
     text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
     return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
+
+
+def _assumptions(taskset: Taskset) -> Iterator[str]:
+    """What every bound assumes that the user may not have meant."""
+    platform = taskset.platform
+    if not any(t.uses_gpu for t in taskset.real_time):
+        return
+    if platform.epsilon == 0:
+        yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
+    elif platform.theta == 0 and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
+        yield f"theta is 0: every bound for policy {platform.policy} assumes that context switches cost nothing"
+    if platform.policy == "job" and platform.alpha:
+        yield "every bound for policy job assumes that the GPU's thread stays on CPU 0: gpurt.ko with thread_cpu=0"
 
 
 def _ties(taskset: Taskset) -> Iterator[str]:

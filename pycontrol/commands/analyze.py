@@ -11,7 +11,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, tests, time_of
+from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of
 from pycontrol.commands.render import ms
 
 #: Tests and what they said.
@@ -62,6 +62,8 @@ def analyze(
     if measured:
         system, note = _with_measured(system, device)
         notes.append(note)
+    if names:
+        notes += about_others(chosen, system)
     render.note(*notes, as_json=as_json)
     data = {"file": file, "policy": system.platform.policy, "notes": notes}
     if names:
@@ -188,7 +190,7 @@ def _explained(test: Any, result: Any, task: str) -> str:
 
 def _result(test: Any, result: Any) -> dict[str, Any]:
     return {
-        "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note,
+        "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
         "schedulable": result.schedulable,
         "tasks": {name: _task(verdict) for name, verdict in result.verdicts.items()},
     }  # fmt: skip

@@ -3,70 +3,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike
 
+if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
+    from analysis.model import Task
+    from analysis.taskset import TasksetFile
+    from pycontrol.live.control import ClientInfo
+
 
 @click.command(
     epilog="""\b
 Examples:
   gpurt apply set.toml
+  gpurt apply set.toml --ignore-missing        when the machine starts, before the programs do
 
 \b
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
-not schedulable, or the host runs another policy than the file's; 2 wrong usage; 3 the file is wrong; 4 no host;
-5 not permitted."""
+not schedulable, or the host is another one than the file's (its policy, its polling period, the costs of its virtual
+GPU); 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,
-              help="Also if it is not proved that every deadline holds under the host's policy.")  # fmt: skip
+              help="Also if it is not proved that every deadline holds on this host.")  # fmt: skip
+@click.option("--ignore-missing", is_flag=True, help="Tasks that are not running are no failure.")
 @JSON
 @click.pass_obj
-def apply(device: str | None, file: Path, force: bool, as_json: bool) -> int:
+def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_json: bool) -> int:
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
     from analysis import taskset
     from analysis.verdict import answer
-    from pycontrol import procs
 
     loaded = taskset.load(file) if force else analysable(file)
     verdict = answer(loaded.taskset)
     why = f"under policy {verdict.policy}, {verdict.why}" if verdict.why else ""
     if why and not force:
         return _refuse(file, verdict.policy, verdict.why, f"not applied: {why}", as_json)
-    rows, data, complete = [], {}, True
     with connect(device) as control:
         gpus = control.gpus()
-        other = unlike(verdict.policy, gpus) or outside(verdict.policy, loaded.taskset, gpus)
+        other = unlike(loaded.taskset.platform, gpus) or outside(verdict.policy, loaded.taskset, gpus)
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", as_json)
-        running = {one.pid: one.comm for one in control.clients()}
-        for task in loaded.taskset:
-            command = loaded.launch[task.name].command
-            name = Path(command[0]).name[:15] if command else task.name[:15]
-            wanted = list(command) if command else None
-            pids = sorted(
-                pid for pid, comm in running.items() if comm == name or (wanted and procs.command(pid) == wanted)
-            )
-            for pid in pids:
-                control.set_priority(pid, task.segment_priority)
-            found = ", ".join(map(str, pids)) if pids else "not running"
-            if task.uses_gpu:
-                complete = complete and (bool(pids) or task.best_effort)
-                rows.append((task.name, str(task.segment_priority), found))
-                data[task.name] = {"gpu_priority": task.segment_priority, "pids": pids}
+        matched = _match(loaded, control.clients())
+        for pid, task in matched.tasks.items():
+            control.set_priority(pid, task.segment_priority)
+    users = [task for task in loaded.taskset if task.uses_gpu]
+    pids = {task.name: sorted(pid for pid, one in matched.tasks.items() if one is task) for task in users}
+    rows = [(task.name, str(task.segment_priority), ", ".join(map(str, pids[task.name])) or "not running")
+            for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
     lines += [f"applied by force, without a proof: {reason}" for reason in (why, other) if reason]
-    whole = {"schedulable": not (why or other), "why": verdict.why or other or None, "applied": True, "tasks": data}
-    render.emit({"file": file, "policy": verdict.policy, **whole}, as_json, "\n".join(lines))
-    return 0 if complete else 1
+    data = {task.name: {"gpu_priority": task.segment_priority, "pids": pids[task.name]} for task in users}
+    render.note(*matched.notes, as_json=as_json)
+    whole = {
+        "file": file, "policy": verdict.policy, "schedulable": not (why or other), "why": verdict.why or other or None,
+        "applied": True, "tasks": data, "notes": matched.notes,
+    }  # fmt: skip
+    render.emit(whole, as_json, "\n".join(lines))
+    return 0 if ignore_missing or all(pids[task.name] for task in users if not task.best_effort) else 1
 
 
 def _refuse(file: Path, policy: str, why: str, text: str, as_json: bool) -> int:
     """Says why nothing was applied; the exit code."""
-    whole = {"schedulable": False, "why": why, "applied": False, "tasks": {}}
+    whole: dict[str, Any] = {"schedulable": False, "why": why, "applied": False, "tasks": {}, "notes": []}
     render.emit({"file": file, "policy": policy, **whole}, as_json, f"{text}\nuse --force to apply it anyway")
     return 1
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """The GPU-using task of each process, and remarks on what bounds do not speak of."""
+
+    tasks: dict[int, Task]
+    notes: list[str]
+
+
+def _match(file: TasksetFile, clients: Sequence[ClientInfo]) -> _Matched:
+    """Finds the tasks of the host's clients."""
+    from pycontrol import procs
+    from pycontrol.run.programs import tasks_of
+
+    by_name = {task.name: task for task in file.taskset}
+    tasks: dict[int, Task] = {}
+    notes: list[str] = []
+    for one in {one.pid: one for one in clients}.values():
+        names = tasks_of(file, one.comm, procs.command(one.pid))
+        task = by_name[names[0]] if len(names) == 1 else None
+        notes += _remarks(one, names, task)
+        if task and task.uses_gpu and one.pid:  # 0: in another pid namespace
+            tasks[one.pid] = task
+    return _Matched(tasks, notes)
+
+
+def _remarks(one: ClientInfo, names: Sequence[str], task: Task | None) -> Iterator[str]:
+    """What is to be said of a client that may be the tasks of these names, and is the one task if not None."""
+    process = f"process {one.pid} ({one.comm})"
+    if len(names) > 1:
+        yield f"{process} may be {' or '.join(names)}, so it was not set: their commands do not tell them apart"
+    elif task is None and one.priority:
+        yield f"{process} is real time and no task of the file: no bound takes it into account"
+    elif task and task.priority != one.own_priority:
+        yield f"{process} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
+    if one.exempt:
+        yield f"{process} is exempt: its work executes beside that of every task, which no bound takes into account"

@@ -48,15 +48,16 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     from analysis.taskset.write import write_values
 
     loaded = _loaded(file, write).taskset
-    test, why = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
-    if why:
-        render.emit(_assigned(file, test, why=why), as_json, f"NOT SCHEDULABLE: {why}")
-        return 1
-    if not test.assignable:
+    test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
+    if test and not why and not test.assignable:
         raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
+    render.note(*notes, as_json=as_json)
+    if why or test is None:
+        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE: {why}")
+        return 1
     if test.run(loaded).schedulable:
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
-        render.emit(_assigned(file, test), as_json, text)
+        render.emit(_assigned(file, test, notes), as_json, text)
         return 0
     try:
         found = test.assign(loaded)
@@ -64,7 +65,11 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         raise UsageError(f"{filename(file)}: {error}") from None
     if found.priorities is None:
         lines = [f"NOT SCHEDULABLE under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
-        render.emit(_assigned(file, test, why=str(found)), as_json, "\n".join(lines))
+        render.emit(_assigned(file, test, notes, why=str(found)), as_json, "\n".join(lines))
+        return 1
+    if left := test.run(loaded.with_gpu_priorities(found.priorities)).failures:  # such as equals that spin for ever
+        why = str(left[0])
+        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE under {test.name}: {why}")
         return 1
     if write:
         write_values(file, {"gpu_priority": found.priorities})
@@ -77,17 +82,18 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         render.table(("task", "priority", "GPU priority now", "GPU priority"), rows),
         f"written to {filename(file)}" if write else "--write puts them into the file",
     ])  # fmt: skip
-    render.emit(_assigned(file, test, tasks, [file] if write else []), as_json, text)
+    render.emit(_assigned(file, test, notes, tasks, [file] if write else []), as_json, text)
     return 0
 
 
 def _assigned(
-    file: Path, test: Any, tasks: Mapping[str, Any] = MappingProxyType({}), files: Sequence[Path] = (), why: str = ""
+    file: Path, test: Any, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
+    files: Sequence[Path] = (), why: str = "",
 ) -> dict[str, Any]:
     """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
     return {
         "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
-        "files": files,
+        "files": files, "notes": notes,
     }  # fmt: skip
 
 

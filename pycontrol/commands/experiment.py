@@ -104,7 +104,7 @@ def _run(
     from analysis.experiments.runner import CheckpointError, run
 
     checkpoint = output / f"{chosen.name}.checkpoint"
-    start = time.monotonic()
+    start = time.monotonic_ns()
     try:
         output.mkdir(parents=True, exist_ok=True)
         if fresh:
@@ -127,13 +127,13 @@ def _run(
     rows = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
             for row in table.rows()]  # fmt: skip
     return {
-        "experiment": chosen.name, "seconds": round(time.monotonic() - start, 2), "files": files, "rows": rows,
+        "experiment": chosen.name, "wall_ns": time.monotonic_ns() - start, "files": files, "rows": rows,
         "left_out": [curve.label for curve in chosen.curves if curve.missing],
     }  # fmt: skip
 
 
 def _text(report: dict[str, Any]) -> str:
-    lines = [f"{report['experiment']}: {report['seconds']:.1f} s; {', '.join(map(str, report['files']))}"]
+    lines = [f"{report['experiment']}: {report['wall_ns'] / 1e9:.1f} s; {', '.join(map(str, report['files']))}"]
     lines += [f"note: curve {label} is left out, for there is no such test" for label in report["left_out"]]
     return "\n".join(lines)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from gpurt.errors import TasksetError, UsageError
-from gpurt.units import parse_time
+from gpurt.units import LONGEST, parse_time
 
-if TYPE_CHECKING:  # at run time the import takes longer than many commands need
-    from analysis.model import Taskset
+if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from analysis.model import Platform, Taskset
+    from analysis.rta import Test
     from pycontrol.live.control import GpuStatus
 
 #: Key of a context's ``meta``: whether the user asked for JSON.
@@ -67,18 +68,34 @@ def tests(names: tuple[str, ...]) -> list[Any]:
         raise UsageError(f"--test: {error}") from None
 
 
-def covering_test(taskset: Any, name: str | None) -> tuple[Any, str]:
-    """The test of that name; without one, the test that the verdict on the taskset rests on, None if there is none.
+class Chosen(NamedTuple):
+    """The test that a command uses, None if there is none.
 
-    The text says why there is none, or why the taskset's passing the test is no proof.
+    ``why``: why there is none, or why the taskset's passing the test is no proof.  ``notes``: remarks on the test.
     """
+
+    test: Test | None
+    why: str
+    notes: list[str]
+
+
+def covering_test(taskset: Any, name: str | None) -> Chosen:
+    """The test of that name; without one, the test that the verdict on the taskset rests on."""
     from analysis.verdict import answer, no_proof
 
     if name:
         test = tests((name,))[0]
-        return test, no_proof(test, taskset)
+        return Chosen(test, no_proof(test, taskset), about_others([test], taskset))
     found = answer(taskset)
-    return found.test, "" if found.test else found.why
+    return Chosen(found.test, "" if found.test else found.why, [])
+
+
+def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
+    """A remark for each test that the user named which is about another system than the file's."""
+    from analysis.verdict import unlike_the_file
+
+    found = [(test.name, unlike_the_file(test, taskset)) for test in chosen]
+    return [f"{name} is about {how}: the file's system is another one" for name, how in found if how]
 
 
 def analysable(file: Path) -> Any:
@@ -103,8 +120,8 @@ def connect(device: str | None) -> Any:
     return connect(device)
 
 
-def unlike(policy: str, gpus: Sequence[GpuStatus]) -> str:
-    """Why bounds for this policy do not speak of a host with these GPUs; empty if they do.
+def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
+    """Why bounds for this platform do not speak of a host with these GPUs; empty if they do.
 
     Bounds for `job` with polling are for the default period.
     """
@@ -112,6 +129,7 @@ def unlike(policy: str, gpus: Sequence[GpuStatus]) -> str:
     from gpurt.enums import Notice
     from pycontrol.commands.render import ms
 
+    policy = platform.policy
     for gpu in gpus:
         able = policy != "boosted" or gpu.normal
         cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
@@ -122,6 +140,24 @@ def unlike(policy: str, gpus: Sequence[GpuStatus]) -> str:
                 f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
                 "ms; `gpurt policy job --notice poll --period 1ms` changes that"
             )
+        if gpu.emulated and (dearer := _dearer(platform, gpu)):
+            return dearer
+    return ""
+
+
+def _dearer(platform: Platform, gpu: GpuStatus) -> str:
+    """Which cost of this virtual GPU exceeds the file's; empty if none does."""
+    from pycontrol.commands.render import ms
+
+    costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
+    if platform.policy not in ("segment", "job"):  # whose bounds charge both together
+        costs.append(("a context switch", gpu.theta_ns, "theta", platform.theta))
+    if platform.policy == "timesliced":
+        costs.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
+    for what, here, key, there in costs:
+        if here > there:
+            lasts = f"{what} takes {ms(here)} ms" if here < LONGEST else "there are no time slices"
+            return f"on the host's virtual GPU {lasts}, the file's {key} is {ms(there)} ms"
     return ""
 
 

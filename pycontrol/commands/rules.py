@@ -14,9 +14,6 @@ from pycontrol.commands import documents, render
 from pycontrol.commands.options import GPU, JSON, PIDS, Pid, connect, time_of
 from pycontrol.commands.render import ms
 
-#: The length of a process's name, without the NUL (TASK_COMM_LEN).
-NAME_BYTES = 15
-
 
 def _clients(control: Any, pids: tuple[int, ...], gpu: int | None) -> list[Any]:
     """The clients of these processes.  Raises RefusedError if one of the processes is no client."""
@@ -240,6 +237,8 @@ def _possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
 
     A rule may be removed although its cgroup is gone, so whether there is one counts only for ``adding``.
     """
+    from pycontrol.procs import NAME_BYTES
+
     if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
         known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
         raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")

@@ -107,7 +107,7 @@ def run(
             control.set_policy(policy)
         gpus = control.gpus()
     used = gpus[0].policy.word
-    other = None if policy else unlike(loaded.taskset.platform.policy, gpus)
+    other = None if policy else unlike(loaded.taskset.platform, gpus)
     mode = Waiting(waiting) if waiting else None
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
     with render.progress(int(seconds * 10), "running") as bar:

@@ -38,9 +38,10 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
     from analysis.sensitivity import epsilon_budgets, margins
 
     loaded, hardware = analysable(file).taskset, _hardware(clocks)
-    test, why = covering_test(loaded, name)
+    test, why, notes = covering_test(loaded, name)
+    render.note(*notes, as_json=as_json)
     if test is None or not loaded.real_time:
-        nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": []}
+        nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": [], "notes": notes}
         render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     result = test.run(loaded)
@@ -52,6 +53,7 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
                      "factor": one.factor} for one in found],
         "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": budgets[name]}
                      for name, factor in hardware.items()],
+        "notes": notes,
     }  # fmt: skip
     render.emit(data, as_json, _text(test, result, why, found, hardware, budgets))
     return 1 if why else 0

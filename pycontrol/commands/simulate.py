@@ -12,7 +12,7 @@ from gpurt.errors import FileError, UsageError
 from gpurt.files import STDIN, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, JSON, Time, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Time, about_others, analysable, tests
 from pycontrol.commands.render import ms
 
 
@@ -146,7 +146,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
             "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
         )
     lines = compare(recorded, loaded, test)
-    remarks = notes(lines, recorded)
+    remarks = [*(about_others([test], loaded.taskset) if test else []), *notes(lines, recorded)]
     if test and recorded.meta.get("placement") == FOLDED:
         remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
     if others:

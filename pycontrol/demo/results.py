@@ -122,13 +122,13 @@ class Results:
     def data(self) -> dict[str, Any]:
         """For JSON; times are ns."""
         return {
-            "seconds": self.seconds,
+            "run_ns": round(self.seconds * 1e9),
             "runs": self.offsets,
             "comparable": self.comparable,
             "setups": {
                 one.setup.name: {
                     "policy": one.setup.policy, "waiting": one.setup.waiting.value, "test": one.setup.test,
-                    "trace": one.trace.name,
+                    "trace": str(one.trace),
                     "tasks": {task.name: _data(task, one.tasks[task.name]) for task in self.tasks},
                 }
                 for one in self.setups

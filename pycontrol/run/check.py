@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from analysis.model import Task
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import About, Kind, Trace
+from pycontrol.run.programs import tasks_of
 
-#: Characters of a process's name that the kernel keeps (TASK_COMM_LEN less one).
-COMM = 15
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
 
@@ -105,24 +104,15 @@ class _Seen:
 def meant(trace: Trace, file: TasksetFile) -> dict[str, str]:
     """The task of the file that each name of the trace means; names that mean none are left out.
 
-    A name means the task of that name.  `gpurt trace` names a process NAME-PID, where NAME is the first 15 characters
-    of its program's name.  That means the task whose name, or whose command's program, has the same first 15
-    characters, if there is only one such task.
+    A name means the task of that name.  `gpurt trace` names a process NAME-PID.  That means the task which that process
+    is (``tasks_of``), if there is only one.
     """
     found = {}
     for name in trace.names():
         program, _, pid = name.rpartition("-")
-        tasks = {task.name for task in file.taskset if task.name == name}
+        tasks = [task.name for task in file.taskset if task.name == name]
         if not tasks and pid.isdecimal():
-            tasks = {task.name for task in file.taskset if program in _programs(file, task)}
+            tasks = tasks_of(file, program)
         if len(tasks) == 1:
-            found[name] = tasks.pop()
+            found[name] = tasks[0]
     return found
-
-
-def _programs(file: TasksetFile, task: Task) -> Iterator[str]:
-    """The names under which the kernel may know a task's process."""
-    yield task.name[:COMM]
-    command = file.launch[task.name].command
-    if command:
-        yield command[0].rpartition("/")[2][:COMM]

@@ -358,6 +358,94 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
+def taskset_of(*tasks: tuple[str, str], epsilon: str = "0ns") -> str:
+    """A file of tasks of priority 21, each with its command or other lines."""
+    text = f'[platform]\ncpus = 1\nepsilon = "{epsilon}"\n'
+    for name, lines in tasks:
+        text += (f'[[task]]\nname = "{name}"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+                 f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n{lines}\n')  # fmt: skip
+    return text
+
+
+def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
+    gpurt: Gpurt, host: Path, tmp_path: Path
+) -> None:
+    """A process that may be either of two tasks gets the priority of neither."""
+    path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
+    mine = json.dumps(procs.command(ME))
+    other = f'command = ["/usr/bin/{comm}", "other.py"]'
+    with Raw(host) as client:
+        client.begin()
+        path.write_text(taskset_of(("a", f"command = {mine}"), ("b", f"{other}\ngpu_priority = 7")))
+        code, out, _ = gpurt("apply", str(path), "--json")
+        assert {name: one["pids"] for name, one in json.loads(out)["tasks"].items()} == {"a": [ME], "b": []}
+        assert code == 1
+        assert gpurt("apply", str(path), "--ignore-missing")[0] == 0
+        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
+        assert gpurt("priority", str(ME), "--own")[0] == 0
+        path.write_text(taskset_of(("a", other), ("b", other)))
+        code, _, err = gpurt("apply", str(path))
+        assert (code, f"note: process {ME} ({comm}) may be a or b, so it was not set" in err) == (1, True)
+        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] is None
+
+
+def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
+    process = f"process {ME} ({comm})"
+    with Raw(host) as client:
+        client.begin(priority=5)
+        path.write_text(taskset_of(("mine", f'command = ["{comm}"]')))
+        notes = json.loads(gpurt("apply", str(path), "--json")[1])["notes"]
+        assert notes == [f"{process} executes at priority 0, the file says 21 for mine"]
+        assert gpurt("exempt", "--pid", str(ME))[0] == 0
+        assert f"note: {process} is exempt" in gpurt("apply", str(path))[2]
+        path.write_text(taskset_of(("nobody", "")))
+        assert f"note: {process} is real time and no task of the file" in gpurt("apply", str(path))[2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "lines", "why"),
+    [
+        ("segment", 'epsilon = "1.2ms"',
+         "a runlist update and a context switch takes 1.250 ms, the file's epsilon is 1.200 ms"),
+        ("lock-fifo", 'epsilon = "2ms"\ntheta = "0.2ms"',
+         "a context switch takes 0.250 ms, the file's theta is 0.200 ms"),
+        ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "2ms"',
+         "a time slice takes 3.000 ms, the file's time_slice is 2.000 ms"),
+        ("segment", 'epsilon = "1.25ms"', ""),
+    ],
+)  # fmt: skip
+def test_a_host_whose_updates_cost_more_than_the_file_says(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path, policy: str, lines: str, why: str
+) -> None:
+    device = ["--device", str(start_host("--policy", policy, "--alpha", "1ms", "--theta", "0.25ms", "--slice", "3ms"))]
+    path = tmp_path / "set.toml"
+    path.write_text(taskset_of(("mine", "")).replace('epsilon = "0ns"', f'policy = "{policy}"\n{lines}'))
+    code, out, _ = gpurt(*device, "apply", str(path))
+    assert code == 1
+    assert ("not applied: on the host's virtual GPU " + why in out) == bool(why)
+    assert ("not running" in out) != bool(why)
+
+
+def test_the_unit_hides_no_refusal(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    """It fails if the taskset is refused, and not because a program does not run yet."""
+    unit = (ROOT / "kmod/dist/gpurt.service").read_text()
+    assert "SuccessExitStatus" not in unit
+    (command,) = re.findall(r"^ExecStart=/bin/sh -c '(.*)'$", unit, re.MULTILINE)
+    path = tmp_path / "taskset.toml"
+    command = command.replace("/etc/gpurt/taskset.toml", str(path)).replace("/dev/gpurt", str(host))
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+
+    def start() -> int:
+        return subprocess.run(["/bin/sh", "-c", command], env=environment, capture_output=True, check=False).returncode
+
+    assert start() == 0  # no taskset
+    path.write_text(taskset_of(("mine", "")))
+    assert start() == 0
+    path.write_text(path.read_text().replace('gpu = "1ms"', 'gpu = "1s"'))
+    assert start() == 1
+
+
 def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
     gpurt: Gpurt, host: Path, tmp_path: Path
 ) -> None:

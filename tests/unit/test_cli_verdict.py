@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from analysis import rta
+from analysis.choose import choices
 from analysis.model import Waiting
 from analysis.taskset import load
-from analysis.verdict import answer, covering
+from analysis.verdict import answer, covering, stated
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,6 +113,76 @@ def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Wri
     code, out, _ = gpurt("sensitivity", write(text))
     assert code == 1
     assert "no sound test is known" in out
+
+
+@pytest.mark.parametrize("policy", ["job", "lock-fifo", "segment", "timesliced", "boosted"])
+def test_tasks_without_the_gpu_wait_in_no_mode(gpurt: Gpurt, write: Write, policy: str) -> None:
+    """Any test of the policy covers them, also where there is none for the default mode."""
+    text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"').replace('waiting = "busy"\n', "")
+    text = text.replace('{ misc = "1ms", gpu = "60ms" }', '{ cpu = "40ms" }')
+    for name in ("analyze", "sensitivity"):
+        assert gpurt(name, write(text))[0] == 0
+    code, out, _ = gpurt("analyze", write(text.replace('"30ms"', '"41ms"')))
+    assert (code, "exceeds its deadline" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("gcaps-suspend", "tasks that all wait in mode suspend"),
+        ("lock-fifo-busy", "policy lock-fifo"),
+        ("gcaps-busy+gpu-priority", "GPU priorities that `gpurt assign` finds where the file's fail"),
+        ("thesis-ioctl-busy-reduced", "strictly periodic releases"),
+        ("thesis-kthread-notify-busy", "policy job, a kernel thread that is notified"),
+        ("boosted-busy-fence", "policy boosted, tasks of other forms"),
+        ("mpcp-suspend", "policy mpcp, tasks that all wait in mode suspend"),
+        ("gcaps-busy", ""),
+        ("gcaps-mixed", ""),
+    ],
+)
+def test_a_named_test_of_another_system_is_told_apart(gpurt: Gpurt, write: Write, name: str, how: str) -> None:
+    path = write(SPINNER)
+    note = f"note: {name} is about {how}: the file's system is another one\n"
+    assert gpurt("analyze", path, "--test", name)[2] == (note if how else "")
+    assert gpurt("sensitivity", path, "--test", name)[2] == (note if how else "")
+    document = json.loads(gpurt("analyze", path, "--test", name, "--json")[1])
+    assert document["notes"] == ([note[6:-1]] if how else [])
+
+
+#: Two tasks of one priority spin on one CPU, and a third one uses the GPU: they can wait for each other for ever.
+EQUALS = """
+[platform]
+cpus = 2
+epsilon = "0ns"
+""" + "".join(f"""
+[[task]]
+name = "{name}"
+cpu = {cpu}
+priority = 5
+period = "100ms"
+waiting = "busy"
+segments = [{{ misc = "1ms", gpu = "1ms" }}]
+""" for name, cpu in (("a", 0), ("b", 0), ("c", 1)))
+
+
+def test_assigned_priorities_are_analysed(gpurt: Gpurt, write: Write) -> None:
+    """No assignment helps equals that spin, although each level of it passes."""
+    path = write(EQUALS)
+    assert load(path).taskset.platform.cpus == 2
+    why = "a and b use the GPU and have the same priority on their CPU"
+    for name in ("analyze", "assign"):
+        code, out, _ = gpurt(name, path)
+        assert (code, why in out) == (1, True), out
+    code, out, _ = gpurt("assign", path, "--write", "--json")
+    assert (code, json.loads(out)["schedulable"], json.loads(out)["files"]) == (1, False, [])
+    assert Path(path).read_text() == EQUALS
+
+
+def test_choose_proposes_what_a_file_can_state(write: Write) -> None:
+    """And analyze says of that file what choose said."""
+    proposed = {choice.test for choice in choices(load(write(SPINNER)).taskset)}
+    assert "thesis-kthread-busy" in proposed
+    assert all(stated(rta.find(name)) for name in proposed)
 
 
 def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Write) -> None:
@@ -235,6 +306,23 @@ def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None
     assert "epsilon" not in gpurt("analyze", write(SPINNER))[2]
 
 
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("timesliced", "theta is 0: every bound for policy timesliced assumes that context switches cost nothing"),
+        ("lock-fifo", "theta is 0: every bound for policy lock-fifo assumes"),
+        ("job", "assumes that the GPU's thread stays on CPU 0: gpurt.ko with thread_cpu=0"),
+        ("segment", ""),
+    ],
+)
+def test_what_bounds_of_a_policy_assume_is_noted(gpurt: Gpurt, write: Write, policy: str, words: str) -> None:
+    text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"')
+    err = gpurt("analyze", write(text))[2]
+    assert (words in err, bool(err)) == (True, bool(words))
+    err = gpurt("analyze", write(text.replace('epsilon = "1ms"', 'epsilon = "1ms"\ntheta = "1ms"')))[2]
+    assert err == ""
+
+
 def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
     code, out, _ = gpurt("analyze", CASE_STUDY, "--all")
     lines = out.splitlines()
@@ -275,7 +363,7 @@ def test_only_bounds_of_the_described_system_count() -> None:
 def test_output_that_cannot_be_written_is_no_verdict() -> None:
     """141 if the reader goes, 3 and one line if stdout is full or closed; never 1, which means no."""
     gpurt = f"{Path(sys.executable).parent}/gpurt"
-    analyze = f"{gpurt} analyze {CASE_STUDY} --test gcaps-busy --explain dxtc"
+    analyze = f"{gpurt} analyze {CASE_STUDY} --test gcaps-suspend --explain dxtc"
 
     def shell(command: str) -> tuple[int, str]:
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

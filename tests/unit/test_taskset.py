@@ -81,6 +81,21 @@ def test_a_task_carries_its_partition(tmp_path: Path) -> None:
     assert load(path).taskset == file.taskset
 
 
+@pytest.mark.parametrize(
+    ("partition", "words"),
+    [
+        ('{ cu_mask = "0x0" }', "cu_mask: names no CU"),
+        ('{ cu_mask = "0x100" }', "cu_mask: the platform has CUs 0 to 7"),
+        ("{ compute_units = 9 }", "compute_units: the platform has 8, got 9"),
+        ('{ compute_units = 3, cu_mask = "0x81" }', "cu_mask: has 2 CUs, compute_units says 3"),
+    ],
+)
+def test_a_partition_that_contradicts_itself_or_the_platform(tmp_path: Path, partition: str, words: str) -> None:
+    text = GOOD.replace("cpus = 2", "cpus = 2\ncompute_units = 8")
+    (problem,) = problems(tmp_path, text.replace("cpu = 0\n", f"cpu = 0\npartition = {partition}\n"))
+    assert problem == (12, words)
+
+
 def test_no_bound_depends_on_a_partition() -> None:
     taskset = load(ROOT / "examples/case-study.toml").taskset
     parted = replace(taskset, tasks=tuple(replace(t, partition=Partition(1, 1)) for t in taskset))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which task of a file a process is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from analysis.model import Task
+from analysis.taskset import TasksetFile
+from pycontrol.procs import NAME_BYTES
+
+
+def tasks_of(file: TasksetFile, name: str, command: Sequence[str] = ()) -> list[str]:
+    """The tasks of the file that a process may be, several if it cannot be told which.
+
+    These are the tasks whose command is exactly the process's.  If there are none, they are those whose own name, or
+    whose command's program, has the process's name.
+
+    Args:
+        file: the taskset file.
+        name: the process's name, as the kernel keeps it.
+        command: its program and arguments, if they are known.
+    """
+    exact = [task.name for task in file.taskset if command and file.launch[task.name].command == tuple(command)]
+    return exact or [task.name for task in file.taskset if name in _names(file, task)]
+
+
+def _names(file: TasksetFile, task: Task) -> Iterator[str]:
+    """The names under which the kernel may know the task's process."""
+    command = file.launch[task.name].command
+    for name in (task.name, *(command or ())[:1]):
+        yield os.fsencode(name.rpartition("/")[2])[:NAME_BYTES].decode("utf-8", "replace")
