@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from gpurt.enums import Words
-from gpurt.text import visible
+from gpurt.text import is_terminal, visible
 from gpurt.units import US
 
 #: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
@@ -98,4 +98,4 @@ def plain(value: Any) -> Any:
 
 def progress(total: int, label: str) -> Any:
     """A progress bar on stderr; silent where stderr is not a terminal."""
-    return click.progressbar(length=total, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+    return click.progressbar(length=total, label=label, file=sys.stderr, hidden=not is_terminal(sys.stderr))

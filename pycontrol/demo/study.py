@@ -19,7 +19,7 @@ from analysis.simulate import Observed, SimulationError, worst_over_offsets
 from analysis.simulate import Options as Simulated
 from analysis.taskset import TasksetFile
 from gpurt.errors import FileError, RuntimeFailure, UsageError
-from gpurt.text import visible
+from gpurt.text import is_terminal, visible
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
 from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
@@ -210,7 +210,7 @@ def demonstrate(options: Options, console: Console) -> Results:
 
 def quiet() -> Console:
     """A console that shows progress on a terminal, and nothing on stdout."""
-    return Console(stderr=True, quiet=not sys.stderr.isatty())
+    return Console(stderr=True, quiet=not is_terminal(sys.stderr))
 
 
 def draw(results: Results, options: Options) -> list[Path]:

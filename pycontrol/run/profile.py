@@ -41,7 +41,7 @@ class Measured:
     def entry(self, name: str, period: int) -> str:
         """A [[task]] entry in TOML, with this period, ns."""
         cpu = max(self.cpu_ns // self.segments - self.misc[0], 0)
-        clean = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:64] or "task"
+        clean = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)[:64] or "task"
         return "\n".join([
             f"# {self.segments} segments were seen; worst and best of one run are no proof: add a margin.",
             "[[task]]",

@@ -1,58 +1,119 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What README.md shows is what the commands print."""
+"""What README.md and docs/ show is what the commands print, and the commands and files that they name exist."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from pycontrol.cli import COMMANDS, cli
+from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-CONSOLES = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+README = ROOT / "README.md"
+#: The pages that people read; the manual pages are generated, and have a test of their own.
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Commands whose output a page shows and no test runs, each with the reason.
+NOT_RUN: dict[str, str] = {}
+#: Options of the group, before the command's name.
+GLOBAL = {"--device", "--help", "--version"}
 
 
-def sessions() -> list[tuple[str, str]]:
-    """Commands of the consoles in README.md, without their comments, and the output shown beneath each."""
-    found = []
-    for block in CONSOLES:
-        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            found.append((re.sub(r"\s+#.*", "", command), output))
+class Shown(NamedTuple):
+    """A command that a page shows, without its comment, and the output beneath it."""
+
+    page: str
+    command: str
+    output: str
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    found: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
     return found
 
 
-SHOWN = [(command, output) for command, output in sessions() if output]
+def sessions() -> list[Shown]:
+    """Every command of every console."""
+    return [
+        Shown(page.name, re.sub(r"\s+#.*", "", command), output)
+        for page in PAGES
+        for block in blocks(page, "console")
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
 
 
-@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_outputs_are_what_the_commands_print(command: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def spoken() -> list[Shown]:
+    """Every call of gpurt: in consoles, in indented blocks, and within sentences if it has an argument."""
+    found = sessions()
+    for page in PAGES:
+        outside = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+        lines = re.findall(r"^    (?:sudo )?(gpurt .*)$", outside, re.MULTILINE)
+        quoted = re.findall(r"`(gpurt [^`]+)`", outside)
+        found += [Shown(page.name, re.sub(r"\s+#.*", "", " ".join(one.split())), "") for one in (*lines, *quoted)]
+    return [one for one in found if one.command.startswith("gpurt ")]
+
+
+WITH_OUTPUT = [one for one in sessions() if one.output]
+
+
+@pytest.mark.parametrize("one", WITH_OUTPUT, ids=[f"{one.page}: {one.command}" for one in WITH_OUTPUT])
+def test_outputs_are_what_the_commands_print(one: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    if one.command in NOT_RUN:
+        pytest.skip(NOT_RUN[one.command])
     monkeypatch.chdir(ROOT)
-    program, *arguments = shlex.split(command)
+    program, *arguments = shlex.split(one.command)
     assert program == "gpurt"
-    done = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    done = CliRunner().invoke(cli.cli, arguments, standalone_mode=False)
     assert done.exception is None
-    assert done.stdout.rstrip() == output.rstrip()
+    assert done.stdout.rstrip() == one.output.rstrip()
+
+
+def test_what_is_not_run_is_shown() -> None:
+    assert {one.command for one in WITH_OUTPUT} >= NOT_RUN.keys()
 
 
 def test_the_first_screen_shows_outputs() -> None:
-    assert len(SHOWN) >= 3
+    assert sum(one.page == README.name for one in WITH_OUTPUT) >= 3
 
 
-def test_every_command_exists() -> None:
-    named = [shlex.split(command) for command, _ in sessions()]
-    commands = {words[1] for words in named if words[0] == "gpurt"}
-    assert commands
-    assert commands <= COMMANDS.keys()
+def test_the_error_that_is_shown_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    (shown,) = blocks(ROOT / "docs/output.md", "json")
+    assert cli.run(["--device", "/none", "status", "--json"]) == 4
+    assert json.loads(capfd.readouterr().err) == json.loads(shown)
+
+
+def test_every_command_and_option_exists() -> None:
+    calls = spoken()
+    assert len(calls) > 40
+    assert {one.page for one in calls} >= {"README.md", "kernel.md", "unpatched.md", "output.md", "soundness.md"}
+    for one in calls:
+        words = one.command.split(" -- ")[0].split()[1:]
+        while words and words[0] in GLOBAL:
+            words = words[2:] if words[0] == "--device" else words[1:]
+        if not words:
+            continue
+        assert words[0] in cli.COMMANDS, one
+        command = cli.cli.get_command(click.Context(cli.cli), words[0])
+        assert command
+        options = {option for known in command.params for option in known.opts} | GLOBAL
+        for word in words[1:]:
+            if re.fullmatch(r"--[a-z-]+(=.*)?", word.strip("[],.")):
+                assert word.strip("[],.").split("=")[0] in options, one
 
 
 def test_the_program_compiles_as_it_stands(tmp_path: Path) -> None:
-    (program,) = re.findall(r"^```c\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    (program,) = blocks(README, "c")
     source = tmp_path / "program.c"
     source.write_text(program)
     flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include", "-fsyntax-only"]
@@ -60,9 +121,17 @@ def test_the_program_compiles_as_it_stands(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_path_exists() -> None:
-    for path in re.findall(r"\]\(([^)#]+)\)", TEXT):
-        assert (ROOT / path).exists(), path
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_path_exists(page: Path) -> None:
+    for path in re.findall(r"\]\(([^)#:]+)\)", text_of(page)):
+        assert (page.parent / path).exists(), path
+
+
+def test_the_readme_names_every_page() -> None:
+    tree = text_of(README).partition("## What is where")[2].partition("\n## ")[0]
+    for page in (ROOT / "docs").iterdir():
+        name = f"{page.name}/" if page.is_dir() else page.name
+        assert name in tree or page.suffix == ".json", name
 
 
 def test_the_design_page_names_what_there_is() -> None:
@@ -71,10 +140,10 @@ def test_the_design_page_names_what_there_is() -> None:
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".c", ".h", ".py"}]
     names = [path.relative_to(ROOT).as_posix() for path in files]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    spoken = re.findall(r"`([^`]+)`", (ROOT / "docs/design.md").read_text(encoding="utf-8"))
-    for word in (word for word in spoken if re.fullmatch(r"[\w/]+\.(c|h|py)", word)):
+    words = re.findall(r"`([^`]+)`", text_of(ROOT / "docs/design.md"))
+    for word in (word for word in words if re.fullmatch(r"[\w/]+\.(c|h|py)", word)):
         assert any(name.endswith(f"/{word}") or name == word for name in names), word
-    functions = [word[:-2].rpartition(".")[2] for word in spoken if re.fullmatch(r"[\w.]+\(\)", word)]
+    functions = [word[:-2].rpartition(".")[2] for word in words if re.fullmatch(r"[\w.]+\(\)", word)]
     assert len(functions) > 10
     for function in functions:
         assert re.search(rf"\b{function}\(", text), function

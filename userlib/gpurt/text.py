@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 
 def visible(text: object) -> str:
     """The text on one line, with every character escaped that a terminal would obey or not show.
@@ -23,3 +25,8 @@ def _escaped(character: str) -> str:
     if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode() carries it
         return f"\\x{number - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person sees what is written.  After the shell's ``2>&-`` there is no stream at all."""
+    return stream is not None and stream.isatty()
