@@ -290,7 +290,7 @@ def _launch(values: dict[str, Any]) -> Launch:
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
-    notes = [*_ties(taskset), *_assumptions(taskset)]
+    notes = [*_ties(taskset), *assumptions(taskset)]
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)
@@ -309,7 +309,7 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
     return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
 
 
-def _assumptions(taskset: Taskset) -> Iterator[str]:
+def assumptions(taskset: Taskset) -> Iterator[str]:
     """What every bound assumes that the user may not have meant."""
     platform = taskset.platform
     if not any(t.uses_gpu for t in taskset.real_time):

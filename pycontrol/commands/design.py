@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -120,17 +121,22 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     """
     from analysis.choose import choices
     from analysis.model import FORMS
+    from analysis.taskset.file import assumptions
     from analysis.taskset.write import write_values
     from gpurt.enums import Form
 
     loaded = _loaded(file, write).taskset
+    notes: list[str] = []
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
-        data: dict[str, Any] = {"file": file, "schedulable": False, "why": why, "ways": [], "files": []}
+        data: dict[str, Any] = {"file": file, "schedulable": False, "why": why, "ways": [], "files": [], "notes": notes}
         render.emit(data, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     found = choices(loaded)
     best = found[0]
+    if best.schedulable:
+        notes += assumptions(replace(loaded, platform=replace(loaded.platform, policy=best.policy)))
+    render.note(*notes, as_json=as_json)
     if write and best.schedulable:
         modes = {name: mode.value for name, mode in best.modes.items()}
         # `owner` fits both modes, and the bounds of both.
@@ -140,6 +146,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     data = {
         "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
         "ways": [_data(one) for one in found], "files": [file] if write and best.schedulable else [],
+        "notes": notes,
     }  # fmt: skip
     rows = [(one.policy, one.test, _percent(one.slack), _modes(one),
              "assigned" if one.priorities else "as in the file") for one in found]  # fmt: skip

@@ -323,6 +323,14 @@ def test_what_bounds_of_a_policy_assume_is_noted(gpurt: Gpurt, write: Write, pol
     assert err == ""
 
 
+def test_choose_notes_what_the_bounds_of_its_choice_assume(gpurt: Gpurt, write: Write) -> None:
+    code, out, err = gpurt("choose", write(SPINNER))
+    assert (code, out.startswith("schedulable under policy timesliced")) == (0, True)
+    note = "theta is 0: every bound for policy timesliced assumes that context switches cost nothing"
+    assert err == f"note: {note}\n"
+    assert json.loads(gpurt("choose", write(SPINNER), "--json")[1])["notes"] == [note]
+
+
 def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
     code, out, _ = gpurt("analyze", CASE_STUDY, "--all")
     lines = out.splitlines()
