@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +40,19 @@ class Pid(click.IntRange):
 
 
 PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID...")
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds within a range."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Reads it.  No comparison with a limit holds for nan, so that the range alone accepts it."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return number
 
 
 class Time(click.ParamType[int]):

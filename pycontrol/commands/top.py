@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import JSON, connect
+from pycontrol.commands.options import JSON, Seconds, connect
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ Examples:
 \b
 Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
-@click.option("--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds.")
+@click.option("--interval", default=1.0, show_default=True, type=Seconds(0.1, 3600), help="Seconds.")
 @click.option("--once", is_flag=True, help="Watch for one interval, show that and end.")
 @JSON
 @click.pass_obj

@@ -251,6 +251,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["status"], 4, "no host"),
         (["clients"], 4, "no host"),
         (["top", "--once"], 4, "no host"),
+        (["top", "--interval", "nan"], 2, "'nan' is not a number of seconds"),
         (["trace", "-o", "x"], 4, "no host"),
         (["run", MINIMAL], 4, "no host"),
         (["apply", MINIMAL], 4, "no host"),

@@ -127,3 +127,11 @@ def test_a_file_s_name_cannot_reach_the_terminal_raw(
             assert (out, all(c.isprintable() or c == "\n" for c in err)) == ("", True), err
             message = json.loads(err)["error"]["message"] if err.startswith("{") else err
             assert "\\x1b[31mred\\n\\xff\\u202e.toml" in message
+
+
+@pytest.mark.parametrize("command", [f"simulate {MINIMAL} --offsets 5", f"analyze {MINIMAL}", "status"])
+def test_a_command_needs_no_stderr(command: str) -> None:
+    """The shell's 2>&-: there is no place for progress and messages, and the answer is the same."""
+    whole, silent = shell(f"{GPURT} {command}"), shell(f"{GPURT} {command} 2>&-")
+    assert (silent.returncode, silent.stdout, silent.stderr) == (whole.returncode, whole.stdout, "")
+    assert whole.returncode == (4 if command == "status" else 0)
