@@ -27,8 +27,8 @@ Examples:
 
 \b
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
-not schedulable, or the host is another one than the file's (its policy, its polling period, the costs of its virtual
-GPU); 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
+not schedulable, or the host is another one than the file's (its policy, its polling period, the CPU of its thread, the
+costs of its virtual GPU); 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,

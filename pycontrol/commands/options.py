@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from analysis.rta import Test
     from pycontrol.live.control import GpuStatus
 
+#: The module's parameter that says on which CPU the GPUs' threads stay.
+THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
 #: Key of a context's ``meta``: whether the user asked for JSON.
 ASKED_FOR_JSON = "gpurt.json"
 
@@ -154,9 +156,19 @@ def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
                 f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
                 "ms; `gpurt policy job --notice poll --period 1ms` changes that"
             )
+        if policy == "job" and platform.alpha and not _thread_stays():
+            return "the bounds for policy job are for a host's thread that stays on CPU 0: gpurt.ko with thread_cpu=0"
         if gpu.emulated and (dearer := _dearer(platform, gpu)):
             return dearer
     return ""
+
+
+def _thread_stays() -> bool:
+    """Whether the module keeps its GPUs' threads on CPU 0; the user-space host does not."""
+    try:
+        return THREAD_CPU.read_text().strip() == "0"
+    except OSError:
+        return False
 
 
 def _dearer(platform: Platform, gpu: GpuStatus) -> str:

@@ -215,3 +215,16 @@ def test_what_is_subtracted_does_happen(name: str) -> None:
 @pytest.mark.parametrize("name", REDUCED)
 def test_what_is_printed_subtracts_too_much(name: str) -> None:
     assert attacked(f"{name}-printed", 200)[1] > 0
+
+
+def test_bounds_are_for_a_kernel_thread_on_cpu_0() -> None:
+    """Its updates preempt the tasks of its CPU, and only those of CPU 0 are charged.  apply asks for thread_cpu=0."""
+    system = taskset(
+        replace(task("user", 0, 4, 90, gpu(1, 8)), waiting=Waiting.BUSY), task("other", 1, 6, 15, cpu(1)),
+        epsilon=2, theta=0,
+    )  # fmt: skip
+    bound = rta.find("thesis-kthread-busy").run(system).wcrt("other")
+    assert bound == ms(1)
+    for place, worst in ((0, ms(1)), (1, ms(3))):
+        seen = worst_over_offsets(system, Options("job", job_cpu=place), 60)
+        assert seen.tasks["other"].worst == worst

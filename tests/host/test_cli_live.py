@@ -17,6 +17,7 @@ from raw import PATIENCE, Raw, StartHost, eventually
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
 from pycontrol import cli, procs
+from pycontrol.commands import options
 from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -488,6 +489,10 @@ def test_a_file_with_bounds_for_another_polling_period(gpurt: Gpurt, host: Path,
     assert "not applied: the bounds for policy job are for a polling period of 1.000 ms" in gpurt("apply", str(path))[1]
     assert gpurt("policy", "job", "--notice", "poll", "--period", "1ms")[0] == 0
     assert "not running" in gpurt("apply", str(path))[1]
+    path.write_text(path.read_text().replace('"0ns"', '"1ms"'))
+    if options.THREAD_CPU.exists() and options.THREAD_CPU.read_text() == "0\n":
+        pytest.skip("the module's threads stay on CPU 0 here")
+    assert "not applied: the bounds for policy job are for a host's thread that stays" in gpurt("apply", str(path))[1]
 
 
 def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
