@@ -311,6 +311,10 @@ def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
         args = dict(entry["args"])
         args.pop("by", None)
         time, kind = args.pop("ns"), Kind(args.pop("kind"))
-        if not isinstance(time, int):
-            raise TypeError(f"time {time!r}")
+        if type(time) is not int:
+            raise TypeError(f"time {time!r:.40}")
+        for name in ("job", "duration", "cpu", "gpu"):
+            value = args.get(name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise TypeError(f"{name} {value!r:.40}")
         yield Event(time, kind, **args)

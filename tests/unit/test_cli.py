@@ -407,3 +407,21 @@ def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> No
     code, _, err = gpurt(*arguments)
     assert code in {0, 1, 2, 3, 4}, (arguments, err)
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [("duration", -5), ("job", -5), *((key, wrong) for key in ("duration", "job", "ns") for wrong in
+                                      (float("nan"), 1.5, "x", True, [1]))],
+)  # fmt: skip
+def test_a_trace_with_a_wrong_number_is_damaged(gpurt: Gpurt, tmp_path: Path, key: str, wrong: object) -> None:
+    from analysis.trace import Event, Kind, Trace
+
+    trace = tmp_path / "run.json"
+    Trace({}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),)).save(trace)
+    document = json.loads(trace.read_text())
+    document["traceEvents"][-1]["args"][key] = wrong
+    trace.write_text(json.dumps(document))
+    code, out, err = gpurt("check", str(trace), MINIMAL)
+    assert (code, out, one_line(err)) == (3, "", True)
+    assert "is a damaged trace: " in err
