@@ -32,7 +32,8 @@ def _ask_for_json(context: click.Context, _: click.Parameter, asked: bool) -> bo
 FILE = click.argument("file", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_ask_for_json,
                     help="Print JSON (docs/output.md); errors too.")  # fmt: skip
-GPU = click.option("--gpu", type=click.IntRange(0), help="Only on this GPU; all unless given.")
+GPU = click.option("--gpu", type=click.IntRange(0, 2**32 - 1), metavar="NUMBER",
+                   help="Only on this GPU; all unless given.")  # fmt: skip
 
 
 class Pid(click.IntRange):

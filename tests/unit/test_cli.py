@@ -257,6 +257,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["apply", MINIMAL], 4, "no host"),
         (["profile", "--", "true"], 4, "no host"),
         (["priority", "1", "--set", "5", "--own"], 2, "exclude each other"),
+        (["clients", "--gpu", "99999999999999999999"], 2, "is not in the range 0<=x<=4294967295"),
         (["budget", "1", "--time", "5"], 2, "no unit"),
         (["budget", "1", "--time", "5ms"], 2, "needs a --period"),
         (["budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
