@@ -20,11 +20,14 @@ pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(3600)]
 LONG = bool(os.environ.get("GPURT_LONG"))
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
-    "": 1_000_000 if LONG else 40_000,
-    "vgpus=2 vgpu_alpha_ns=20000": 1_000_000 if LONG else 10_000,
-    "vgpu_sleeps=1": 1_000_000 if LONG else 10_000,
-    "agent_gpus=1 agent_bound_ms=2": 1_000_000 if LONG else 10_000,
+    "": 400_000 if LONG else 40_000,
+    "vgpus=2 vgpu_alpha_ns=20000": 200_000 if LONG else 10_000,
+    "vgpu_sleeps=1": 200_000 if LONG else 10_000,
+    "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 10_000,
 }
+#: How many clients of killed.c die in a segment; three of four are killed.
+VICTIMS = 13_400 if LONG else 100
+KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
 COUNTS = re.compile(r"^(\w+) (\d+) (\d+)$", re.MULTILINE)
 ALL_WENT_WELL = 7
 #: What the kernel says of each planted bug, in the order of planting: lockdep is off once it or KASAN reported
@@ -55,6 +58,7 @@ def abuse() -> str:
     for options, count in ROUNDS.items():
         lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}"]
         lines += [f"$GPURT_OUT/hammer {count} {count + len(options)}"]
+    lines += ["echo '== killed'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", f"$GPURT_OUT/killed {VICTIMS}"]
     lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
     lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
     return "\n".join(lines)
@@ -66,16 +70,19 @@ def sections(output: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def check_hammer(output: str, count: int) -> None:
-    """As much was done as was asked for; every kind of thing was done, and some of each went well."""
+def check_hammer(output: str, count: int) -> int:
+    """As much was done as was asked for; every kind of thing was done, and some of each went well.  How much it was."""
     # a shell may have something to say of what was killed
     counts = {name: (int(tried), int(well)) for name, tried, well in COUNTS.findall(output)}
     assert sum(tried for tried, _ in counts.values()) == count, output
     assert all(well for _, well in counts.values()), counts
+    return sum(tried for tried, _ in counts.values())
 
 
-def test_self_tests_random_operations_and_failing_allocations_never_make_it_complain(tmp_path: Path) -> None:
-    """One boot: the KUnit suites, random operations under every set of options, every allocation failing once.
+def test_self_tests_random_operations_and_failing_allocations_never_make_it_complain(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One boot: the KUnit suites, random operations under every set of options, kills, every allocation failing once.
 
     Afterwards a module without bugs: nothing is reported, no memory is lost, and the exit code comes back.
     """
@@ -83,15 +90,19 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     assert kernel.returncode == 0, kernel.stderr
     module = run_script("kmod-build", kernel.stdout.strip())
     assert module.returncode == 0, module.stderr
-    programs = [static_program(HERE / f"debug/{name}.c") for name in ("hammer", "failslab")]
+    programs = [static_program(HERE / f"{name}.c") for name in ("debug/hammer", "debug/failslab", "guest/killed")]
     modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug")]
     share = share_of(tmp_path / "share", *programs, *modules)
     done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
     assert done.returncode == ALL_WENT_WELL, explain(done)
     seen = sections(done.stdout)
     assert results(seen["kunit"]) == dict.fromkeys(cases(), "ok")
-    for options, count in ROUNDS.items():
-        check_hammer(seen[options], count)
+    operations = sum(check_hammer(seen[options], count) for options, count in ROUNDS.items())
+    killed = KILLED.search(seen["killed"])
+    assert killed, seen["killed"]
+    assert int(killed[1]) == VICTIMS
+    with capfd.disabled():
+        print(f"\nunder the debug kernel: {operations} random operations, {killed[2]} clients killed in a segment")
     assert "policy" in seen["failslab"]
 
 

@@ -36,12 +36,16 @@ time.sleep(100)
 
 @pytest.mark.timeout(PATIENCE + 50)
 @pytest.mark.parametrize("options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"]])
-def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(compiled: Path, options: list[str]) -> None:
+def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
+    compiled: Path, capfd: pytest.CaptureFixture[str], options: list[str]
+) -> None:
     load(*options)
     rounds = 10_000 if LONG else 500 if THOROUGH and not options else 50
     command = [compiled / "killed", str(rounds)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, run.stdout
+    with capfd.disabled():
+        print(f" {run.stdout.strip()}", flush=True)
     with connect("/dev/gpurt") as control:
         (status,) = control.status()
         assert (status.clients, status.tsgs, status.runner_pid) == (0, 0, 0)
@@ -103,6 +107,8 @@ def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.Capt
         for user in users:
             user.kill()
             user.wait()
+    with capfd.disabled():
+        print(f" the module was removed and loaded {gone} times under load", flush=True)
     assert gone == times
     assert all(user.returncode == -signal.SIGKILL for user in users)
 
