@@ -2,6 +2,8 @@
 /*
  * kernel_calls calls        nanoseconds of an ioctl on /dev/gpurt that does nothing (an end outside a segment), and of a
  *                           begin and an end, uncontended: the medians of many batches, interleaved
+ * kernel_calls clients PRIORITY    the same beside 1, 10, 100 and 1000 other clients in segments, all best effort
+ *                           (PRIORITY 0), or all real-time and those others less urgent
  * kernel_calls jobs COUNT   a real-time task with a TSG that works and sleeps in turn, at random lengths
  */
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define BATCHES 301
@@ -38,9 +41,9 @@ static double median(double *values)
 	return values[BATCHES / 2];
 }
 
-static int calls(int fd)
+static int calls(int fd, const char *label, unsigned int priority)
 {
-	struct gpurt_begin begin = { .size = sizeof(begin), .priority = 50 };
+	struct gpurt_begin begin = { .size = sizeof(begin), .priority = priority };
 	struct gpurt_end end = { .size = sizeof(end) };
 	double noop[BATCHES], pair[BATCHES];
 	unsigned long long start;
@@ -59,8 +62,30 @@ static int calls(int fd)
 		}
 		pair[batch] = (double)(now() - start) / BATCH;
 	}
-	printf("noop %.1f\nbegin_end %.1f\n", median(noop), median(pair));
+	printf("noop%s %.1f\nbegin_end%s %.1f\n", label, median(noop), label, median(pair));
 	return failed;
+}
+
+static int clients(int fd, unsigned int priority)
+{
+	struct gpurt_begin begin = { .size = sizeof(begin), .priority = priority / 2 };
+	struct rlimit limit = { 2048, 2048 };
+	int most, count = 0, other;
+	char label[16];
+
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		return 1;
+	for (most = 1; most <= 1000; most *= 10) {
+		for (; count < most; count++) {
+			other = open(GPURT_DEFAULT_DEVICE, O_RDWR);
+			if (other < 0 || ioctl(other, GPURT_IOC_BEGIN, &begin))
+				return 1;
+		}
+		snprintf(label, sizeof(label), ".%d", most);
+		if (calls(fd, label, priority))
+			return 1;
+	}
+	return 0;
 }
 
 static void pause_for(unsigned long long ns)
@@ -89,14 +114,17 @@ static int jobs(int fd, int count)
 
 int main(int argc, char **argv)
 {
-	struct sched_param fifo = { .sched_priority = 50 };
+	int best_effort = argc == 3 && !strcmp(argv[1], "clients") && !atoi(argv[2]);
+	struct sched_param param = { .sched_priority = best_effort ? 0 : 50 };
 	int fd = open(GPURT_DEFAULT_DEVICE, O_RDWR);
 
-	if (fd < 0 || sched_setscheduler(0, SCHED_FIFO, &fifo) || mlockall(MCL_CURRENT | MCL_FUTURE)) {
+	if (fd < 0 || sched_setscheduler(0, best_effort ? SCHED_OTHER : SCHED_FIFO, &param) || mlockall(MCL_CURRENT | MCL_FUTURE)) {
 		perror("kernel_calls");
 		return 1;
 	}
 	if (argc == 3 && !strcmp(argv[1], "jobs"))
 		return jobs(fd, atoi(argv[2]));
-	return calls(fd);
+	if (argc == 3 && !strcmp(argv[1], "clients"))
+		return clients(fd, (unsigned int)atoi(argv[2]));
+	return calls(fd, "", 50);
 }

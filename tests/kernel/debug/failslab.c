@@ -325,7 +325,7 @@ int main(void)
 	fail_nth = open("/proc/self/fail-nth", O_RDWR);
 	MUST(fail_nth >= 0);
 	control = genl_open();
-	family = genl_family(control);
+	family = genl_family(control, NULL);
 	MUST(family > 0);
 	close(control);
 	for (i = 0; i < sizeof(things) / sizeof(*things); i++) {

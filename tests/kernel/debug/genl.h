@@ -80,14 +80,31 @@ static inline int genl_call(int fd, const struct genl *m)
 	return err ? err : genl_finish(fd);
 }
 
-/* The number of family gpurt; or -errno. */
-static inline int genl_family(int fd)
+/* The attribute of that type among those in @size bytes; NULL: there is none. */
+static inline struct nlattr *genl_find(void *attributes, size_t size, uint16_t type)
+{
+	char *at = attributes, *end = at + size;
+
+	for (; at + NLA_HDRLEN <= end; at += NLA_ALIGN(((struct nlattr *)at)->nla_len))
+		if ((((struct nlattr *)at)->nla_type & NLA_TYPE_MASK) == type)
+			return (struct nlattr *)at;
+	return NULL;
+}
+
+static inline struct nlattr *genl_inside(struct nlattr *a, uint16_t type)
+{
+	return a ? genl_find((char *)a + NLA_HDRLEN, a->nla_len - (size_t)NLA_HDRLEN, type) : NULL;
+}
+
+/* The number of family gpurt, and that of its group of events unless @group is NULL; or -errno. */
+static inline int genl_family(int fd, int *group)
 {
 	char buffer[8192];
 	struct nlmsghdr *h = (struct nlmsghdr *)buffer;
-	struct nlattr *a;
+	struct nlattr *id, *groups;
 	struct genl m;
 	ssize_t size;
+	size_t header = (size_t)((char *)NLMSG_DATA(h) - buffer) + GENL_HDRLEN;
 
 	genl_start(&m, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0);
 	m.head.nlmsg_flags = NLM_F_REQUEST;
@@ -95,13 +112,14 @@ static inline int genl_family(int fd)
 	if (genl_send(fd, &m))
 		return -errno;
 	size = recv(fd, buffer, sizeof(buffer), 0);
-	if (size < 0 || h->nlmsg_type == NLMSG_ERROR)
+	if (size < (ssize_t)header || h->nlmsg_type == NLMSG_ERROR)
 		return -ENOENT;
-	a = (struct nlattr *)((char *)NLMSG_DATA(h) + GENL_HDRLEN);
-	for (; (char *)a < buffer + size; a = (struct nlattr *)((char *)a + NLA_ALIGN(a->nla_len)))
-		if (a->nla_type == CTRL_ATTR_FAMILY_ID)
-			return *(uint16_t *)((char *)a + NLA_HDRLEN);
-	return -ENOENT;
+	id = genl_find(buffer + header, (size_t)size - header, CTRL_ATTR_FAMILY_ID);
+	groups = genl_find(buffer + header, (size_t)size - header, CTRL_ATTR_MCAST_GROUPS);
+	groups = genl_inside(genl_inside(groups, 1), CTRL_ATTR_MCAST_GRP_ID);
+	if (group && groups)
+		*group = *(int *)((char *)groups + NLA_HDRLEN);
+	return id ? *(uint16_t *)((char *)id + NLA_HDRLEN) : -ENOENT;
 }
 
 static inline int genl_open(void)

@@ -258,7 +258,7 @@ static void be_process(unsigned int index, unsigned long count)
 
 	never_block();
 	control = genl_open();
-	family = genl_family(control);
+	family = genl_family(control, NULL);
 	if (family < 0)
 		_exit(1);
 	for (i = 0; i < DESCRIPTORS; i++)

@@ -216,7 +216,7 @@ static void set_policy_job(int control, uint16_t family)
 /* The policy is set at the instant from which the polling periods count. */
 static void administrate(void)
 {
-	int control = genl_open(), family = genl_family(control);
+	int control = genl_open(), family = genl_family(control, NULL);
 	struct sched_param param = { .sched_priority = 98 };
 	uint64_t when = shared->base - POLICY_AHEAD;
 	unsigned int i;

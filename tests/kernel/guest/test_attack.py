@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An unprivileged user who may open the device hurts nobody.  How late others are then: scripts/bench kernel."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from actors import Actor
+from attack import attack, cgroup, slab_of
+from links import Client, eventually
+from loading import DEVICE, load, unload
+
+from gpurt._gpurt import lib
+from pycontrol.live.control import Control, connect
+
+LONG = bool(os.environ.get("GPURT_LONG"))
+SECONDS = 2.0
+#: Of the kernel's memory, bytes: what a client may be charged for by docs/kernel.md, and what all clients of the
+#: attacker may, of whom about 1,300 exist at a time, one of them with all TSGs.
+CLIENT, ATTACKER = 2_500_000, 32_000_000
+#: What no attack may ever get counts as so many.
+BREACH = 1 << 63
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes in an emulated machine: GPURT_LONG=1")
+@pytest.mark.parametrize("options", ["", "vgpu_sleeps=1 thread_cpu=0 agent_gpus=1 agent_bound_ms=5"])
+def test_the_worst_that_a_user_can_do_hurts_nobody(compiled: Path, options: str) -> None:
+    load(*options.split())
+    seen = attack(compiled, "device", SECONDS)
+    assert all(0 < good < BREACH for _, good in seen.attacks.values()), seen
+    assert seen.victim["served"] > 0
+    assert seen.charged < ATTACKER
+    with connect(DEVICE) as control:
+        eventually(lambda: control.clients() == [])
+        assert all((one.tsgs, one.runner_pid) == (0, 0) for one in control.status())
+    unload()
+    load()
+
+
+def join(folder: Path) -> None:
+    """Puts this process into a cgroup."""
+    (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def test_a_client_is_charged_for_its_memory_and_has_a_limit(module: Control) -> None:
+    """All TSGs that it may have, and as much work as it may queue; more is refused."""
+    with cgroup("client") as folder, Actor(DEVICE, lambda: join(folder)) as client:
+        client.do("begin")
+        before = slab_of(folder)
+        tsgs = [client.do("tsg") for _ in range(lib.GPURT_MAX_CLIENT_TSGS)]
+        assert client.run(submit_until_refused, tsgs) == lib.GPURT_MAX_CLIENT_QUEUED
+        assert 1_000_000 < slab_of(folder) - before < CLIENT
+
+
+def submit_until_refused(client: Client, tsgs: list[int]) -> int:
+    """Queues work that takes an hour until there is no place for more; how much that was."""
+    for count in range(2 * lib.GPURT_MAX_CLIENT_QUEUED):
+        fields = {"tsg": tsgs[count % len(tsgs)], "duration_ns": lib.GPURT_MAX_WORK_NS}
+        if client.code(lib.GPURT_IOC_SUBMIT, **fields) == -errno.ENOBUFS:
+            return count
+    raise AssertionError("it is never refused")

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * victim SECONDS: measures, as root, what others do to real-time tasks.  On each CPU a thread of FIFO priority 90 sleeps
+ * until each millisecond and measures how late it executes then.  One of FIFO priority 80, on any CPU, begins a segment
+ * on every GPU in turn, waits until it has the GPU, and ends the segment.  It exits 1 if it waits for a minute.
+ *
+ * Prints NAME VALUE, a line each: "latency_ns", "latency_p999_ns", and the "wakeups" of all CPUs; "served", how often
+ * the client had a GPU; "begin_ns" and "end_ns", the longest time from a begin to the GPU and that of an end.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <gpurt.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MUST(x) do { if (!(x)) { \
+	printf("victim: %s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+#define MS 1000000ULL
+#define MAX_CPUS 64
+#define MAX_SECONDS 600
+
+static unsigned long long until;
+/* Of all CPUs: each thread fills its part. */
+static unsigned long long *late;
+static size_t most, count[MAX_CPUS];
+
+static unsigned long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (unsigned long long)t.tv_sec * 1000000000ULL + (unsigned long long)t.tv_nsec;
+}
+
+static void sleep_until(unsigned long long when)
+{
+	struct timespec t = { (time_t)(when / 1000000000ULL), (long)(when % 1000000000ULL) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+static void be_fifo(int priority)
+{
+	struct sched_param fifo = { .sched_priority = priority };
+
+	MUST(!pthread_setschedparam(pthread_self(), SCHED_FIFO, &fifo));
+}
+
+static void *wake_up(void *number)
+{
+	size_t cpu = (size_t)number;
+	unsigned long long next;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	MUST(!pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus));
+	be_fifo(90);
+	for (next = now() + MS; next < until && count[cpu] < most; next += MS) {
+		unsigned long long at;
+
+		sleep_until(next);
+		at = now();
+		late[cpu * most + count[cpu]++] = at - next;
+		while (next + MS < at)	/* those that it slept through were as late */
+			next += MS;
+	}
+	return NULL;
+}
+
+static unsigned int gpus(int fd)
+{
+	struct gpurt_query query = { .size = sizeof(query) };
+
+	MUST(!ioctl(fd, GPURT_IOC_QUERY, &query));
+	return query.gpus;
+}
+
+static void use_gpus(void)
+{
+	struct gpurt_begin begin = { .size = sizeof(begin) };
+	struct gpurt_end end = { .size = sizeof(end) };
+	struct gpurt_wait grant = { .size = sizeof(grant), .what = GPURT_WAIT_GRANT, .timeout_ns = 60000 * MS };
+	unsigned long long next, start, took, begins = 0, ends = 0, served = 0;
+	int fd = open("/dev/gpurt", O_RDWR | O_CLOEXEC);
+	unsigned int many = gpus(fd);
+
+	be_fifo(80);
+	for (next = now(); next < until; next += 5 * MS) {
+		sleep_until(next);
+		begin.gpu = end.gpu = grant.gpu = (unsigned int)(served % many);
+		start = now();
+		MUST(!ioctl(fd, GPURT_IOC_BEGIN, &begin));
+		if (begin.state != GPURT_STATE_RUNNING)
+			MUST(!ioctl(fd, GPURT_IOC_WAIT, &grant));
+		took = now() - start;
+		begins = took > begins ? took : begins;
+		start = now();
+		MUST(!ioctl(fd, GPURT_IOC_END, &end));
+		took = now() - start;
+		ends = took > ends ? took : ends;
+		served++;
+		next = now() > next ? now() : next;
+	}
+	close(fd);
+	printf("served %llu\nbegin_ns %llu\nend_ns %llu\n", served, begins, ends);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	unsigned long long x = *(const unsigned long long *)a, y = *(const unsigned long long *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void report(size_t cpus)
+{
+	size_t cpu, all = 0;
+
+	for (cpu = 0; cpu < cpus; cpu++) {
+		memmove(late + all, late + cpu * most, count[cpu] * sizeof(*late));
+		all += count[cpu];
+	}
+	MUST(all);
+	qsort(late, all, sizeof(*late), by_size);
+	printf("wakeups %zu\nlatency_ns %llu\nlatency_p999_ns %llu\n", all, late[all - 1], late[all - 1 - all / 1000]);
+}
+
+int main(int argc, char **argv)
+{
+	size_t cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN), cpu;
+	double seconds = argc > 1 ? atof(argv[1]) : 1;
+	pthread_t threads[MAX_CPUS];
+
+	MUST(cpus <= MAX_CPUS && seconds > 0 && seconds <= MAX_SECONDS);
+	most = (size_t)(seconds * 1000) + 1;
+	late = calloc(cpus * most, sizeof(*late));
+	MUST(late && !mlockall(MCL_CURRENT | MCL_FUTURE));
+	until = now() + (unsigned long long)(seconds * 1e9);
+	for (cpu = 0; cpu < cpus; cpu++)
+		MUST(!pthread_create(&threads[cpu], NULL, wake_up, (void *)cpu));
+	use_gpus();
+	for (cpu = 0; cpu < cpus; cpu++)
+		MUST(!pthread_join(threads[cpu], NULL));
+	report(cpus);
+	return 0;
+}
