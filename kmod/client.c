@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "boost.h"
 #include "budgets.h"
 #include "chardev.h"
 #include "client.h"
@@ -39,6 +40,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	gpurt_waiters_init(&client->orders);
 	kthread_init_work(&client->poll_wake, gpurt_wait_wake_poll);
 	kthread_init_work(&client->take_off, take_off);
+	gpurt_boost_init(client);
 	return client;
 }
 
@@ -240,6 +242,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	int token;
 
 	smp_mb();	/* pairs with gpurt_client_begin() */
+	gpurt_boost_look(client);
 	if (!READ_ONCE(client->core.level) && READ_ONCE(gpu->sched.runner) != &client->core)
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
@@ -291,6 +294,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		unpin(client);
 		gpurt_gpu_release(gpu, token);
 	}
+	gpurt_boost_stop(client);
 	/* The driver goes away first: gpurt_clients_drain() removes all clients. */
 	if (!gone)
 		wait_for_completion(&gpu->drained);
@@ -311,6 +315,7 @@ void gpurt_clients_drain(struct gpurt_gpu *gpu)
 		mutex_unlock(&gpu->clients_lock);
 		if (!client)
 			return;
+		gpurt_boost_stop(client);
 		client_leave(client);
 		gpurt_wait_wake(client);
 		gpurt_client_ordered(client);
@@ -354,7 +359,7 @@ struct value_update {
 
 struct begin_update {
 	struct gpurt_update u;
-	u32 own, hint, state;
+	u32 own, hint, form, state;
 };
 
 static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
@@ -365,19 +370,25 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 
 	if (u->client->gone)
 		return -ESTALE;
-	if (!c->depth)
+	if (!c->depth) {
 		WRITE_ONCE(u->client->killed, false);
+		gpurt_boost_form(c, b->form);
+	}
+	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
+	if (gpurt_boost_asks(u->client))
+		gpurt_boost_ask(&gpu->sched, c, u->level, now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
+	gpurt_boost_over(&gpu->sched, c, now);
 	b->state = gpurt_state_of(&gpu->sched, c);
 	return err;
 }
 
-/* Begins a segment.  -EOVERFLOW, or -ENODEV once the driver goes away. */
-int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state)
+/* Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW, or -ENODEV once the driver goes away. */
+int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
 {
 	struct begin_update b = {
 		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
-		.own = own, .hint = hint,
+		.own = own, .hint = hint, .form = form,
 	};
 	int err;
 
@@ -511,8 +522,11 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 	struct value_update v = {
 		.u = { .decide = decide_priority, .client = client, .level = GPURT_GATE_CONTROL }, .value = priority,
 	};
+	int err;
 
-	return gpurt_gate_update(client->gpu, &v.u);
+	err = gpurt_gate_update(client->gpu, &v.u);
+	gpurt_boost_returns(client, false);
+	return err;
 }
 
 int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)

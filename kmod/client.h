@@ -15,6 +15,7 @@
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
 
+#include "boost.h"
 #include "core/policy.h"
 #include "gpu.h"
 #include "waiters.h"
@@ -58,6 +59,7 @@ struct gpurt_client {
 	struct gpurt_waiters orders;		/* the call that waits for the agent's next order */
 	struct kthread_work poll_wake;		/* has the GPU's thread wake poll() */
 	struct kthread_work take_off;		/* has it take the client off the GPU */
+	struct gpurt_boosted boost;
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */
@@ -75,7 +77,7 @@ void gpurt_client_take_off(struct gpurt_client *client);
 void gpurt_client_gone(struct gpurt_client *client, bool process);
 void gpurt_client_put(struct gpurt_client *client);
 
-int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 *state);
+int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state);
 int gpurt_client_end(struct gpurt_client *client);
 int gpurt_client_without_segment(const struct gpurt_client *client);
 void gpurt_client_hear(struct gpurt_client *client);

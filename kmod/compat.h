@@ -58,34 +58,54 @@ static inline struct kthread_worker *compat_kthread_worker(const char *name)
 #endif
 }
 
-/*
- * 5.9 took sched_setscheduler_nocheck() away from modules, 5.14 gave them sched_setattr_nocheck().  Kernels
- * in between only offer sched_set_fifo(), which means 50, and a real-time task above that could hold up every
- * update.  There the function is found as tracers find theirs.
- */
-static inline int compat_set_highest_fifo(struct task_struct *task)
-{
+/* As sched_setscheduler(2), for real-time policies only, without a check of rights. */
+typedef int (*compat_setscheduler_t)(struct task_struct *task, int policy, const struct sched_param *param);
+
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+static inline int compat_setscheduler(struct task_struct *task, int policy, const struct sched_param *param)
+{
 	const struct sched_attr attr = {
-		.size = sizeof(attr), .sched_policy = SCHED_FIFO, .sched_priority = MAX_RT_PRIO - 1,
+		.size = sizeof(attr), .sched_policy = policy & ~SCHED_RESET_ON_FORK,
+		.sched_flags = policy & SCHED_RESET_ON_FORK ? SCHED_FLAG_RESET_ON_FORK : 0,
+		.sched_priority = param->sched_priority,
 	};
 
 	return sched_setattr_nocheck(task, &attr);
+}
+#endif
+
+/*
+ * 5.9 took sched_setscheduler_nocheck() away from modules, 5.14 gave them sched_setattr_nocheck().  In between the
+ * function is found as tracers find theirs; NULL: this kernel has no probes.
+ */
+static inline compat_setscheduler_t compat_find_setscheduler(void)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 14, 0)
+	return compat_setscheduler;
 #else
-	int (*set)(struct task_struct *task, int policy, const struct sched_param *param) = NULL;
-	const struct sched_param param = { .sched_priority = MAX_RT_PRIO - 1 };
 	struct kprobe probe = { .symbol_name = "sched_setscheduler_nocheck" };
 
-	if (!register_kprobe(&probe)) {
-		set = (void *)probe.addr;
-		unregister_kprobe(&probe);
-	}
+	if (register_kprobe(&probe))
+		return NULL;
+	unregister_kprobe(&probe);
+	return (compat_setscheduler_t)probe.addr;
+#endif
+}
+
+/*
+ * Without that function there is only sched_set_fifo(), which means 50, and a real-time task above that could hold up
+ * every update.
+ */
+static inline int compat_set_highest_fifo(struct task_struct *task)
+{
+	const struct sched_param param = { .sched_priority = MAX_RT_PRIO - 1 };
+	compat_setscheduler_t set = compat_find_setscheduler();
+
 	if (set)
 		return set(task, SCHED_FIFO, &param);
 	sched_set_fifo(task);
 	pr_warn("gpurt: the GPU's thread runs at FIFO priority 50 only; raise it with chrt -f -p 99 %d\n", task->pid);
 	return 0;
-#endif
 }
 
 /* 5.14 renamed task_struct.state. */

@@ -7,6 +7,7 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "boost.h"
 #include "chardev.h"
 #include "client.h"
 #include "core/calls.h"
@@ -18,7 +19,7 @@
 
 static u32 own_priority(void)
 {
-	return current->policy == SCHED_FIFO || current->policy == SCHED_RR ? current->rt_priority : 0;
+	return gpurt_raised_own(current);
 }
 
 /* Whether sched_setscheduler(2) would let the caller take that priority. */
@@ -30,7 +31,7 @@ static bool may_have(u32 priority)
 static u32 caps_of(const struct gpurt_gpu *gpu)
 {
 	return (gpu->ops.work ? GPURT_CAP_VGPU : 0) | (gpu->ops.agents ? GPURT_CAP_AGENTS : 0) |
-	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0);
+	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0) | (gpurt_boost_why_not() ? 0 : GPURT_CAP_RAISES);
 }
 
 static long do_query(struct gpurt_file *file, union gpurt_argument *a)
@@ -59,7 +60,9 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
 	struct gpurt_begin *b = &a->begin;
+	u32 own = own_priority(), form = gpurt_boost_stated(b->flags);
 	struct gpurt_client *client;
+	bool raised;
 	int err;
 
 	client = gpurt_file_client(file, b->gpu);
@@ -67,7 +70,11 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 		return PTR_ERR(client);
 	if (b->priority && !may_have(b->priority))
 		return -EPERM;
-	err = gpurt_client_begin(client, own_priority(), b->priority, &b->state);
+	err = gpurt_boost_begins(client, own, b->priority, form, &raised);
+	if (err)
+		return err;
+	err = gpurt_client_begin(client, own, b->priority, form, &b->state);
+	gpurt_boost_returns(client, raised);
 	if (err || b->state == GPURT_STATE_RUNNING || !(b->flags & GPURT_BEGIN_WAIT))
 		return err;
 	err = gpurt_wait_for(client, &granted);
@@ -80,6 +87,7 @@ static long do_end(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_wait drained = { .what = GPURT_WAIT_IDLE, .timeout_ns = GPURT_FOREVER };
 	struct gpurt_client *client;
+	bool raised;
 	int err = 0;
 
 	client = gpurt_file_client(file, a->end.gpu);
@@ -89,7 +97,12 @@ static long do_end(struct gpurt_file *file, union gpurt_argument *a)
 		return gpurt_client_without_segment(client);
 	if (a->end.flags & GPURT_END_DRAIN)
 		err = gpurt_wait_for(client, &drained);
-	return err ? err : gpurt_client_end(client);
+	if (err)
+		return err;
+	raised = gpurt_boost_ends(client);
+	err = gpurt_client_end(client);
+	gpurt_boost_returns(client, raised);
+	return err;
 }
 
 static long do_wait(struct gpurt_file *file, union gpurt_argument *a)

@@ -13,6 +13,7 @@
 #include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
 
+#include "boost.h"
 #include "client.h"
 #include "compat.h"
 #include "gpu.h"
@@ -100,7 +101,7 @@ static bool is_runnable(struct pid *tgid, u32 *priority, u32 *seen)
 			continue;
 		runnable = true;
 		if (t->policy == SCHED_FIFO || t->policy == SCHED_RR)
-			*priority = max_t(u32, *priority, t->rt_priority);
+			*priority = max_t(u32, *priority, gpurt_raised_own(t));
 	}
 	return runnable;
 }

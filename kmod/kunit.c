@@ -8,10 +8,13 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "boost.h"
 #include "chardev.h"
 #include "client.h"
+#include "compat.h"
 #include "exempt.h"
 #include "gpu.h"
+#include "policy.h"
 #include "register.h"
 #include "selftest.h"
 #include "wait.h"
@@ -129,7 +132,7 @@ static u32 begin(struct gpurt_client *client, u32 priority)
 {
 	u32 state = GPURT_STATE_IDLE;
 
-	return gpurt_client_begin(client, priority, 0, &state) ? GPURT_STATE_IDLE : state;
+	return gpurt_client_begin(client, priority, 0, GPURT_FORM_SELF, &state) ? GPURT_STATE_IDLE : state;
 }
 
 /* A thread that begins a segment, and may have to wait at the gate. */
@@ -144,7 +147,7 @@ static int be_beginner(void *data)
 {
 	struct beginner *one = data;
 
-	one->err = gpurt_client_begin(one->client, one->priority, 0, &one->state);
+	one->err = gpurt_client_begin(one->client, one->priority, 0, GPURT_FORM_SELF, &one->state);
 	complete(&one->done);
 	return 0;
 }
@@ -306,7 +309,7 @@ static void a_gpu_that_goes_away_keeps_nobody(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&r->done, msecs_to_jiffies(PATIENCE)));
 	KUNIT_EXPECT_EQ(test, b->closed, CLIENTS);
 	KUNIT_EXPECT_PTR_EQ(test, b->given[b->commits - 1], NULL);
-	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, &state), -ENODEV);
+	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, GPURT_FORM_SELF, &state), -ENODEV);
 	gpurt_gpu_put(b->gpu);
 	bench_free(b);
 }
@@ -711,9 +714,10 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_driver.c"
 #include "kunit_commits.c"
 #include "kunit_resets.c"
+#include "kunit_boost.c"
 
 static struct kunit_suite *suites[] = {
-	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &exempt_suite, &gpurt_ring_suite,
+	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &exempt_suite, &gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */

@@ -38,7 +38,7 @@ static void a_gpu_that_is_gone_needs_its_driver_no_more(struct kunit *test)
 	gpurt_gpu_describe(gpu, &facts);
 	KUNIT_EXPECT_STREQ(test, facts.driver, "kunit");
 	KUNIT_EXPECT_FALSE(test, gpu->ops.commit_sleeps);
-	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, &state), -ENODEV);
+	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], 1, 0, GPURT_FORM_SELF, &state), -ENODEV);
 	gpurt_gpu_put(gpu);
 	bench_free(b);
 }

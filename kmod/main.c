@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <linux/module.h>
 
+#include "boost.h"
 #include "budgets.h"
 #include "chardev.h"
 #include "client.h"
@@ -22,12 +23,15 @@ static int __init gpurt_init(void)
 	err = gpurt_selftest();
 	if (err)
 		return err;
+	err = gpurt_boost_load();
+	if (err)
+		return err;
 	err = gpurt_policy_check();
 	if (err)
-		return err;
+		goto unload_boost;
 	err = gpurt_cpu_start();
 	if (err)
-		return err;
+		goto unload_boost;
 	err = gpurt_events_start();
 	if (err)
 		goto stop_cpu;
@@ -59,6 +63,8 @@ stop_events:
 	gpurt_events_stop();
 stop_cpu:
 	gpurt_cpu_stop();
+unload_boost:
+	gpurt_boost_unload();
 	return err;
 }
 
@@ -68,6 +74,7 @@ static void __exit gpurt_exit(void)
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
 	gpurt_agents_stop();
+	gpurt_boost_unload();
 	gpurt_clients_stop();
 	gpurt_events_stop();	/* sends what is left by netlink */
 	gpurt_netlink_stop();

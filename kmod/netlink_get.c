@@ -141,6 +141,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
 	    put_runner(skb, cb, gpu) ||
+	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL, gpurt_normal)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
@@ -209,7 +210,9 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_DEPTH, READ_ONCE(c->depth)) ||
 	    nla_put_u32(skb, GPURT_A_TSGS, READ_ONCE(c->tsgs)) ||
 	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
-	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) || put_counts(skb, gpu, c)) {
+	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) ||
+	    nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
+	    nla_put_u32(skb, GPURT_A_RAISED, gpurt_raised_to(&client->boost.raised)) || put_counts(skb, gpu, c)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}

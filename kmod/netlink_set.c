@@ -4,6 +4,7 @@
 #include <linux/pid_namespace.h>
 #include <linux/string.h>
 
+#include "boost.h"
 #include "budgets.h"
 #include "client.h"
 #include "exempt.h"
@@ -88,6 +89,17 @@ static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid
 	return count;
 }
 
+/* Whether policy `boosted` can order it. */
+static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+
+	if (READ_ONCE(gpu->sched.policy) != GPURT_POLICY_BOOSTED || priority == GPURT_PRIORITY_OWN ||
+	    priority <= gpurt_normal)
+		return 0;
+	return gpurt_nl_refuse(info->extack, -ERANGE, "policy boosted: the priority is above the parameter normal");
+}
+
 int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 {
 	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
@@ -98,6 +110,9 @@ int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 	priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
 	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
+	err = each_gpu(info, check_priority, NULL);
+	if (err < 0)
+		return err;
 	return each_client(info, set_priority);
 }
 

@@ -5,25 +5,24 @@
 #include <linux/mutex.h>
 #include <linux/printk.h>
 
+#include "boost.h"
 #include "gpu.h"
 #include "job.h"
 #include "policy.h"
 
 static unsigned int first_policy = GPURT_POLICY_SEGMENT;
 module_param_named(policy, first_policy, uint, 0444);
-MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3 lock-priority, 4 lock-fifo");
+MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3, 4 lock-*, 5 boosted");
 
 static unsigned int lock_bound_ms = GPURT_LOCK_BOUND_NS / NSEC_PER_MSEC;
 module_param(lock_bound_ms, uint, 0444);
 MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under lock-* (default 1000; 0: for ever)");
 
-static const char cannot_raise[] = "policy boosted needs raised threads, which the module does not do yet; use segment";
-
 /* 0 if the module's parameter is valid, else -EINVAL or -EOPNOTSUPP. */
 int gpurt_policy_check(void)
 {
-	if (first_policy == GPURT_POLICY_BOOSTED) {
-		pr_err("gpurt: policy=%u: %s\n", first_policy, cannot_raise);
+	if (first_policy == GPURT_POLICY_BOOSTED && gpurt_boost_why_not()) {
+		pr_err("gpurt: policy=%u: %s\n", first_policy, gpurt_boost_why_not());
 		return -EOPNOTSUPP;
 	}
 	if (first_policy < GPURT_POLICY_COUNT)
@@ -52,8 +51,8 @@ int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns,
 		*why = "a polling period must be 0.1 ms to 10 s";
 		return -EINVAL;
 	}
-	if (policy == GPURT_POLICY_BOOSTED) {
-		*why = cannot_raise;
+	if (policy == GPURT_POLICY_BOOSTED && gpurt_boost_why_not()) {
+		*why = gpurt_boost_why_not();
 		return -EOPNOTSUPP;
 	}
 	mutex_lock(&gpu->policy_lock);

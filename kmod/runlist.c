@@ -10,6 +10,7 @@
 #include <linux/printk.h>
 #include <linux/workqueue.h>
 
+#include "boost.h"
 #include "client.h"
 #include "compat.h"
 #include "events.h"
@@ -203,9 +204,16 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 	gpurt_tell(gpu, client, event, now);
 }
 
+/* Called with the gate held. */
+static void runlist_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
+{
+	gpurt_boost_wanted(gpurt_client_of(c), level);
+}
+
 static const struct gpurt_sched_ops runlist_ops = {
 	.commit = runlist_commit,
 	.event = runlist_event,
+	.raise = runlist_raise,
 };
 
 /*

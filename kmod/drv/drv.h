@@ -11,6 +11,8 @@
  * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps
  * under PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and
  * it may sleep.  In both cases it must take a bounded time: every client whose decision comes meanwhile waits for it.
+ * While such an operation sleeps, the CPU of the thread that waits for it executes others.  Under policy `boosted` the
+ * bounds for tasks that spin do not hold then; those for tasks that suspend themselves do (docs/boosted.md, "Limits").
  *
  * "In process context" means: may sleep.  These operations are called one at a time for each client.
  *

@@ -109,7 +109,8 @@
  * SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a
  * thread that loops is lowered when that is used up, unless it raised itself.
  *
- * A host with GPURT_CAP_RAISES raises threads.  One without (a user-space host that has not CAP_SYS_NICE) has them raise
+ * A host with GPURT_CAP_RAISES raises threads.  The kernel module does so for form `self` only: there the other forms are
+ * EOPNOTSUPP under policy `boosted`.  One without (a user-space host that has not CAP_SYS_NICE) has them raise
  * themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a thread that is
  * not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives its thread that priority and
  * calls again.  libgpurt does so, and lowers the thread after the end.

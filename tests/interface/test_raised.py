@@ -48,6 +48,19 @@ def boosted(plane: Control) -> None:
     plane.set_policy(Policy.BOOSTED)
 
 
+@pytest.fixture
+def form(host: Path) -> int:
+    """The flags of a begin by a thread that spins, where the host raises such threads; else by one that sleeps."""
+    return OWNER if is_emulated(host) else SELF
+
+
+@pytest.fixture
+def spins(host: Path) -> None:
+    """Only for hosts that raise threads that spin."""
+    if not is_emulated(host):
+        pytest.skip("the module raises threads of form self only")
+
+
 def at(priority: int, policy: int = FIFO) -> Callable[[], None]:
     """For Actor: gives the child a real-time priority."""
     return partial(os.sched_setscheduler, 0, policy, os.sched_param(priority))
@@ -63,6 +76,7 @@ def begin_code(client: Client, **fields: int) -> int:
     return client.code(lib.GPURT_IOC_BEGIN, **fields)
 
 
+@pytest.mark.usefixtures("spins")
 def test_an_owner_is_raised_while_it_owns_the_gpu(spawn: Spawn, plane: Control) -> None:
     low, high = spawn(at(5)), spawn(at(7))
     assert low.do("begin", flags=OWNER) == RUNNING
@@ -90,6 +104,7 @@ def test_a_thread_of_form_self_is_raised_while_it_waits_too(spawn: Spawn, plane:
     assert has(high.pid) == (FIFO, 7)
 
 
+@pytest.mark.usefixtures("spins")
 def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, plane: Control) -> None:
     actor = spawn(at(5))
     tsg = actor.do("tsg")
@@ -110,9 +125,9 @@ def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, 
     assert has(actor.pid) == (FIFO, 5)
 
 
-def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control) -> None:
+def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control, form: int) -> None:
     actor = spawn(at(5))
-    actor.do("begin", flags=OWNER, priority=9)
+    actor.do("begin", flags=form, priority=9)
     assert has(actor.pid) == (FIFO, N + 9)
     plane.set_priority(actor.pid, 11)
     assert has(actor.pid) == (FIFO, N + 11)
@@ -186,18 +201,19 @@ def test_who_began_without_that_right_is_not_raised_by_another_policy(host: Path
     assert has(actor.pid) == (FIFO, 5)
 
 
-def test_what_a_user_changes_meanwhile_stays(spawn: Spawn, plane: Control) -> None:
+def test_what_a_user_changes_meanwhile_stays(spawn: Spawn, plane: Control, form: int) -> None:
     for changed in ((FIFO, 9), (OTHER, 0), (RR, N + 5), (FIFO, 90)):
         actor = spawn(at(5))
-        actor.do("begin", flags=OWNER)
+        actor.do("begin", flags=form)
         os.sched_setscheduler(actor.pid, changed[0], os.sched_param(changed[1]))
         assert of(plane, actor.pid).raised == 0
         actor.do("end")
         assert has(actor.pid) == changed
 
 
-def test_no_thread_is_left_raised(spawn: Spawn, plane: Control) -> None:
-    for flags, how in itertools.product((SELF, OWNER, FENCE), ("close", "budget", "exec", "policy")):
+def test_no_thread_is_left_raised(spawn: Spawn, plane: Control, host: Path) -> None:
+    forms = (SELF, OWNER, FENCE) if is_emulated(host) else (SELF,)
+    for flags, how in itertools.product(forms, ("close", "budget", "exec", "policy")):
         plane.set_policy(Policy.BOOSTED)
         actor = spawn(at(5))
         actor.do("begin", flags=flags)
@@ -230,9 +246,9 @@ def execute(_client: Client) -> None:
     os.execv("/bin/sleep", ["sleep", "1000"])
 
 
-def test_what_a_raised_thread_makes_is_not_raised(spawn: Spawn) -> None:
+def test_what_a_raised_thread_makes_is_not_raised(spawn: Spawn, form: int) -> None:
     actor = spawn(at(5))
-    actor.do("begin", flags=OWNER)
+    actor.do("begin", flags=form)
     child = actor.run(fork)
     try:
         assert has(child) == (OTHER, 0)
@@ -250,6 +266,7 @@ def fork(_client: Client) -> int:
     return pid
 
 
+@pytest.mark.usefixtures("spins")
 def test_a_killed_owner_hands_the_gpu_on(spawn: Spawn, plane: Control) -> None:
     victim, heir = spawn(at(9)), spawn(at(5))
     victim.do("begin", flags=OWNER)
@@ -261,14 +278,14 @@ def test_a_killed_owner_hands_the_gpu_on(spawn: Spawn, plane: Control) -> None:
 # Threads of a process
 
 
-def thread_begins(client: Client, how: str) -> tuple[int, list[tuple[int, int]]]:
-    """Another thread than the main one begins as owner.  Returns its id, and what both threads have then."""
+def thread_begins(client: Client, how: str, form: int) -> tuple[int, list[tuple[int, int]]]:
+    """Another thread than the main one begins in that form.  Returns its id, and what both threads have then."""
     begun, go_on, seen = threading.Event(), threading.Event(), []
 
     def body() -> None:
         at(6)()
         named(client)
-        client.begin(flags=OWNER)
+        client.begin(flags=form)
         seen.append(has(0))
         begun.set()
         go_on.wait()
@@ -291,34 +308,34 @@ def named(client: Client) -> None:
     client.tid = threading.get_native_id()
 
 
-def test_the_thread_that_began_is_raised_and_no_other(spawn: Spawn, plane: Control) -> None:
+def test_the_thread_that_began_is_raised_and_no_other(spawn: Spawn, plane: Control, form: int) -> None:
     actor = spawn(at(5))
-    tid, seen = actor.run(thread_begins, "stay")
+    tid, seen = actor.run(thread_begins, "stay", form)
     assert seen == [(FIFO, N + 6), (FIFO, 5)]
     assert of(plane, actor.pid).own_priority == 6
     actor.do("end")
     assert has(tid) == (FIFO, 6)
 
 
-def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, plane: Control) -> None:
+def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, plane: Control, form: int) -> None:
     actor, other = spawn(at(5)), spawn(at(4))
-    tid, _ = actor.run(thread_begins, "exit")
+    tid, _ = actor.run(thread_begins, "exit", form)
     eventually(lambda: tid not in procs.threads(actor.pid))
     assert of(plane, actor.pid).raised == 0
-    assert other.do("begin", flags=OWNER) == PENDING
+    assert other.do("begin", flags=form) == PENDING
     actor.do("end")
     assert (has(actor.pid), has(other.pid)) == ((FIFO, 5), (FIFO, N + 4))
 
 
-def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn) -> None:
+def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn, form: int) -> None:
     actor = spawn(at(5))
-    tid, _ = actor.run(thread_begins, "exec")
+    tid, _ = actor.run(thread_begins, "exec", form)
     eventually(lambda: tid not in procs.threads(actor.pid))
     eventually(lambda: has(actor.pid) == (FIFO, 6))
 
 
 def test_a_thread_of_another_process_cannot_be_named(host: Path, plane: Control) -> None:
-    if not Cap.EMULATED & query(host).caps:
+    if not is_emulated(host):
         pytest.skip("the module knows the thread that calls")
     with client_of(host) as client:
         client.tid = 1
@@ -327,20 +344,25 @@ def test_a_thread_of_another_process_cannot_be_named(host: Path, plane: Control)
         assert begin_code(client) == -errno.EPERM
 
 
+def is_emulated(host: Path) -> bool:
+    """Whether a user-space host answers."""
+    return bool(Cap.EMULATED & query(host).caps)
+
+
 def query(host: Path) -> Any:
     """What the host says of itself."""
     with client_of(host) as client:
         return client.call(lib.GPURT_IOC_QUERY)[1]
 
 
-def in_new_namespace(client: Client) -> str:
+def in_new_namespace(client: Client, form: int) -> str:
     """Has a thread of a process in a new pid namespace begin, where its id is another one."""
     assert LIBC.unshare(CLONE_NEWPID) == 0
-    return in_child(lambda: thread_begins(client_of(client.host), "exit"))
+    return in_child(lambda: thread_begins(client_of(client.host), "exit", form))
 
 
-def test_a_thread_in_a_container_is_found(spawn: Spawn) -> None:
-    assert spawn(at(5)).run(in_new_namespace) == repr((2, [(FIFO, N + 6), (FIFO, 5)]))
+def test_a_thread_in_a_container_is_found(spawn: Spawn, form: int) -> None:
+    assert spawn(at(5)).run(in_new_namespace, form) == repr((2, [(FIFO, N + 6), (FIFO, 5)]))
 
 
 def test_a_client_that_closes_while_its_begin_waits_is_lowered(start_host: Callable[..., Path]) -> None:

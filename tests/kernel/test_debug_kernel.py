@@ -22,7 +22,7 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 ROUNDS = {
     "": 400_000 if LONG else 40_000,
     "vgpus=2 vgpu_alpha_ns=20000": 200_000 if LONG else 10_000,
-    "vgpu_sleeps=1": 200_000 if LONG else 10_000,
+    "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 10_000,
     "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 10_000,
 }
 #: How many clients of killed.c die in a segment; three of four are killed.

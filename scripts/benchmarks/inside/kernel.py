@@ -34,13 +34,29 @@ def compiled(folder: Path) -> Path:
     return program
 
 
+def medians(program: Path, mode: str) -> dict[str, float]:
+    """What the measuring program prints in that mode, by name, ns."""
+    run = subprocess.run([program, mode], capture_output=True, text=True, check=True)
+    return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
+
+
 def calls(program: Path) -> Iterator[tuple[str, float, str]]:
     """What an uncontended segment costs."""
-    run = subprocess.run([program, "calls"], capture_output=True, text=True, check=True)
-    found = {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
+    found = medians(program, "calls")
     yield "kernel.noop_ioctl_ns", found["noop"], "ns"
     yield "kernel.begin_end_ns", found["begin_end"], "ns"
     yield "kernel.begin_end_over_noop", found["begin_end"] / (2 * found["noop"]), "ratio"
+
+
+def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]:
+    """What policy `boosted` adds to an uncontended segment: its thread is raised and lowered."""
+    plain = medians(program, "low")
+    control.set_policy(Policy.BOOSTED)
+    raised = medians(program, "low")
+    control.set_policy(Policy.SEGMENT)
+    added = raised["begin_end"] - plain["begin_end"]
+    yield "kernel.raise_lower_ns", added, "ns"
+    yield "kernel.raise_lower_over_noop", added / (2 * raised["noop"]), "ratio"
 
 
 @contextmanager
@@ -89,6 +105,8 @@ def main() -> None:
         noop = 0.0
         for name, value, unit in calls(program):
             noop = value if name == "kernel.noop_ioctl_ns" else noop
+            print(name, value, unit, flush=True)
+        for name, value, unit in raising(program, control):
             print(name, value, unit, flush=True)
         for notice in (Notice.POLL, Notice.NOTIFY):
             found = reactions(program, control, notice, cycles)

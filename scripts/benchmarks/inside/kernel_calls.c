@@ -2,6 +2,7 @@
 /*
  * kernel_calls calls        nanoseconds of an ioctl on /dev/gpurt that does nothing (an end outside a segment), and of a
  *                           begin and an end, uncontended: the medians of many batches, interleaved
+ * kernel_calls low          the same by a thread of a priority that policy `boosted` can raise
  * kernel_calls clients PRIORITY    the same beside 1, 10, 100 and 1000 other clients in segments, all best effort
  *                           (PRIORITY 0), or all real-time and those others less urgent
  * kernel_calls jobs COUNT   a real-time task with a TSG that works and sleeps in turn, at random lengths
@@ -115,7 +116,8 @@ static int jobs(int fd, int count)
 int main(int argc, char **argv)
 {
 	int best_effort = argc == 3 && !strcmp(argv[1], "clients") && !atoi(argv[2]);
-	struct sched_param param = { .sched_priority = best_effort ? 0 : 50 };
+	int low = argc == 2 && !strcmp(argv[1], "low");
+	struct sched_param param = { .sched_priority = best_effort ? 0 : low ? 10 : 50 };
 	int fd = open(GPURT_DEFAULT_DEVICE, O_RDWR);
 
 	if (fd < 0 || sched_setscheduler(0, best_effort ? SCHED_OTHER : SCHED_FIFO, &param) || mlockall(MCL_CURRENT | MCL_FUTURE)) {
@@ -126,5 +128,5 @@ int main(int argc, char **argv)
 		return jobs(fd, atoi(argv[2]));
 	if (argc == 3 && !strcmp(argv[1], "clients"))
 		return clients(fd, (unsigned int)atoi(argv[2]));
-	return calls(fd, "", 50);
+	return calls(fd, "", (unsigned int)param.sched_priority);
 }

@@ -22,6 +22,7 @@
 #define PROCESSES 4
 #define DESCRIPTORS 6
 #define CHILDREN 4
+#define PRIORITIES 50	/* that it gives itself: 0 to 49 */
 
 #define THINGS 10
 
@@ -196,7 +197,7 @@ static int beget_other(void)
 
 static int change_priority(void)
 {
-	struct sched_param param = { .sched_priority = (int)below(50) };
+	struct sched_param param = { .sched_priority = (int)below(PRIORITIES) };
 
 	return sched_setscheduler(0, param.sched_priority ? SCHED_FIFO : SCHED_OTHER, &param);
 }
@@ -251,6 +252,28 @@ static void never_block(void)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
+/*
+ * When it has no descriptor and no child any more: whether it stays above all priorities that it gives itself.
+ * Children that were killed may take a moment to close what they inherited.
+ */
+static int stays_raised(void)
+{
+	struct sched_param param;
+	int i;
+
+	for (i = 0; i < CHILDREN; i++)
+		if (children[i] > 0)
+			kill(children[i], SIGKILL);
+	for (i = 0; i < DESCRIPTORS; i++)
+		close(fds[i]);
+	for (i = 0; i < 3000; i++) {
+		if (sched_getparam(0, &param) || param.sched_priority < PRIORITIES)
+			return 0;
+		usleep(10000);
+	}
+	return 1;
+}
+
 static void be_process(unsigned int index, unsigned long count)
 {
 	struct counters *c = &counters[index];
@@ -270,10 +293,7 @@ static void be_process(unsigned int index, unsigned long count)
 			fprintf(stderr, "# %lu to go\n", count);
 		once(c);
 	}
-	for (i = 0; i < CHILDREN; i++)
-		if (children[i] > 0)
-			kill(children[i], SIGKILL);
-	_exit(0);
+	_exit(stays_raised());
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * killed N SEED: N times a client of priority 60 is killed at a random instant of its life, most of which it
+ * killed N SEED [boosted]: N times a client of priority 60 is killed at a random instant of its life, most of which it
  * spends in a segment with work queued, while one of priority 50 waits for the GPU and must get it.  Every fourth
  * victim executes another program instead, every fourth exits by itself.  Prints how many were seen to have been killed;
- * exits 1 when the GPU was not handed on, or anything is left.
+ * exits 1 when the GPU was not handed on, or anything is left.  With `boosted` the GPU priorities are 20 and 15, and all
+ * are of FIFO priority 10, which the survivor must have after each of its segments.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <gpurt.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,26 @@
 
 #define MUST(x) do { if (!(x)) { \
 	printf("killed: %s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+
+static unsigned int high = 60, low = 50;
+static int boosted;
+
+/* A child of a raised thread is not of its parent's priority. */
+static void take_priority(void)
+{
+	struct sched_param param = { .sched_priority = 10 };
+
+	if (boosted)
+		MUST(!sched_setscheduler(0, SCHED_FIFO, &param));
+}
+
+static void check_priority(void)
+{
+	struct sched_param param;
+
+	if (boosted)
+		MUST(sched_getscheduler(0) == SCHED_FIFO && !sched_getparam(0, &param) && param.sched_priority == 10);
+}
 
 static int call(int fd, unsigned long code, void *argument)
 {
@@ -42,10 +64,11 @@ static void live(int what)
 	int fd = open("/dev/gpurt", O_RDWR), i;
 
 	MUST(fd >= 0);
+	take_priority();
 	MUST(!call(fd, GPURT_IOC_TSG_OPEN, &tsg));
 	submit.tsg = wait.tsg = tsg.tsg;
 	for (i = 0;; i++) {
-		segment(fd, 60);
+		segment(fd, high);
 		MUST(!call(fd, GPURT_IOC_SUBMIT, &submit) || errno == ENOBUFS);
 		wait.work = submit.work;
 		call(fd, GPURT_IOC_WAIT, &wait);
@@ -64,13 +87,19 @@ int main(int argc, char **argv)
 	struct gpurt_end end = { .size = sizeof(end) };
 	int status, killed = 0;
 
+	boosted = argc > 3;
+	if (boosted) {
+		high = 20;
+		low = 15;
+	}
+	take_priority();
 	srandom(argc > 2 ? (unsigned int)atoi(argv[2]) : 1);
 	MUST(fd >= 0);
 	for (i = 0; i < rounds; i++) {
 		int what = i % 4;
 		pid_t victim;
 
-		segment(fd, 50);
+		segment(fd, low);
 		victim = fork();
 		MUST(victim >= 0);
 		if (!victim)
@@ -87,6 +116,7 @@ int main(int argc, char **argv)
 		grant.size = sizeof(grant);
 		MUST(!call(fd, GPURT_IOC_WAIT, &grant));
 		MUST(!call(fd, GPURT_IOC_END, &end));
+		check_priority();
 	}
 	printf("killed: %d victims, %d of them killed, the GPU was handed on each time\n", rounds, killed);
 	return 0;

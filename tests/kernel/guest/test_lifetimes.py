@@ -35,13 +35,15 @@ time.sleep(100)
 
 
 @pytest.mark.timeout(PATIENCE + 50)
-@pytest.mark.parametrize("options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"]])
+@pytest.mark.parametrize(
+    "options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"], ["policy=5"]]
+)
 def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     compiled: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     load(*options)
     rounds = 10_000 if LONG else 500 if THOROUGH and not options else 50
-    command = [compiled / "killed", str(rounds)]
+    command = [compiled / "killed", str(rounds), "1", *(["boosted"] if "policy=5" in options else [])]
     run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert run.returncode == 0, run.stdout
     with capfd.disabled():

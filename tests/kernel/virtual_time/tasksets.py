@@ -16,10 +16,16 @@ from itertools import pairwise
 from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.simulate import POLICIES, Options, simulate
 from analysis.trace import Kind
+from gpurt._gpurt import lib
 
 GRAIN = US
 #: What programs call, by policy; see runner.c.
-CALLS = {"timesliced": "none", "job": "none", "segment": "segment", "lock-priority": "wait", "lock-fifo": "wait"}
+CALLS = {
+    "timesliced": "none", "job": "none", "segment": "segment", "boosted": "segment", "lock-priority": "wait",
+    "lock-fifo": "wait",
+}  # fmt: skip
+#: The threads' own priorities; under `boosted` those are low, and raised threads are above them.
+PRIORITIES = {"boosted": range(1, lib.GPURT_NORMAL_DEFAULT + 1)}
 EVENTS = 100_000
 
 #: Completions in ns since the first instant, by task, in order of its jobs.
@@ -155,6 +161,8 @@ def _task(draw: random.Random, index: int, utilization: float, priorities: list[
     own = priorities[index]
     other = draw.choice(priorities) or None if own and policy != "job" and draw.random() < 0.5 else None
     waiting = Waiting.BUSY if policy == "job" or draw.random() < 0.5 else Waiting.SUSPEND
+    if policy == "boosted":  # the module knows form `self` only, which is not for tasks that spin
+        waiting = Waiting.SUSPEND
     return Task(f"t{index}", 0, own, period, period, _segments(draw, demand, uses_gpu), waiting, other)
 
 
@@ -164,7 +172,7 @@ def random_case(seed: int, policy: str, alpha: int = 0, theta: int = 0, notify: 
     while True:
         count = draw.randrange(2, 6)
         total = draw.uniform(0.4, 0.85)
-        priorities = draw.sample(range(10, 90), count)
+        priorities = draw.sample(PRIORITIES.get(policy, range(10, 90)), count)
         if policy != "job" and draw.random() < 0.5:
             priorities[draw.randrange(count)] = 0
         tasks = tuple(_task(draw, i, total / count, priorities, policy) for i in range(count))

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policy `boosted`: threads are raised for their segments, and whatever happens to them meanwhile, never stay so.
+
+What a thread's scheduling is, is asked of the kernel by sched_getscheduler(2) and sched_getparam(2).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from links import MS, eventually
+from loading import DEVICE, MODULE, PARAMETERS, load, unload
+
+from gpurt._gpurt import lib
+from gpurt.enums import Overrun, Policy
+from gpurt.errors import RefusedError
+from pycontrol.live.control import Control, connect
+
+N = lib.GPURT_NORMAL_DEFAULT
+OTHER, FIFO, RR, DEADLINE = os.SCHED_OTHER, os.SCHED_FIFO, os.SCHED_RR, 6
+RESET = os.SCHED_RESET_ON_FORK
+#: Drivers whose updates keep the caller's CPU, and drivers whose updates sleep.
+DRIVERS = {"busy": ("vgpu_alpha_ns=20000",), "sleeping": ("vgpu_sleeps=1", "vgpu_alpha_ns=20000")}
+CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
+CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
+
+
+class Driven:
+    """A process of two threads that do what they are told (boosted.c)."""
+
+    def __init__(self, program: Path) -> None:
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self.first, self.second = map(int, self.process.stdout.readline().split())
+        self.pid = self.process.pid
+
+    def tell(self, *commands: str) -> None:
+        """Gives commands, without waiting."""
+        assert self.process.stdin
+        self.process.stdin.write("".join(command + "\n" for command in commands))
+        self.process.stdin.flush()
+
+    def do(self, command: str) -> int:
+        """Gives a command; what it answers."""
+        self.tell(command)
+        assert self.process.stdout
+        return int(self.process.stdout.readline())
+
+    def be(self, policy: int, priority: int, thread: str = "") -> None:
+        """Makes a thread that from now on."""
+        assert self.do(f"{thread}sched {policy} {priority}") == 0
+
+    def begin(self, priority: int = 0, flags: int = 0, thread: str = "") -> int:
+        """0 or -errno."""
+        return self.do(f"{thread}begin {flags} {priority}")
+
+    def end(self, thread: str = "") -> int:
+        """0 or -errno."""
+        return self.do(f"{thread}end")
+
+
+def scheduling(thread: int) -> tuple[int, int]:
+    """Policy, with its flag, and priority of a thread."""
+    return os.sched_getscheduler(thread), os.sched_getparam(thread).sched_priority
+
+
+def raised(level: int) -> tuple[int, int]:
+    """The scheduling of a thread that is raised at that GPU priority."""
+    return FIFO | RESET, N + level
+
+
+def effective(thread: int) -> int:
+    """The priority at which the kernel has the thread execute, with what it inherits."""
+    text = Path(f"/proc/{thread}/stat").read_text()
+    return -int(text.rpartition(")")[2].split()[15]) - 1
+
+
+@contextmanager
+def loaded(*options: str) -> Iterator[Control]:
+    load(f"policy={int(Policy.BOOSTED)}", *options)
+    with connect(str(DEVICE)) as control:
+        yield control
+    unload()
+    load()
+
+
+@pytest.fixture(params=list(DRIVERS))
+def module(request: pytest.FixtureRequest) -> Iterator[Control]:
+    """The module with policy boosted, freshly loaded, for each kind of driver."""
+    with loaded(*DRIVERS[request.param]) as control:
+        yield control
+
+
+@pytest.fixture
+def driven(module: Control, compiled: Path) -> Iterator[Driven]:
+    """A process with one descriptor, whose first thread has priority 10; afterwards no client is left."""
+    with started(compiled) as one:
+        yield one
+    eventually(lambda: module.clients() == [])
+
+
+@contextmanager
+def started(compiled: Path) -> Iterator[Driven]:
+    one = Driven(compiled / "boosted")
+    try:
+        one.be(FIFO, 10)
+        assert one.do("open") == 0
+        yield one
+    finally:
+        one.process.kill()
+        one.process.communicate()
+
+
+def test_a_thread_is_raised_from_before_its_begin_until_after_its_end(driven: Driven) -> None:
+    for own, hint, level in ((10, 0, 10), (10, 20, 20), (24, 1, 1), (1, 24, 24), (N, N, N)):
+        driven.be(FIFO, own)
+        assert driven.begin(hint) == 0
+        assert scheduling(driven.pid) == raised(level)
+        assert driven.begin() == 0  # nested: nothing changes
+        assert driven.end() == 0
+        assert scheduling(driven.pid) == raised(level)
+        assert driven.end() == 0
+        assert scheduling(driven.pid) == (FIFO, own)
+
+
+def test_what_the_thread_was_comes_back(driven: Driven) -> None:
+    for policy in (RR, RR | RESET, FIFO | RESET):
+        driven.be(policy, 5)
+        assert driven.begin() == 0
+        assert scheduling(driven.pid) == raised(5)
+        assert driven.end() == 0
+        assert scheduling(driven.pid) == (policy, 5)
+
+
+def test_pending_threads_are_raised_too_in_order_of_gpu_priority(driven: Driven, compiled: Path) -> None:
+    with started(compiled) as other:
+        assert driven.begin(20) == 0
+        assert other.begin(15) == 0
+        assert (scheduling(driven.pid), scheduling(other.pid)) == (raised(20), raised(15))
+        assert driven.end() == 0
+        assert (scheduling(driven.pid), scheduling(other.pid)) == ((FIFO, 10), raised(15))
+        assert other.end() == 0
+        assert scheduling(other.pid) == (FIFO, 10)
+
+
+def test_best_effort_and_what_cannot_be_ordered_are_left_alone(driven: Driven) -> None:
+    driven.be(OTHER, 0)
+    assert (driven.begin(), scheduling(driven.pid)) == (0, (OTHER, 0))
+    assert driven.end() == 0
+    assert driven.begin(5) == -errno.ERANGE  # a GPU priority, and none on the CPU
+    driven.be(FIFO, N + 1)
+    assert driven.begin() == -errno.ERANGE
+    assert driven.begin(5) == -errno.ERANGE
+    driven.be(FIFO, 10)
+    assert driven.begin(N + 1) == -errno.ERANGE
+    assert scheduling(driven.pid) == (FIFO, 10)
+    assert driven.end() == -errno.ENOENT
+    if not driven.do("deadline"):
+        assert (driven.begin(), os.sched_getscheduler(driven.pid)) == (0, DEADLINE)
+        assert (driven.end(), os.sched_getscheduler(driven.pid)) == (0, DEADLINE)
+
+
+def test_forms_that_the_module_does_not_do_are_refused(module: Control, driven: Driven) -> None:
+    for flag in (lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE):
+        assert driven.begin(0, flag) == -errno.EOPNOTSUPP
+        assert scheduling(driven.pid) == (FIFO, 10)
+    module.set_policy(Policy.SEGMENT)
+    assert driven.begin(0, lib.GPURT_BEGIN_OWNER) == 0
+    module.set_policy(Policy.BOOSTED)
+    assert scheduling(driven.pid) == (FIFO, 10)
+    assert driven.end() == 0
+    assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10))
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(N + 9, -errno.EPERM), (N + 10, 0)])
+def test_the_right_to_the_raised_priority_is_needed(driven: Driven, limit: int, answer: int) -> None:
+    assert driven.do(f"user {limit}") == 0
+    assert driven.begin() == answer
+    assert scheduling(driven.pid) == ((FIFO, 10) if answer else raised(10))
+    # being raised gives no right to more
+    assert driven.begin(N + 11) == -errno.EPERM
+    assert driven.do(f"sched {FIFO | RESET} {limit + 1}") == -errno.EPERM
+    assert driven.end() == (-errno.ENOENT if answer else 0)
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+@pytest.mark.parametrize(("policy", "priority"), [(FIFO, 7), (FIFO, N + 10), (FIFO, 80), (RR, N + 10), (OTHER, 0)])
+def test_what_a_raised_thread_does_to_itself_stays(driven: Driven, policy: int, priority: int) -> None:
+    assert driven.begin() == 0
+    driven.be(policy, priority)
+    assert driven.begin() == 0  # and is not undone by the next call either
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == (policy, priority)
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == (policy, priority)
+    driven.be(FIFO, 10)
+    assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10))
+
+
+def test_a_raised_thread_moves_and_loses_its_cpu(driven: Driven) -> None:
+    assert driven.do("cpu 0") == 0
+    assert driven.begin() == 0
+    assert driven.do("cpu 1") == 0
+    assert scheduling(driven.pid) == raised(10)
+    CPU1.write_text("0")
+    try:
+        assert scheduling(driven.pid) == raised(10)
+        assert driven.end() == 0
+    finally:
+        CPU1.write_text("1")
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+def test_what_a_raised_thread_makes_is_not_raised(driven: Driven) -> None:
+    assert (driven.do("fork"), driven.do("thread")) == (100 * FIFO + 10, 100 * FIFO + 10)
+    assert driven.begin() == 0
+    assert (driven.do("fork"), driven.do("thread")) == (100 * OTHER, 100 * OTHER)
+    assert driven.end() == 0
+    assert (driven.do("fork"), driven.do("thread")) == (100 * FIFO + 10, 100 * FIFO + 10)
+
+
+def test_one_thread_of_a_client_is_raised_and_another_may_end_its_segment(driven: Driven) -> None:
+    driven.be(FIFO, 12, "2 ")
+    assert driven.begin() == 0
+    assert driven.begin(thread="2 ") == 0
+    assert (scheduling(driven.first), scheduling(driven.second)) == (raised(10), (FIFO, 12))
+    assert driven.end() == 0
+    assert scheduling(driven.first) == raised(10)
+    assert driven.end("2 ") == 0
+    assert scheduling(driven.first) == (FIFO, 10)
+    assert driven.begin(thread="2 ") == 0
+    assert (scheduling(driven.first), scheduling(driven.second)) == ((FIFO, 10), raised(12))
+
+
+def test_a_thread_with_two_descriptors_has_the_higher_of_both(driven: Driven) -> None:
+    assert driven.begin(5) == 0
+    assert driven.do("open") == 0
+    assert driven.begin(15) == 0
+    assert scheduling(driven.pid) == raised(15)
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == raised(5)
+    assert driven.begin() == 0  # its own priority is still 10
+    assert scheduling(driven.pid) == raised(10)
+    assert driven.do("close") == 0
+    assert scheduling(driven.pid) == raised(5)
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+def test_a_descriptor_that_closes_lowers_its_thread(driven: Driven) -> None:
+    assert driven.begin() == 0
+    assert driven.do("close") == 0
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+def test_what_a_raised_thread_inherits_is_not_lost(driven: Driven) -> None:
+    assert (driven.begin(), driven.do("lock")) == (0, 0)
+    driven.be(FIFO, 60, "2 ")
+    driven.tell("2 lock")
+    eventually(lambda: effective(driven.first) == 60)
+    assert scheduling(driven.first) == raised(10)
+    driven.tell("end")  # answers come in any order
+    eventually(lambda: scheduling(driven.first) == (FIFO, 10))
+    assert effective(driven.first) == 60
+    driven.tell("unlock")
+    assert driven.process.stdout
+    assert [driven.process.stdout.readline() for _ in range(3)] == ["0\n"] * 3
+    assert effective(driven.first) == 10
+
+
+def test_a_stopped_thread_stays_in_its_segment_and_a_killed_one_is_over(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
+    os.kill(driven.pid, signal.SIGSTOP)
+    eventually(lambda: Path(f"/proc/{driven.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    assert scheduling(driven.pid) == raised(10)
+    os.kill(driven.pid, signal.SIGKILL)
+    assert driven.process.wait() == -signal.SIGKILL
+    eventually(lambda: module.clients() == [])
+
+
+def test_a_crashed_thread_is_lowered_before_its_core_is_written(driven: Driven) -> None:
+    """As every one that a signal ends: before its memory is torn down."""
+    before = CORE_PATTERN.read_text()
+    CORE_PATTERN.write_text("|/bin/sleep 1000")
+    try:
+        assert driven.begin() == 0
+        driven.tell("abort")
+        eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
+        assert driven.process.poll() is None
+    finally:
+        subprocess.run(["pkill", "-f", "^/bin/sleep 1000"], check=True)
+        CORE_PATTERN.write_text(before)
+    assert driven.process.wait() == -signal.SIGABRT
+
+
+@pytest.mark.parametrize("thread", ["", "2 "])
+def test_another_program_is_not_raised(module: Control, driven: Driven, thread: str) -> None:
+    driven.be(FIFO, 12, "2 ")
+    assert driven.begin() == 0
+    driven.tell(f"{thread}exec")
+    eventually(lambda: Path(f"/proc/{driven.pid}/comm").read_text() == "sleep\n")
+    eventually(lambda: scheduling(driven.pid) == (FIFO, 12 if thread else 10))
+    eventually(lambda: module.clients() == [])
+
+
+def test_a_process_that_exits_in_a_segment_leaves_nothing(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
+    driven.tell("exit")
+    assert driven.process.wait() == 0
+    eventually(lambda: module.clients() == [])
+
+
+def test_a_budget_ends_the_boost(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
+    module.set_budget(driven.pid, MS, 10_000 * MS, Overrun.DEMOTE)
+    eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
+    assert [one.depth for one in module.clients()] == [1]
+    assert driven.end() == 0
+    assert (driven.begin(), scheduling(driven.pid)) == (0, (FIFO, 10))  # best effort until the period is over
+    assert driven.end() == 0
+
+
+def test_the_administrator_changes_things_meanwhile(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
+    module.set_priority(driven.pid, 17)
+    assert scheduling(driven.pid) == raised(17)
+    with pytest.raises(RefusedError):
+        module.set_priority(driven.pid, N + 1)
+    module.set_priority(driven.pid, 0)
+    eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
+    module.set_priority(driven.pid, None)
+    assert scheduling(driven.pid) == (FIFO, 10)  # too late for this segment
+    assert driven.end() == 0
+    assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10))
+    module.set_policy(Policy.SEGMENT)
+    assert driven.begin() == 0
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == raised(10)  # until its end
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == (FIFO, 10)
+    assert (driven.begin(), scheduling(driven.pid)) == (0, (FIFO, 10))
+    module.set_policy(Policy.BOOSTED)
+    assert scheduling(driven.pid) == (FIFO, 10)  # too late for this segment
+    assert driven.end() == 0
+    assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10))
+
+
+def test_work_that_the_driver_kills_ends_the_boost(driven: Driven) -> None:
+    assert driven.begin() == 0
+    (PARAMETERS / "vgpu_kill").write_text(str(driven.pid))
+    eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
+    assert driven.end() == -errno.EIO
+
+
+def test_a_gpu_that_goes_away_lowers_its_threads(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
+    (PARAMETERS / "vgpus").write_text("0")
+    assert scheduling(driven.pid) == (FIFO, 10)
+    assert driven.end() == -errno.ENODEV
+    assert driven.begin() == -errno.ENODEV
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+def test_parameters_that_make_no_sense_are_refused() -> None:
+    unload()
+    try:
+        for option in ("normal=0", "normal=50", "boost=0 policy=5"):
+            assert subprocess.run(["insmod", MODULE, *option.split()], check=False).returncode == 1
+    finally:
+        load()
+
+
+def test_the_administrator_may_forbid_raised_threads() -> None:
+    load("boost=0")
+    with connect(str(DEVICE)) as control, pytest.raises(RefusedError, match="boost=0"):
+        control.set_policy(Policy.BOOSTED)
+    load()
+
+
+def test_the_band_is_the_administrators(compiled: Path) -> None:
+    with loaded("normal=40"), started(compiled) as one:
+        one.be(FIFO, 40)
+        assert (one.begin(), scheduling(one.pid)) == (0, (FIFO | RESET, 80))
+        assert one.end() == 0
