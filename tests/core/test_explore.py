@@ -105,8 +105,8 @@ PLANTED = {
     "raised before the update is over": ("policy", "s->updating = s->policy == GPURT_POLICY_BOOSTED;", ""),
     "old owner lowered too late": ("policy", "		if (old)\n			gpurt_boost_refresh(s, old, now);\n", ""),
     "owner stays raised under another policy": (
-        "policy", "		gpurt_boost_refresh(s, s->runner, now);\n	}\n	decide(s, GPURT_CAUSE_POLICY",
-        "	}\n	decide(s, GPURT_CAUSE_POLICY",
+        "policy", "		gpurt_boost_refresh(s, s->runner, now);\n	}\n	decide(s, NULL, GPURT_CAUSE_POLICY",
+        "	}\n	decide(s, NULL, GPURT_CAUSE_POLICY",
     ),
     "a client that died stays raised": ("policy", "	c->boost.asked = 0;\n	c->boost.turn = false;\n", ""),
     "work of the last segment": ("policy", "	c->boost.working = false;\n", ""),
