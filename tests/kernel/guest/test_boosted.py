@@ -91,9 +91,9 @@ def loaded(*options: str) -> Iterator[Control]:
     load()
 
 
-@pytest.fixture(params=list(DRIVERS))
+@pytest.fixture(params=list(DRIVERS), scope="module")
 def module(request: pytest.FixtureRequest) -> Iterator[Control]:
-    """The module with policy boosted, freshly loaded, for each kind of driver."""
+    """The module with policy boosted, loaded once for each kind of driver: loading takes longer than most tests."""
     with loaded(*DRIVERS[request.param]) as control:
         yield control
 
@@ -366,6 +366,7 @@ def test_a_gpu_that_goes_away_lowers_its_threads(module: Control, driven: Driven
     assert driven.end() == -errno.ENODEV
     assert driven.begin() == -errno.ENODEV
     assert scheduling(driven.pid) == (FIFO, 10)
+    (PARAMETERS / "vgpus").write_text("1")
 
 
 def test_parameters_that_make_no_sense_are_refused() -> None:

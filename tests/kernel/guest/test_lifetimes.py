@@ -164,7 +164,7 @@ def test_the_module_comes_without_a_gpu() -> None:
 
 def test_bad_parameters_are_refused() -> None:
     unload()
-    for options in (["policy=9"], ["policy=5"], ["vgpus=17"], ["vgpus=x"], ["thread_cpu=4096"], ["nonsense=1"]):
+    for options in (["policy=9"], ["policy=6"], ["vgpus=17"], ["vgpus=x"], ["thread_cpu=4096"], ["nonsense=1"]):
         refused = subprocess.run(["insmod", MODULE, *options], capture_output=True, check=False)
         loaded = PARAMETERS.parent.exists()
         if loaded:
