@@ -110,6 +110,8 @@ u32 gpurt_boost_cpu(u32 normal, u32 level)
 {
 	if (level == GPURT_RAISED_TOP)
 		return 2 * normal + 1;
-	/* A level above @normal was there before the policy was `boosted`. */
-	return level ? normal + (level < normal ? level : normal) : 0;
+	/* Such a level was there before the policy was `boosted`. */
+	if (level > normal)
+		return 2 * normal;
+	return level ? normal + level : 0;
 }

@@ -65,7 +65,8 @@ void gpurt_budget_pay(struct gpurt_budget *b, u64 until, u64 ns)
 {
 	if (!b->limit)
 		return;
-	b->ends = b->ends > until ? b->ends : until;
+	if (b->ends < until)
+		b->ends = until;
 	b->used = sum(b->used, ns);
 }
 

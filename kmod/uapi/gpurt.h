@@ -86,34 +86,37 @@
  * Under policy `boosted` the client that owns the GPU also has its CPU.  The client's thread is the one that called the
  * outermost GPURT_IOC_BEGIN.  Its form says when it is raised:
  *
- *	no flag			form `self`: from before its begin until after its end.  Right only for a thread that never
- *				spins inside a segment: it sleeps while it waits for the GPU or for its work.
+ *	no flag			form `self`: from before its begin until after its end.  Right only for a thread that
+ *				never spins inside a segment: it sleeps while it waits for the GPU or for its work.
  *	GPURT_BEGIN_OWNER	form `owner`: while its client owns the GPU.  For threads that spin.
- *	GPURT_BEGIN_FENCE	form `fence`: as `owner`, except from GPURT_IOC_WAIT for GPURT_WAIT_WORK or GPURT_WAIT_IDLE
- *				until that work has completed.  A thread that spins calls it with a timeout of 0 when it
- *				begins to spin.  EOPNOTSUPP: the GPU's driver does not tell of completion.
+ *	GPURT_BEGIN_FENCE	form `fence`: as `owner`, except from GPURT_IOC_WAIT for GPURT_WAIT_WORK or
+ *				GPURT_WAIT_IDLE until that work has completed.  A thread that spins calls it with a
+ *				timeout of 0 when it begins to spin.  EOPNOTSUPP: the GPU's
+ *				driver does not tell of completion.
  *
  * The host decides which CPU priorities (SCHED_FIFO and SCHED_RR) are what.  With NORMAL = N, which is
  * GPURT_NORMAL_DEFAULT unless the administrator says otherwise, 1 to N are those at which threads execute by
- * themselves, N + 1 to 2 N those of raised threads, in order of GPU priority: a thread of GPU priority p has N + p.  A
- * thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts have 50: at the default all of this
- * is below them, and a raised thread that spins does not keep back the interrupt that it waits for.
+ * themselves, N + 1 to 2 N those of raised threads, in order of GPU priority: a thread of GPU priority p has N +
+ * p.  A thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts have 50: at the
+ * default all of this is below them, and a raised thread that spins does not keep back the interrupt that it waits
+ * for.
  *
  * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
- * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, so that its thread may not be raised; a bound that silently does not hold is
- * worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU priority but is
- * not SCHED_FIFO or SCHED_RR; so does GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
+ * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, so that its thread may not be raised; a bound that silently does not
+ * hold is worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU
+ * priority but is not SCHED_FIFO or SCHED_RR; so does GPURT_CMD_SET_PRIORITY above N.  A best-effort client is
+ * never raised.
  *
- * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and only if
- * those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes are not raised:
- * SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a
- * thread that loops is lowered when that is used up, unless it raised itself.
+ * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
+ * only if those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes
+ * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
+ * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
  *
- * A host with GPURT_CAP_RAISES raises threads.  The kernel module does so for form `self` only: there the other forms are
- * EOPNOTSUPP under policy `boosted`.  One without (a user-space host that has not CAP_SYS_NICE) has them raise
- * themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a thread that is
- * not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives its thread that priority and
- * calls again.  libgpurt does so, and lowers the thread after the end.
+ * A host with GPURT_CAP_RAISES raises threads.  The kernel module does so for form `self` only: there the other
+ * forms are EOPNOTSUPP under policy `boosted`.  One without (a user-space host that has not CAP_SYS_NICE) has them
+ * raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a
+ * thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives its thread that
+ * priority and calls again.  libgpurt does so, and lowers the thread after the end.
  *
  * Control plane
  * -------------
@@ -130,9 +133,10 @@
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
- *			  sorted and joined by '+'), NORMAL (where the host can do policy `boosted`), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that
- *			  failed and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes
- *			  with an order that their agent has not carried out in time: isolation is lost)
+ *			  sorted and joined by '+'), NORMAL (where the host can do policy
+ *			  `boosted`), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
+ *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
+ *			  order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
@@ -489,10 +493,10 @@ enum gpurt_attr {
  * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
  * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
  * may have several in flight.  A cookie of 0 asks for no answer.  In a request `result` is the calling thread's id as
- * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.  GPURT_PACKET_NETLINK carries one netlink
- * message, both ways; `code` and `cookie` are zero.  Every netlink request is answered by its messages, then
- * NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).  GPURT_PACKET_SUBSCRIBE (no payload) joins
- * the multicast group.
+ * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.
+ * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
+ * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
+ * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,
