@@ -15,13 +15,11 @@ import pytest
 from kernels import HERE, HUNG, explain, run_script, static_program
 from machines import build
 
-FOREIGN = ["arm64-5.10", "arm64-6.1", "arm64-6.1-rt"]
-#: All of it runs on one kernel, and elsewhere what could differ between kernels.
+#: All of it runs in one kernel; in the newest, and in the oldest of those with PREEMPT_RT, what could differ.
 FULL = "amd64-6.1"
-NATIVE = [FULL, "amd64-6.1-rt", "amd64-5.10-rt", "amd64-5.10", "amd64-6.12"]
-EVERYWHERE = ["tests/kernel/guest", "tests/interface"]
-#: Between the oldest and the newest kernel: the interface is what it is in those.
+ENDS = ["amd64-5.10-rt", "amd64-6.12"]
 BETWEEN = ["amd64-6.1-rt", "amd64-5.10"]
+FOREIGN = ["arm64-5.10", "arm64-6.1", "arm64-6.1-rt"]
 #: What depends on kmod/core and on no kernel, or takes long.
 ONCE = [
     "kernel/guest/test_preload.py", "kernel/guest/test_job_thread.py", "kernel/guest/test_published_defects.py",
@@ -29,6 +27,8 @@ ONCE = [
 ]  # fmt: skip
 
 LONG = bool(os.environ.get("GPURT_LONG"))
+#: Where the suites run, and where no more than one program does.
+INSIDE, SMOKE = ([FULL, *ENDS], [*BETWEEN, *FOREIGN]) if not LONG else ([FULL, *ENDS, *BETWEEN], FOREIGN)
 
 pytestmark = [
     pytest.mark.slow(5),
@@ -64,16 +64,15 @@ def run_inside(name: str, *arguments: str | Path) -> subprocess.CompletedProcess
     return run
 
 
-@pytest.mark.parametrize("name", [pytest.param(FULL, marks=pytest.mark.slow(14)), *NATIVE[1:]])
+@pytest.mark.parametrize("name", [pytest.param(FULL, marks=pytest.mark.slow(14)), *INSIDE[1:]])
 def test_the_module_works_and_what_runs_inside_passes(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """One boot, of the module with its self-tests; a debug build differs in nothing else."""
-    everything = name == FULL or LONG
-    suites = EVERYWHERE if everything else [*EVERYWHERE, *(f"--ignore=tests/{path}" for path in ONCE)]
-    if name in BETWEEN and not everything:
-        suites.remove("tests/interface")
-    monkeypatch.setenv("GPURT_TEST_SEQUENCES", os.environ.get("GPURT_TEST_SEQUENCES", "200" if LONG else "20"))
+    suites = ["tests/kernel/guest", "tests/interface"]
+    if name != FULL and not LONG:
+        suites += [f"--ignore=tests/{path}" for path in ONCE]
+    monkeypatch.setenv("GPURT_TEST_SEQUENCES", os.environ.get("GPURT_TEST_SEQUENCES", "200" if LONG else "8"))
     out = tmp_path / "out"
     run = run_inside(name, "--with", programs, "--out", out, *suites)
     report = out / "junit.xml"
@@ -86,10 +85,11 @@ def test_the_module_works_and_what_runs_inside_passes(
     assert "test_the_data_plane_and_clients_that_die" in passed
 
 
-@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("name", SMOKE)
 def test_the_module_builds_loads_and_works(name: str) -> None:
-    """With its self-tests; in a kernel that cannot run this machine's Python."""
-    program = static_program(HERE / "smoke.c", "aarch64-linux-gnu-gcc")
+    """With its self-tests, and one program, which kernels of another architecture can run as well."""
+    program = static_program(HERE / "smoke.c", "aarch64-linux-gnu-gcc" if name in FOREIGN else "gcc")
     run = run_script("vm-test", "--kernel", name, "--debug", "--program", program)
     assert run.returncode == 0, explain(run)
     assert "smoke ok" in run.stdout
