@@ -14,14 +14,13 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from actors import Actor, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
-from gpurt.enums import Cap, Form, Overrun, Policy
+from gpurt.enums import Form, Overrun, Policy
 from gpurt.errors import RefusedError
 from pycontrol import procs
 from pycontrol.live.control import Control
@@ -51,13 +50,13 @@ def boosted(plane: Control) -> None:
 @pytest.fixture
 def form(host: Path) -> int:
     """The flags of a begin by a thread that spins, where the host raises such threads; else by one that sleeps."""
-    return OWNER if is_emulated(host) else SELF
+    return SELF if is_device(host) else OWNER
 
 
 @pytest.fixture
 def spins(host: Path) -> None:
     """Only for hosts that raise threads that spin."""
-    if not is_emulated(host):
+    if is_device(host):
         pytest.skip("the module raises threads of form self only")
 
 
@@ -212,7 +211,7 @@ def test_what_a_user_changes_meanwhile_stays(spawn: Spawn, plane: Control, form:
 
 
 def test_no_thread_is_left_raised(spawn: Spawn, plane: Control, host: Path) -> None:
-    forms = (SELF, OWNER, FENCE) if is_emulated(host) else (SELF,)
+    forms = (SELF,) if is_device(host) else (SELF, OWNER, FENCE)
     for flags, how in itertools.product(forms, ("close", "budget", "exec", "policy")):
         plane.set_policy(Policy.BOOSTED)
         actor = spawn(at(5))
@@ -335,24 +334,13 @@ def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn, 
 
 
 def test_a_thread_of_another_process_cannot_be_named(host: Path, plane: Control) -> None:
-    if not is_emulated(host):
+    if is_device(host):
         pytest.skip("the module knows the thread that calls")
     with client_of(host) as client:
         client.tid = 1
         assert begin_code(client) == -errno.EPERM
         client.tid = 2**31 - 1
         assert begin_code(client) == -errno.EPERM
-
-
-def is_emulated(host: Path) -> bool:
-    """Whether a user-space host answers."""
-    return bool(Cap.EMULATED & query(host).caps)
-
-
-def query(host: Path) -> Any:
-    """What the host says of itself."""
-    with client_of(host) as client:
-        return client.call(lib.GPURT_IOC_QUERY)[1]
 
 
 def in_new_namespace(client: Client, form: int) -> str:
