@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from links import PATIENCE, Client, client_of
 
@@ -92,6 +92,21 @@ def in_child(function: Callable[[], object]) -> str:
         answer = text.read()
     os.waitpid(child, 0)
     return answer
+
+
+def sleep_until_killed() -> NoReturn:
+    """For a forked child; an alarm kills it if the test fails to."""
+    signal.alarm(1000)
+    while True:
+        signal.pause()
+
+
+def fork_sleeper(_client: Client) -> int:
+    """Forks a child that inherits the client's descriptor and sleeps, and returns its pid."""
+    pid = os.fork()
+    if pid == 0:
+        sleep_until_killed()
+    return pid
 
 
 def of(plane: Control, pid: int) -> ClientInfo:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from actors import Actor, in_child
+from actors import Actor, fork_sleeper, in_child
 from links import PENDING, RUNNING, Client, DeviceClient, SocketClient, client_of, eventually, structure
 
 from gpurt._gpurt import lib
@@ -113,12 +113,7 @@ def test_a_descriptor_that_a_child_keeps_does_not_keep_the_place(connect: Connec
 def engage_and_fork(client: Client) -> int:
     """Makes the client own the GPU, forks a child that inherits the descriptor, and returns its pid."""
     engage(client)
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(1000)
-        while True:
-            signal.pause()
-    return pid
+    return fork_sleeper(client)
 
 
 def test_one_process_may_be_several_clients(connect: Connect, plane: Control) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from actors import Actor, of
+from actors import Actor, of, sleep_until_killed
 from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
@@ -347,6 +347,5 @@ def make_client(_client: Client, host: Path) -> int:
     if pid == 0:
         mine = client_of(host)
         mine.begin(priority=0)
-        while True:
-            signal.pause()
+        sleep_until_killed()
     return pid

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actors import Actor, in_child, of
+from actors import Actor, fork_sleeper, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
@@ -248,21 +248,11 @@ def execute(_client: Client) -> None:
 def test_what_a_raised_thread_makes_is_not_raised(spawn: Spawn, form: int) -> None:
     actor = spawn(at(5))
     actor.do("begin", flags=form)
-    child = actor.run(fork)
+    child = actor.run(fork_sleeper)
     try:
         assert has(child) == (OTHER, 0)
     finally:
         os.kill(child, signal.SIGKILL)
-
-
-def fork(_client: Client) -> int:
-    """Forks a child that sleeps, and returns its pid."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(1000)
-        while True:
-            signal.pause()
-    return pid
 
 
 @pytest.mark.usefixtures("spins")
