@@ -56,6 +56,13 @@ def read(pid: int, name: str) -> bytes | None:
         return None
 
 
+def status(pid: int, field: str, thread: int = 0) -> list[str]:
+    """The words of a field of /proc/PID/status, or of that of one of its threads."""
+    text = read(pid, f"task/{thread}/status" if thread else "status") or b""
+    found = re.search(rb"^%b:(.*)$" % field.encode(), text, re.MULTILINE)
+    return found[1].decode("utf-8", "replace").split() if found else []
+
+
 def stat(pid: int) -> Stat | None:
     """State, start time and real-time priority of the process's main thread."""
     text = read(pid, "stat")

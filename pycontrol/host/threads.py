@@ -81,10 +81,8 @@ class Band:
 
 def may_raise() -> bool:
     """Whether this process has CAP_SYS_NICE."""
-    for line in (procs.read(os.getpid(), "status") or b"").splitlines():
-        if line.startswith(b"CapEff:"):
-            return bool(int(line.split()[1], 16) >> CAP_SYS_NICE & 1)
-    return False
+    effective = procs.status(os.getpid(), "CapEff")
+    return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
 
 
 @dataclass(eq=False)
@@ -217,7 +215,4 @@ class Threads:
 
 def _ids(pid: int, tid: int) -> list[int]:
     """A thread's ids, from this process's namespace to its own."""
-    for line in (procs.read(pid, f"task/{tid}/status") or b"").splitlines():
-        if line.startswith(b"NSpid:"):
-            return [int(one) for one in line.split()[1:]]
-    return []
+    return [int(one) for one in procs.status(pid, "NSpid", tid)]
