@@ -135,7 +135,7 @@ static u32 begin(struct gpurt_client *client, u32 priority)
 	return gpurt_client_begin(client, priority, 0, GPURT_FORM_SELF, &state) ? GPURT_STATE_IDLE : state;
 }
 
-/* A thread that begins a segment, and may have to wait at the gate. */
+/* A thread that acts for a client, and may have to wait: see start() and start_as(). */
 struct beginner {
 	struct gpurt_client *client;
 	u32 priority, state;
@@ -152,12 +152,17 @@ static int be_beginner(void *data)
 	return 0;
 }
 
-static void start(struct kunit *test, struct beginner *one, struct gpurt_client *client, u32 priority)
+static void start_as(struct kunit *test, int (*body)(void *), struct beginner *one, struct gpurt_client *client)
 {
 	one->client = client;
-	one->priority = priority;
 	init_completion(&one->done);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_beginner, one, "gpurt-kunit")));
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(body, one, "gpurt-kunit")));
+}
+
+static void start(struct kunit *test, struct beginner *one, struct gpurt_client *client, u32 priority)
+{
+	one->priority = priority;
+	start_as(test, be_beginner, one, client);
 }
 
 static bool finished(struct beginner *one)
@@ -381,9 +386,7 @@ static void a_client_leaves_at_its_own_level(struct kunit *test)
 	b->block = true;
 	start(test, &one[0], b->clients[0], 10);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
-	one[1].client = b->clients[1];
-	init_completion(&one[1].done);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_leaver, &one[1], "gpurt-kunit")));
+	start_as(test, be_leaver, &one[1], b->clients[1]);
 	KUNIT_EXPECT_TRUE(test, comes_true(best_effort_waits, b));
 	complete(&b->go);
 	KUNIT_ASSERT_TRUE(test, finished(&one[0]));
@@ -456,9 +459,7 @@ static void an_owner_learns_of_an_update_with_another_cause(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, one);
 	b->failures = 1000;
 	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
-	one->client = b->clients[0];
-	init_completion(&one->done);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_waiter, one, "gpurt-kunit")));
+	start_as(test, be_waiter, one, b->clients[0]);
 	KUNIT_EXPECT_TRUE(test, comes_true(one_waits, b));
 	KUNIT_EXPECT_TRUE(test, comes_true(next_try_is_far_away, b));
 	b->failures = 0;

@@ -156,11 +156,8 @@ static void an_exemption_is_told_to_the_driver_once(struct kunit *test)
 	b->block = true;
 	start(test, &one[0], b->clients[0], 20);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
-	for (i = 1; i < 3; i++) {
-		one[i].client = b->clients[1];
-		init_completion(&one[i].done);
-		KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_joiner, &one[i], "gpurt-kunit")));
-	}
+	for (i = 1; i < 3; i++)
+		start_as(test, be_joiner, &one[i], b->clients[1]);
 	KUNIT_EXPECT_TRUE(test, comes_true(two_wait, b));
 	complete(&b->go);
 	for (i = 0; i < 3; i++)
@@ -249,9 +246,7 @@ static void an_ordinary_thread_that_hears_of_tsgs_queues_as_best_effort(struct k
 	start(test, &one[0], b->clients[0], 60);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
 	atomic_inc(&b->clients[1]->tsgs);
-	one[1].client = b->clients[1];
-	init_completion(&one[1].done);
-	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_hearer, &one[1], "gpurt-kunit")));
+	start_as(test, be_hearer, &one[1], b->clients[1]);
 	KUNIT_EXPECT_TRUE(test, comes_true(best_effort_waits, b));
 	complete(&b->go);
 	KUNIT_ASSERT_TRUE(test, finished(&one[0]));
