@@ -55,6 +55,21 @@ class World:
             if due <= self.now:
                 lib.gpurt_tick(self.core.sched, self.now)
 
+    def do_anything(self, draw: random.Random, limit: int, period: int) -> None:
+        """Begins, ends and sleeps at random for twelve periods."""
+        while self.now < 12 * period:
+            self.uncharge()
+            client = draw.choice(self.clients)
+            if client.depth and draw.random() < 0.6:
+                self.end(client)
+            else:
+                self.begin(client)
+            self.sleep(self.now + draw.choice([0, 0, 1, limit, draw.randrange(period), period]))
+        assert self.owned
+
+    def uncharge(self) -> None:
+        """Updates take no time here: nothing is to be left uncharged."""
+
     def most(self, window: int) -> int:
         """The longest that the budget's clients owned the GPU within any time of that length."""
         def within(begin: int) -> int:
@@ -74,14 +89,7 @@ def test_ownership_is_bounded_in_every_window(seed: int) -> None:
     period = draw.randrange(5, 40)
     limit = draw.randrange(1, period + 1)
     world = World(limit, period)
-    while world.now < 12 * period:
-        client = draw.choice(world.clients)
-        if client.depth and draw.random() < 0.6:
-            world.end(client)
-        else:
-            world.begin(client)
-        world.sleep(world.now + draw.choice([0, 0, 1, limit, draw.randrange(period), period]))
-    assert world.owned
+    world.do_anything(draw, limit, period)
     for window in range(1, 4 * period):
         assert world.most(window) <= bound(limit, period, window)
 
@@ -218,15 +226,7 @@ def test_ownership_and_updates_together_are_bounded_in_every_window(seed: int, f
     period = draw.randrange(20, 80)
     limit, longest = draw.randrange(1, period // 2), draw.randrange(1, 6)
     world = SlowWorld(limit, period, draw, longest, flight)
-    while world.now < 12 * period:
-        world.uncharge()
-        client = draw.choice(world.clients)
-        if client.depth and draw.random() < 0.6:
-            world.end(client)
-        else:
-            world.begin(client)
-        world.sleep(world.now + draw.choice([0, 0, 1, limit, draw.randrange(period), period]))
-    assert world.owned
+    world.do_anything(draw, limit, period)
     late = 0 if flight else longest  # a decision waits for the update under way
     most = limit + 2 * longest + late
     for window in range(1, 4 * period):
