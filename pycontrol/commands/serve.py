@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import grp
+import os
 import re
 import time
 from collections.abc import Callable
@@ -55,6 +57,23 @@ class Group(click.ParamType[int]):
             self.fail(f"there is no group {value!r}", param, ctx)
 
 
+class Descriptor(click.ParamType[int]):
+    """A file descriptor that this process was given to write to."""
+
+    name = "descriptor"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Checks it before the host opens files of its own, one of which would have that number."""
+        number = click.INT.convert(value, param, ctx)
+        try:
+            access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+        except (OSError, ValueError, OverflowError):
+            self.fail(f"descriptor {number} is not open", param, ctx)
+        if access == os.O_RDONLY:
+            self.fail(f"descriptor {number} is not open for writing", param, ctx)
+        return number
+
+
 def band_of(normal: int, priority: int) -> Band:
     """The band of raised threads.  A host raises threads only if it executes above them itself, to lower them again."""
     made = Band(normal)
@@ -78,7 +97,8 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--ready-fd", type=int, help="Descriptor to write a line to once the host serves."),
+        click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
+                     help="Descriptor to write a line to once the host serves."),
         click.option("--quiet", is_flag=True, help="Print errors and warnings only."),
     )):  # fmt: skip
         command = option(command)
@@ -98,7 +118,7 @@ Members of the group, or everybody with --mode 666, may do what they may do with
 at their own real-time priority, up to RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not writable; 4 the socket cannot be used.""",
 )
 @serving
 @click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
@@ -134,7 +154,7 @@ Examples:
   sudo gpurt serve --group video
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 4 the socket cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not writable; 4 the socket cannot be used.""",
 )
 @serving
 @click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,

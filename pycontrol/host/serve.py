@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpurt.errors import FileError
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.keeper import Keeper
@@ -52,11 +53,21 @@ def prepare(config: Config) -> list[str]:
     return remarks
 
 
+def tell_ready(descriptor: int) -> None:
+    """Writes a line to the descriptor and closes it.  Raises FileError."""
+    try:
+        os.write(descriptor, b"ready\n")
+        os.close(descriptor)
+    except OSError as error:
+        raise FileError(f"--ready-fd: descriptor {descriptor} cannot be written: {error.strerror}") from None
+
+
 def run(config: Config) -> None:
     """Serves until SIGTERM or SIGINT, then removes the socket.
 
     Raises:
         DeviceError: the socket cannot be used.
+        FileError: ``ready_fd`` cannot be written.
     """
     host, keeper = None, Keeper()
     if config.raises:
@@ -73,8 +84,7 @@ def run(config: Config) -> None:
         if not config.quiet:
             print(f"gpurt: serving {config.what} at {config.socket}", flush=True)
         if config.ready_fd is not None:
-            os.write(config.ready_fd, b"ready\n")
-            os.close(config.ready_fd)
+            tell_ready(config.ready_fd)
         host.serve(reader)
     finally:
         if host:
