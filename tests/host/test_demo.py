@@ -26,6 +26,7 @@ from pycontrol.live import control as client
 from pycontrol.run.emulator import Emulator
 
 SECONDS = 0.9
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def show(width: int = 80) -> tuple[Console, io.StringIO]:
@@ -75,6 +76,23 @@ def test_files_are_written_and_readable(shown: tuple[Path, Results, str]) -> Non
         assert saved["mort_ns"] == one.tasks["histogram"].observed
         assert saved["virtual_mort_ns"] == one.tasks["histogram"].simulated
         assert f"trace-{one.setup.name}.json" in text
+
+
+def test_the_published_run_has_today_s_form_bounds_and_virtual_times(shown: tuple[Path, Results, str]) -> None:
+    """docs/experiments/case-study-module: what was observed there is that run's, all else is computed from the file."""
+    out, _, _ = shown
+    ours = json.loads((out / "results.json").read_text())
+    theirs = json.loads((ROOT / "docs/experiments/case-study-module/results.json").read_text())
+    assert theirs.keys() == ours.keys()
+    assert list(theirs["setups"]) == list(ours["setups"])
+    for name, setup in ours["setups"].items():
+        published = theirs["setups"][name]
+        assert {**published, "tasks": 0, "trace": 0} == {**setup, "tasks": 0, "trace": 0}
+        assert list(published["tasks"]) == list(setup["tasks"])
+        for task, seen in setup["tasks"].items():
+            assert published["tasks"][task].keys() == seen.keys()
+            computed = ("priority", "best_effort", "deadline_ns", "wcrt_ns", "virtual_mort_ns")
+            assert [published["tasks"][task][key] for key in computed] == [seen[key] for key in computed]
 
 
 def test_the_policies_were_in_force(shown: tuple[Path, Results, str]) -> None:
