@@ -11,7 +11,7 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from analysis.verdict import stated
+from analysis.verdict import stated, thread_moves
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -54,7 +54,7 @@ def choices(taskset: Taskset) -> list[Choice]:
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
     combination of waiting modes is listed only if tasks differ in them.
     """
-    found = [choice for test in rta.TESTS.values() if _eligible(test) for choice in _choices(test, taskset)]
+    found = [choice for test in rta.TESTS.values() if _eligible(test, taskset) for choice in _choices(test, taskset)]
     found += [choice for name in MIXED for choice in _combined(taskset, name)]
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
@@ -72,9 +72,10 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
     ))  # fmt: skip
 
 
-def _eligible(test: Test) -> bool:
-    """Whether a test is about what a file can state, for a policy that is compared and one mode."""
-    return stated(test) and test.usual and test.policy in COMPARED and test.waiting is not None
+def _eligible(test: Test, taskset: Taskset) -> bool:
+    """Whether a test is about what a file can state, for a policy that is compared and one mode, on this machine."""
+    usable = stated(test) and test.usual and not thread_moves(test, taskset)
+    return usable and test.policy in COMPARED and test.waiting is not None
 
 
 def _users(taskset: Taskset) -> list[str]:

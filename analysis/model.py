@@ -155,7 +155,8 @@ class Platform:
 
     ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
     update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
-    GPU is scheduled, by the name of a policy that ships.
+    GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
+    `job` stays; None: it moves.
     """
 
     cpus: int
@@ -165,6 +166,7 @@ class Platform:
     copy_engine: bool = True
     compute_units: int = 0
     policy: str = "segment"
+    thread_cpu: int | None = None
 
     @property
     def epsilon(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis import compiled, rta
 from analysis.model import Taskset
 from analysis.rta import Result, Test
-from analysis.rta.thesis import POLL
+from analysis.rta.thesis import POLL, THREAD_CPU
 
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was proved"
@@ -43,6 +43,18 @@ def stated(test: Test) -> bool:
     return test.sound and not test.periodic and (test.policy != "job" or test.poll == POLL)
 
 
+def thread_moves(test: Test, taskset: Taskset) -> bool:
+    """Whether the test is for a host's thread that stays on CPU 0, and the file does not say that it does.
+
+    Updates execute on the thread's CPU, and the bounds charge them to the tasks of CPU 0 alone.
+    """
+    platform = taskset.platform
+    return (
+        test.policy == "job" and platform.alpha > 0 and platform.thread_cpu != THREAD_CPU
+        and any(task.uses_gpu for task in taskset.real_time)
+    )  # fmt: skip
+
+
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
 
@@ -56,7 +68,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
         test
         for test in rta.TESTS.values()
         if stated(test) and not test.assigns and test.policy == wanted and (test.waiting is mode or not modes)
-        and test.fits(taskset)
+        and test.fits(taskset) and not thread_moves(test, taskset)
     ]  # fmt: skip
 
 
@@ -93,6 +105,8 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
         other.append("strictly periodic releases")
     if test.policy == "job" and test.poll != POLL:
         other.append("a kernel thread that is notified")
+    if thread_moves(test, taskset):
+        other.append("a thread that stays on CPU 0")
     if not test.fits(taskset):
         other.append("tasks of other forms")
     return ", ".join(other)
@@ -105,6 +119,11 @@ def _uncovered(taskset: Taskset) -> str:
     forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
     if policy == "boosted" and len(forms) > 1:
         return f"no sound test is known for tasks of forms {' and '.join(form.word for form in forms)} together"
+    if policy == "job" and modes == ["busy"]:
+        return (
+            "the bounds for policy job are for a host's thread that stays on CPU 0; where it does (gpurt.ko with "
+            "thread_cpu=0), say so in [platform]: thread_cpu = 0"
+        )
     if len(modes) > 1:
         return f"no sound test is known for tasks of which some suspend and some wait busily under policy {policy}"
     return f"no sound test is known for tasks that wait in mode {modes[0]} under policy {policy}"

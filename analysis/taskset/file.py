@@ -62,6 +62,10 @@ PLATFORM = {
     "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
     "compute_units": Field(schema.integer(0, 4096), "SMs or CUs of the GPU"),
     "policy": Field(schema.choice(*Policy.words()), "how the GPU is scheduled; segment unless given"),
+    "thread_cpu": Field(
+        schema.integer(0, schema.MAX_CPUS - 1),
+        "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
+    ),
 }
 SEGMENT = {
     "cpu": Field(schema.span(), "a CPU segment"),
@@ -212,9 +216,13 @@ def _platform(value: object, report: Report) -> Platform | None:
         report.add(("platform", "epsilon"), "epsilon: is alpha + theta, so it cannot be less than either")
     elif epsilon is not None and alpha + theta != epsilon:
         report.add(("platform", "epsilon"), "epsilon: is not alpha + theta; leave one of the three out")
+    thread_cpu, last = values.get("thread_cpu"), values["cpus"] - 1
+    if thread_cpu is not None and thread_cpu > last:
+        report.add(("platform", "thread_cpu"), f"thread_cpu: the platform has CPUs 0 to {last}, got {thread_cpu}")
     return Platform(
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
         values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", "segment"),
+        thread_cpu,
     )  # fmt: skip
 
 
@@ -318,8 +326,6 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif platform.theta == 0 and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
         yield f"theta is 0: every bound for policy {platform.policy} assumes that context switches cost nothing"
-    if platform.policy == "job" and platform.alpha:
-        yield "every bound for policy job assumes that the GPU's thread stays on CPU 0: gpurt.ko with thread_cpu=0"
 
 
 def _ties(taskset: Taskset) -> Iterator[str]:

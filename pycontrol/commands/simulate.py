@@ -50,7 +50,8 @@ def simulate(
 
     loaded = analysable(file).taskset
     policy = policy or loaded.platform.policy
-    options = Options(policy, Waiting(waiting) if waiting else None, execution, sporadic, seed=seed)
+    mode = Waiting(waiting) if waiting else None
+    options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)
     try:
         with render.progress(offsets, "simulating") as bar:
             done = [0]

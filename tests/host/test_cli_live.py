@@ -490,6 +490,9 @@ def test_a_file_with_bounds_for_another_polling_period(gpurt: Gpurt, host: Path,
     assert gpurt("policy", "job", "--notice", "poll", "--period", "1ms")[0] == 0
     assert "not running" in gpurt("apply", str(path))[1]
     path.write_text(path.read_text().replace('"0ns"', '"1ms"'))
+    why = "not applied: under policy job, the bounds for policy job are for a host's thread that stays on CPU 0; where"
+    assert why in gpurt("apply", str(path))[1]
+    path.write_text(path.read_text().replace("cpus = 1", "cpus = 1\nthread_cpu = 0"))
     if options.THREAD_CPU.exists() and options.THREAD_CPU.read_text() == "0\n":
         pytest.skip("the module's threads stay on CPU 0 here")
     assert "not applied: the bounds for policy job are for a host's thread that stays" in gpurt("apply", str(path))[1]

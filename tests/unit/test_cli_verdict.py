@@ -133,7 +133,7 @@ def test_tasks_without_the_gpu_wait_in_no_mode(gpurt: Gpurt, write: Write, polic
         ("lock-fifo-busy", "policy lock-fifo"),
         ("gcaps-busy+gpu-priority", "GPU priorities that `gpurt assign` finds where the file's fail"),
         ("thesis-ioctl-busy-reduced", "strictly periodic releases"),
-        ("thesis-kthread-notify-busy", "policy job, a kernel thread that is notified"),
+        ("thesis-kthread-notify-busy", "policy job, a kernel thread that is notified, a thread that stays on CPU 0"),
         ("boosted-busy-fence", "policy boosted, tasks of other forms"),
         ("mpcp-suspend", "policy mpcp, tasks that all wait in mode suspend"),
         ("gcaps-busy", ""),
@@ -179,10 +179,11 @@ def test_assigned_priorities_are_analysed(gpurt: Gpurt, write: Write) -> None:
 
 
 def test_choose_proposes_what_a_file_can_state(write: Write) -> None:
-    """And analyze says of that file what choose said."""
-    proposed = {choice.test for choice in choices(load(write(SPINNER)).taskset)}
-    assert "thesis-kthread-busy" in proposed
-    assert all(stated(rta.find(name)) for name in proposed)
+    """And analyze says of that file what choose said.  What the file does not state, it does not propose."""
+    for statement in ("cpus = 1", "cpus = 1\nthread_cpu = 0"):
+        proposed = {choice.test for choice in choices(load(write(SPINNER.replace("cpus = 1", statement))).taskset)}
+        assert ("thesis-kthread-busy" in proposed) == ("thread_cpu" in statement)
+        assert all(stated(rta.find(name)) for name in proposed)
 
 
 def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Write) -> None:
@@ -311,7 +312,6 @@ def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None
     [
         ("timesliced", "theta is 0: every bound for policy timesliced assumes that context switches cost nothing"),
         ("lock-fifo", "theta is 0: every bound for policy lock-fifo assumes"),
-        ("job", "assumes that the GPU's thread stays on CPU 0: gpurt.ko with thread_cpu=0"),
         ("segment", ""),
     ],
 )
@@ -321,6 +321,22 @@ def test_what_bounds_of_a_policy_assume_is_noted(gpurt: Gpurt, write: Write, pol
     assert (words in err, bool(err)) == (True, bool(words))
     err = gpurt("analyze", write(text.replace('epsilon = "1ms"', 'epsilon = "1ms"\ntheta = "1ms"')))[2]
     assert err == ""
+
+
+@pytest.mark.parametrize("name", ["analyze", "assign", "sensitivity"])
+def test_the_verdict_on_policy_job_follows_where_the_file_says_the_thread_is(
+    gpurt: Gpurt, write: Write, name: str
+) -> None:
+    """The hosts' default is any CPU, and every bound is for CPU 0; updates without cost take no CPU from anybody."""
+    why = "the bounds for policy job are for a host's thread that stays on CPU 0"
+    text = SPINNER.replace('"30ms"', '"3ms"')
+    cases = (("", "1ms", 1), ("thread_cpu = 1", "1ms", 1), ("thread_cpu = 0", "1ms", 0), ("", "0ns", 0))
+    for statement, epsilon, code in cases:
+        platform = f'cpus = 2\npolicy = "job"\n{statement}'
+        got, out, _ = gpurt(name, write(text.replace("cpus = 1", platform).replace('"1ms"\n', f'"{epsilon}"\n')))
+        assert (got, why in out) == (code, bool(code)), out
+    code, _, err = gpurt(name, write(text.replace("cpus = 1", "cpus = 1\nthread_cpu = 1")))
+    assert (code, "thread_cpu: the platform has CPUs 0 to 0, got 1" in err) == (3, True)
 
 
 def test_choose_notes_what_the_bounds_of_its_choice_assume(gpurt: Gpurt, write: Write) -> None:
