@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +188,11 @@ def plot(
     from analysis.plot import format_of, gantt, responses
     from analysis.trace import load
 
-    if output is None and is_stream(trace) and (trace.exists() or str(trace) in STDIN):
+    if output is None and is_stream(trace) and (os.path.exists(trace) or str(trace) in STDIN):
         raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
     output = output or trace.with_suffix(".png")
     format_of(output)  # raises UsageError before anything is read
-    if output.exists() and trace.exists() and output.samefile(trace):
+    if os.path.exists(output) and os.path.exists(trace) and output.samefile(trace):  # Path's may raise
         raise UsageError(f"{visible(output)}: is the trace itself; name another file with -o")
     if kind == "responses" and (start, end) != (None, None):
         raise UsageError("--from and --to go with --kind gantt")

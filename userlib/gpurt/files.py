@@ -98,12 +98,13 @@ def read(path: Path | str, most: int, what: str) -> bytes:
             if stat.S_ISDIR(mode) or (_is_device(mode) and not file.isatty() and not _is_null(file.fileno())):
                 kind = "a directory" if stat.S_ISDIR(mode) else "a device"
                 raise FileError(f"{filename(path)}: is {kind}; name {what}")
-            raw = b"".join(_chunks(file, most))
+            size = os.fstat(file.fileno()).st_size  # of a pipe 0
+            raw = b"".join(_chunks(file, most)) if size <= most else b""
     except OSError as error:
         raise FileError(f"{filename(path)}: {error.strerror}; name {what}") from None
     except ValueError:  # a NUL in the name
         raise FileError(f"{filename(path):.60}: is not a file name") from None
-    if len(raw) > most:
+    if max(size, len(raw)) > most:
         raise FileError(f"{filename(path)}: is larger than {most >> 20} MiB; is it {what}?")
     return raw
 
