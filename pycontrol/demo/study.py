@@ -208,6 +208,14 @@ def demonstrate(options: Options, console: Console) -> Results:
     return results
 
 
+class Output(Console):
+    """Stdout.  If its reader has gone, rich itself would exit with 1, the code for "no"."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises BrokenPipeError."""
+        raise BrokenPipeError
+
+
 def quiet() -> Console:
     """A console that shows progress on a terminal, and nothing on stdout."""
     return Console(stderr=True, quiet=not is_terminal(sys.stderr))
@@ -254,7 +262,7 @@ def run(options: Options, console: Console | None = None) -> Results:
     Raises:
         GpurtError: as `demonstrate` and `conclude` do.
     """
-    console = console or Console()
+    console = console or Output()
     results = demonstrate(options, console)
     conclude(results, options, console)
     return results

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every command that prints a result prints it as JSON too, in one form: docs/output.schema.json."""
+"""Every command that prints a result prints it as JSON too (docs/output.schema.json), and says if it cannot."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,42 @@ def test_without_json_the_same_errors_are_lines(gpurt: Gpurt) -> None:
         got, out, err = gpurt([word for word in arguments if word != "--json"])
         assert (got, out) == (code, "")
         assert all(line.startswith("gpurt: ") for line in err.splitlines())
+
+
+@contextlib.contextmanager
+def stdout_is(descriptor: int) -> Iterator[None]:
+    """For this process: nothing is left in a buffer that would be written later."""
+    before, stream = os.dup(1), sys.stdout
+    os.dup2(descriptor, 1)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  (a shell opens it)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.close()
+        sys.stdout = stream
+        os.dup2(before, 1)
+        os.close(before)
+
+
+def test_a_stdout_that_takes_nothing_is_no_answer_of_any_command(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    """Neither 0 nor 1, which are answers: 141 if the reader of a pipe has gone, 3 if the disk is full."""
+    (tmp_path / "OUT").mkdir()
+    reader, pipe = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    with Raw(host) as client:
+        client.begin(priority=5)
+        for name, calls in CALLS.items():
+            words = [word for word in calls[0][0] if word != "--json"]
+            for descriptor, code in ((pipe, 141), (full, 3)):
+                with stdout_is(descriptor):
+                    got, _, err = gpurt([name, *words])
+                assert got == code, (name, err)
+                said = [line for line in err.splitlines() if line.startswith("gpurt: ")]
+                assert said == (["gpurt: stdout cannot be written: No space left on device"] if code == 3 else []), name
+    os.close(pipe)
+    os.close(full)
 
 
 def test_a_program_s_own_json_option_is_not_ours(gpurt: Gpurt) -> None:
