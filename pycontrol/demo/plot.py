@@ -14,7 +14,7 @@ from gpurt.files import written
 from pycontrol.demo.results import Results, SetupResult, TaskInfo
 
 #: Okabe and Ito's palette: told apart with every kind of colour vision.
-COLOURS = ("#999999", "#e69f00", "#0072b2", "#56b4e9", "#009e73")
+COLOURS = ("#999999", "#e69f00", "#0072b2", "#56b4e9", "#009e73", "#cc79a7")
 DEADLINE, BOUND = "#d55e00", "#111111"
 #: Width of a task's group of bars; tasks are 1 apart.
 GROUP = 0.82
@@ -66,7 +66,7 @@ def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], results: Results) ->
     setups = results.setups
     for index, one in enumerate(setups):
         places = _positions(len(tasks), index, len(setups))
-        rates = [one.tasks[task.name].throughput for task in tasks]
+        rates = [one.tasks[task.name].throughput or 0.0 for task in tasks]
         axes.bar(places, rates, GROUP / len(setups) * 0.9, color=COLOURS[index % len(COLOURS)], zorder=2)
     for index, task in enumerate(tasks):
         ends = [index - GROUP / 2 - 0.04, index + GROUP / 2 + 0.04]

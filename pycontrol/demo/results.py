@@ -38,6 +38,7 @@ SETUPS = (
     Setup("segment-suspend", "segment", Waiting.SUSPEND, "gcaps-suspend", True),
     Setup("segment-busy", "segment", Waiting.BUSY, "gcaps-busy", True),
     Setup("job", "job", Waiting.BUSY, "thesis-kthread-busy", False),
+    Setup("boosted", "boosted", Waiting.SUSPEND, "boosted-suspend", True),
 )
 
 
@@ -45,13 +46,14 @@ SETUPS = (
 class TaskResult:
     """The results of one task under one set-up.  Times are ns; None: no job was seen, or there is no bound.
 
-    ``observed`` is the MORT on this machine, ``simulated`` that in virtual time, ``bound`` the WCRT.
+    ``observed`` is the MORT on this machine, ``simulated`` that in virtual time, ``bound`` the WCRT.  ``throughput`` is
+    jobs per second; None: this machine could not run the set-up.
     """
 
     observed: int | None
     jobs: int
     misses: int
-    throughput: float
+    throughput: float | None
     simulated: int | None
     bound: int | None
     why_no_bound: str
@@ -85,11 +87,11 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class SetupResult:
-    """A set-up and its outcome for each task, by name."""
+    """A set-up and its outcome for each task, by name.  ``trace``: None if this machine could not run it."""
 
     setup: Setup
     tasks: dict[str, TaskResult]
-    trace: Path
+    trace: Path | None
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Results:
             "setups": {
                 one.setup.name: {
                     "policy": one.setup.policy, "waiting": one.setup.waiting.value, "test": one.setup.test,
-                    "trace": str(one.trace),
+                    "trace": str(one.trace) if one.trace else None,
                     "tasks": {task.name: _data(task, one.tasks[task.name]) for task in self.tasks},
                 }
                 for one in self.setups

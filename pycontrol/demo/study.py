@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -22,10 +22,11 @@ from gpurt.errors import FileError, RuntimeFailure, UsageError
 from gpurt.text import is_terminal, visible
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
+from pycontrol.demo.boosted import unable, within
 from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
 from pycontrol.live import control as client
 from pycontrol.run import crew, launch
-from pycontrol.run.check import Line, compare
+from pycontrol.run.check import compare
 from pycontrol.run.emulator import Emulator
 
 CASE_STUDY = Path("examples") / "case-study.toml"
@@ -89,34 +90,47 @@ def _simulate(setup: Setup, tasks: Taskset, seed: int) -> dict[str, Observed]:
         raise RuntimeFailure(f"{setup.name} cannot be simulated: {error}") from None
 
 
-def _task_result(line: Line, seconds: float, seen: Observed, bound: int | None, why: str) -> TaskResult:
-    simulated = seen.worst if seen.finished else None
-    return TaskResult(line.mort, line.jobs, line.misses, line.jobs / seconds, simulated, bound, why)
+def _analysed(setup: Setup, file: TasksetFile, options: Options) -> dict[str, TaskResult]:
+    """What bounds and virtual time say of each task; nothing of this machine yet."""
+    bounds, why = _bound(setup.test, file.taskset)
+    return {
+        name: TaskResult(None, 0, 0, None, seen.worst if seen.finished else None, bounds[name], why.get(name, ""))
+        for name, seen in _simulate(setup, file.taskset, options.seed).items()
+    }
 
 
-def _run_one(
-    setup: Setup, file: TasksetFile, options: Options, device: str, progress: crew.Progress
-) -> tuple[SetupResult, launch.Run]:
-    run = launch.launch(
-        file,
-        crew.Options(
-            options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed
-        ),
-        progress,
-    )
+def _run(setup: Setup, file: TasksetFile, options: Options, device: str, progress: crew.Progress) -> launch.Run:
+    how = crew.Options(options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed)
+    run = launch.launch(file, how, progress)
     if run.interrupted:
         raise KeyboardInterrupt
     if silent := [task.name for task in file.taskset if task.name not in run.reports]:
         raise RuntimeFailure(f"task {silent[0]} reported nothing; was it killed?")
-    bounds, why = _bound(setup.test, file.taskset)
-    seen = _simulate(setup, file.taskset, options.seed)
+    run.trace.save(options.out / f"trace-{setup.name}.json")
+    return run
+
+
+def _run_one(
+    setup: Setup, file: TasksetFile, options: Options, device: str, host: client.Control, progress: crew.Progress
+) -> tuple[SetupResult, launch.Run | None, list[str]]:
+    """The results of a set-up, its run, and remarks.  There is no run if this machine or its host cannot do it."""
+    analysed, notes = _analysed(setup, file, options), []
+    if setup.policy == "boosted":
+        normal = host.gpus()[0].normal
+        file, remark = within(file, normal)
+        if why := unable(file, normal):
+            return SetupResult(setup, analysed, None), None, [f"policy boosted was not run on this machine: {why}"]
+        notes = [remark] if remark else []
+    host.set_policy(setup.policy, gpu=0)
+    run = _run(setup, file, options, device, progress)
     tasks = {
-        line.task: _task_result(line, run.seconds, seen[line.task], bounds.get(line.task), why.get(line.task, ""))
+        line.task: replace(
+            analysed[line.task], observed=line.mort, jobs=line.jobs, misses=line.misses,
+            throughput=line.jobs / run.seconds,
+        )
         for line in compare(run.trace, file)
-    }
-    trace = options.out / f"trace-{setup.name}.json"
-    run.trace.save(trace)
-    return SetupResult(setup, tasks, trace), run
+    }  # fmt: skip
+    return SetupResult(setup, tasks, options.out / f"trace-{setup.name}.json"), run, notes
 
 
 @contextmanager
@@ -144,7 +158,6 @@ def _run_all(
     shown = bar.add_task("", total=options.seconds * len(setups))
     with _policies(device, options.device is not None) as control, bar:
         for number, setup in enumerate(setups):
-            control.set_policy(setup.policy, gpu=0)
             name = f"{setup.policy}, {setup.waiting.value}"
             bar.update(shown, description=f"[{number + 1}/{len(setups)}] {name}")
             if not console.is_terminal:
@@ -154,10 +167,12 @@ def _run_all(
             def advance(seconds: float, done: float = done) -> None:
                 bar.update(shown, completed=done + seconds)
 
-            result, run = _run_one(setup, file, options, device, advance)
+            result, run, remarks = _run_one(setup, file, options, device, control, advance)
             results.append(result)
-            notes |= dict.fromkeys(run.notes)
-            comparable = comparable and run.fifo and not run.placement.folded
+            notes |= dict.fromkeys(remarks)
+            if run:
+                notes |= dict.fromkeys(run.notes)
+                comparable = comparable and run.fifo and not run.placement.folded
     return results, comparable, list(notes)
 
 
@@ -228,7 +243,7 @@ def draw(results: Results, options: Options) -> list[Path]:
         FileError: the picture cannot be written.
     """
     pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
-    return [*pictures, options.out / "results.json", *(one.trace for one in results.setups)]
+    return [*pictures, options.out / "results.json", *(one.trace for one in results.setups if one.trace)]
 
 
 def claim(results: Results) -> str:

@@ -26,7 +26,7 @@ Cells = Callable[[TaskResult, TaskInfo], tuple[Text, Text]]
 
 
 def milliseconds(time: int | None) -> str:
-    """A time for a table cell: four digits, so that five columns with marks fit into 80 characters."""
+    """A time for a table cell: four digits, so that six columns with marks fit into 80 characters."""
     if time is None:
         return "-"
     value = time / 1e6
@@ -53,6 +53,8 @@ def _machine(comparable: bool) -> Cells:
         above = comparable and result.above_bound
         mark, style = (">", "bold yellow") if above else ("", _late(result.observed, task))
         longest = Text(mark + milliseconds(result.observed), style=style)
+        if result.throughput is None:
+            return longest, Text("-")
         if task.best_effort:
             return longest, Text(f"{result.throughput:.1f}/s")
         return longest, Text(f"{result.misses}/{result.jobs}", style="yellow" if result.misses else "")
@@ -64,7 +66,7 @@ def _grid(
     results: Results, title: str, words: tuple[str, str, str], label: Callable[[TaskInfo], str], cells: Cells
 ) -> Table:
     """A table with two lines for each task; ``words`` name the lines, the last one the second line of best effort."""
-    grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    grid = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
     grid.add_column("task", no_wrap=True)
     grid.add_column("", no_wrap=True)
     for one in results.setups:

@@ -80,11 +80,11 @@ def place(taskset: Taskset, available: Collection[int] | None = None) -> Placeme
     return Placement(mapping, len(here), len(set(urgent_here)) < len(urgent_here))
 
 
-def fifo_permitted() -> bool:
-    """Whether this thread may use SCHED_FIFO.  Tries it, and restores the policy."""
+def fifo_permitted(priority: int = 1) -> bool:
+    """Whether this thread may use SCHED_FIFO at that priority.  Tries it, and restores the policy."""
     policy, param = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except OSError:
         return False
     os.sched_setscheduler(0, policy, param)

@@ -6,6 +6,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from analysis.trace import Kind, load
 from gpurt.enums import Policy
 from gpurt.errors import DeviceError, FileError, RuntimeFailure, UsageError
 from pycontrol import cli
+from pycontrol.demo import boosted
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import study as demo
 from pycontrol.demo import table as demo_table
@@ -48,7 +52,7 @@ def test_every_setup_and_every_task_is_there(shown: tuple[Path, Results, str]) -
     assert [one.setup for one in results.setups] == list(SETUPS)
     for one in results.setups:
         assert list(one.tasks) == names
-        assert all(result.jobs + result.misses > 0 for result in one.tasks.values())
+        assert all(result.jobs + result.misses > 0 for result in one.tasks.values()) or not one.trace
         assert all(result.simulated for result in one.tasks.values())
     assert results.unsound == []
 
@@ -58,6 +62,7 @@ def test_bounds_of_every_policy(shown: tuple[Path, Results, str]) -> None:
     bounded = {one.setup.name: [name for name, r in one.tasks.items() if r.bound is not None] for one in results.setups}
     urgent = [task.name for task in results.tasks if not task.best_effort]
     assert [bounded[name] for name in ("timesliced", "segment-suspend", "segment-busy", "job")] == 4 * [urgent]
+    assert bounded["boosted"] == urgent
     # under a lock, histogram may wait for the longest best-effort segment, and its bound exceeds its deadline
     assert bounded["lock-fifo"] == []
 
@@ -69,6 +74,8 @@ def test_files_are_written_and_readable(shown: tuple[Path, Results, str]) -> Non
     document = json.loads((out / "results.json").read_text())
     assert list(document["setups"]) == [setup.name for setup in SETUPS]
     for one in results.setups:
+        if one.trace is None:
+            continue
         trace = load(out / f"trace-{one.setup.name}.json")
         assert trace.meta["policy"] == one.setup.policy
         assert trace.observed_worst() == {n: r.observed for n, r in one.tasks.items() if r.observed is not None}
@@ -96,14 +103,16 @@ def test_the_published_run_has_today_s_form_bounds_and_virtual_times(shown: tupl
 
 
 def test_the_policies_were_in_force(shown: tuple[Path, Results, str]) -> None:
-    out, _, _ = shown
-    events = {s.name: load(out / f"trace-{s.name}.json").events for s in SETUPS}
+    _, results, _ = shown
+    events = {one.setup.name: load(one.trace).events for one in results.setups if one.trace}
     kinds = {name: {event.kind for event in some} for name, some in events.items()}
     preempted = {name: {e.task for e in some if e.kind is Kind.PREEMPT} for name, some in events.items()}
     assert not kinds["timesliced"] & {Kind.GRANT, Kind.PREEMPT, Kind.COMMIT}
     assert "" in preempted["segment-suspend"]  # all best-effort tasks, at once
     assert preempted["lock-fifo"] <= {""}  # no policy takes a lock from its holder
     assert Kind.BEGIN not in kinds["job"]
+    if os.geteuid() == 0:
+        assert "" in preempted["boosted"]
     assert Kind.GRANT in kinds["job"]
 
 
@@ -171,6 +180,51 @@ def test_the_command_prints_one_document(tmp_path: Path, capfd: pytest.CaptureFi
     assert list(document["setups"]) == ["segment-suspend"]
     assert any(note.startswith("Bounds are claims") for note in document["notes"])
     assert sorted(map(Path, document["files"])) == sorted(out.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give up CAP_SYS_NICE")
+@pytest.mark.parametrize("limit", [0, 29])
+def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp_path: Path, limit: int) -> None:
+    """Five priorities, 1 to 5, and threads that raise themselves to 24 above those."""
+    if subprocess.run(["prlimit", f"--rtprio={limit}", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("may not raise RLIMIT_RTPRIO here")
+    rights = ["prlimit", f"--rtprio={limit}", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+    demo_only = ["-m", "pycontrol.cli", "demo", "--seconds=0.5", "--policy=boosted", f"--out={tmp_path}", "--json"]
+    done = subprocess.run([*rights, sys.executable, *demo_only], capture_output=True, text=True, check=True)
+    document = json.loads(done.stdout)
+    result = document["setups"]["boosted"]["tasks"]["histogram"]
+    assert result["wcrt_ns"] > result["virtual_mort_ns"] > 0
+    refused = [note for note in document["notes"] if note.startswith("policy boosted was not run on this machine: ")]
+    if limit == 29:
+        assert not refused
+        assert result["jobs"] + result["misses"] > 0
+        assert "under policy boosted, tasks had priorities 1 to 5 in the order of the file's" in str(document["notes"])
+    else:
+        assert "SCHED_FIFO priority 29; become root, or set RLIMIT_RTPRIO to 29 or more" in refused[0]
+        assert (result["jobs"], result["mort_ns"], result["jobs_per_second"]) == (0, None, None)
+        assert document["setups"]["boosted"]["trace"] is None
+
+
+def test_boosted_orders_what_the_file_orders() -> None:
+    file = taskset.load(demo.case_study())
+    tasks = file.taskset.with_gpu_priorities({"dxtc": 90, "histogram": 70})
+    given = replace(file, taskset=tasks)
+    mapped, remark = boosted.within(given, 24)
+    assert [(one.priority, one.gpu_priority) for one in mapped.taskset] == [
+        (5, 5), (4, None), (3, None), (2, None), (1, 6), (0, None), (0, None),
+    ]  # fmt: skip
+    assert "priorities 1 to 6" in remark
+    assert boosted.within(mapped, 24) == (mapped, "")
+    assert boosted.within(given, 5) == (given, "")
+    assert "priorities 1 to 5, and the file has more" in boosted.unable(given, 5)
+    assert boosted.unable(given, 0) == "the host cannot do it"
+
+
+def test_a_set_up_that_was_not_run_has_no_figures() -> None:
+    text = table_text(made_up(observed=None, jobs=0, throughput=None))
+    machine = text[text.index("on this machine") :]
+    assert re.findall(r"(?:longest|missed) +(\S+) *$", machine, re.MULTILINE) == ["-", "-"]
+    assert "15.00" in text
 
 
 def test_choosing_a_policy_takes_both_ways_to_wait() -> None:
