@@ -18,6 +18,7 @@
  */
 #include <linux/capability.h>
 #include <linux/moduleparam.h>
+#include <linux/mutex.h>
 #include <linux/printk.h>
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
@@ -29,6 +30,7 @@
 #include "compat.h"
 #include "core/boost.h"
 #include "gpu.h"
+#include "rules.h"
 
 unsigned int gpurt_normal = GPURT_NORMAL_DEFAULT;
 module_param_named(normal, gpurt_normal, uint, 0444);
@@ -58,7 +60,7 @@ static void settle(struct gpurt_boosted *b)
 	if (!b->raised.task)
 		return;
 	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (level && !b->over && !READ_ONCE(client->file->owned.taken_off))
+	if (level && !b->over && !b->barred && !READ_ONCE(client->file->owned.taken_off))
 		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, level));
 	else
 		gpurt_raised_let_go(&b->raised);
@@ -83,7 +85,7 @@ static void ask(struct gpurt_boosted *b, u32 level)
  * Whether the caller may begin the outermost segment of a client at that @level under policy `boosted`: 0, or as
  * uapi/gpurt.h says under "Raised threads".
  */
-static int check(u32 own, u32 level, u32 form)
+static int check(const struct gpurt_client *client, u32 own, u32 level, u32 form)
 {
 	int err = gpurt_boost_refusal(gpurt_normal, own, level);
 
@@ -93,6 +95,8 @@ static int check(u32 own, u32 level, u32 form)
 		return -EOPNOTSUPP;
 	if (err)
 		return err;
+	if (READ_ONCE(client->boost.barred))
+		return -EPERM;
 	return gpurt_boost_cpu(gpurt_normal, level) <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE) ? 0 : -EPERM;
 }
 
@@ -111,7 +115,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED || READ_ONCE(client->core.depth))
 		return 0;
 	level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
-	err = check(own, level, form);
+	err = check(client, own, level, form);
 	if (err || !level)
 		return err;
 	*raised = true;
@@ -187,6 +191,27 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 	smp_store_mb(client->boost.level, level);
 	if (!READ_ONCE(client->boost.calling))
 		gpurt_boost_look(client);
+}
+
+/*
+ * In process context.  The administrator's rules have changed, or the client is new.  Its calls look at what is noted
+ * here, because a thread with a deadline must not wait for the lock of the rules.
+ */
+void gpurt_boost_bar(struct gpurt_client *client)
+{
+	static DEFINE_MUTEX(one_at_a_time);	/* of two commands, the later one has seen the rules of both */
+	struct gpurt_boosted *b = &client->boost;
+	bool barred;
+
+	mutex_lock(&one_at_a_time);
+	barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
+	if (barred != b->barred) {
+		rt_mutex_lock(&lock);
+		WRITE_ONCE(b->barred, barred);
+		settle(b);
+		rt_mutex_unlock(&lock);
+	}
+	mutex_unlock(&one_at_a_time);
 }
 
 /* In process context.  The client is gone, or its GPU is: its thread is lowered, and is not raised again. */

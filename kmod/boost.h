@@ -24,6 +24,7 @@ struct gpurt_boosted {
 	struct task_struct *asker;	/* the same, while it asks for that begin; only compared */
 	u32 asked;			/* at that level; 0: it does not */
 	bool over;			/* the client is gone: no thread is raised for it again */
+	bool barred;			/* the administrator has barred it: nor is one now; also read without */
 
 	struct kthread_work work;	/* has a thread of the highest FIFO priority carry out `level` */
 };
@@ -39,6 +40,7 @@ bool gpurt_boost_asks(const struct gpurt_client *client);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level);
 void gpurt_boost_look(struct gpurt_client *client);
+void gpurt_boost_bar(struct gpurt_client *client);
 void gpurt_boost_stop(struct gpurt_client *client);
 
 int gpurt_boost_load(void);

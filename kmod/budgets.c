@@ -16,8 +16,8 @@
 
 #include "budgets.h"
 #include "client.h"
-#include "exempt.h"
 #include "gpu.h"
+#include "rules.h"
 
 #define GENERATIONS 256
 

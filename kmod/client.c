@@ -89,11 +89,12 @@ static int client_join(struct gpurt_client *client)
 	gpurt_job_watch(gpu, client->tgid, 1);
 	/*
 	 * Pairs with each_gpu() in netlink_set.c: either that walk meets the client, or what follows, which first looks
-	 * without a lock, sees the new budget or exemption.  To unlock the mutex orders no later read.
+	 * without a lock, sees the new budget or rule.  To unlock the mutex orders no later read.
 	 */
 	smp_mb();
 	gpurt_group_apply(client);
 	gpurt_exempt_apply(client);
+	gpurt_boost_bar(client);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "gpu.h"
 #include "policy.h"
 #include "register.h"
+#include "rules.h"
 #include "selftest.h"
 #include "wait.h"
 
@@ -641,7 +642,7 @@ static int rule(u32 attr, const char *text, struct pid *pid, bool add)
 {
 	const char *why = NULL;
 
-	return gpurt_exempt_change(attr, text, pid, add, &why);
+	return gpurt_rule_change(GPURT_RULE_EXEMPT, attr, text, pid, add, &why);
 }
 
 static void rules_match_process_and_name(struct kunit *test)
@@ -657,17 +658,19 @@ static void rules_match_process_and_name(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "kunit", NULL, true), 0);
 	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, true), 0);
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, true), 0);
 	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
+	/* a rule says one thing */
+	KUNIT_EXPECT_FALSE(test, gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm));
 	/* added twice it is there once */
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, false), 0);
 	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_PID, "", client->tgid, false), 0);
 
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 }
 
 static void rules_by_cgroup_match_or_are_refused(struct kunit *test)
@@ -681,7 +684,7 @@ static void rules_by_cgroup_match_or_are_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_CGROUP, "/", NULL, true), 0);
 	KUNIT_EXPECT_TRUE(test, gpurt_exempt_matches(client));
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 	KUNIT_EXPECT_FALSE(test, gpurt_exempt_matches(client));
 }
 
@@ -697,7 +700,7 @@ static void rules_are_limited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, err, -ENOBUFS);
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "0", NULL, false), 0);
 	KUNIT_EXPECT_EQ(test, rule(GPURT_A_COMM, "another", NULL, true), 0);
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 }
 
 static struct kunit_case exempt_cases[] = {

@@ -164,7 +164,7 @@ static void an_exemption_is_told_to_the_driver_once(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, finished(&one[i]));
 	KUNIT_EXPECT_EQ(test, exempted, 1);
 	KUNIT_EXPECT_EQ(test, undone, 0);
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
 }
@@ -363,7 +363,7 @@ static void exemptions_are_for_processes_without_clients_too(struct kunit *test)
 	gpurt_exempt_tell(b->gpu);
 	KUNIT_EXPECT_EQ(test, b->commits, 2);
 	KUNIT_EXPECT_PTR_EQ(test, b->given[1], (void *)b->clients[0]);
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 	gpurt_gpu_unregister(b->gpu);
 	put_pid(other);
 	bench_free(b);

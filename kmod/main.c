@@ -9,10 +9,10 @@
 #include "drv/agents.h"
 #include "drv/vgpu.h"
 #include "events.h"
-#include "exempt.h"
 #include "job.h"
 #include "netlink.h"
 #include "policy.h"
+#include "rules.h"
 #include "selftest.h"
 
 static int __init gpurt_init(void)
@@ -57,7 +57,7 @@ stop_agents:
 	gpurt_agents_stop();
 stop_netlink:
 	gpurt_netlink_stop();
-	gpurt_exempt_clear();	/* commands may have set some meanwhile */
+	gpurt_rules_clear();	/* commands may have set some meanwhile */
 	gpurt_groups_clear();
 stop_events:
 	gpurt_events_stop();
@@ -79,7 +79,7 @@ static void __exit gpurt_exit(void)
 	gpurt_events_stop();	/* sends what is left by netlink */
 	gpurt_netlink_stop();
 	gpurt_cpu_stop();
-	gpurt_exempt_clear();
+	gpurt_rules_clear();
 	gpurt_groups_clear();
 	pr_info("gpurt: unloaded\n");
 }

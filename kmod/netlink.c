@@ -80,6 +80,7 @@ static const struct genl_ops ops[] = {
 	SET(GPURT_CMD_SET_POLICY, gpurt_nl_set_policy),
 	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget),
 	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt),
+	SET(GPURT_CMD_SET_BARRED, gpurt_nl_set_barred),
 };
 
 /* By number; not every kernel has the second. */

@@ -128,18 +128,20 @@ static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct g
 static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_STATUS);
-	u32 clients = 0, tsgs = 0;
+	u32 clients = 0, tsgs = 0, barred = 0;
 	struct gpurt_client *client;
 
 	gpurt_for_each_client(client, gpu) {
 		clients++;
 		tsgs += READ_ONCE(client->core.tsgs);
+		barred += READ_ONCE(client->boost.barred);
 	}
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
 	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
+	    nla_put_u32(skb, GPURT_A_BARRED, barred) ||
 	    put_runner(skb, cb, gpu) ||
 	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL, gpurt_normal)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
@@ -212,7 +214,8 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
 	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) ||
 	    nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
-	    nla_put_u32(skb, GPURT_A_RAISED, gpurt_raised_to(&client->boost.raised)) || put_counts(skb, gpu, c)) {
+	    nla_put_u32(skb, GPURT_A_RAISED, gpurt_raised_to(&client->boost.raised)) ||
+	    nla_put_u32(skb, GPURT_A_BARRED, READ_ONCE(client->boost.barred)) || put_counts(skb, gpu, c)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}

@@ -12,6 +12,7 @@
 #include "netlink.h"
 #include "policy.h"
 #include "register.h"
+#include "rules.h"
 
 static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
 {
@@ -260,6 +261,8 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 	return each_gpu(info, set_policy, NULL);
 }
 
+/* What follows from a change of the rules, for one GPU. */
+
 static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
 	struct gpurt_client *client;
@@ -267,6 +270,15 @@ static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void 
 	gpurt_for_each_client(client, gpu)
 		gpurt_exempt_apply(client);
 	gpurt_exempt_tell(gpu);
+	return 0;
+}
+
+static int apply_bars(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu)
+		gpurt_boost_bar(client);
 	return 0;
 }
 
@@ -289,21 +301,22 @@ static u32 which_rule(struct genl_info *info, char *text, size_t size)
 	return found;
 }
 
-int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
+/* @flag: the attribute that adds such a rule, or removes it.  @usage: what such a command must have. */
+static int set_rule(struct sk_buff *skb, struct genl_info *info, enum gpurt_rule what, u32 flag, const char *usage,
+		    gpu_fn apply)
 {
 	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
 	char text[GPURT_CGROUP_LEN] = "";
 	struct pid *pid = NULL;
 	const char *why = NULL;
-	u32 kind, exempt;
+	u32 kind, add;
 
 	if (err)
 		return err;
-	exempt = nla_get_u32(info->attrs[GPURT_A_EXEMPT]);
+	add = nla_get_u32(info->attrs[flag]);
 	kind = which_rule(info, text, sizeof(text));
-	if (!kind || exempt > 1)
-		return gpurt_nl_refuse(info->extack, -EINVAL,
-				       "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP");
+	if (!kind || add > 1)
+		return gpurt_nl_refuse(info->extack, -EINVAL, usage);
 	if (kind == GPURT_A_COMM && !text[0])
 		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_COMM must not be empty");
 	if (kind == GPURT_A_CGROUP && text[0] != '/')
@@ -312,11 +325,23 @@ int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
 	if (kind == GPURT_A_PID) {
 		pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
 		if (!pid)
-			return exempt ? gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid") : 0;
+			return add ? gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid") : 0;
 	}
-	err = gpurt_exempt_change(kind, text, pid, exempt, &why);
+	err = gpurt_rule_change(what, kind, text, pid, add, &why);
 	put_pid(pid);
 	if (err)
 		return gpurt_nl_refuse(info->extack, err, why);
-	return each_gpu(info, apply_exemptions, NULL);
+	return each_gpu(info, apply, NULL);
+}
+
+int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
+{
+	return set_rule(skb, info, GPURT_RULE_EXEMPT, GPURT_A_EXEMPT,
+			"EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_exemptions);
+}
+
+int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info)
+{
+	return set_rule(skb, info, GPURT_RULE_BARRED, GPURT_A_BARRED,
+			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_bars);
 }

@@ -20,6 +20,8 @@ static const struct gpurt_request requests[] = {
 	  .optional = HAS(PID) | HAS(CGROUP) | HAS(PERIOD_NS) | HAS(GPU) | HAS(OVERRUN) },
 	{ GPURT_CMD_SET_EXEMPT, .administrator = true,
 	  .required = HAS(EXEMPT), .optional = HAS(PID) | HAS(COMM) | HAS(CGROUP) },
+	{ GPURT_CMD_SET_BARRED, .administrator = true,
+	  .required = HAS(BARRED), .optional = HAS(PID) | HAS(COMM) | HAS(CGROUP) },
 };
 
 /* The attribute with that number; NULL: there is none. */

@@ -102,8 +102,8 @@
  * for.
  *
  * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
- * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, so that its thread may not be raised; a bound that silently does not
- * hold is worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU
+ * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, or the administrator has barred it (GPURT_CMD_SET_BARRED), so that its
+ * thread may not be raised; a bound that silently does not hold is worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU
  * priority but is not SCHED_FIFO or SCHED_RR; so does GPURT_CMD_SET_PRIORITY above N.  A best-effort client is
  * never raised.
  *
@@ -134,13 +134,13 @@
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
  *			  sorted and joined by '+'), NORMAL (where the host can do policy
- *			  `boosted`), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
+ *			  `boosted`), BARRED (how many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
- *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not)
+ *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not), BARRED
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
@@ -158,6 +158,9 @@
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.
+ * GPURT_CMD_SET_BARRED	  BARRED (0 or 1), and one of PID, COMM, CGROUP.  Policy `boosted` does not raise the threads of
+ *			  a barred client: see "Raised threads".  A thread that the host has raised is lowered.
+ *			  Errors as for GPURT_CMD_SET_EXEMPT.
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
@@ -430,6 +433,7 @@ enum gpurt_cmd {
 	GPURT_CMD_SET_EXEMPT,
 	GPURT_CMD_GET_LATENCY,
 	GPURT_CMD_EVENT,
+	GPURT_CMD_SET_BARRED,
 	GPURT_CMD_COUNT,
 };
 
@@ -485,6 +489,7 @@ enum gpurt_attr {
 	GPURT_A_NORMAL,			/* u32, the highest CPU priority of threads that are not raised */
 	GPURT_A_FORM,			/* u32, enum gpurt_form */
 	GPURT_A_RAISED,			/* u32, a CPU priority or 0 */
+	GPURT_A_BARRED,			/* u32, 0 or 1; of a GPU: how many clients */
 	GPURT_A_END,
 };
 

@@ -113,3 +113,5 @@ def _remarks(one: ClientInfo, names: Sequence[str], task: Task | None) -> Iterat
         yield f"{process} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
     if one.exempt:
         yield f"{process} is exempt: its work executes beside that of every task, which no bound takes into account"
+    if one.barred:
+        yield f"{process} is barred from being raised: policy boosted refuses its real-time segments"

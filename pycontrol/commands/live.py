@@ -70,6 +70,8 @@ def _gpus_table(gpus: list[Any]) -> str:
         if one.policy.word == "boosted":
             raised = f"{one.normal + 1} to {2 * one.normal}"
             lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
+            if one.barred:
+                lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
         if one.late:
             lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
         if one.faults:

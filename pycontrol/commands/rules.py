@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that change what a running host does: priority, policy, budget, exempt."""
+"""Commands that change what a running host does: priority, policy, budget."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import GPU, JSON, PIDS, Pid, connect, time_of
+from pycontrol.commands.processes import possible
 from pycontrol.commands.render import ms
 
 
@@ -167,7 +167,7 @@ def budget(
     if ns and not period:
         raise UsageError("--time needs a --period: so much in each period")
     for path in cgroups:
-        _possible(None, path, adding=bool(ns))
+        possible(None, path, adding=bool(ns))
     overrun = Overrun(Overrun.parse(on_overrun or "report"))
     with connect(device) as control:
         _alive(pids)
@@ -187,42 +187,6 @@ def budget(
     return 0
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt exempt --pid 1234
-  gpurt exempt --name Xorg
-  gpurt exempt --cgroup /system.slice/display-manager.service
-  gpurt exempt --name Xorg --off
-
-\b
-Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
-or no such process."""
-)
-@click.option("--pid", type=Pid(1), metavar="PID", help="A process.")
-@click.option("--name", "comm", help="All processes of that name, later ones too.")
-@click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too.")
-@click.option("--off", is_flag=True, help="End the exemption.")
-@JSON
-@click.pass_obj
-def exempt(
-    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
-) -> int:
-    """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
-    if sum(value is not None for value in (pid, comm, cgroup)) != 1:
-        raise UsageError("name exactly one of --pid, --name and --cgroup")
-    _possible(comm, cgroup, adding=not off)
-    with connect(device) as control:
-        control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
-        found = [one for one in control.clients() if one.exempt]
-    what = f"process {pid}" if pid else f"processes named {comm}" if comm else f"processes of cgroup {cgroup}"
-    clients = ", ".join(f"{one.pid} ({one.comm})" for one in found) or "none"
-    text = f"{what}: {'no longer exempt' if off else 'exempt'}\nexempt clients now: {clients}"
-    rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
-    render.emit({"exempt": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
-    return 0
-
-
 def _alive(pids: tuple[int, ...]) -> None:
     """Raises RefusedError unless there are such processes: all of them get a budget, or none does."""
     from pycontrol import procs
@@ -230,27 +194,3 @@ def _alive(pids: tuple[int, ...]) -> None:
     for pid in pids:
         if procs.stat(pid) is None:
             raise RefusedError(f"no process with pid {pid}; nothing was changed")
-
-
-def _possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
-    """Raises UsageError for a rule that no process can match.
-
-    A rule may be removed although its cgroup is gone, so whether there is one counts only for ``adding``.
-    """
-    from pycontrol.procs import NAME_BYTES
-
-    if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
-        known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
-        raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")
-    if cgroup is not None and (not cgroup.startswith("/") or ".." in cgroup.split("/")):
-        raise UsageError(f"--cgroup: {cgroup} is no cgroup's path, such as /user.slice; /proc/PID/cgroup has one")
-    if cgroup is not None and adding and not _is_cgroup(cgroup):
-        raise UsageError(f"--cgroup: there is no cgroup {cgroup}; /proc/PID/cgroup has the one of a process")
-
-
-def _is_cgroup(path: str) -> bool:
-    """Whether there is such a cgroup v2, or none can be seen from here."""
-    from pycontrol import procs
-
-    folder = procs.cgroup_folder(path)
-    return folder is None or folder.is_dir()

@@ -84,7 +84,7 @@ def table(clients: list[ClientInfo]) -> str:
 
 
 def _cells(one: ClientInfo, share: float | None) -> dict[str, str]:
-    flags = " ".join(word for word, holds in (("exempt", one.exempt), ("demoted", one.demoted)) if holds)
+    flags = " ".join(word for word in ("exempt", "demoted", "barred") if getattr(one, word))
     return {
         "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
         "priority": str(one.priority), "owned": "-" if share is None else f"{100 * share:.1f}%",

@@ -38,6 +38,7 @@ class Boost:
     core: Any
     thread: Thread | None = None  # that of the latest outermost begin
     may: bool = False  # be raised: checked at that begin
+    barred: bool = False  # by the administrator
     asked: dict[Thread, Asked] = field(default_factory=dict)
 
     def begin(self, sched: Any, thread: Thread, made: Any, now: int) -> tuple[int, int]:
@@ -61,6 +62,13 @@ class Boost:
         """Before an end comes to the gate."""
         lib.gpurt_boost_ask(sched, self.core, self.core.level, now)
 
+    def bar(self, barred: bool) -> None:
+        """The administrator's rules about the client.  A thread that this host has raised is lowered."""
+        self.barred = barred
+        if barred and self.band.able:
+            self.level(0)
+            self.may = False
+
     def _own(self, thread: Thread) -> Scheduling:
         """What the thread has apart from being raised, by this host or by itself as it was asked to."""
         own, asked = thread.own(), self.asked.get(thread)
@@ -72,7 +80,7 @@ class Boost:
         cpu = self.band.cpu(level)
         if refused:
             return refused
-        if not self.peer.may_have(cpu):
+        if self.barred or not self.peer.may_have(cpu):
             return -errno.EPERM
         return 0 if self.band.able else self._raised_itself(own, cpu, made)
 

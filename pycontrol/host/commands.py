@@ -12,7 +12,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
-from pycontrol.host.peer import Peer, Rules
+from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
@@ -67,6 +67,7 @@ class Commands:
             Command.SET_POLICY: self.set_policy,
             Command.SET_BUDGET: self.set_budget,
             Command.SET_EXEMPT: self.set_exempt,
+            Command.SET_BARRED: self.set_barred,
         }
         if command in reading:
             done(list(reading[command](peer, request)))
@@ -89,7 +90,7 @@ class Commands:
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("NORMAL", gpu.band.normal),
-                ("CLIENTS", len(gpu.clients)),
+                ("BARRED", sum(m.boost.barred for m in gpu.clients.values())), ("CLIENTS", len(gpu.clients)),
                 ("TSGS", sum(m.core.tsgs for m in gpu.clients.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
@@ -112,7 +113,7 @@ class Commands:
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                     *budget_of(core), ("OVERRUNS", core.overruns),
-                    ("FORM", core.boost.form), ("RAISED", client.boost.raised),
+                    ("FORM", core.boost.form), ("RAISED", client.boost.raised), ("BARRED", int(client.boost.barred)),
                 ]  # fmt: skip
 
     def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
@@ -191,20 +192,37 @@ class Commands:
 
     def set_exempt(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_EXEMPT."""
-        kinds = [kind for kind in ("PID", "COMM", "CGROUP") if kind in request]
-        if len(kinds) != 1 or int(request["EXEMPT"]) > 1:
-            raise Refusal(errno.EINVAL, "EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP")
-        self.rules.change(kinds[0], request[kinds[0]], bool(request["EXEMPT"]))
+        change_rules(self.rules.exempt, "EXEMPT", request)
         return [
-            partial(self.apply_rules, gpu, client)
+            partial(self.apply_exemptions, gpu, client)
             for gpu in self.gpus
             for client in gpu.clients.values()
-            if {bool(client.core.exempt), client.exempt} != {self.rules.exempts(client.peer)}
+            if {bool(client.core.exempt), client.exempt} != {self.rules.exempt.has(client.peer)}
         ]
 
-    def apply_rules(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
+    def apply_exemptions(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
         """Makes the client what the rules say now: another command may have changed them since this one came."""
-        gpu.exempt(client, self.rules.exempts(client.peer), done)
+        gpu.exempt(client, self.rules.exempt.has(client.peer), done)
+
+    def set_barred(self, request: Request) -> list[Step]:
+        """GPURT_CMD_SET_BARRED."""
+        change_rules(self.rules.barred, "BARRED", request)
+        for gpu in self.gpus:
+            for client in gpu.clients.values():
+                client.boost.bar(self.rules.barred.has(client.peer))
+        return []
+
+
+def change_rules(rules: Named, flag: str, request: Request) -> None:
+    """Adds or removes the rule that a request names.
+
+    Raises:
+        Refusal: it names none or several, or as Named.change() does.
+    """
+    kinds = [kind for kind in ("PID", "COMM", "CGROUP") if kind in request]
+    if len(kinds) != 1 or int(request[flag]) > 1:
+        raise Refusal(errno.EINVAL, f"{flag} is 0 or 1, with exactly one of PID, COMM and CGROUP")
+    rules.change(kinds[0], request[kinds[0]], bool(request[flag]))
 
 
 def budget_of(core: Any) -> Record:

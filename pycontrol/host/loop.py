@@ -182,7 +182,9 @@ class Host:
     def admit(self, connection: Connection, gpu: Gpu) -> Client:
         """Makes a connection's client on a GPU."""
         peer = connection.peer
-        return gpu.join(next(self.ids), peer, self.rules.exempts(peer), self.budgets.of(peer, None))
+        client = gpu.join(next(self.ids), peer, self.rules.exempt.has(peer), self.budgets.of(peer, None))
+        client.boost.bar(self.rules.barred.has(peer))
+        return client
 
     def doom(self, connection: Connection) -> None:
         """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""

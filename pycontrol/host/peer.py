@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The process at the other end of a socket, and the administrator's exemptions.
+"""The process at the other end of a socket, and the processes that the administrator's rules name.
 
 The kernel names the process that connected (SO_PEERCRED).  Which of its threads calls, the library says (threads.py).
 """
@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpurt._gpurt import lib
 from pycontrol import procs
@@ -79,15 +79,15 @@ def watch(pid: int) -> int:
         return -1
 
 
-class Rules:
-    """The administrator's exemptions; they hold for clients to come as well."""
+class Named:
+    """Processes that the administrator has named, by rules of one kind; clients to come are among them as well."""
 
     def __init__(self) -> None:
         """No rules yet."""
         self.pids: dict[int, int] = {}  # start time by pid, so that a reused pid does not match
         self.names: dict[str, set[str]] = {"COMM": set(), "CGROUP": set()}
 
-    def exempts(self, peer: Peer) -> bool:
+    def has(self, peer: Peer) -> bool:
         """Whether any rule matches now: a process may have been moved to another cgroup."""
         if self.pids.get(peer.pid) == peer.start or peer.comm in self.names["COMM"]:
             return True
@@ -103,14 +103,14 @@ class Rules:
             Refusal: no such process, a cgroup that is no absolute path, no cgroups of version 2, or too many rules.
         """
         if add and len(self.pids) + sum(map(len, self.names.values())) >= lib.GPURT_MAX_RULES:
-            raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} exemptions already; remove some first")
+            raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} such rules already; remove some first")
         if isinstance(what, int):
             self._change_pid(what, add)
             return
         if kind == "CGROUP" and not what.startswith("/"):
             raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
         if kind == "CGROUP" and add and not procs.has_cgroups():
-            why = "there are no cgroups of version 2 here, so no rule would match; exempt by pid or by name"
+            why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name"
             raise Refusal(errno.EOPNOTSUPP, why)
         if add:
             self.names[kind].add(what)
@@ -125,3 +125,11 @@ class Rules:
         if stat is None:
             raise Refusal(errno.ESRCH, f"no process with pid {pid}")
         self.pids[pid] = stat.start
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The administrator's rules: which processes are exempt, and which policy `boosted` must not raise."""
+
+    exempt: Named = field(default_factory=Named)
+    barred: Named = field(default_factory=Named)

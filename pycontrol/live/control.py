@@ -31,7 +31,7 @@ class GpuStatus:
 
     ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
     lost.  ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host
-    cannot do that policy.
+    cannot do that policy.  ``barred``: how many clients the administrator has barred from being raised.
     """
 
     gpu: int
@@ -52,6 +52,7 @@ class GpuStatus:
     slice_ns: int
     late: int
     normal: int
+    barred: int
 
     @property
     def emulated(self) -> bool:
@@ -64,7 +65,8 @@ class ClientInfo:
     """One client of one GPU; ``set_priority`` is None if the control plane has set no priority.
 
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
-    ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.
+    ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
+    administrator has forbidden that.
     """
 
     gpu: int
@@ -87,6 +89,7 @@ class ClientInfo:
     overruns: int
     form: Form
     raised: int
+    barred: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +237,17 @@ class Control:
         Raises:
             RefusedError: not permitted, or not exactly one of the three is named.
         """
-        named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
-        chosen = {key: value for key, value in named.items() if value is not None}
-        self._link.request(Command.SET_EXEMPT, {"EXEMPT": int(exempt), **chosen})
+        self._link.request(Command.SET_EXEMPT, {"EXEMPT": int(exempt), **_process(pid, comm, cgroup)})
+
+    def set_barred(
+        self, barred: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
+    ) -> None:
+        """Bars a process, all processes of a name, or all of a cgroup from being raised.  False undoes it.
+
+        Raises:
+            RefusedError: not permitted, or not exactly one of the three is named.
+        """
+        self._link.request(Command.SET_BARRED, {"BARRED": int(barred), **_process(pid, comm, cgroup)})
 
     def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
         """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
@@ -301,6 +312,12 @@ def _gpu(gpu: int | None) -> dict[str, Value]:
     return {} if gpu is None else {"GPU": gpu}
 
 
+def _process(pid: int | None, comm: str | None, cgroup: str | None) -> dict[str, Value]:
+    """Which processes a rule is for."""
+    named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
+    return {key: value for key, value in named.items() if value is not None}
+
+
 def _number(message: Message, name: str, default: int = 0) -> int:
     value = message.attributes.get(name, default)
     assert isinstance(value, int)
@@ -320,7 +337,7 @@ def _status(message: Message) -> GpuStatus:
         number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
-        number("SLICE_NS"), number("LATE"), number("NORMAL"),
+        number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
     )  # fmt: skip
 
 
@@ -334,7 +351,7 @@ def _client(message: Message) -> ClientInfo:
         number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
-        number("OVERRUNS"), Form(number("FORM")), number("RAISED"),
+        number("OVERRUNS"), Form(number("FORM")), number("RAISED"), bool(number("BARRED")),
     )  # fmt: skip
 
 

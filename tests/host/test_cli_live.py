@@ -104,6 +104,12 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
         assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
         assert "exempt clients now: none" in gpurt("exempt", "--pid", str(ME), "--off")[1]
+        assert f"barred clients now: {ME}" in gpurt("bar", "--pid", str(ME))[1]
+        assert gpurt("clients")[1].splitlines()[2].endswith(" barred")
+        status = json.loads(gpurt("status", "--json")[1])["gpus"][0]
+        assert (status["barred_count"], status["client_count"]) == (1, 1)
+        assert f"process {ME}: no longer barred" in gpurt("bar", "--pid", str(ME), "--off")[1]
+        assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["barred"]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,8 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         (["exempt", "--name", "display-manager-1"], 2, "display-manager"),
         (["exempt", "--name", ""], 2, "1 to 15 bytes"),
         (["exempt", "--pid", "4194304"], 5, "no process with pid"),
+        (["bar", "--pid", "4194304"], 5, "no process with pid"),
+        (["bar", "--cgroup", "/nope"], 2, "no cgroup /nope"),
         (["policy", "segment", "--period", "1ms"], 2, "go with policy job"),
         (["policy", "segment", "--notice", "poll"], 2, "go with policy job"),
         (["policy", "job", "--notice", "notify", "--period", "1ms"], 2, "does not poll"),

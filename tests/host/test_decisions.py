@@ -17,7 +17,7 @@ from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Client, Decision, Gpu
-from pycontrol.host.peer import Peer, Rules
+from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -180,7 +180,7 @@ def test_without_cgroups_of_version_2_a_rule_is_refused(tmp_path: Path, monkeypa
     own = tmp_path / str(os.getpid())
     own.mkdir()
     (own / "cgroup").write_text("3:cpuset:/\n2:cpu:/\n")
-    rules = Rules()
+    rules = Named()
     with pytest.raises(Refusal, match="version 2") as refused:
         rules.change("CGROUP", "/x", True)
     assert refused.value.error == errno.EOPNOTSUPP

@@ -50,6 +50,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "policy": [([], 0), (["lock-fifo"], 0), (["job", "--notice", "poll", "--period", "2ms"], 0)],
     "budget": [([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0), ([ME, "--time", "0ns"], 0)],
     "exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
+    "bar": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
     "status": [([], 0), (["--latency"], 0)],
     "clients": [([], 0)],
     "top": [(["--once", "--interval", "0.1"], 0)],
@@ -65,9 +66,10 @@ WRONG: list[tuple[list[str], int]] = [
     (["simulate", "FILE", "--offsets", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
     (["priority", "1", "--json"], 5), (["nope", "--json"], 2),
-    (["hint", ME, "--json"], 4), (["exempt", "--json"], 2), (["experiment", "nope", "--json"], 2),
-    (["policy", "fair", "--json"], 2), (["plot", "FILE", "--json"], 3), (["demo", "--policy", "fair", "--json"], 2),
-    (["plot", "FILE", "-o", "x.gif", "--json"], 2), (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
+    (["hint", ME, "--json"], 4), (["exempt", "--json"], 2), (["bar", "--json"], 2),
+    (["experiment", "nope", "--json"], 2), (["policy", "fair", "--json"], 2), (["plot", "FILE", "--json"], 3),
+    (["demo", "--policy", "fair", "--json"], 2), (["plot", "FILE", "-o", "x.gif", "--json"], 2),
+    (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]

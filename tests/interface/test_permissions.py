@@ -33,6 +33,7 @@ SETS = {
     Command.SET_POLICY: {"POLICY": int(Policy.LOCK_FIFO)},
     Command.SET_BUDGET: {"PID": ME, "BUDGET_NS": 1, "PERIOD_NS": 10**9},
     Command.SET_EXEMPT: {"PID": ME, "EXEMPT": 1},
+    Command.SET_BARRED: {"PID": ME, "BARRED": 1},
 }
 GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY)
 
@@ -103,7 +104,8 @@ def check_refused(actor: Actor, plane: Control) -> None:
         assert error == errno.EPERM
         assert "CAP_SYS_NICE" in text
     assert plane.status()[0].policy is Policy.SEGMENT
-    assert {(one.set_priority, one.budget_ns, one.exempt) for one in plane.clients()} == {(None, 0, False)}
+    found = {(one.set_priority, one.budget_ns, one.exempt, one.barred) for one in plane.clients()}
+    assert found == {(None, 0, False, False)}
 
 
 def test_an_ordinary_user_may_look_but_not_set(

@@ -11,7 +11,7 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from actors import Actor, fork_sleeper, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Overrun, Policy
+from gpurt.enums import Form, Overrun, Policy, State
 from gpurt.errors import RefusedError
 from pycontrol import procs
 from pycontrol.live.control import Control
@@ -185,6 +185,77 @@ def test_the_right_to_the_raised_level_is_needed(host: Path, spawn: Spawn, plane
             actor.kill()
     finally:
         host.chmod(mode)
+
+
+@contextlib.contextmanager
+def bar(plane: Control, **rule: int | str) -> Iterator[None]:
+    """Bars processes inside the context, and undoes it at the end."""
+    plane.set_barred(True, **rule)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        plane.set_barred(False, **rule)  # type: ignore[arg-type]
+
+
+def test_a_barred_process_begins_nothing_that_would_be_raised(spawn: Spawn, plane: Control, form: int) -> None:
+    one, other, ordinary_one = spawn(at(5)), spawn(at(6)), spawn()
+    for actor in (one, other):
+        actor.do("begin", flags=form)
+        actor.do("end")
+    with bar(plane, pid=one.pid), bar(plane, pid=ordinary_one.pid):
+        assert one.run(begin_code_at, 0) == -errno.EPERM
+        assert (of(plane, one.pid).barred, of(plane, one.pid).depth, has(one.pid)) == (True, 0, (FIFO, 5))
+        assert not of(plane, other.pid).barred
+        assert other.do("begin", flags=form) == RUNNING
+        assert has(other.pid) == (FIFO, N + 6)
+        assert ordinary_one.do("begin") == PENDING  # best effort is raised by nobody
+        assert plane.status()[0].barred == 2
+        plane.set_policy(Policy.SEGMENT)
+        assert one.do("begin") == PENDING
+        one.do("end")
+        plane.set_policy(Policy.BOOSTED)
+    assert plane.status()[0].barred == 0
+    other.do("end")
+    assert one.do("begin", flags=form) == RUNNING
+    assert has(one.pid) == (FIFO, N + 5)
+
+
+def test_a_raised_thread_that_is_barred_is_lowered_and_stays_so(spawn: Spawn, plane: Control, form: int) -> None:
+    actor = spawn(at(5))
+    actor.do("begin", flags=form)
+    with bar(plane, pid=actor.pid):
+        assert has(actor.pid) == (FIFO, 5)
+        assert of(plane, actor.pid).state is State.RUNNING
+        actor.do("begin", flags=form)  # nested
+        assert has(actor.pid) == (FIFO, 5)
+        actor.do("end")
+    assert has(actor.pid) == (FIFO, 5)
+    plane.set_priority(actor.pid, 7)
+    assert has(actor.pid) == (FIFO, 5)
+    actor.do("end")
+    assert actor.do("begin", flags=form) == RUNNING
+    assert has(actor.pid) == (FIFO, N + 7)
+
+
+def test_bars_by_name_and_by_cgroup_hold_for_clients_to_come(group: Path, spawn: Spawn, plane: Control) -> None:
+    def enter() -> None:
+        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
+        at(5)()
+
+    first = spawn(enter)
+    rules: tuple[dict[str, Any], ...] = (
+        {"cgroup": procs.cgroup(first.pid).removesuffix("/inner")},
+        {"comm": procs.name(first.pid)},
+    )
+    for rule in rules:
+        with bar(plane, **rule):
+            inside = spawn(enter)
+            assert inside.run(begin_code_at, 0) == -errno.EPERM
+            assert of(plane, inside.pid).barred
+            assert not of(plane, inside.pid).exempt
+        inside.kill()
+    assert first.run(begin_code_at, 0) == 0
+    first.kill()
 
 
 def test_who_began_without_that_right_is_not_raised_by_another_policy(host: Path, spawn: Spawn, plane: Control) -> None:

@@ -262,6 +262,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["budget", "1", "--time", "5ms"], 2, "needs a --period"),
         (["budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
         (["exempt"], 2, "exactly one"),
+        (["bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
         (["priority", "abc"], 2, "'abc' is not a valid process id"),
         (["policy", "--period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
@@ -396,7 +397,7 @@ def test_the_installed_command_works(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(
-    ["analyze", "assign", "simulate", "check", "plot", "policy", "priority", "budget", "exempt",
+    ["analyze", "assign", "simulate", "check", "plot", "policy", "priority", "budget", "exempt", "bar",
      MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--offsets", "1", "-1", "", "--explain", "camera",
      "--policy", "segment", "é"]
 )  # fmt: skip

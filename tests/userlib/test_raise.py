@@ -348,6 +348,14 @@ def body():
             pass
     except OSError as error:
         print(error.errno)
+    connect().set_barred(True, pid=os.getpid())
+    try:
+        gpurt.segment().__enter__()
+    except OSError as error:
+        print(error.errno, os.sched_getparam(0).sched_priority)
+    connect().set_barred(False, pid=os.getpid())
+    with gpurt.segment():
+        print(os.sched_getparam(0).sched_priority)
 
 thread = threading.Thread(target=body)
 thread.start()
@@ -357,7 +365,7 @@ thread.join()
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
-    assert done.stdout == "95\n", done.stderr
+    assert done.stdout == f"95\n1 6\n{N + 6}\n", done.stderr
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

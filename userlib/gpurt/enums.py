@@ -149,6 +149,7 @@ class Command(Words):
     SET_EXEMPT = lib.GPURT_CMD_SET_EXEMPT
     GET_LATENCY = lib.GPURT_CMD_GET_LATENCY
     EVENT = lib.GPURT_CMD_EVENT
+    SET_BARRED = lib.GPURT_CMD_SET_BARRED
 
 
 class Cap(IntFlag):

@@ -216,7 +216,8 @@ static void priorities(void)
 		gains(begin(fd, (unsigned int)i % 99 + 1));
 		sched_setscheduler(0, i % 3 ? i % 2 ? SCHED_IDLE : SCHED_BATCH : SCHED_OTHER, &none);
 		count(begin(fd, 0) & end(fd));
-		gains(administer(GPURT_CMD_SET_PRIORITY) | administer(GPURT_CMD_SET_EXEMPT));
+		gains(administer(GPURT_CMD_SET_PRIORITY) | administer(GPURT_CMD_SET_EXEMPT) |
+		      administer(GPURT_CMD_SET_BARRED));
 	}
 }
 

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The administrator's rules about processes, by process, by name, or by cgroup.  They also hold for clients that open
+ * the device later.  A name is what the process called itself when it opened the device, and a process may choose that.
+ * Use rules by name only if every user that may open the device is trusted.
+ */
+#include <linux/cgroup.h>
+#include <linux/fs.h>
+#include <linux/kernfs.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "rules.h"
+#include "uapi/gpurt.h"
+
+struct rule {
+	struct list_head node;
+	enum gpurt_rule what;
+	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
+	struct pid *pid;
+	char text[GPURT_CGROUP_LEN];
+};
+
+static DEFINE_MUTEX(rules_lock);
+static LIST_HEAD(rules);
+static unsigned int rules_count[GPURT_RULE_COUNT];
+
+/* Called with rules_lock held. */
+static struct rule *find(enum gpurt_rule what, u32 attr, const char *text, const struct pid *pid)
+{
+	struct rule *rule;
+
+	list_for_each_entry(rule, &rules, node)
+		if (rule->what == what && rule->attr == attr && rule->pid == pid && !strcmp(rule->text, text))
+			return rule;
+	return NULL;
+}
+
+/* Called with rules_lock held, or when no other code runs. */
+static void rule_free(struct rule *rule)
+{
+	list_del(&rule->node);
+	rules_count[rule->what]--;
+	put_pid(rule->pid);
+	kfree(rule);
+}
+
+/* Removes the rules for processes that have ended: those cannot be named any more. */
+static void forget_the_dead(void)
+{
+	struct rule *rule, *next;
+	bool gone;
+
+	list_for_each_entry_safe(rule, next, &rules, node) {
+		rcu_read_lock();
+		gone = rule->pid && !pid_task(rule->pid, PIDTYPE_TGID);
+		rcu_read_unlock();
+		if (gone)
+			rule_free(rule);
+	}
+}
+
+#ifdef CONFIG_CGROUPS
+/* Whether the hierarchy of version 2, in which cgroup_of() looks, is mounted anywhere: only then can it be used. */
+bool gpurt_has_cgroups(void)
+{
+	struct file_system_type *type = get_fs_type("cgroup2");
+	bool mounted = type && !hlist_empty(&type->fs_supers);
+
+	if (type)
+		module_put(type->owner);
+	return mounted;
+}
+#else
+bool gpurt_has_cgroups(void) { return false; }
+#endif
+
+/* Called with rules_lock held.  @why: the reason for a refusal. */
+static int rule_add(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, const char **why)
+{
+	struct rule *rule;
+
+	if (attr == GPURT_A_CGROUP && !gpurt_has_cgroups()) {
+		*why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name";
+		return -EOPNOTSUPP;
+	}
+	forget_the_dead();
+	if (rules_count[what] >= GPURT_MAX_RULES) {
+		*why = "there are too many such rules already; remove some first";
+		return -ENOBUFS;
+	}
+	rule = kzalloc(sizeof(*rule), GFP_KERNEL);
+	if (!rule)
+		return -ENOMEM;
+	rule->what = what;
+	rule->attr = attr;
+	rule->pid = get_pid(pid);
+	strscpy(rule->text, text, sizeof(rule->text));
+	list_add_tail(&rule->node, &rules);
+	rules_count[what]++;
+	return 0;
+}
+
+/* Adds or removes the rule for @pid, or for the name or path @text.  Removing a rule that is not there is no error. */
+int gpurt_rule_change(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, bool add, const char **why)
+{
+	struct rule *rule;
+	int err = 0;
+
+	mutex_lock(&rules_lock);
+	rule = find(what, attr, text, pid);
+	if (add && !rule)
+		err = rule_add(what, attr, text, pid, why);
+	else if (!add && rule)
+		rule_free(rule);
+	mutex_unlock(&rules_lock);
+	return err;
+}
+
+#ifdef CONFIG_CGROUPS
+/* Whether @path is @prefix or below it. */
+bool gpurt_cgroup_is_below(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	while (n && prefix[n - 1] == '/')
+		n--;
+	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/');
+}
+
+/* The path in the cgroup v2 hierarchy; empty if the process is gone or the path too long for any rule. */
+void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size)
+{
+	struct task_struct *task;
+
+	*path = '\0';
+	rcu_read_lock();
+	task = pid_task(tgid, PIDTYPE_TGID);
+	if (task && (size_t)kernfs_path(task_dfl_cgroup(task)->kn, path, size) >= size)
+		*path = '\0';
+	rcu_read_unlock();
+}
+#else
+bool gpurt_cgroup_is_below(const char *path, const char *prefix) { return false; }
+void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
+#endif
+
+static bool matches(const struct rule *rule, const struct pid *tgid, const char *comm, const char *cgroup)
+{
+	switch (rule->attr) {
+	case GPURT_A_PID:
+		return rule->pid == tgid;
+	case GPURT_A_COMM:
+		return !strcmp(rule->text, comm);
+	default:
+		return *cgroup && gpurt_cgroup_is_below(cgroup, rule->text);
+	}
+}
+
+/* Whether any rule of that kind is for the process. */
+bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm)
+{
+	char cgroup[GPURT_CGROUP_LEN];
+	struct rule *rule;
+	bool found = false;
+
+	if (!READ_ONCE(rules_count[what]))
+		return false;
+	gpurt_cgroup_of(tgid, cgroup, sizeof(cgroup));
+	mutex_lock(&rules_lock);
+	list_for_each_entry(rule, &rules, node)
+		found = found || (rule->what == what && matches(rule, tgid, comm, cgroup));
+	mutex_unlock(&rules_lock);
+	return found;
+}
+
+/* Removes all rules.  Called when no other code runs. */
+void gpurt_rules_clear(void)
+{
+	struct rule *rule, *next;
+
+	list_for_each_entry_safe(rule, next, &rules, node)
+		rule_free(rule);
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands with rules about processes, which are named by pid, name or cgroup: exempt, bar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import documents, render
+from pycontrol.commands.options import JSON, Pid, connect
+
+
+def naming(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that name processes."""
+    for option in reversed((
+        click.option("--pid", type=Pid(1), metavar="PID", help="A process."),
+        click.option("--name", "comm", help="All processes of that name, later ones too."),
+        click.option("--cgroup", metavar="PATH", help="All processes of a cgroup v2 path and below, later ones too."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[dict[str, Any], str]:
+    """What names the processes, as in documents, and in words.
+
+    Raises:
+        UsageError: none or several are given, or no process can match.
+    """
+    if sum(value is not None for value in (pid, comm, cgroup)) != 1:
+        raise UsageError("name exactly one of --pid, --name and --cgroup")
+    possible(comm, cgroup, adding=adding)
+    rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
+    what = f"process {pid}" if pid else f"processes named {comm}" if comm else f"processes of cgroup {cgroup}"
+    return rule, what
+
+
+def _listed(found: list[Any]) -> str:
+    return ", ".join(f"{one.pid} ({one.comm})" for one in found) or "none"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt exempt --pid 1234
+  gpurt exempt --name Xorg
+  gpurt exempt --cgroup /system.slice/display-manager.service
+  gpurt exempt --name Xorg --off
+
+\b
+Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
+or no such process."""
+)
+@naming
+@click.option("--off", is_flag=True, help="End the exemption.")
+@JSON
+@click.pass_obj
+def exempt(
+    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
+) -> int:
+    """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
+    rule, what = _named(pid, comm, cgroup, adding=not off)
+    with connect(device) as control:
+        control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
+        found = [one for one in control.clients() if one.exempt]
+    text = f"{what}: {'no longer exempt' if off else 'exempt'}\nexempt clients now: {_listed(found)}"
+    render.emit({"exempt": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt bar --cgroup /user.slice
+  gpurt bar --pid 1234
+  gpurt bar --pid 1234 --off
+
+\b
+Under policy boosted, a real-time segment of a barred process is refused (EPERM), and a thread that the host has raised
+is lowered.  A process counts by the cgroup that it is in when it opens the GPU, or when a rule changes.
+
+\b
+Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
+or no such process."""
+)
+@naming
+@click.option("--off", is_flag=True, help="Let them be raised again, if they have the right to it.")
+@JSON
+@click.pass_obj
+def bar(
+    device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
+) -> int:
+    """Bar processes from being raised: policy boosted does not put their threads above other tasks."""
+    rule, what = _named(pid, comm, cgroup, adding=not off)
+    with connect(device) as control:
+        control.set_barred(not off, pid=pid, comm=comm, cgroup=cgroup)
+        found = [one for one in control.clients() if one.barred]
+    text = f"{what}: {'no longer barred' if off else 'barred from being raised'}\nbarred clients now: {_listed(found)}"
+    render.emit({"barred": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
+    """Raises UsageError for a rule that no process can match.
+
+    A rule may be removed although its cgroup is gone, so whether there is one counts only for ``adding``.
+    """
+    from pycontrol.procs import NAME_BYTES
+
+    if comm is not None and not 0 < len(os.fsencode(comm)) <= NAME_BYTES:
+        known = os.fsdecode(os.fsencode(comm)[:NAME_BYTES]) or "Xorg"
+        raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")
+    if cgroup is not None and (not cgroup.startswith("/") or ".." in cgroup.split("/")):
+        raise UsageError(f"--cgroup: {cgroup} is no cgroup's path, such as /user.slice; /proc/PID/cgroup has one")
+    if cgroup is not None and adding and not _is_cgroup(cgroup):
+        raise UsageError(f"--cgroup: there is no cgroup {cgroup}; /proc/PID/cgroup has the one of a process")
+
+
+def _is_cgroup(path: str) -> bool:
+    """Whether there is such a cgroup v2, or none can be seen from here."""
+    from pycontrol import procs
+
+    folder = procs.cgroup_folder(path)
+    return folder is None or folder.is_dir()
