@@ -60,7 +60,7 @@ static void settle(struct gpurt_boosted *b)
 	if (!b->raised.task)
 		return;
 	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (level && !b->over && !b->barred && !READ_ONCE(client->file->owned.taken_off))
+	if (level && !b->over && !b->barred && !gpurt_owner_ends(client->file))
 		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, level));
 	else
 		gpurt_raised_let_go(&b->raised);

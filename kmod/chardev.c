@@ -21,25 +21,12 @@
 #include "register.h"
 #include "wait.h"
 
-/* Has all clients taken off the GPUs, because their process ends soon.  They end later.  Does not wait for a GPU. */
-void gpurt_file_take_off(struct gpurt_file *file)
-{
-	struct gpurt_client *client;
-	int i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		client = smp_load_acquire(&file->clients[i]);	/* pairs with client_make() */
-		if (client)
-			gpurt_client_take_off(client);
-	}
-}
-
 /* Ends all clients.  Called when the descriptor is released, and when its owner ends: the first call does the work. */
 void gpurt_file_gone(struct gpurt_file *file, bool process)
 {
 	int i;
 
-	gpurt_owner_let_go(file);
+	gpurt_owner_over(file);
 	mutex_lock(&file->lock);
 	WRITE_ONCE(file->gone, true);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)

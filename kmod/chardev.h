@@ -39,7 +39,6 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 
 void gpurt_file_put(struct gpurt_file *file);
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
-void gpurt_file_take_off(struct gpurt_file *file);
 void gpurt_file_gone(struct gpurt_file *file, bool process);
 
 int gpurt_chardev_start(void);

@@ -35,6 +35,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	client->uid = file->uid;
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	INIT_LIST_HEAD(&client->node);
+	INIT_LIST_HEAD(&client->urgent.node);
 	gpurt_news_init(client);
 	gpurt_waiters_init(&client->waiters);
 	gpurt_waiters_init(&client->orders);
@@ -282,6 +283,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	if (client->ended)
 		return;
 	client->ended = true;
+	gpurt_owner_let_go(client);
 	u.level = level_for(client);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops.client_ends)
@@ -394,10 +396,12 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	int err;
 
 	b.u.level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
+	if (b.u.level)
+		gpurt_owner_urgent(client);
 	err = gpurt_update(client->gpu, &b.u);
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
 	smp_mb();
-	if (unlikely(READ_ONCE(client->file->owned.taken_off)))
+	if (unlikely(gpurt_owner_ends(client->file)))
 		gpurt_client_take_off(client);
 	*state = b.u.fault ? GPURT_STATE_PENDING : b.state;
 	return err;
@@ -526,6 +530,8 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 	int err;
 
 	err = gpurt_gate_update(client->gpu, &v.u);
+	if (READ_ONCE(client->core.level))
+		gpurt_owner_urgent(client);
 	gpurt_boost_returns(client, false);
 	return err;
 }

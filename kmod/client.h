@@ -18,6 +18,7 @@
 #include "boost.h"
 #include "core/policy.h"
 #include "gpu.h"
+#include "owner.h"
 #include "waiters.h"
 
 struct gpurt_file;
@@ -59,6 +60,7 @@ struct gpurt_client {
 	struct gpurt_waiters orders;		/* the call that waits for the agent's next order */
 	struct kthread_work poll_wake;		/* has the GPU's thread wake poll() */
 	struct kthread_work take_off;		/* has it take the client off the GPU */
+	struct gpurt_urgent urgent;
 	struct gpurt_boosted boost;
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;

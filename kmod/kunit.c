@@ -108,6 +108,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	init_waitqueue_head(&b->file.poll);
 	b->file.tgid = task_tgid(current);
 	strscpy(b->file.comm, "kunit", sizeof(b->file.comm));
+	KUNIT_ASSERT_EQ(test, gpurt_owner_watch(&b->file), 0);
 	KUNIT_ASSERT_EQ(test, gpurt_gpu_register(ops, b, &b->gpu), 0);
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_gpu_get(b->gpu->index);	/* the client's */
@@ -122,10 +123,12 @@ static void bench_free(struct bench *b)
 {
 	int i;
 
+	gpurt_owner_over(&b->file);
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_client_gone(b->clients[i], false);
 		gpurt_client_put(b->clients[i]);
 	}
+	gpurt_owner_forget(&b->file);
 	gpurt_clients_stop();	/* the last use of the file by a client */
 }
 
@@ -480,19 +483,16 @@ static bool first_has_left(struct bench *b)
 static void each_gpu_of_a_process_is_handed_on_by_itself(struct kunit *test)
 {
 	struct bench *stuck = bench_make(test, &sleeping_driver), *other = bench_make(test, &atomic_driver);
-	struct gpurt_file *file = kunit_kzalloc(test, sizeof(*file), GFP_KERNEL);
 	struct beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, file);
 	KUNIT_ASSERT_NOT_NULL(test, one);
-	file->clients[0] = stuck->clients[0];
-	file->clients[1] = other->clients[0];
 	begin(stuck->clients[0], 20);
 	begin(other->clients[0], 20);
 	stuck->block = true;
 	start(test, one, stuck->clients[1], 30);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&stuck->entered, msecs_to_jiffies(PATIENCE)));
-	gpurt_file_take_off(file);
+	gpurt_client_take_off(stuck->clients[0]);
+	gpurt_client_take_off(other->clients[0]);
 	KUNIT_EXPECT_TRUE(test, comes_true(first_has_left, other));
 	KUNIT_EXPECT_FALSE(test, first_has_left(stuck));
 	complete(&stuck->go);

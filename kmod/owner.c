@@ -6,20 +6,24 @@
  * process that it made with vfork() or with CLONE_VM shares it, or because its core is written, which takes seconds.
  * The GPU must not stay with any of those.  So probes of three tracepoints report
  *
- *   signal_deliver	a signal that ends the process.  Its clients are taken off the GPU.  Its other threads may be in
- *			calls still, so the driver keeps the clients until the process has ended
- *   sched_process_exit	the last thread of the process ends.  Its clients are taken off the GPU, and end
+ *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads may
+ *			be in calls still, so the driver keeps the clients until the process has ended
+ *   sched_process_exit	the last thread of the process ends.  Its urgent clients are taken off the GPU, and all end
  *   sched_process_exec	the process executes another program.  Likewise
  *
  * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority has the GPUs' threads
- * take the clients off.  They alone decide when a GPU is handed on, so that must not depend on when an ordinary thread
- * gets a CPU, nor on another GPU whose driver is slow.  A work queue ends the clients.
+ * take the urgent clients off: those that have ever been real-time, and best effort while it owns a GPU as a lock.
+ * They alone keep a GPU from others, so when it is handed on must not depend on when an ordinary thread gets a CPU, nor
+ * on another GPU whose driver is slow.  A work queue ends all clients, and is enough for the others: a process of an
+ * ordinary user, however many descriptors it has, gives that thread nothing to do.
  *
  * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the machine: a driver that
  * is stuck would stop virtual machines and RDMA as well.
  */
 #include <linux/hash.h>
+#include <linux/hrtimer.h>
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
@@ -29,18 +33,22 @@
 #include "chardev.h"
 #include "client.h"
 #include "compat.h"
+#include "gpu.h"
 #include "owner.h"
 #include "tracepoints.h"
 
 #define BITS 8
+#define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
 
 struct gpurt_owner {
 	/* With owners_lock held, down to the blank line. */
 	struct hlist_node node;		/* of owners; not in it: it executes another program, or has ended */
-	struct list_head files;		/* those that are not over: gpurt_owner_let_go() */
+	struct list_head files;		/* whose clients are to end: gpurt_owner_over() */
+	struct list_head urgent;	/* gpurt_client.urgent: those taken off already are the last */
 	unsigned int users;		/* descriptors */
-	struct gpurt_file *taking_off;	/* what take_off is at */
+	struct gpurt_client *taking_off;	/* what take_off is at */
 	struct gpurt_file *ending;	/* what end is at */
+	bool ends;			/* the process does, or executes another program */
 
 	struct pid *tgid;
 	struct kthread_work take_off;
@@ -51,26 +59,65 @@ static DEFINE_RAW_SPINLOCK(owners_lock);	/* taken with interrupts off */
 static struct hlist_head owners[1 << BITS];
 static struct kthread_worker *worker;		/* its thread has the highest FIFO priority */
 
-/* Takes a process's clients off the GPU: the descriptors that this has been done for are the last in its list. */
+/*
+ * Called with owners_lock held, and while no client is freed.  The client to be taken off next: the one that owns the
+ * first one's GPU, if the process has it.  NULL: all have been taken off.
+ */
+static struct gpurt_client *next(struct gpurt_owner *owner)
+{
+	struct gpurt_client *client, *runner;
+	struct gpurt_sched_client *core;
+
+	client = list_first_entry_or_null(&owner->urgent, struct gpurt_client, urgent.node);
+	if (!client || client->urgent.taken_off)
+		return NULL;
+	core = READ_ONCE(client->gpu->sched.runner);
+	runner = core ? gpurt_client_of(core) : NULL;
+	/* What is in a list has its descriptor still: gpurt_owner_let_go(). */
+	if (runner && !list_empty(&runner->urgent.node) && runner->file->owned.owner == owner &&
+	    !runner->urgent.taken_off)
+		client = runner;
+	client->urgent.taken_off = true;
+	list_move_tail(&client->urgent.node, &owner->urgent);
+	return client;
+}
+
+/* Takes BATCH of a process's urgent clients off the GPU.  Whether there may be more. */
+static bool take_off_some(struct gpurt_owner *owner)
+{
+	int reading = gpurt_clients_read();
+	unsigned int n;
+
+	raw_spin_lock_irq(&owners_lock);
+	for (n = 0; n < BATCH; n++) {
+		owner->taking_off = next(owner);
+		if (!owner->taking_off)
+			break;
+		raw_spin_unlock_irq(&owners_lock);
+		gpurt_client_take_off(owner->taking_off);
+		raw_spin_lock_irq(&owners_lock);
+	}
+	owner->taking_off = NULL;
+	raw_spin_unlock_irq(&owners_lock);
+	gpurt_clients_done(reading);
+	return n == BATCH;
+}
+
+/*
+ * Nothing on this CPU outranks this thread, and users choose how many descriptors there are.  So after a batch it rests
+ * for as long as the batch took, and goes on behind the other processes that end.
+ */
 static void take_off(struct kthread_work *work)
 {
 	struct gpurt_owner *owner = container_of(work, struct gpurt_owner, take_off);
-	struct gpurt_file *file;
+	ktime_t began = ktime_get(), rest;
 
-	raw_spin_lock_irq(&owners_lock);
-	for (;;) {
-		file = list_first_entry_or_null(&owner->files, struct gpurt_file, owned.node);
-		if (!file || file->owned.taken_off)
-			break;
-		WRITE_ONCE(file->owned.taken_off, true);
-		list_move_tail(&file->owned.node, &owner->files);
-		owner->taking_off = file;
-		raw_spin_unlock_irq(&owners_lock);
-		gpurt_file_take_off(file);
-		raw_spin_lock_irq(&owners_lock);
-		owner->taking_off = NULL;
-	}
-	raw_spin_unlock_irq(&owners_lock);
+	if (!take_off_some(owner))
+		return;
+	rest = ktime_sub(ktime_get(), began);
+	set_current_state(TASK_UNINTERRUPTIBLE);
+	schedule_hrtimeout(&rest, HRTIMER_MODE_REL);
+	kthread_queue_work(worker, work);
 }
 
 /* Ends a process's clients. */
@@ -116,7 +163,9 @@ static void ends(struct pid *tgid, bool ended)
 	raw_spin_lock_irqsave(&owners_lock, flags);
 	owner = find(tgid);
 	if (owner) {
-		kthread_queue_work(worker, &owner->take_off);
+		WRITE_ONCE(owner->ends, true);
+		if (!list_empty(&owner->urgent))
+			kthread_queue_work(worker, &owner->take_off);
 		if (ended) {
 			hlist_del_init(&owner->node);
 			queue_work(system_unbound_wq, &owner->end);
@@ -163,6 +212,7 @@ static struct gpurt_owner *owner_create(struct pid *tgid)
 	if (!owner)
 		return NULL;
 	INIT_LIST_HEAD(&owner->files);
+	INIT_LIST_HEAD(&owner->urgent);
 	owner->tgid = get_pid(tgid);
 	kthread_init_work(&owner->take_off, take_off);
 	INIT_WORK(&owner->end, end);
@@ -200,10 +250,72 @@ int gpurt_owner_watch(struct gpurt_file *file)
 	return 0;
 }
 
-/* The descriptor's clients are about to end.  When it returns they are not being taken off, and will not be. */
-void gpurt_owner_let_go(struct gpurt_file *file)
+/* Whether the descriptor's process ends, or executes another program.  Called while its clients have not ended. */
+bool gpurt_owner_ends(const struct gpurt_file *file)
 {
-	struct gpurt_owner *owner = file->owned.owner;
+	return READ_ONCE(file->owned.owner->ends);
+}
+
+/* @briefly: until gpurt_owner_calm(), or until this is called without. */
+static void make_urgent(struct gpurt_client *client, bool briefly)
+{
+	struct gpurt_urgent *urgent = &client->urgent;
+	struct gpurt_owner *owner;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&owners_lock, flags);
+	if (urgent->over)
+		goto unlock;
+	owner = client->file->owned.owner;
+	if (!list_empty(&urgent->node)) {
+		urgent->brief &= briefly;
+	} else if (!briefly || !owner->ends) {
+		urgent->brief = briefly;
+		list_add(&urgent->node, &owner->urgent);
+		if (owner->ends)
+			kthread_queue_work(worker, &owner->take_off);
+	}
+unlock:
+	raw_spin_unlock_irqrestore(&owners_lock, flags);
+}
+
+/*
+ * Any context, by a caller who keeps the client from being freed.  The client is real-time: when its process ends it is
+ * taken off the GPU at once, from now on.
+ */
+void gpurt_owner_urgent(struct gpurt_client *client)
+{
+	if (likely(!list_empty(&client->urgent.node) && !READ_ONCE(client->urgent.brief)))
+		return;
+	make_urgent(client, false);
+}
+
+/* Called with the gate held.  The client owns the GPU from now on; where it is best effort, as a lock. */
+void gpurt_owner_holds(struct gpurt_client *client)
+{
+	if (!client->core.level)
+		make_urgent(client, true);
+}
+
+/* Called with the gate held.  The client does not own the GPU any more. */
+void gpurt_owner_calm(struct gpurt_client *client)
+{
+	struct gpurt_urgent *urgent = &client->urgent;
+	unsigned long flags;
+
+	if (likely(!READ_ONCE(urgent->brief)))
+		return;
+	raw_spin_lock_irqsave(&owners_lock, flags);
+	if (urgent->brief)
+		list_del_init(&urgent->node);
+	urgent->brief = false;
+	raw_spin_unlock_irqrestore(&owners_lock, flags);
+}
+
+/* The client is about to end.  When it returns the client is not being taken off, and will not be. */
+void gpurt_owner_let_go(struct gpurt_client *client)
+{
+	struct gpurt_owner *owner = client->file->owned.owner;
 	bool busy;
 
 	/*
@@ -212,11 +324,21 @@ void gpurt_owner_let_go(struct gpurt_file *file)
 	 */
 	kthread_flush_work(&owner->take_off);
 	raw_spin_lock_irq(&owners_lock);
-	list_del_init(&file->owned.node);
-	busy = owner->taking_off == file;
+	list_del_init(&client->urgent.node);
+	client->urgent.brief = false;
+	client->urgent.over = true;
+	busy = owner->taking_off == client;
 	raw_spin_unlock_irq(&owners_lock);
 	if (busy)
 		kthread_flush_work(&owner->take_off);
+}
+
+/* The descriptor's clients are about to end: its process need not end them any more. */
+void gpurt_owner_over(struct gpurt_file *file)
+{
+	raw_spin_lock_irq(&owners_lock);
+	list_del_init(&file->owned.node);
+	raw_spin_unlock_irq(&owners_lock);
 }
 
 /* The descriptor's clients have ended, and the descriptor is about to be freed. */

@@ -6,6 +6,7 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+struct gpurt_client;
 struct gpurt_file;
 struct gpurt_owner;
 
@@ -13,11 +14,23 @@ struct gpurt_owner;
 struct gpurt_owned {
 	struct gpurt_owner *owner;
 	struct list_head node;
+};
+
+/* A client's place in the list of those that are taken off the GPU at once when their process ends; likewise. */
+struct gpurt_urgent {
+	struct list_head node;
 	bool taken_off;
+	bool brief;		/* it is there while it owns the GPU as best effort */
+	bool over;		/* its own end is under way: it is not put there again */
 };
 
 int gpurt_owner_watch(struct gpurt_file *file);
-void gpurt_owner_let_go(struct gpurt_file *file);
+bool gpurt_owner_ends(const struct gpurt_file *file);
+void gpurt_owner_urgent(struct gpurt_client *client);
+void gpurt_owner_holds(struct gpurt_client *client);
+void gpurt_owner_calm(struct gpurt_client *client);
+void gpurt_owner_let_go(struct gpurt_client *client);
+void gpurt_owner_over(struct gpurt_file *file);
 void gpurt_owner_forget(struct gpurt_file *file);
 
 int gpurt_owners_start(void);

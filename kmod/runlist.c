@@ -129,6 +129,15 @@ static void answered(struct gpurt_gpu *gpu, int err)
 	}
 }
 
+/* Called with the gate held.  The GPU is @from's no more but @to's (NULL: everyone's). */
+static void change_hands(struct gpurt_client *from, struct gpurt_client *to)
+{
+	if (from)
+		gpurt_owner_calm(from);
+	if (to)
+		gpurt_owner_holds(to);
+}
+
 /* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
 static void apply(struct gpurt_gpu *gpu)
 {
@@ -139,6 +148,8 @@ static void apply(struct gpurt_gpu *gpu)
 	gpurt_gate_assert_held(gpu);
 	if (r->only != client || r->cause == GPURT_CAUSE_EXEMPT)
 		r->stale = U32_MAX;
+	if (r->only != client)
+		change_hands(r->only, client);
 	smp_store_release(&r->only, client);	/* pairs with gpurt_may_run() */
 	r->commits++;
 	if (client)

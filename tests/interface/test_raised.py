@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from actors import Actor, fork_sleeper, in_child, of

@@ -36,3 +36,12 @@ def complaints() -> list[str]:
     """Lines of the kernel's log that tell of a bug."""
     signs = ("BUG", "WARNING:", "Oops", "Call Trace", "blocked for more than")
     return [line for line in kernel_log() if any(sign in line for sign in signs)]
+
+
+def times_slept(name: str) -> int:
+    """How often the module's thread of that name has gone to sleep by itself."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        text = status.read_text()
+        if text.startswith(f"Name:\t{name}\n"):
+            return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+    raise AssertionError(f"there is no thread {name}")

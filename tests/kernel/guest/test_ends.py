@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from links import eventually
+from actors import Actor
+from links import PENDING, Client, client_of, eventually
+from loading import DEVICE, times_slept
 
+from gpurt._gpurt import lib
+from gpurt.enums import Policy
 from pycontrol.live.control import Control
 
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 #: Ways in which the owner ends while a process that shares its memory and its descriptors lives.
 WITH_SIBLING = ["exit", "exec", "kill", "files-exit", "files-exec", "vfork", "opened"]
+#: How many descriptors a process has open when it ends, and how many of them gpurt-end sees to before it rests.
+MANY, BATCH = 300, 32
 
 
 def granted(program: Path, how: str) -> subprocess.Popen[str]:
@@ -56,3 +63,41 @@ def test_a_crashed_owner_does_not_keep_the_gpu_while_its_core_is_written(module:
     subprocess.run(["pkill", "-f", "^/bin/sleep 1000"], check=True)
     finish(process)
     eventually(lambda: module.clients() == [])
+
+
+def begin_many(client: Client, priority: int) -> None:
+    """Begins a segment on each of MANY descriptors."""
+    client.others = [client_of(DEVICE) for _ in range(MANY)]  # type: ignore[attr-defined]
+    for one in (client, *client.others):  # type: ignore[attr-defined]
+        one.begin(priority=priority)
+
+
+def end_with_many(module: Control, priority: int) -> int:
+    """A process ends in MANY segments; how often gpurt-end slept until all of them were gone."""
+    with Actor(DEVICE) as actor:
+        actor.run(begin_many, priority)
+        before = times_slept("gpurt-end")
+    eventually(lambda: all(one.pid == os.getpid() for one in module.clients()))
+    return times_slept("gpurt-end") - before
+
+
+def test_the_thread_above_all_does_nothing_for_best_effort_that_ends(module: Control) -> None:
+    assert end_with_many(module, 0) == 0
+
+
+def test_the_thread_above_all_rests_while_it_takes_off_many_clients(module: Control) -> None:
+    with client_of(DEVICE) as waiter:
+        waiter.begin(priority=1)
+        assert end_with_many(module, 10) >= MANY // BATCH
+        assert module.status()[0].runner_pid == os.getpid()
+
+
+def test_the_thread_above_all_takes_off_best_effort_that_owns_the_gpu_as_a_lock(module: Control) -> None:
+    module.set_policy(Policy.LOCK_PRIORITY)
+    with client_of(DEVICE) as waiter:
+        with Actor(DEVICE) as actor:
+            actor.do("begin")
+            assert waiter.begin(priority=10) == PENDING
+            before = times_slept("gpurt-end")
+        assert waiter.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER) == 0
+        assert times_slept("gpurt-end") > before

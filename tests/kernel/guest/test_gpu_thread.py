@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from links import MS, PENDING, RUNNING, client_of
-from loading import DEVICE, PARAMETERS, load, unload
+from loading import DEVICE, PARAMETERS, load, times_slept, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
@@ -27,18 +26,9 @@ def sleeping() -> Iterator[Control]:
     load()
 
 
-def times_slept() -> int:
-    """How often the GPU's thread has gone to sleep."""
-    for status in Path("/proc").glob("[0-9]*/status"):
-        text = status.read_text()
-        if text.startswith("Name:\tgpurt\n"):
-            return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
-    raise AssertionError("the GPU has no thread")
-
-
 def test_it_does_nothing_for_decisions_that_change_no_runlist(sleeping: Control) -> None:
     with client_of(DEVICE) as one, client_of(DEVICE) as owner:
-        before = times_slept()
+        before = times_slept("gpurt")
         for _ in range(LOOPS):
             assert one.begin() == RUNNING
             one.end()
@@ -47,7 +37,7 @@ def test_it_does_nothing_for_decisions_that_change_no_runlist(sleeping: Control)
             assert one.begin(priority=10) == PENDING
             one.end()
         owner.end()
-        assert times_slept() - before < LOOPS
+        assert times_slept("gpurt") - before < LOOPS
 
 
 def test_best_effort_that_causes_updates_rests(sleeping: Control) -> None:
