@@ -39,7 +39,8 @@ static void file_free(struct kref *ref)
 {
 	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
 
-	irq_work_sync(&file->poll_wake);	/* sleeps under PREEMPT_RT, where a thread of FIFO priority 1 does it */
+	irq_work_sync(&file->poll_wake);
+	cancel_work_sync(&file->slow_poll_wake);
 	mmdrop(file->mm);
 	put_pid(file->tgid);
 	kfree(file);
@@ -56,6 +57,19 @@ static void poll_wake(struct irq_work *work)
 	wake_up_all(&container_of(work, struct gpurt_file, poll_wake)->poll);
 }
 
+static void slow_poll_wake(struct work_struct *work)
+{
+	wake_up_all(&container_of(work, struct gpurt_file, slow_poll_wake)->poll);
+}
+
+/* What poll() waits in, and what wakes it. */
+void gpurt_file_init_poll(struct gpurt_file *file)
+{
+	init_waitqueue_head(&file->poll);
+	init_irq_work(&file->poll_wake, poll_wake);
+	INIT_WORK(&file->slow_poll_wake, slow_poll_wake);
+}
+
 static int gpurt_open(struct inode *inode, struct file *filp)
 {
 	struct gpurt_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
@@ -65,8 +79,7 @@ static int gpurt_open(struct inode *inode, struct file *filp)
 		return -ENOMEM;
 	kref_init(&file->ref);
 	mutex_init(&file->lock);
-	init_waitqueue_head(&file->poll);
-	init_irq_work(&file->poll_wake, poll_wake);
+	gpurt_file_init_poll(file);
 	file->tgid = get_pid(task_tgid(current));
 	file->uid = current_euid();
 	get_task_comm(file->comm, current->group_leader);

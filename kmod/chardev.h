@@ -8,6 +8,7 @@
 #include <linux/mutex.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "owner.h"
 #include "uapi/gpurt.h"
@@ -26,7 +27,8 @@ struct gpurt_file {
 	kuid_t uid;			/* whose process that is */
 	char comm[GPURT_COMM_LEN];
 	wait_queue_head_t poll;
-	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue */
+	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue, */
+	struct work_struct slow_poll_wake;	/* or, for best effort, has a worker do so */
 	struct mm_struct *mm;		/* the owner's, while it executes the program that opened the descriptor */
 	struct gpurt_owned owned;
 };
@@ -37,6 +39,7 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 	return file;
 }
 
+void gpurt_file_init_poll(struct gpurt_file *file);
 void gpurt_file_put(struct gpurt_file *file);
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
 void gpurt_file_gone(struct gpurt_file *file, bool process);

@@ -5,6 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
+#include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -105,7 +106,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	init_completion(&b->go);
 	kref_init(&b->file.ref);	/* is never given back */
 	mutex_init(&b->file.lock);
-	init_waitqueue_head(&b->file.poll);
+	gpurt_file_init_poll(&b->file);
 	b->file.tgid = task_tgid(current);
 	strscpy(b->file.comm, "kunit", sizeof(b->file.comm));
 	KUNIT_ASSERT_EQ(test, gpurt_owner_watch(&b->file), 0);
@@ -129,6 +130,8 @@ static void bench_free(struct bench *b)
 		gpurt_client_put(b->clients[i]);
 	}
 	gpurt_owner_forget(&b->file);
+	irq_work_sync(&b->file.poll_wake);
+	cancel_work_sync(&b->file.slow_poll_wake);
 	gpurt_clients_stop();	/* the last use of the file by a client */
 }
 
@@ -504,6 +507,54 @@ static void each_gpu_of_a_process_is_handed_on_by_itself(struct kunit *test)
 	bench_free(other);
 }
 
+/* A poll() that notes who wakes it. */
+struct poller {
+	wait_queue_entry_t entry;
+	struct completion woken;
+	bool in_interrupt, real_time;
+};
+
+static int note_waker(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+{
+	struct poller *p = container_of(entry, struct poller, entry);
+
+	p->in_interrupt = hardirq_count();
+	p->real_time = rt_task(current);
+	complete(&p->woken);
+	return 0;
+}
+
+static struct poller *woken_for(struct kunit *test, struct bench *b, u32 priority)
+{
+	struct poller *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	init_completion(&p->woken);
+	init_waitqueue_func_entry(&p->entry, note_waker);
+	begin(b->clients[0], priority);
+	add_wait_queue(&b->file.poll, &p->entry);
+	gpurt_client_work_done(b->clients[0], 0, 0);
+	KUNIT_EXPECT_TRUE(test, wait_for_completion_timeout(&p->woken, msecs_to_jiffies(PATIENCE)));
+	remove_wait_queue(&b->file.poll, &p->entry);
+	gpurt_client_end(b->clients[0]);
+	return p;
+}
+
+/* The user of a client may have any number of threads and epoll descriptors wait in poll(). */
+static void an_ordinary_thread_wakes_poll_of_best_effort(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct poller *p;
+
+	p = woken_for(test, b, 0);
+	KUNIT_EXPECT_FALSE(test, p->in_interrupt);
+	KUNIT_EXPECT_FALSE(test, p->real_time);
+	p = woken_for(test, b, 20);
+	KUNIT_EXPECT_TRUE(test, IS_ENABLED(CONFIG_PREEMPT_RT) ? p->real_time : p->in_interrupt);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 #define SLEEPERS 5
 
 /* A thread that waits until it is woken, and then says how many were woken before. */
@@ -617,6 +668,7 @@ static void clients_are_in_order_of_ids_however_long_they_take_to_open(struct ku
 
 static struct kunit_case gpu_cases[] = {
 	KUNIT_CASE(each_gpu_of_a_process_is_handed_on_by_itself),
+	KUNIT_CASE(an_ordinary_thread_wakes_poll_of_best_effort),
 	KUNIT_CASE(the_most_urgent_waiter_is_woken_first),
 	KUNIT_CASE(an_owner_learns_of_an_update_with_another_cause),
 	KUNIT_CASE(a_decision_is_its_callers_and_an_update_the_threads),

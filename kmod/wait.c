@@ -6,6 +6,7 @@
 #include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/workqueue.h>
 
 #include "chardev.h"
 #include "client.h"
@@ -139,21 +140,24 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 
 /*
  * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of
- * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client.  It does not for best effort, which
- * could keep that thread busy.
+ * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.  An
+ * ordinary worker wakes those of a best-effort client: its user chooses how many they are, and how often it happens.
  */
 static void wake_poll(struct gpurt_client *client)
 {
-	struct gpurt_gpu *gpu;
+	struct gpurt_gpu *gpu = client->gpu;
 
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT) || !READ_ONCE(client->core.level)) {
+	if (!READ_ONCE(client->core.level)) {
+		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
+		return;
+	}
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
 		irq_work_queue(&client->file->poll_wake);
 		return;
 	}
-	gpu = client->gpu;
 	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
 	if (READ_ONCE(gpu->dying)) {
-		irq_work_queue(&client->file->poll_wake);
+		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
 	} else {
 		kref_get(&client->ref);
 		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
