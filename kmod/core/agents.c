@@ -35,23 +35,84 @@ static void recount(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	a->owing[p->owes]++;
 }
 
-/* When there is something to do about the process by itself. */
-static u64 next_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+/* When the process is late, if nothing else happens. */
+static u64 late_at(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	u64 late = p->late ? U64_MAX : p->since + a->bound;
-
-	if (obeyed(p))
-		return U64_MAX;
-	return p->again < late ? p->again : late;
+	return p->late || obeyed(p) ? U64_MAX : p->since + a->bound;
 }
 
-/* Answers leave the deadline as it is: finding the next one would take a look at every process. */
+/* When its order is to be given again. */
+static u64 again_at(const struct gpurt_agent_process *p)
+{
+	return obeyed(p) ? U64_MAX : p->again;
+}
+
+/* Answers leave the deadlines as they are: finding the next one would take a look at every process. */
 static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	u64 next = next_of(a, p);
+	u64 late = late_at(a, p), again = again_at(p), next = late < again ? late : again;
 
+	if (late < a->overdue)
+		a->overdue = late;
 	if (next < a->deadline)
 		a->deadline = next;
+}
+
+/* As strcmp(), which the core has not. */
+static int compare(const char *one, const char *other)
+{
+	for (; *one && *one == *other; one++)
+		other++;
+	return (unsigned char)*one - (unsigned char)*other;
+}
+
+static void copy_name(char *to, const char *from)
+{
+	u32 i;
+
+	for (i = 0; i < GPURT_NAME_LEN - 1 && from[i]; i++)
+		to[i] = from[i];
+	to[i] = '\0';
+}
+
+/* The place of the name, now that one more agent has it; GPURT_AGENT_NAMES: there is none. */
+static u32 count_name(struct gpurt_agents *a, const char *name)
+{
+	u32 i, free = GPURT_AGENT_NAMES;
+
+	for (i = 0; i < GPURT_AGENT_NAMES; i++) {
+		if (!a->names[i].agents)
+			free = i;
+		else if (!compare(a->names[i].text, name))
+			break;
+	}
+	if (i == GPURT_AGENT_NAMES)
+		i = free;
+	if (i == GPURT_AGENT_NAMES)
+		return i;
+	if (!a->names[i].agents)
+		copy_name(a->names[i].text, name);
+	a->names[i].agents++;
+	return i;
+}
+
+/* To be called after every change of what gpurt_agents_facts() tells of the process. */
+static void retell(struct gpurt_agents *a, struct gpurt_agent_process *p)
+{
+	if (p->counted) {
+		a->late -= p->counted_late;
+		a->tiers[p->counted_tier]--;
+		if (p->counted_name < GPURT_AGENT_NAMES)
+			a->names[p->counted_name].agents--;
+	}
+	p->counted = p->registered;
+	if (!p->counted)
+		return;
+	p->counted_late = p->late;
+	a->late += p->late;
+	p->counted_tier = p->tier < GPURT_TIER_COUNT ? p->tier : GPURT_TIER_COUNT - 1;
+	a->tiers[p->counted_tier]++;
+	p->counted_name = count_name(a, p->driver);
 }
 
 /* From when on the time of an order counts that is given now. */
@@ -136,9 +197,16 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 	if (!p->late && now >= p->since + a->bound) {
 		p->late = true;
 		recount(a, p);
+		retell(a, p);
 		a->ops->late(a, p, now);
 	}
-	if (now >= p->again)
+	gpurt_agents_remind(a, p, now);
+}
+
+/* The order is given again if the agent's driver refused it long enough ago. */
+void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	if (now >= again_at(p))
 		deliver(a, p);
 }
 
@@ -146,7 +214,7 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait)
 {
 	*a = (struct gpurt_agents){
-		.ops = ops, .host = host, .bound = bound, .wait = wait, .deadline = U64_MAX, .open = true,
+		.ops = ops, .host = host, .bound = bound, .wait = wait, .deadline = U64_MAX, .overdue = U64_MAX, .open = true,
 	};
 	INIT_LIST_HEAD(&a->processes);
 }
@@ -165,6 +233,7 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 	struct list_head *pos;
 
 	a->deadline = U64_MAX;
+	a->overdue = U64_MAX;
 	list_for_each(pos, &a->processes) {
 		notice(a, process_of(pos), now);
 		arm(a, process_of(pos));
@@ -206,15 +275,14 @@ void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
 			   u64 now)
 {
-	u32 i;
+	bool known = p->registered;
 
-	for (i = 0; i < GPURT_NAME_LEN - 1 && driver[i]; i++)
-		p->driver[i] = driver[i];
-	p->driver[i] = '\0';
+	copy_name(p->driver, driver);
 	p->tier = tier;
-	if (p->registered)
-		return;
 	p->registered = true;
+	retell(a, p);
+	if (known)
+		return;
 	p->on = allowed(a, p);
 	p->sequence = 1;
 	p->answered = 0;
@@ -228,6 +296,7 @@ void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	p->registered = false;
+	retell(a, p);
 	settle(a, p, now);
 }
 
@@ -245,6 +314,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		p->answered = number;
 		p->late = false;
 		p->again = U64_MAX;
+		retell(a, p);
 		settle(a, p, now);
 		return 0;
 	}
@@ -253,6 +323,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		p->answered = number - 1;
 		p->since = counts_from(a, now);
 		p->late = true;
+		retell(a, p);
 		a->ops->late(a, p, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
@@ -261,25 +332,17 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	return 0;
 }
 
-/* As strcmp(), which the core has not. */
-static int compare(const char *one, const char *other)
-{
-	for (; *one && *one == *other; one++)
-		other++;
-	return (unsigned char)*one - (unsigned char)*other;
-}
-
 /* The first name in the alphabet after @last; NULL: there is none. */
 static const char *name_after(const struct gpurt_agents *a, const char *last)
 {
-	const struct gpurt_agent_process *p;
-	const struct list_head *pos;
 	const char *best = NULL;
+	u32 i;
 
-	list_for_each(pos, &a->processes) {
-		p = list_entry(pos, const struct gpurt_agent_process, node);
-		if (p->registered && compare(p->driver, last) > 0 && (!best || compare(p->driver, best) < 0))
-			best = p->driver;
+	for (i = 0; i < GPURT_AGENT_NAMES; i++) {
+		const struct gpurt_agent_name *n = &a->names[i];
+
+		if (n->agents && compare(n->text, last) > 0 && (!best || compare(n->text, best) < 0))
+			best = n->text;
 	}
 	return best;
 }
@@ -307,19 +370,14 @@ static void put_names(const struct gpurt_agents *a, char *text)
 
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts)
 {
-	const struct gpurt_agent_process *p;
-	const struct list_head *pos;
-	bool any = false;
+	u32 tier;
 
-	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED };
-	list_for_each(pos, &a->processes) {
-		p = list_entry(pos, const struct gpurt_agent_process, node);
-		if (!p->registered)
+	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED, .late = a->late };
+	for (tier = 0; tier < GPURT_TIER_COUNT; tier++) {
+		if (!a->tiers[tier])
 			continue;
-		facts->late += p->late;
-		if (!any || p->tier < facts->tier)
-			facts->tier = p->tier;
-		any = true;
+		facts->tier = tier;
+		break;
 	}
 	put_names(a, facts->driver);
 }

@@ -26,8 +26,8 @@
  * at most, whatever the processes do.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer costs the same however many processes there are; an update and a
- * tick visit each process.
+ * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however many processes there
+ * are; an update and a tick visit each process.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -39,6 +39,7 @@
 #define GPURT_AGENT_BOUND_MIN_NS	1000000ULL
 #define GPURT_AGENT_BOUND_MAX_NS	60000000000ULL
 #define GPURT_AGENT_AGAIN_NS		1000000ULL	/* after a refusal the order is given again so much later */
+#define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 enum gpurt_agents_step {
 	GPURT_AGENTS_NO_UPDATE,
@@ -67,6 +68,16 @@ struct gpurt_agent_process {
 	u64 since;			/* when the last order began to hold */
 	u64 again;			/* when it is given again; U64_MAX: its driver did not refuse it */
 	char driver[GPURT_NAME_LEN];
+	/* How it is counted in gpurt_agents. */
+	bool counted, counted_late;
+	u32 counted_tier;
+	u32 counted_name;		/* GPURT_AGENT_NAMES: not at all, for there was no place */
+};
+
+/* A name that agents' drivers have. */
+struct gpurt_agent_name {
+	char text[GPURT_NAME_LEN];
+	u32 agents;			/* how many; 0: the place is free */
 };
 
 struct gpurt_agents;
@@ -93,14 +104,23 @@ struct gpurt_agents {
 	u64 step_since;			/* when the step began */
 	u64 bound;			/* ns */
 	u64 deadline;			/* call gpurt_agents_tick() then; U64_MAX: no need.  May be too early */
+	u64 overdue;			/* the same, if each agent is reminded when its order is to be given again */
 	bool wait;			/* fail rather than go on without a late process */
 	bool open;			/* the last step `off` is over: `only` may run */
 	bool failed;			/* the last update did */
+	/* What gpurt_agents_facts() tells, as it changes. */
+	u32 late;
+	u32 tiers[GPURT_TIER_COUNT];
+	struct gpurt_agent_name names[GPURT_AGENT_NAMES];
 };
 
 /* What a GPU says of itself in GPURT_CMD_GET_STATUS. */
 struct gpurt_agents_facts {
-	char driver[GPURT_NAME_LEN];	/* names of the agents' drivers, sorted, each once, joined by '+' and cut */
+	/*
+	 * Names of the agents' drivers, sorted, each once, joined by '+' and cut.  If agents have more than
+	 * GPURT_AGENT_NAMES different ones, those that came last may be missing until their agents register anew.
+	 */
+	char driver[GPURT_NAME_LEN];
 	u32 tier;			/* the lowest that an agent reached */
 	u32 late;			/* how many agents are */
 };
@@ -108,6 +128,7 @@ struct gpurt_agents_facts {
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
 void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *only, u64 now);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
+void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
 
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);

@@ -2,12 +2,14 @@
 /*
  * Real GPUs on unmodified drivers: agents in the processes carry out the updates of the runlist (GPURT_IOC_AGENT,
  * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file keeps its processes, has its orders delivered, calls its
- * tick, and waits in commit() until an update is finished.
+ * tick and its reminders, and waits in commit() until an update is finished.
  *
  * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of timers and of events are taken.
  * commit() does not hold it while it waits, so agents answer, register and end meanwhile.
  */
 #include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -17,6 +19,7 @@
 #include <linux/timekeeping.h>
 #include <linux/wait.h>
 
+#include "../compat.h"
 #include "../core/agents.h"
 #include "agents.h"
 #include "devices.h"
@@ -38,7 +41,7 @@ struct agent_gpu {
 	bool retry;			/* the update that failed may succeed now */
 	wait_queue_head_t updates;	/* commit() waits for @finished */
 	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
-	u64 rest_until;			/* it does not come before */
+	u64 rest_until;			/* neither does it come before, nor another tick in a commit without need */
 	struct list_head lapsed;	/* agent_process.core.node of processes without clients that were late */
 };
 
@@ -55,6 +58,7 @@ struct agent_ctx {
 	struct agent_process *process;
 	struct gpurt_client *client;
 	bool exempt;
+	struct hrtimer again;		/* wakes the agent that waits for the order that its driver refused */
 };
 
 static struct gpurt_client *agent_of(struct gpurt_agent_process *core)
@@ -95,18 +99,10 @@ static const struct gpurt_agents_ops protocol_ops = {
 	.retry = on_retry,
 };
 
-/* Called with the lock held.  How long until the protocol's tick is due, ns. */
-static u64 time_left(const struct agent_gpu *dev)
-{
-	u64 now = ktime_get_ns();
-
-	return dev->agents.deadline > now ? dev->agents.deadline - now : 0;
-}
-
 /* Called with the lock held.  Sees to it that the protocol's tick comes soon enough. */
 static void arm(struct agent_gpu *dev)
 {
-	u64 when = max(dev->agents.deadline, dev->rest_until);
+	u64 when = max(dev->agents.overdue, dev->rest_until);
 
 	if (when >= dev->armed)
 		return;
@@ -125,19 +121,34 @@ static bool changed(struct agent_gpu *dev)
 }
 
 /*
- * Notices lateness and repeats refused orders between updates.  Agents decide how often that is due, and a tick looks
- * at every process, so the thread rests in between.
+ * Called with the lock held, by the GPU's thread.  Notices lateness.  Agents decide how often that is due, and a tick
+ * looks at every process, so the thread rests in between.
  */
+static void tick(struct agent_gpu *dev)
+{
+	gpurt_agents_tick(&dev->agents, ktime_get_ns());
+	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
+}
+
+/* Called between updates. */
 static void agents_called(void *driver)
 {
 	struct agent_gpu *dev = driver;
 
 	spin_lock(&dev->lock);
 	dev->armed = U64_MAX;
-	gpurt_agents_tick(&dev->agents, ktime_get_ns());
-	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
+	tick(dev);
 	arm(dev);
 	spin_unlock(&dev->lock);
+}
+
+/* Called with the lock held, in an update.  How long until a tick is due, ns; no step of the update takes longer. */
+static u64 time_left(const struct agent_gpu *dev)
+{
+	u64 now = ktime_get_ns(), step_over = dev->agents.step_since + dev->agents.bound;
+	u64 due = min(max(dev->agents.overdue, dev->rest_until), step_over);
+
+	return due > now ? due - now : 0;
 }
 
 /* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
@@ -145,7 +156,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *owner = c->only;
-	u64 left, deadline;
+	u64 left;
 	int err;
 
 	spin_lock(&dev->lock);
@@ -154,14 +165,12 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, c->now);
 	while (!dev->finished) {
 		left = time_left(dev);
-		deadline = dev->agents.deadline;
 		spin_unlock(&dev->lock);
-		/* A refusal makes the deadline earlier: the order is given again. */
-		wait_event_hrtimeout(dev->updates,
-				     READ_ONCE(dev->finished) || READ_ONCE(dev->agents.deadline) < deadline,
-				     ns_to_ktime(left));
+		/* What an agent does wakes this thread when it ends the update. */
+		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), ns_to_ktime(left));
 		spin_lock(&dev->lock);
-		gpurt_agents_tick(&dev->agents, ktime_get_ns());
+		if (!dev->finished)
+			tick(dev);
 	}
 	err = dev->err;
 	arm(dev);
@@ -222,6 +231,13 @@ static struct agent_process *join(struct agent_gpu *dev, struct agent_process *f
 	return p;
 }
 
+/* The agent looks at its order again. */
+static enum hrtimer_restart again(struct hrtimer *timer)
+{
+	gpurt_client_ordered(container_of(timer, struct agent_ctx, again)->client);
+	return HRTIMER_NORESTART;
+}
+
 static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
 	struct agent_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
@@ -235,6 +251,7 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 		return -ENOMEM;
 	}
 	c->client = client;
+	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	fresh->tgid = get_pid(tgid);
 	spin_lock(&dev->lock);
 	c->process = join(dev, fresh, &gone);
@@ -289,6 +306,7 @@ static void agents_client_close(void *driver, void *ctx)
 	}
 	arm(dev);
 	spin_unlock(&dev->lock);
+	hrtimer_cancel(&c->again);
 	process_free(empty);
 	kfree(c);
 }
@@ -340,27 +358,41 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	if (c->process->agent == c)
 		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
 	retry = changed(dev);
-	if (result)
-		wake_up(&dev->updates);
 	spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
 	return err;
 }
 
+/* Called with the lock held, by the agent.  1: *@o holds its order; 0: there is none yet, or it comes later again. */
+static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpurt_order *o)
+{
+	struct gpurt_agent_process *p = &c->process->core;
+
+	gpurt_agents_remind(&dev->agents, p, ktime_get_ns());
+	if (p->sequence > o->answered) {
+		o->sequence = p->sequence;
+		o->on = p->on;
+		return 1;
+	}
+	if (p->again != U64_MAX)
+		hrtimer_start(&c->again, ns_to_ktime(p->again), HRTIMER_MODE_ABS_HARD);
+	return 0;
+}
+
+/*
+ * An order that was refused is given again here, by the agent that waits for it.  The GPU's thread has nothing to do
+ * with that, for users choose how many agents refuse, and how often.
+ */
 static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
-	struct agent_process *p = c->process;
-	int ret;
+	int ret = -ENOENT;
 
 	spin_lock(&dev->lock);
-	ret = p->agent != c ? -ENOENT : p->core.sequence > o->answered;
-	if (ret > 0) {
-		o->sequence = p->core.sequence;
-		o->on = p->core.on;
-	}
+	if (c->process->agent == c)
+		ret = look_for_order(dev, c, o);
 	spin_unlock(&dev->lock);
 	return ret;
 }

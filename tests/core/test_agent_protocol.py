@@ -95,6 +95,20 @@ def test_a_refused_order_is_given_again_with_a_new_number() -> None:
     assert do(pair, ("answer", 1, True)) == [("finished", 0)]
 
 
+def test_an_agent_can_be_reminded_of_what_its_driver_refused() -> None:
+    """A host that reminds each agent needs a tick for late ones only."""
+    pair = ready(2)
+    do(pair, ("commit", 0), ("answer", 1, False))
+    assert (pair.raw.deadline, pair.raw.overdue) == (AGAIN, BOUND)
+    other = pair.array[1]
+    for now, number in ((AGAIN - 1, 2), (AGAIN, 3), (2 * AGAIN, 3)):
+        lib.gpurt_agents_remind(pair.raw, pair.array + 1, now)
+        assert other.sequence == number
+    lib.gpurt_agents_answer(pair.raw, pair.array + 1, 3, 0, 2 * AGAIN)
+    lib.gpurt_agents_remind(pair.raw, pair.array + 1, 10 * AGAIN)
+    assert (other.sequence, other.answered) == (3, 3)
+
+
 def test_agents_that_come_in_the_middle_of_a_step_do_not_prolong_it() -> None:
     pair = ready(3)
     do(pair, ("commit", 0), ("tick", BOUND - 1), ("resign", 1), ("register", 1))
@@ -112,6 +126,24 @@ def test_the_names_of_drivers_are_sorted_and_cut() -> None:
     do(pair, ("resign", 3), ("register", 2, 0))
     lib.gpurt_agents_facts(pair.raw, facts)
     assert ffi.string(facts.driver).decode() == "kfd-queue+nvidia-rm+x"
+
+
+def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
+    """Who came first is told of, also when others have gone."""
+    most = lib.GPURT_AGENT_NAMES
+    pair, facts = Pair(most + 2, BOUND, False), ffi.new("struct gpurt_agents_facts *")
+    for name in range(most + 2):
+        lib.gpurt_agents_join(pair.raw, pair.array + name, False)
+        lib.gpurt_agents_register(pair.raw, pair.array + name, bytes([ord("z") - name]), 1, 0)
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver).decode() == "+".join(chr(ord("z") - name) for name in reversed(range(most)))
+    for name in range(most + 1):
+        lib.gpurt_agents_leave(pair.raw, pair.array + name, 0)
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver) == b"none"
+    lib.gpurt_agents_register(pair.raw, pair.array + most + 1, b"last", 1, 0)
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver) == b"last"
 
 
 NAMES = st.integers(0, 3)

@@ -15,12 +15,30 @@ from typing import Any
 
 import pytest
 from actors import Actor
-from agent_actors import BRIEFLY, NEVER, PARKED, SOON, Make, Order, begin, comes, enlist, look, park, ready, strike
-from links import client_of, eventually
-from loading import DEVICE, PARAMETERS, load, unload
+from agent_actors import (
+    BRIEFLY,
+    NEVER,
+    PARKED,
+    SOON,
+    Make,
+    Order,
+    begin,
+    begun,
+    comes,
+    enlist,
+    look,
+    park,
+    ready,
+    strike,
+)
+from links import RUNNING, client_of, eventually
+from loading import DEVICE, PARAMETERS, load, times_slept, unload
 
 from gpurt._gpurt import lib
 from pycontrol.live.control import Control, connect
+
+#: How often an agent's driver refuses an order; each time takes a millisecond.
+REFUSALS = 40
 
 
 @pytest.fixture
@@ -140,6 +158,29 @@ def test_no_update_waits_for_an_agent_that_was_killed_while_it_registered(patien
     assert time.monotonic() - before < SOON
     assert other.run(park, off.sequence + 1) is PARKED
     administrator.join()
+
+
+def refuse(client: Any, sequence: int, times: int) -> int:
+    """Refuses its order so many times, each time it is given again; the number of the last one."""
+    for _ in range(times):
+        fields = {"answered": sequence, "result": -errno.EIO, "timeout_ns": lib.GPURT_FOREVER}
+        code, made = client.call(lib.GPURT_IOC_ORDER, **fields)
+        assert (code, made.sequence, made.on) == (0, sequence + 1, 0)
+        sequence = int(made.sequence)
+    return sequence
+
+
+def test_the_gpus_thread_does_nothing_for_agents_that_refuse(make: Make) -> None:
+    """In an update, which waits for the agent, and between updates."""
+    load("agent_gpus=1", "vgpus=0", f"agent_bound_ms={BRIEFLY}")
+    owner, other = ready(make), ready(make)
+    owner.run(begin, 10)
+    off = comes(other)
+    before = times_slept("gpurt")
+    last = other.run(refuse, off.sequence, REFUSALS)
+    assert times_slept("gpurt") - before < REFUSALS // 2
+    assert other.run(park, last) is PARKED
+    assert comes(owner, begun) == RUNNING
 
 
 def test_two_administrators_exempt_the_same_process_at_once(patient: Control, make: Make) -> None:
