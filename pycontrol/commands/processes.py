@@ -125,4 +125,4 @@ def _is_cgroup(path: str) -> bool:
     from pycontrol import procs
 
     folder = procs.cgroup_folder(path)
-    return folder is None or folder.is_dir()
+    return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long

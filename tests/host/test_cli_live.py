@@ -16,6 +16,7 @@ from raw import PATIENCE, Raw, StartHost, eventually
 
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
+from gpurt._gpurt import lib
 from pycontrol import cli, procs
 from pycontrol.commands import options
 from pycontrol.run import task_program
@@ -112,10 +113,15 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["barred"]
 
 
+#: Names of the interface's attributes, which no user has to know.
+INTERNAL = {name.removeprefix("GPURT_A_") for name in dir(lib) if name.startswith("GPURT_A_")} - {"GPU", "PID"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["exempt", "--cgroup", "/nope"], 2, "no cgroup /nope"),
+        (["exempt", "--cgroup", f"/{'x' * 300}"], 2, "no cgroup /xxx"),
         (["exempt", "--cgroup", "system.slice"], 2, "system.slice is no cgroup's path"),
         (["exempt", "--cgroup", "/../etc"], 2, "is no cgroup's path"),
         (["exempt", "--name", "display-manager-1"], 2, "display-manager"),
@@ -144,12 +150,13 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
 def test_what_cannot_work_is_refused_and_changes_nothing(
     gpurt: Gpurt, arguments: list[str], code: int, words: str
 ) -> None:
-    if arguments[-1] == "/nope" and procs.cgroup_folder("/") is None:
+    if words.startswith("no cgroup") and procs.cgroup_folder("/") is None:
         pytest.skip("the cgroup v2 hierarchy is not mounted")
     before = gpurt("policy")[1]
     got, out, err = gpurt(*arguments)
     assert (got, out, err.count("\n")) == (code, "", 1)
     assert words in err
+    assert not INTERNAL & set(re.findall(r"\w+", err))
     assert gpurt("policy")[1] == before
     if arguments[-1] == "/nope":
         assert gpurt(*arguments, "--off")[0] in (0, 5)  # a rule for a cgroup that is gone is still there to be removed
