@@ -15,6 +15,12 @@ from pycontrol.run.programs import tasks_of
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
 
+#: What to look at where tasks of a real run were late.
+LATE = (
+    "tasks were late: `gpurt doctor` says what delays them on this machine, `gpurt analyze` whether the file's times "
+    "leave them in time at all"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -51,7 +57,7 @@ def in_time(lines: Sequence[Line]) -> bool:
 
 
 def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
-    """Remarks for the user: why no job was seen, which programs ended early, and what the trace lacks."""
+    """Remarks for the user: why no job was seen or was late, which programs ended early, and what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
     found = [NOTHING] if all(line.best_effort for line in lines) else []
     if silent:
@@ -64,6 +70,9 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
         for line in lines
         if line.ended is not None
     ]
+    late = any(not line.best_effort and (line.misses or line.above_bound) for line in lines)
+    if late and trace.meta.get("clock") != "virtual":
+        found.append(LATE)
     return found + [event.detail for event in trace.events if event.kind is Kind.LOST and event.detail]
 
 

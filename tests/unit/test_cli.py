@@ -169,16 +169,20 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.trace import Event, Kind, Trace
+    from analysis.trace import Event, Kind, Trace, load
 
     trace = tmp_path / "bad.json"
     Trace({}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
-    code, out, _ = gpurt("check", str(trace), MINIMAL)
+    code, out, err = gpurt("check", str(trace), MINIMAL)
     assert code == 1
     assert "MISSED" in out
-    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
+    assert "note: tasks were late: `gpurt doctor` says what delays them on this machine" in err
+    code, out, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert code == 1
     assert "ABOVE ITS BOUND" in out
+    assert "`gpurt doctor`" in err
+    Trace({"clock": "virtual"}, load(trace).events).save(trace)  # no machine delays a simulated task
+    assert "late" not in gpurt("check", str(trace), MINIMAL)[2]
 
 
 def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
