@@ -71,10 +71,10 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 		return 0;
 	}
 	amount = j->misc + 2 * update * j->eta;
-	cap = c->gaps * (j->longest_misc + 2 * update);
+	cap = c->gaps * (s->batch->longest_misc[j->at] + 2 * update);
 	if (holds(c->waiting, j)) {
 		amount = j->gpu_busy;
-		cap = c->gaps * (j->longest + 2 * update);
+		cap = c->gaps * (s->batch->longest[j->at] + 2 * update);
 	}
 	return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount));
 }
@@ -83,42 +83,33 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 static inline void from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 			       const struct charges *c)
 {
-	int64_t amount = h->cpu_time;
-	bool sleeps = false;
+	bool spinning = spins(c->waiting, h), sleeping = h->eta && !spinning;
+	int64_t amount = h->cpu_time, off_gpu = h->misc + 2 * c->update * h->eta;
 
-	if (spins(c->waiting, h)) {
-		amount += h->gpu_busy + c->in_flight * h->eta;
-	} else if (h->eta) {
-		sleeps = true;
-		amount += h->gpu_priority >= c->level ? h->gpu_busy : h->misc + 2 * c->update * h->eta;
-	}
-	rta_push(s, amount, h, sleeps || h->priority == t->priority ? rta_jitter(h, amount) : 0);
+	/* Without GPU segments all of this is 0: a branch on that would often be predicted wrongly. */
+	amount += spinning || h->gpu_priority >= c->level ? h->gpu_busy : off_gpu;
+	amount += spinning ? c->in_flight * h->eta : 0;
+	rta_push(s, amount, h, sleeping || h->priority == t->priority ? rta_jitter(h, amount) : 0);
 }
 
-/* The first place of `users` from @u on that is not of this CPU. */
-static inline u32 elsewhere(const struct rta_cpu *cpu, u32 u)
+/*
+ * What the owners at places @from to @to - 1 of `users` take, which are on other CPUs, and the switches back after tasks
+ * that the task does not wait for.
+ */
+static inline void remote(struct rta *s, const struct charges *c, u32 from, u32 to)
 {
-	return u == cpu->first_user ? cpu->end_user : u;
-}
+	for (; from < to; from++) {
+		const struct rta_task *w = &s->tasks[s->users[from]];
+		int64_t amount = c->switching ? w->eta * s->theta : 0;
 
-/* What owners on other CPUs take, and the switches back after tasks that the task does not wait for. */
-static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c)
-{
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	u32 u;
-
-	if (c->level == UINT32_MAX && !c->switching)
-		return;
-	for (u = elsewhere(cpu, 0); u < s->user_count; u = elsewhere(cpu, u + 1)) {
-		const struct rta_task *w = &s->tasks[s->users[u]];
-
-		int64_t amount = w->gpu_priority >= c->level ? w->gpu_busy : c->switching ? w->eta * s->theta : 0;
-
+		amount = w->gpu_priority >= c->level ? w->gpu_busy : amount;
 		rta_push(s, amount, w, rta_jitter(w, amount));
 	}
 }
 
-static inline int64_t boosted(struct rta *s, const struct rta_task *t, enum waiting waiting)
+/* Compiled for each way to wait: what does not depend on the task is then decided once. */
+static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, const struct rta_task *t,
+							     enum waiting waiting)
 {
 	const struct charges c = survey(s, t, waiting);
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
@@ -137,9 +128,12 @@ static inline int64_t boosted(struct rta *s, const struct rta_task *t, enum wait
 		from_higher(s, t, h, &c);
 		before |= h->priority > t->priority && (!h->eta || spins(waiting, h));
 	}
-	if (before && t->ends)
-		constant += 2 * s->epsilon + (holds(waiting, t) ? t->last : t->last_misc);
-	remote(s, t, &c);
+	if (before && s->batch->ends[t->at])
+		constant += 2 * s->epsilon + (holds(waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
+	if (c.level != UINT32_MAX || c.switching) {
+		remote(s, &c, 0, cpu->first_user);
+		remote(s, &c, cpu->end_user, s->user_count);
+	}
 	return constant;
 }
 

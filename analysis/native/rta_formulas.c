@@ -2,7 +2,7 @@
 /* The table of compiled formulas as an array. */
 #include "rta_internal.h"
 
-#define ROW(name, function, charges, reads) { name, function, charges, reads },
+#define ROW(name, function, charges) { name, function, charges },
 static const struct rta_formula formulas[] = { RTA_FORMULAS(ROW) };
 #undef ROW
 

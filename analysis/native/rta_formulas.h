@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of compiled formulas: name, function, what the function charges (enum rta_charges), and what of the
- * tasks it looks at (enum rta_reads).  A row of the registry (analysis/rta/registry.py) refers to a formula by its name
- * and states all other facts of the test.
+ * The table of compiled formulas: name, function, and what the function charges (enum rta_charges).  A row of the
+ * registry (analysis/rta/registry.py) refers to a formula by its name and states all other facts of the test.
  */
 #ifndef GPURT_RTA_FORMULAS_H
 #define GPURT_RTA_FORMULAS_H
 
 #define RTA_FORMULAS(FORMULA) \
 	/* C + G on the CPU, no GPU: the classic recurrence, to measure against; no row refers to it */ \
-	FORMULA("fixed-priority", rta_fixed_priority, RTA_INDEPENDENT, RTA_JOBS) \
+	FORMULA("fixed-priority", rta_fixed_priority, RTA_INDEPENDENT) \
 	/* rta_gcaps.c */ \
-	FORMULA("gcaps-suspend", rta_gcaps_suspend, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("gcaps-busy", rta_gcaps_busy, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("gcaps-suspend-printed", rta_gcaps_suspend_printed, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("gcaps-busy-printed", rta_gcaps_busy_printed, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("tsg-rr-suspend", rta_tsg_rr_suspend, RTA_ROUNDS, RTA_SEGMENTS) \
-	FORMULA("tsg-rr-busy", rta_tsg_rr_busy, RTA_ROUNDS, RTA_SEGMENTS) \
-	FORMULA("tsg-rr-suspend-printed", rta_tsg_rr_suspend_printed, RTA_ROUNDS, RTA_SEGMENTS) \
-	FORMULA("tsg-rr-busy-printed", rta_tsg_rr_busy_printed, RTA_ROUNDS, RTA_SEGMENTS) \
+	FORMULA("gcaps-suspend", rta_gcaps_suspend, RTA_DEMAND) \
+	FORMULA("gcaps-busy", rta_gcaps_busy, RTA_DEMAND) \
+	FORMULA("gcaps-suspend-printed", rta_gcaps_suspend_printed, RTA_DEMAND) \
+	FORMULA("gcaps-busy-printed", rta_gcaps_busy_printed, RTA_DEMAND) \
+	FORMULA("tsg-rr-suspend", rta_tsg_rr_suspend, RTA_ROUNDS) \
+	FORMULA("tsg-rr-busy", rta_tsg_rr_busy, RTA_ROUNDS) \
+	FORMULA("tsg-rr-suspend-printed", rta_tsg_rr_suspend_printed, RTA_ROUNDS) \
+	FORMULA("tsg-rr-busy-printed", rta_tsg_rr_busy_printed, RTA_ROUNDS) \
 	/* rta_boosted.c */ \
-	FORMULA("boosted-suspend", rta_boosted_suspend, RTA_DEMAND, RTA_SEGMENTS) \
-	FORMULA("boosted-busy", rta_boosted_busy, RTA_DEMAND, RTA_SEGMENTS) \
-	FORMULA("boosted-busy-fence", rta_boosted_fence, RTA_DEMAND, RTA_SEGMENTS) \
-	FORMULA("boosted-mixed", rta_boosted_mixed, RTA_DEMAND, RTA_SEGMENTS) \
+	FORMULA("boosted-suspend", rta_boosted_suspend, RTA_DEMAND) \
+	FORMULA("boosted-busy", rta_boosted_busy, RTA_DEMAND) \
+	FORMULA("boosted-busy-fence", rta_boosted_fence, RTA_DEMAND) \
+	FORMULA("boosted-mixed", rta_boosted_mixed, RTA_DEMAND) \
 	/* rta_locks.c */ \
-	FORMULA("mpcp-suspend", rta_mpcp_suspend, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("mpcp-busy", rta_mpcp_busy, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("mpcp-suspend-published", rta_mpcp_suspend_published, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("mpcp-busy-published", rta_mpcp_busy_published, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("fmlp-suspend", rta_fmlp_suspend, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("fmlp-busy", rta_fmlp_busy, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("fmlp-suspend-published", rta_fmlp_suspend_published, RTA_QUEUES, RTA_SEGMENTS) \
-	FORMULA("fmlp-busy-published", rta_fmlp_busy_published, RTA_QUEUES, RTA_SEGMENTS) \
+	FORMULA("mpcp-suspend", rta_mpcp_suspend, RTA_QUEUES) \
+	FORMULA("mpcp-busy", rta_mpcp_busy, RTA_QUEUES) \
+	FORMULA("mpcp-suspend-published", rta_mpcp_suspend_published, RTA_QUEUES) \
+	FORMULA("mpcp-busy-published", rta_mpcp_busy_published, RTA_QUEUES) \
+	FORMULA("fmlp-suspend", rta_fmlp_suspend, RTA_QUEUES) \
+	FORMULA("fmlp-busy", rta_fmlp_busy, RTA_QUEUES) \
+	FORMULA("fmlp-suspend-published", rta_fmlp_suspend_published, RTA_QUEUES) \
+	FORMULA("fmlp-busy-published", rta_fmlp_busy_published, RTA_QUEUES) \
 	/* rta_thesis.c */ \
-	FORMULA("thesis-kthread-busy", rta_kthread_busy, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("thesis-kthread-busy-printed", rta_kthread_busy_printed, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("thesis-ioctl-suspend-printed", rta_ioctl_suspend_printed, RTA_DEMAND, RTA_JOBS) \
-	FORMULA("thesis-ioctl-busy-printed", rta_ioctl_busy_printed, RTA_DEMAND, RTA_JOBS)
+	FORMULA("thesis-kthread-busy", rta_kthread_busy, RTA_DEMAND) \
+	FORMULA("thesis-kthread-busy-printed", rta_kthread_busy_printed, RTA_DEMAND) \
+	FORMULA("thesis-ioctl-suspend-printed", rta_ioctl_suspend_printed, RTA_DEMAND) \
+	FORMULA("thesis-ioctl-busy-printed", rta_ioctl_busy_printed, RTA_DEMAND)
 
 #endif

@@ -155,7 +155,7 @@ static int64_t interleaved(const struct rta *s, const struct rta_task *t, int64_
 {
 	int64_t others = (int64_t)s->gpu_users - (t->eta > 0);
 
-	return t->cpu_time + t->misc + t->pure + t->slices * (others * (s->slice + s->theta) + back);
+	return t->cpu_time + t->misc + t->pure + s->batch->slices[t->at] * (others * (s->slice + s->theta) + back);
 }
 
 static void rr_suspend(struct rta *s, const struct rta_task *t)
@@ -176,8 +176,11 @@ static void rr_busy(struct rta *s, const struct rta_task *t)
 
 	rta_for_each_hpp(s, t, h)
 		others -= h->eta > 0;
-	rta_for_each_hpp(s, t, h)
-		rta_push(s, h->cpu_time + h->misc + h->slices * (others + 1) * (s->slice + s->theta), h, 0);
+	rta_for_each_hpp(s, t, h) {
+		int64_t rounds = s->batch->slices[h->at] * (others + 1) * (s->slice + s->theta);
+
+		rta_push(s, h->cpu_time + h->misc + rounds, h, 0);
+	}
 }
 
 int64_t rta_tsg_rr_suspend(struct rta *s, const struct rta_task *t)

@@ -18,9 +18,7 @@ struct rta_task {
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
 	u32 index;		/* in the taskset */
-	/* loaded for formulas that look at single segments (RTA_SEGMENTS) */
-	int64_t longest, longest_misc, longest_pure, last, last_misc, slices;
-	u32 ends;		/* a job may end with a GPU segment */
+	u32 at;			/* in the batch, which has what formulas seldom look at: single segments, and slices */
 };
 
 /* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
@@ -30,6 +28,7 @@ struct rta_cpu {
 };
 
 struct rta {
+	const struct gpurt_batch *batch;
 	u32 count, real_time, cpus;	/* real-time tasks come first */
 	struct rta_task *tasks;
 	struct rta_cpu *cpu;
@@ -61,17 +60,10 @@ enum rta_charges {
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
-/* What a formula looks at. */
-enum rta_reads {
-	RTA_JOBS,		/* sums over whole jobs */
-	RTA_SEGMENTS,		/* the longest and the last segment, and slices, too */
-};
-
 struct rta_formula {
 	const char *name;
 	rta_demands *demands;
 	enum rta_charges charges;
-	enum rta_reads reads;
 };
 
 /* A test whose facts have been checked. */
@@ -87,7 +79,7 @@ struct rta_test {
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
 /* Every formula of the table, by its function. */
-#define RTA_DECLARE(name, function, charges, reads) rta_demands function;
+#define RTA_DECLARE(name, function, charges) rta_demands function;
 RTA_FORMULAS(RTA_DECLARE)
 #undef RTA_DECLARE
 

@@ -85,24 +85,13 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->eta = b->eta[at];
 	t->busy = b->busy[at];
 	t->index = index;
+	t->at = at;
 	t->inverse = 1 / (double)t->period;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
 }
 
-/* What only formulas need that look at single segments. */
-static void fill_segments(struct rta_task *t, const struct gpurt_batch *b, u32 at)
-{
-	t->longest = b->longest[at];
-	t->longest_misc = b->longest_misc[at];
-	t->longest_pure = b->longest_pure[at];
-	t->last = b->last[at];
-	t->last_misc = b->last_misc[at];
-	t->slices = b->slices[at];
-	t->ends = b->ends[at];
-}
-
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
-static void place(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test, u32 first, const u32 *ranked)
+static void place(struct rta *s, const struct gpurt_batch *b, u32 first, const u32 *ranked)
 {
 	const u32 *cpu = b->cpu + first;
 	struct rta_cpu *on = s->cpu;
@@ -124,8 +113,6 @@ static void place(struct rta *s, const struct gpurt_batch *b, const struct rta_t
 
 		s->order[i] = entry;
 		fill(t, b, first + index, index);
-		if (test->formula->reads == RTA_SEGMENTS)
-			fill_segments(t, b, first + index);
 		plain &= t->priority == t->gpu_priority;
 		ties |= t->priority == above;
 		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
@@ -220,17 +207,17 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		if (!in_range(t->period, 1) || !in_range(t->deadline, 0))
 			return false;
 		longest = (double)rta_max((int64_t)longest, rta_max(t->deadline, t->period));
-		requests += (double)t->longest;
+		requests += (double)b->longest[t->at];
 		eta = t->eta > eta ? t->eta : eta;
 	}
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
 		double jobs = (2 * longest + (double)test->poll) * t->inverse + 2;
+		double rounds = (double)b->slices[t->at] * round_of(b, s->gpu_users);
 
 		most = jobs > most ? jobs : most;
-		sum += jobs * charged(test, demand, (double)t->slices * round_of(b, s->gpu_users), (double)t->eta + eta,
-				      requests, overhead(b, test));
+		sum += jobs * charged(test, demand, rounds, (double)t->eta + eta, requests, overhead(b, test));
 	}
 	return most < COUNTED && sum < (double)LARGEST;
 }
@@ -244,12 +231,13 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	for (s->real_time = s->count; s->real_time; s->real_time--)
 		if (b->priority[first + ranked[s->real_time - 1]])
 			break;
+	s->batch = b;
 	s->alpha = b->alpha;
 	s->theta = b->theta;
 	s->epsilon = b->alpha + b->theta;
 	s->slice = b->slice;
 	s->poll = test->poll;
-	place(s, b, test, first, ranked);
+	place(s, b, first, ranked);
 	find_users(s);
 	return s->small || small(s, b, test);
 }

@@ -16,7 +16,7 @@ static int64_t held(const struct rta *s, const struct rta_task *t)
 
 static int64_t request(const struct rta *s, const struct rta_task *t)
 {
-	return t->longest + s->theta;
+	return s->batch->longest[t->at] + s->theta;
 }
 
 static void recurring(struct rta *s, int64_t amount, const struct rta_task *h)
@@ -47,7 +47,7 @@ static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
 		if (busy)
 			constant += bounded(s, j->misc + j->pure + held(s, j), times * request(s, j), j);
 		else
-			constant += bounded(s, j->misc, times * j->longest_misc, j);
+			constant += bounded(s, j->misc, times * s->batch->longest_misc[j->at], j);
 	}
 	return constant;
 }
@@ -92,7 +92,7 @@ static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t am
 
 int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
 {
-	int64_t constant = own(s, t) + by_priority(s, t) + boosted(s, t, false) + carried(s, t, t->last_misc);
+	int64_t constant = own(s, t) + by_priority(s, t) + boosted(s, t, false) + carried(s, t, s->batch->last_misc[t->at]);
 	const struct rta_task *h;
 
 	rta_for_each_hpp(s, t, h)
@@ -107,7 +107,9 @@ static int64_t spun(struct rta *s, const struct rta_task *t)
 
 	rta_for_each_hpp(s, t, h)
 		preemption(s, h->cpu_time + h->misc + h->pure + held(s, h), h);
-	return boosted(s, t, true) + carried(s, t, t->last ? t->last + s->theta : 0);
+	int64_t last = s->batch->last[t->at];
+
+	return boosted(s, t, true) + carried(s, t, last ? last + s->theta : 0);
 }
 
 int64_t rta_mpcp_busy(struct rta *s, const struct rta_task *t)
@@ -139,20 +141,20 @@ static int64_t local(struct rta *s, const struct rta_task *t)
 		int64_t amount = t->eta ? j->misc + j->pure + held(s, j) : j->misc;
 
 		if (is_lower(j, t))
-			constant += bounded(s, amount, t->eta * request(s, j) + j->longest_misc, j);
+			constant += bounded(s, amount, t->eta * request(s, j) + s->batch->longest_misc[j->at], j);
 	}
 	return constant;
 }
 
 int64_t rta_fmlp_suspend(struct rta *s, const struct rta_task *t)
 {
-	int64_t constant = own(s, t) + first_come(s, t) + local(s, t) + carried(s, t, t->last_misc);
+	int64_t constant = own(s, t) + first_come(s, t) + local(s, t) + carried(s, t, s->batch->last_misc[t->at]);
 	const struct rta_task *h;
 
 	rta_for_each_hpp(s, t, h) {
 		preemption(s, h->cpu_time + h->misc, h);
 		if (t->eta && h->eta)
-			constant += bounded(s, h->pure + held(s, h), t->eta * (h->longest_pure + s->theta), h);
+			constant += bounded(s, h->pure + held(s, h), t->eta * (s->batch->longest_pure[h->at] + s->theta), h);
 	}
 	return constant;
 }
@@ -180,7 +182,7 @@ static int64_t added(const struct rta *s, u32 level)
 
 	for (u = 0; u < s->user_count; u++)
 		if (s->tasks[s->users[u]].gpu_priority > level)
-			sum += s->tasks[s->users[u]].longest;
+			sum += s->batch->longest[s->tasks[s->users[u]].at];
 	return sum;
 }
 
@@ -195,7 +197,7 @@ static int64_t queue_published(struct rta *s, const struct rta_task *t)
 			continue;
 		more = added(s, h->gpu_priority);
 		if (h->gpu_priority < t->gpu_priority)
-			longest = rta_max(longest, h->longest + more);
+			longest = rta_max(longest, s->batch->longest[h->at] + more);
 		else if (h->priority)
 			rta_push(s, h->misc + h->pure + h->eta * more, h, rta_jitter(h, h->cpu_time + h->misc));
 	}
@@ -210,7 +212,7 @@ static int64_t mpcp_published(struct rta *s, const struct rta_task *t, bool busy
 
 	preemption_published(s, t, busy);
 	rta_for_each_user(s, u, j) {
-		int64_t cap = (t->eta + 1) * j->longest_misc;
+		int64_t cap = (t->eta + 1) * s->batch->longest_misc[j->at];
 		int64_t jitter = rta_max(j->period - j->cpu_time - j->misc, 0);
 
 		if (is_lower(j, t))
@@ -237,10 +239,11 @@ static int64_t fmlp_published(struct rta *s, const struct rta_task *t, bool busy
 
 	preemption_published(s, t, busy);
 	rta_for_each_user(s, u, h) {
+		int64_t longest = s->batch->longest[h->at];
 		bool lower = is_lower(h, t);
 
 		if (lower || (t->eta && h->cpu != t->cpu))
-			constant += rta_push_capped(s, h->eta * h->longest, ((int64_t)t->eta + lower) * h->longest, h,
+			constant += rta_push_capped(s, h->eta * longest, ((int64_t)t->eta + lower) * longest, h,
 						    h->period);
 	}
 	return constant;
