@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from pycontrol.live.control import Control
+
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = Path(__file__).parent / "fakes"
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
@@ -179,3 +181,10 @@ def stop(program: Program) -> None:
         return {(one / "stat").read_text().rpartition(")")[2].split()[0] for one in threads.iterdir()}
 
     eventually(lambda: states() == {"T"})
+
+
+def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
+    """Gives a program a priority.  With HIP the host knows the process only when its agent has reported a queue."""
+    eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
+    plane.set_priority(program.pid, priority)
+    return program

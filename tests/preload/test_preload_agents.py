@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, FakeGpu, Program, Served, Start, eventually, stop
+from machines import PATIENCE, FakeGpu, Served, Start, eventually, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control
@@ -24,13 +24,6 @@ SHORT = "launch 0 20000"
 @pytest.fixture(params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
-    """Gives a program a priority.  With HIP the host knows the process only when its agent has reported a queue."""
-    eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
-    plane.set_priority(program.pid, priority)
-    return program
 
 
 def test_real_time_work_comes_first(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
@@ -107,7 +100,7 @@ def test_an_owner_that_dies_hands_the_gpu_on(family: str, start: Start, plane: C
 def test_refusals_are_tried_again(family: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
     background, urgent = start(family=family), real_time(plane, start(family=family))
     background.do(LONG)
-    operation, status = {"nvidia": ("schedule", 0x65), "nvgpu": ("disable", 110), "hip": ("update", 110)}[family]
+    operation, status = {"nvidia": ("disable", 0x65), "nvgpu": ("disable", 110), "hip": ("update", 110)}[family]
     gpu.refuse(operation, 3, status)
     urgent.do(SHORT, "all")
     assert gpu.order() == [urgent.pid]
@@ -157,7 +150,7 @@ def test_late_answers_of_the_driver(start: Start, serve: Callable[..., Served], 
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
         background.do(LONG)
-        gpu.ask("delay", name="preempt", ns=3_000_000_000)
+        gpu.ask("delay", name="disable 1", ns=3_000_000_000)
         with control(str(host)) as listener:
             events = listener.events(timeout=PATIENCE)
             urgent.do(SHORT)
@@ -239,18 +232,6 @@ def test_an_unknown_release_is_refused_unless_forced(start: Start, plane: Contro
     assert plane.clients() == []
     forced = start(version="390.157", GPURT_FORCE="1")
     assert [one.pid for one in plane.clients()] == [forced.pid]
-
-
-@pytest.mark.parametrize("method", ["disable", "timeslice"])
-def test_other_ways_to_switch(method: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
-    background = start(GPURT_NVIDIA_METHOD=method)
-    urgent = real_time(plane, start(GPURT_NVIDIA_METHOD=method))
-    background.do(LONG)
-    urgent.do(SHORT, "all")
-    assert method in gpu.ask()["calls"][str(background.pid)]
-    assert plane.status()[0].faults == 0
-    if method == "disable":
-        assert gpu.order() == [urgent.pid]
 
 
 def test_a_host_that_is_not_there(start: Start, tmp_path: Path) -> None:

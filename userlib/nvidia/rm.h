@@ -5,7 +5,7 @@
  * only; what a program does with them is its own.
  *
  * Source: NVIDIA's open-gpu-kernel-modules, releases 515.43.04 to 595.45.04, in the headers that each section names.
- * All of these releases agree, with one exception, at struct rm_schedule.  docs/unpatched.md says what of this has been
+ * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT.  docs/unpatched.md says what of this has been
  * seen on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
@@ -110,14 +110,19 @@ RM_LAYOUT(rm_transfer, 16);
 #define A06C_SET_INTERLEAVE	0xa06c0107u
 #define A06C_GET_INTERLEAVE	0xa06c0108u
 #define A06C_MAKE_REALTIME	0xa06c0110u
+#define A06F_GPFIFO_SCHEDULE	0xa06f0103u
 #define A06F_RESTART_RUNLIST	0xa06f0111u
 #define C2080_DISABLE_CHANNELS	0x2080110bu
 
-/* Releases before 530.30.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes. */
+/*
+ * Releases before 575.51.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes (ctrla06fgpfifo.h; the
+ * structure of a group is the same).  RM compares the size of a control's parameters for equality and refuses any other.
+ */
 struct rm_schedule {
 	uint8_t enable, skip_submit, skip_enable;
 };
 #define RM_SCHEDULE_SHORT 2
+#define RM_SCHEDULE_LONG_SINCE 575	/* the first major release of the longer structure */
 
 struct rm_preempt {
 	uint8_t wait, manual_timeout;
@@ -146,6 +151,9 @@ _Static_assert(offsetof(struct rm_disable_channels, event) == 16, "as the driver
 /*
  * Statuses: nvstatuscodes.h, as far as these controls can return them.  The probe's reports take their names from
  * here (userlib/probe/summary.py), so each stays on a line of its own.
+ *
+ * Parameters of another size: INVALID_PARAM_STRUCT (rs_resource.c), but INVALID_ARGUMENT from 535.161.07 and from
+ * 550.40.53 on, where rmapi/control.c compares first; the releases of 545 are of the former kind.
  */
 #define RM_STATUS_OK				0x00
 #define RM_STATUS_GPU_IS_LOST			0x0f

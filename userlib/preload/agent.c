@@ -13,9 +13,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../handle.h"
 #include "preload.h"
+
+/* Between two tries of what the driver refused; it doubles up to the second where nobody waits. */
+#define RETRY_NS	1000000
+#define RETRY_MAX_NS	128000000
+#define RETRIES		100
 
 /* One GPU. */
 struct board {
@@ -46,26 +52,31 @@ void preload_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * Both directions have more than one step in some drivers, and any step can fail.  So the TSG is TSG_UNSURE until the
+ * driver has said that all is done, and the next order of either kind is tried in full.
+ */
 static int turn(struct tsg *tsg, bool on)
 {
 	int err;
 
-	if (tsg->idle)
+	if (tsg->empty)
 		return 0;
+	tsg->state = TSG_UNSURE;
 	err = tsg->file->family->turn(tsg, files_descriptor(tsg->file), on);
 	if (!err)
-		tsg->off = !on;
+		tsg->state = on ? TSG_ON : TSG_OFF;
 	return err;
 }
 
-/* Switches all TSGs that differ from @on.  Tries all of them and returns the first error. */
+/* Switches all TSGs that are not known to be @on.  Tries all of them and returns the first error. */
 static int turn_all(struct board *b, bool on)
 {
 	struct tsg *tsg;
 	int err = 0, one;
 
 	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
-		if (tsg->off == !on)
+		if (tsg->state == (on ? TSG_ON : TSG_OFF))
 			continue;
 		one = turn(tsg, on);
 		err = err ? err : one;
@@ -86,14 +97,29 @@ static void obey(struct board *b, bool on, uint64_t sequence)
 		preload_count(COUNT_REFUSED);
 }
 
-/* Called with the lock held.  The host is gone: puts all TSGs back. */
+static void pause_ns(long ns)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
+
+/*
+ * Called with the lock held.  The host is gone: puts all TSGs back.  Nobody repeats this order, so this thread repeats
+ * it until the driver has carried it out or the TSGs are gone.
+ */
 static void abandon(struct board *b, int err)
 {
+	long pause = RETRY_NS;
+
 	b->unmanaged = true;
 	b->on = true;
-	turn_all(b, true);
 	preload_say("GPU %u: the host is gone (%s): this process runs unmanaged from here on", (unsigned int)(b - boards),
 		    strerror(-err));
+	while (turn_all(b, true)) {
+		preload_unlock();
+		pause_ns(pause);
+		pause = pause < RETRY_MAX_NS ? 2 * pause : pause;
+		preload_lock();
+	}
 }
 
 static void *serve(void *argument)
@@ -149,8 +175,9 @@ static int start_thread(struct board *b)
 /* Tells the host how many TSGs there are, and carries out the order that the host answers with. */
 static int declare(struct board *b, const struct family *family, unsigned int number)
 {
+	const char *how;
 	struct gpurt_agent a = {
-		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = GPURT_TIER_UNPATCHED, .tsgs = number,
+		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = family->tier(&how), .tsgs = number,
 	};
 	int err;
 
@@ -177,6 +204,8 @@ static const char *refusal(int err)
 static bool introduce(struct board *b, const struct family *family, unsigned int number)
 {
 	unsigned int gpu = (unsigned int)(b - boards);
+	const char *how;
+	unsigned int tier = family->tier(&how);
 	char why[160];
 	int err;
 
@@ -188,7 +217,7 @@ static bool introduce(struct board *b, const struct family *family, unsigned int
 	if (err)
 		preload_say("GPU %u: %s; this process runs unmanaged", gpu, refusal(err));
 	else
-		preload_say("GPU %u, %s: %s", gpu, family->name, family->tier);
+		preload_say("GPU %u, %s: tier T%u: %s", gpu, family->name, tier, how);
 	return !err;
 }
 
@@ -301,9 +330,64 @@ void agent_refresh(struct tsg *tsg)
 {
 	struct board *b = &boards[tsg->gpu];
 
-	tsg->idle = tsg->off = false;
-	if (!b->on && turn(tsg, false))
-		preload_count(COUNT_REFUSED);
+	tsg->empty = false;
+	if (!b->on || tsg->state != TSG_ON)
+		tsg->state = TSG_UNSURE;
+}
+
+void agent_refresh_all(const struct family *family)
+{
+	struct tsg *tsg;
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
+			if (tsg->file->family == family && !tsg->empty)
+				agent_refresh(tsg);
+}
+
+static bool behind(const struct board *b)
+{
+	const struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next)
+		if (!tsg->empty && tsg->state == TSG_UNSURE)
+			return true;
+	return false;
+}
+
+bool agent_catch_up(void)
+{
+	bool refused = false;
+	size_t i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (behind(&boards[i]) && turn_all(&boards[i], boards[i].on))
+			refused = true;
+	return refused;
+}
+
+/*
+ * The host has been told that the process is off, and there is no way to take that back.  So the thread whose call made
+ * the TSG run does not return to the program before the TSG is off, as far as the driver can be made to do it.
+ */
+void agent_insist(void)
+{
+	static atomic_bool told;
+	bool refused = true;
+	int i;
+
+	for (i = 0; i < RETRIES && refused; i++) {
+		pause_ns(RETRY_NS);
+		preload_lock();
+		refused = agent_catch_up();
+		preload_unlock();
+	}
+	if (!refused)
+		return;
+	preload_count(COUNT_REFUSED);
+	if (!atomic_exchange(&told, true))
+		preload_say("the driver does not switch a new time-slice group: it may run beside the GPU's owner");
 }
 
 /* In a child: forgets the parent's TSGs, which the parent's agent still switches. */

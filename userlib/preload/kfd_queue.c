@@ -152,7 +152,7 @@ static void created(struct gpu_file *file, const struct create_queue *c)
 
 	want(&like, c->ring, c->ring_size, c->percentage, c->priority);
 	tsg = agent_add(&like);
-	if (tsg && !tsg->off)
+	if (tsg)
 		agent_refresh(tsg);
 	warn_of_many(like.gpu);
 }
@@ -201,11 +201,17 @@ static bool kfd_known(char *why, size_t size)
 	return true;
 }
 
+static unsigned int kfd_tier(const char **how)
+{
+	*how = "this process's agent stops its queues; with HWS every stop remaps the whole runlist";
+	return GPURT_TIER_UNPATCHED;
+}
+
 const struct family family_kfd_queue = {
 	.name = "kfd-queue",
 	.node = kfd_node,
 	.after = kfd_after,
 	.turn = kfd_turn,
 	.known = kfd_known,
-	.tier = "tier T1: this process's agent stops its queues; with HWS every stop remaps the whole runlist",
+	.tier = kfd_tier,
 };

@@ -41,7 +41,7 @@ static void opened_tsg(int fd)
 	files_opened(fd, "/dev/nvhost-tsg-gpu");
 	file = files_get(fd);
 	if (file)
-		agent_add(&(struct tsg){ .file = file, .idle = true });
+		agent_add(&(struct tsg){ .file = file, .empty = true });
 }
 
 static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, void *argument, int result)
@@ -58,7 +58,7 @@ static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, vo
 	} else if (file->kind == NODE_TSG && _IOC_TYPE(request) == 'T') {
 		tsg = agent_find(file, 0, 0);
 		if (!tsg)
-			tsg = agent_add(&(struct tsg){ .file = file, .idle = true });
+			tsg = agent_add(&(struct tsg){ .file = file, .empty = true });
 		if (tsg && (_IOC_NR(request) == TSG_BIND || _IOC_NR(request) == TSG_BIND_EX ||
 			    _IOC_NR(request) == TSG_ENABLE))
 			agent_refresh(tsg);
@@ -83,11 +83,17 @@ static bool nvgpu_known(char *why, size_t size)
 	return true;
 }
 
+static unsigned int nvgpu_tier(const char **how)
+{
+	*how = "this process's agent disables and preempts its time-slice groups; T2 needs a patched driver";
+	return GPURT_TIER_UNPATCHED;
+}
+
 const struct family family_nvgpu_tsg = {
 	.name = "nvgpu-tsg",
 	.node = nvgpu_node,
 	.after = nvgpu_after,
 	.turn = nvgpu_turn,
 	.known = nvgpu_known,
-	.tier = "tier T1: this process's agent disables and preempts its time-slice groups; T2 needs a patched driver",
+	.tier = nvgpu_tier,
 };

@@ -158,10 +158,17 @@ void *real_dlsym(void *handle, const char *name)
 	return real.dlsym(handle, name);
 }
 
-/* Called after a real call, with the lock held.  Drops the lock, tells the host of new TSGs, restores errno. */
+/*
+ * Called after a real call, with the lock held.  Applies the last order to what the call made run, drops the lock, tells
+ * the host of new TSGs, restores errno.
+ */
 static void leave(int call_errno)
 {
+	bool refused = agent_catch_up();
+
 	preload_unlock();
+	if (refused)
+		agent_insist();
 	agent_settle();
 	errno = call_errno;
 }
@@ -259,21 +266,23 @@ PRELOAD_EXPORT int close(int fd)
 PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int fd;
+	int result;
 
 	pthread_once(&once, resolve);
 	if (!real.close_range) {
 		errno = ENOSYS;
 		return -1;
 	}
-	if (!(flags & 4) && preload_own_process()) {	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing now */
-		preload_lock();
-		for (fd = first; fd <= last && fd < 65536; fd++)
-			if (files_tracked((int)fd))
-				files_closed((int)fd);
-		preload_unlock();
-		agent_settle();
-	}
-	return real.close_range(first, last, flags);
+	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing now. */
+	if (flags & 4 || !preload_own_process())
+		return real.close_range(first, last, flags);
+	preload_lock();
+	for (fd = first; fd <= last && fd < 65536; fd++)
+		if (files_tracked((int)fd))
+			files_closed((int)fd);
+	result = real.close_range(first, last, flags);
+	leave(errno);
+	return result;
 }
 
 PRELOAD_EXPORT int dup(int fd)

@@ -6,6 +6,7 @@
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
  *	agent.c		the process's TSGs, and the threads that switch them when the host orders it
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
+ *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
  *	explicit.c	programs that mark their segments themselves
@@ -44,13 +45,16 @@ struct gpu_file {
 	struct gpu_file *next;
 };
 
-/* What is switched: a time-slice group, or a user queue of KFD. */
+/* Where a TSG is.  Before each call that switches it, it is TSG_UNSURE: the driver may fail after its first step. */
+enum tsg_state { TSG_ON, TSG_UNSURE, TSG_OFF };
+
+/* What is switched: a time-slice group, a channel without a group, or a user queue of KFD. */
 struct tsg {
 	struct tsg *next;
 	struct gpu_file *file;
 	unsigned int gpu;
-	bool idle;			/* it cannot have work yet, so it is not switched */
-	bool off;
+	bool empty;			/* it has no channel, so it has no work and is not switched */
+	enum tsg_state state;
 	/* The meaning of these depends on the family. */
 	uint32_t client, handle, parent;
 	uint32_t value[2];
@@ -65,12 +69,15 @@ struct family {
 	void (*after)(struct gpu_file *file, int fd, unsigned long request, void *argument, int result);
 	/* Called with the lock held when the file ends, and all its objects with it.  May be NULL. */
 	void (*closed)(struct gpu_file *file);
-	/* Takes the TSG off the GPU and waits until it is off, or puts it back.  Returns 0 or -errno. */
+	/*
+	 * Takes the TSG off the GPU and waits until it is off, or puts back what the program itself had on.  Returns 0
+	 * only if that is so, otherwise -errno.
+	 */
 	int (*turn)(struct tsg *tsg, int fd, bool on);
 	/* Returns whether the driver's release is known.  If not, @why says so. */
 	bool (*known)(char *why, size_t size);
-	/* The tier that is reached, and why not a better one: for one line on stderr. */
-	const char *tier;
+	/* The tier that is reached (enum gpurt_tier).  @how says by what, and why not a better one: a line on stderr. */
+	unsigned int (*tier)(const char **how);
 };
 
 extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue;
@@ -107,9 +114,18 @@ struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
-/* The TSG may have been switched on behind the agent's back, or can have work from now on: applies the last order. */
+/*
+ * The TSG may have been switched on behind the agent's back, or has a channel from now on.  agent_catch_up() then
+ * applies the last order to it.
+ */
 void agent_refresh(struct tsg *tsg);
+/* The same for all TSGs of a driver family. */
+void agent_refresh_all(const struct family *family);
+/* Applies the last order to what it does not hold for.  Returns whether the driver refused some of it. */
+bool agent_catch_up(void);
 void agent_forked(void);
+/* Called without the lock.  Repeats agent_catch_up() until the driver has done it, or for 100 ms. */
+void agent_insist(void);
 /* Called without the lock.  Tells the host of TSGs that were made or removed. */
 void agent_settle(void);
 /* Called with the lock held. */

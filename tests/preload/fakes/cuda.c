@@ -2,6 +2,7 @@
 /*
  * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_BARE=1: one channel without a group instead.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,12 +40,38 @@ static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uin
 	return ioctl(fd, _IOWR('F', 0x2b, struct rm_alloc), &a) < 0 || a.status ? -1 : (int)a.object;
 }
 
+#define DEVICE		0x5c000001
+#define SUBDEVICE	0x5c000002
+#define GROUP		0x5c000003
+#define CHANNEL		0x5c000004	/* the first one; the others follow */
+
+static int rm_control(const struct context *c, uint32_t object, uint32_t command, void *params, uint32_t size)
+{
+	struct rm_control call = { c->client, object, command, 0, (uintptr_t)params, size, 0 };
+
+	return ioctl(c->fd, _IOWR('F', 0x2a, struct rm_control), &call) < 0 || call.status ? -1 : 0;
+}
+
+/* GPFIFO_SCHEDULE has 2 bytes, and 3 from release 575.51.02 on (ctrla06fgpfifo.h). */
+static int rm_schedule(const struct context *c, uint32_t object, int on)
+{
+	const char *path = getenv("FAKE_NVIDIA_VERSION");
+	FILE *file = path ? fopen(path, "r") : NULL;
+	uint8_t enable[3] = { (uint8_t)on, 0, 0 };
+	int major = 570;
+
+	if (file) {
+		if (fscanf(file, "%d", &major) != 1)
+			major = 570;
+		fclose(file);
+	}
+	return rm_control(c, object, object >= CHANNEL ? 0xa06f0103 : 0xa06c0101, enable, major < 575 ? 2 : 3);
+}
+
 static int make_nvidia(struct context *c, int device)
 {
-	uint32_t instance = (uint32_t)device;
-	uint8_t enable[3] = { 1, 0, 0 };
-	struct rm_control schedule = { .object = 0x5c000003, .command = 0xa06c0101, .params = (uintptr_t)enable, .size = 3 };
-	int root;
+	uint32_t instance = (uint32_t)device, i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
+	int bare = getenv("FAKE_BARE") != NULL, root;
 
 	c->fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 	if (c->fd < 0)
@@ -52,14 +79,16 @@ static int make_nvidia(struct context *c, int device)
 	root = rm_alloc(c->fd, 0, 0, 0, 0x41, NULL);
 	if (root < 0)
 		return -1;
-	c->client = schedule.client = (uint32_t)root;
-	c->tsg = 0x5c000003;
-	if (rm_alloc(c->fd, c->client, c->client, 0x5c000001, 0x80, &instance) < 0 ||
-	    rm_alloc(c->fd, c->client, 0x5c000001, 0x5c000002, 0x2080, NULL) < 0 ||
-	    rm_alloc(c->fd, c->client, 0x5c000001, c->tsg, 0xa06c, NULL) < 0 ||
-	    rm_alloc(c->fd, c->client, c->tsg, 0x5c000004, 0xc86f, NULL) < 0)
+	c->client = (uint32_t)root;
+	c->tsg = bare ? CHANNEL : GROUP;
+	if (rm_alloc(c->fd, c->client, c->client, DEVICE, 0x80, &instance) < 0 ||
+	    rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0 ||
+	    (!bare && rm_alloc(c->fd, c->client, DEVICE, GROUP, 0xa06c, NULL) < 0))
 		return -1;
-	return ioctl(c->fd, _IOWR('F', 0x2a, struct rm_control), &schedule) < 0 || schedule.status ? -1 : 0;
+	for (i = 0; i < channels; i++)
+		if (rm_alloc(c->fd, c->client, bare ? DEVICE : GROUP, CHANNEL + i, 0xc86f, NULL) < 0)
+			return -1;
+	return rm_schedule(c, c->tsg, 1);
 }
 
 static int make_nvgpu(struct context *c)
@@ -72,6 +101,26 @@ static int make_nvgpu(struct context *c)
 	c->tsg_fd = args[0];
 	channel = open("/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
 	return channel < 0 ? -1 : ioctl(c->tsg_fd, _IOW('T', 1, int32_t), &channel);
+}
+
+struct rm_disable { uint8_t off, pad[3]; uint32_t count; uint8_t hint, rewind, more[6]; uint64_t event; uint32_t clients[64], channels[64]; };
+
+/* What a program does with its own channels and groups: see program.c. */
+EXPORT int fakeOwn(const char *what, int value)
+{
+	struct rm_disable d = { .off = !strcmp(what, "disable"), .count = 1 };
+	uint64_t slice = (uint64_t)value;
+
+	if (!strcmp(what, "disable") || !strcmp(what, "enable")) {
+		d.clients[0] = current->client;
+		d.channels[0] = CHANNEL + (uint32_t)value;
+		return rm_control(current, SUBDEVICE, 0x2080110b, &d, sizeof(d));
+	}
+	if (!strcmp(what, "schedule"))
+		return rm_schedule(current, GROUP, value);
+	if (!strcmp(what, "slice"))
+		return rm_control(current, GROUP, 0xa06c0103, &slice, sizeof(slice));
+	return -1;
 }
 
 EXPORT int cuInit(unsigned int flags) { return (int)flags; }

@@ -151,8 +151,18 @@ static int shuffle(void)
 	return 0;
 }
 
+/* Changes the program's own channels with the driver's calls: "own-disable 0", "own-schedule 1". */
+static int on_its_own(const char *what, int value)
+{
+	int (*own)(const char *, int) = dlsym(RTLD_DEFAULT, "fakeOwn");
+
+	return own ? own(what, value) : 64;
+}
+
 static int carry_out(const char *what, int a, int b)
 {
+	if (!strncmp(what, "own-", 4))
+		return on_its_own(what + 4, a);
 	if (!strcmp(what, "context"))
 		return api.cuCtxCreate(&contexts[a], 0, b);
 	if (!strcmp(what, "use"))

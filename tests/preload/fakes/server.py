@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drivers import Caller, Faults, File, Kfd, Refused, file_of
+from drivers import Caller, Faults, File, Kfd, Refused
 from engine import Engine
+from nodes import file_of
+from nvidia import Nvidia
 
 REQUEST = struct.Struct("=IIIIQIIQ")
 ANSWER = struct.Struct("=iiQ")
@@ -37,6 +39,7 @@ class Server:
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.engines = [Engine(time.monotonic_ns()) for _ in range(gpus)]
         self.faults = Faults()
+        Nvidia.VERSION = Path(path).with_suffix(".version")
         self.files: dict[int, File] = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which driver's model is behind a device node."""
+
+from __future__ import annotations
+
+import errno
+
+from drivers import Caller, Faults, File, Kfd, Refused
+from engine import Engine
+from nvgpu import NvgpuChannel, NvgpuControl, NvgpuSched, NvgpuTsg
+from nvidia import Nvidia
+
+KINDS = {
+    "/dev/nvidiactl": Nvidia, "/dev/nvhost-ctrl-gpu": NvgpuControl, "/dev/nvhost-tsg-gpu": NvgpuTsg,
+    "/dev/nvhost-gpu": NvgpuChannel, "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
+}  # fmt: skip
+
+
+def file_of(path: str, caller: Caller, engines: list[Engine], faults: Faults) -> File:
+    """What opening that node makes."""
+    if path not in KINDS:
+        raise Refused(errno.ENOENT)
+    return KINDS[path](path, caller, engines, faults)

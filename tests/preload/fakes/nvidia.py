@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A model of NVIDIA's resource manager (RM), as strict as the sources: open-gpu-kernel-modules 535.54.03 to 595.45.04.
+
+Numbers and layouts repeat userlib/nvidia/rm.h on purpose and take nothing from it: a wrong number there must disagree
+with this file, so that a test fails.
+
+What the firmware does with a call is not in these sources.  Where the headers document it, this model does that.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivers import Caller, File, Refused
+from engine import Group
+
+ALLOC, CONTROL, FREE = 0x2B, 0x2A, 0x29
+OK, NOT_PERMITTED, INVALID_ARGUMENT, INVALID_CHANNEL = 0, 0x1B, 0x1F, 0x21
+INVALID_PARAM_STRUCT, NOT_SUPPORTED, NOT_FOUND = 0x3A, 0x56, 0x57
+ROOT, DEVICE, SUBDEVICE, TSG = 0x41, 0x80, 0x2080, 0xA06C
+
+#: Controls that the model knows: name, class (0: a channel's), bytes of the parameters (0: by release).
+CONTROLS = {
+    0xA06C0101: ("schedule", TSG, 0), 0xA06C0103: ("timeslice", TSG, 8), 0xA06C0104: ("get-timeslice", TSG, 8),
+    0xA06C0105: ("preempt", TSG, 8), 0xA06C0107: ("interleave", TSG, 4), 0xA06C0110: ("realtime", TSG, 1),
+    0xA06F0103: ("schedule-channel", 0, 0), 0x2080110B: ("disable", SUBDEVICE, 536),
+}  # fmt: skip
+
+
+@dataclass
+class Release:
+    """What differs between releases."""
+
+    text: str
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in self.text.split("."))
+
+    @property
+    def schedule_bytes(self) -> int:
+        """NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS has a third member from 575.51.02 on."""
+        return 3 if self.numbers >= (575, 51, 2) else 2
+
+    @property
+    def wrong_size(self) -> int:
+        """rmapi/control.c compares sizes first from 535.161.07 and 550.40.53 on; before, rs_resource.c does."""
+        late = self.numbers >= (550, 40, 53) or (535, 161, 7) <= self.numbers < (536,)
+        return INVALID_ARGUMENT if late else INVALID_PARAM_STRUCT
+
+
+@dataclass
+class Object:
+    """An object of a client, below ``parent``."""
+
+    parent: int
+    kind: int
+    instance: int
+    scheduled: bool = False  # a channel: it is on the runlist
+    disabled: bool = False
+
+    @property
+    def channel(self) -> bool:
+        return self.kind & 0xFF == 0x6F
+
+
+class Nvidia(File):
+    """/dev/nvidiactl: clients, devices, time-slice groups, channels, and their controls."""
+
+    CLIENTS = iter(range(0x41D00001, 0x41DFFFFF))
+    #: The file with the driver's release; the server sets it.
+    VERSION = Path("none")
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.objects: dict[tuple[int, int], Object] = {}
+        self.release = Release(self.VERSION.read_text().strip() if self.VERSION.exists() else "570.86.15")
+
+    def close(self) -> None:
+        super().close()
+        self.objects.clear()
+
+    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
+        number, size = code & 0xFF, code >> 16 & 0x3FFF
+        if number == ALLOC and size == 48:
+            status = self.alloc(argument, nested)
+            struct.pack_into("=I", argument, 40, status)
+        elif number == CONTROL and size == 32:
+            client, handle, command = struct.unpack_from("=III", argument)
+            status = self.control(caller, client, handle, command, nested)
+            struct.pack_into("=I", argument, 28, status)
+        elif number == FREE and size == 16:
+            client, _, handle = struct.unpack_from("=III", argument)
+            struct.pack_into("=I", argument, 12, self.free(client, handle))
+        else:
+            raise Refused(errno.EINVAL)
+        return 0
+
+    def alloc(self, argument: bytearray, nested: bytearray) -> int:
+        root, parent, handle, kind = struct.unpack_from("=IIII", argument)
+        if kind == ROOT:
+            handle = root = parent = next(self.CLIENTS)
+            struct.pack_into("=I", argument, 8, handle)
+        elif (root, root) not in self.objects or (root, parent) not in self.objects:
+            return NOT_FOUND
+        above = self.objects.get((root, parent))
+        instance = above.instance if above else 0
+        if kind == DEVICE and nested:
+            instance = struct.unpack_from("=I", nested)[0]
+        if instance >= len(self.engines):
+            return INVALID_ARGUMENT
+        made = self.objects[root, handle] = Object(parent, kind, instance)
+        self.calls.append(f"alloc {kind:x}")
+        # A channel that is allocated below a device gets a group of its own, which has no handle (kernel_channel.c).
+        if kind == TSG or (made.channel and above is not None and above.kind != TSG):
+            self.add((root, handle), instance, False)
+        return OK
+
+    def free(self, client: int, handle: int) -> int:
+        if (client, handle) not in self.objects:
+            return NOT_FOUND
+        for key, one in list(self.objects.items()):
+            if key[0] == client and key[1] != handle and one.parent == handle and key in self.objects:
+                self.free(*key)
+        self.objects.pop((client, handle), None)
+        self.drop((client, handle))
+        return OK
+
+    def control(self, caller: Caller, client: int, handle: int, command: int, nested: bytearray) -> int:
+        """The driver compares the client's owner with the descriptor: another file's client is refused."""
+        if (client, client) not in self.objects:
+            return NOT_PERMITTED
+        if (client, handle) not in self.objects:
+            return NOT_FOUND
+        what = self.objects[client, handle]
+        name, kind, size = CONTROLS.get(command, (f"{command:x}", -1, 0))
+        if what.kind != kind and not (kind == 0 and what.channel):
+            return NOT_SUPPORTED
+        if len(nested) != (size or self.release.schedule_bytes):
+            return self.release.wrong_size
+        status = self.faults.due(name)
+        if status:
+            return status
+        self.calls.append(f"{name} {nested[0]}" if name.startswith("schedule") else name)
+        if name in ("interleave", "realtime") and caller.uid:
+            return NOT_PERMITTED
+        return self.carry_out(name, client, handle, nested)
+
+    def carry_out(self, name: str, client: int, handle: int, nested: bytearray) -> int:
+        if name == "disable":
+            return self.disable(handle, nested)
+        if name.startswith("schedule"):
+            self.schedule(client, handle, bool(nested[0]))
+            return OK
+        group = self.groups[client, handle]
+        if name == "preempt":
+            return self.preempt(group, nested)
+        if name == "timeslice":
+            group.slice_us = struct.unpack("=Q", nested)[0]
+            self.calls.append(f"slice {group.slice_us}")
+        elif name == "get-timeslice":
+            struct.pack_into("=Q", nested, 0, group.slice_us)
+        return OK
+
+    def preempt(self, group: Group, nested: bytearray) -> int:
+        """The timeout that a caller gives is at most a second (ctrla06c.h)."""
+        if nested[1] and struct.unpack_from("=I", nested, 4)[0] > 1_000_000:
+            return INVALID_ARGUMENT
+        self.engine_of(group).preempt(group)
+        return OK
+
+    def owner_of(self, client: int, channel: int) -> tuple[int, int]:
+        """The key of the channel's group."""
+        above = client, self.objects[client, channel].parent
+        return above if above in self.groups else (client, channel)
+
+    def recount(self, key: tuple[int, int]) -> None:
+        """A group runs while one of its channels is scheduled and not disabled."""
+        mine = [one for at, one in self.objects.items() if one.channel and self.owner_of(*at) == key]
+        self.switch(self.groups[key], any(one.scheduled and not one.disabled for one in mine))
+
+    def schedule(self, client: int, handle: int, enable: bool) -> None:
+        """Enables the channels and puts them on the runlist, or takes them off (ctrla06fgpfifo.h).  No preemption."""
+        key = (client, handle) if (client, handle) in self.groups else self.owner_of(client, handle)
+        for at, one in self.objects.items():
+            if one.channel and (at == (client, handle) or (one.parent == handle and at[0] == client)):
+                one.scheduled, one.disabled = enable, not enable
+        self.recount(key)
+
+    def disable(self, subdevice: int, nested: bytearray) -> int:
+        """Disables and preempts the listed channels, or enables them (ctrl2080fifo.h): 64 at most."""
+        off, count, hint = nested[0], struct.unpack_from("=I", nested, 4)[0], nested[8]
+        if struct.unpack_from("=Q", nested, 16)[0]:
+            return NOT_PERMITTED  # only the kernel's own clients may pass an event
+        if count > 64:
+            return INVALID_ARGUMENT
+        self.calls.append(f"{'disable' if off else 'enable'} {count}")
+        for index in range(count):
+            client = struct.unpack_from("=I", nested, 24 + 4 * index)[0]
+            channel = struct.unpack_from("=I", nested, 24 + 256 + 4 * index)[0]
+            one = self.objects.get((client, channel))
+            if one is None or not one.channel or one.instance != self.objects[client, subdevice].instance:
+                return INVALID_CHANNEL
+            one.disabled = bool(off)
+            key = self.owner_of(client, channel)
+            self.recount(key)
+            if off and not hint and not self.groups[key].enabled:
+                self.engine_of(self.groups[key]).preempt(self.groups[key])
+        return OK

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""NVIDIA's driver: every way to take work off the GPU, as each release has it, also if the driver fails half-way."""
+
+from __future__ import annotations
+
+import pytest
+from machines import FakeGpu, Program, Served, Start, eventually, real_time
+
+from gpurt.enums import Tier
+from pycontrol.live.control import Control
+
+LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
+SHORT = "launch 0 20000"
+ALWAYS = 10**9
+NOT_SUPPORTED, TIMEOUT = 0x56, 0x65
+
+
+def calls(gpu: FakeGpu, program: Program) -> list[str]:
+    """What the driver was asked to do through the program's descriptor."""
+    return list(gpu.ask()["calls"].get(str(program.pid), []))
+
+
+def wants_the_gpu(plane: Control, gpu: FakeGpu, background: Program, urgent: Program) -> None:
+    """Makes the background process be off, with work of both under way."""
+    background.do(LONG)
+    real_time(plane, urgent).do(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+
+
+@pytest.mark.parametrize("version", ["535.54.03", "535.161.07", "550.54.14", "570.211.01", "575.51.02", "595.45.04"])
+@pytest.mark.parametrize("method", ["disable", "schedule"])
+def test_every_release(version: str, method: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """GPFIFO_SCHEDULE has 2 bytes before 575.51.02 and 3 since, and the driver refuses all other sizes."""
+    background = start(version=version, GPURT_NVIDIA_METHOD=method)
+    urgent = real_time(plane, start(version=version, GPURT_NVIDIA_METHOD=method))
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    gpu.finish(background.pid)
+    background.do("all")
+    assert {"disable": "disable 1", "schedule": "schedule 0"}[method] in calls(gpu, background)
+    assert (plane.status()[0].faults, plane.status()[0].late) == (0, 0)
+
+
+def test_without_gsp_firmware(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The driver then does not support the default way, and groups are taken off the schedule."""
+    gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)
+    background, urgent = start(), real_time(plane, start())
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    assert {"schedule 0", "preempt"} <= set(calls(gpu, background))
+    assert "the driver refused" not in background.said()
+
+
+def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The group has left the schedule, and the preemption failed: it must come back all the same."""
+    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
+    background.do(LONG)
+    gpu.refuse("preempt", 2, TIMEOUT)
+    real_time(plane, urgent).do(SHORT, "all")
+    gpu.finish(background.pid)
+    background.do("all")
+    assert gpu.order() == [urgent.pid, background.pid]
+    assert "TIMEOUT (0x65)" in background.said()
+
+
+def test_a_second_step_that_always_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The urgent process goes away before the group was ever known to be off."""
+    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
+    background.do(LONG)
+    gpu.refuse("preempt", ALWAYS, TIMEOUT)
+    real_time(plane, urgent).send(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    urgent.kill()
+    eventually(lambda: gpu.enabled(background.pid))
+    gpu.finish(background.pid)
+    background.do("all")
+
+
+def test_a_second_step_that_fails_and_the_host_dies(start: Start, served: Served, plane: Control, gpu: FakeGpu) -> None:
+    """Then nobody repeats an order, and the driver refuses to enable the group for a while, too."""
+    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
+    background.do(LONG)
+    gpu.refuse("preempt", ALWAYS, TIMEOUT)
+    real_time(plane, urgent).send(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    gpu.refuse("schedule", 5, TIMEOUT)
+    served.process.kill()
+    served.process.wait()
+    eventually(lambda: gpu.enabled(background.pid))
+    assert gpu.ask()["refuse"]["schedule"] == 0
+
+
+def test_more_channels_than_a_call_takes(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(FAKE_CHANNELS="150"), real_time(plane, start())
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    gpu.finish(background.pid)
+    background.do("all")
+    done = calls(gpu, background)
+    for way in ("disable", "enable"):
+        assert [call for call in done if call.startswith(f"{way} ")] == [f"{way} 64", f"{way} 64", f"{way} 22"]
+
+
+def test_a_channel_without_a_group(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(FAKE_BARE="1"), real_time(plane, start())
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    gpu.finish(background.pid)
+    background.do("all")
+
+
+def test_a_channel_without_a_group_that_cannot_be_switched(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """Its process is late: isolation is not lost without a word."""
+    gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)
+    background, urgent = start(FAKE_BARE="1"), start()
+    background.do(LONG)
+    real_time(plane, urgent).send(SHORT)
+    eventually(lambda: plane.status()[0].late == 1)
+    assert "a channel without a group cannot be taken off the GPU" in background.said()
+
+
+def test_what_the_program_makes_while_it_is_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """A context of its own, and its own call that would put it back."""
+    background, urgent = start(), start()
+    wants_the_gpu(plane, gpu, background, urgent)
+    background.do("context 1 0", "own-schedule 1", "own-enable 0")
+    assert not any(group["enabled"] for group in gpu.groups(background.pid))
+
+
+def test_a_group_that_the_driver_does_not_switch_at_first(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(), start()
+    wants_the_gpu(plane, gpu, background, urgent)
+    gpu.refuse("disable", 7, TIMEOUT)
+    background.do("own-schedule 1")
+    assert not gpu.enabled(background.pid)
+
+
+@pytest.mark.parametrize(("method", "own"), [("disable", "own-disable 0"), ("schedule", "own-schedule 0")])
+def test_what_the_program_has_disabled_stays(method: str, own: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(GPURT_NVIDIA_METHOD=method), start(GPURT_NVIDIA_METHOD=method)
+    background.do(own)
+    real_time(plane, urgent).do(SHORT, "all", SHORT, "all")
+    turned = calls(gpu, background)[-2:]
+    assert not gpu.enabled(background.pid)
+    assert not {"enable 1", "schedule 1"} & set(turned)
+
+
+def test_a_time_slice_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(GPURT_NVIDIA_METHOD="timeslice"), real_time(plane, start())
+    background.do("own-slice 3000")
+    for own in ([], ["own-slice 4000"]):
+        urgent.do(LONG)
+        eventually(lambda: calls(gpu, background)[-1] == "slice 1")
+        background.do(*own)
+        gpu.finish(urgent.pid)
+        urgent.do("all")
+        wanted = "slice 4000" if own else "slice 3000"
+        eventually(lambda wanted=wanted: calls(gpu, background)[-1] == wanted)
+    assert plane.status()[0].tier is Tier.HINTS
+    assert "tier T0" in background.said()

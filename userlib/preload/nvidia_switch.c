@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * How a group of NVIDIA's driver, or a channel that the program put into no group, is taken off the GPU.
+ *
+ * GPURT_NVIDIA_METHOD:
+ *	disable		FIFO_DISABLE_CHANNELS.  The driver documents that the channels are preempted and stay off
+ *			(ctrl2080fifo.h), its UVM part does the same, and it takes the driver's system-wide lock for reading.
+ *			The driver has it only where GSP firmware runs the GPU (kernel_fifo_ctrl.c).
+ *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.
+ *	timeslice	the shortest slice instead of off: a hint, tier T0.
+ * The default is disable, or schedule for what the driver does not support disable for.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvidia.h"
+
+/* How long the driver waits for a preemption: its maximum.  The host's answer bound is shorter. */
+#define PREEMPT_US	1000000
+#define SLICE_LOWEST_US	1
+
+uint32_t nvidia_schedule_size;
+
+/* The statuses that mean something to the host or to the reader of a message.  All others are EIO. */
+static const struct { uint32_t status; const char *name; int err; } statuses[] = {
+	{ RM_STATUS_GPU_IS_LOST, "GPU_IS_LOST", ENODEV },
+	{ RM_STATUS_IN_USE, "IN_USE", EBUSY },
+	{ RM_STATUS_INSUFFICIENT_PERMISSIONS, "INSUFFICIENT_PERMISSIONS", EPERM },
+	{ RM_STATUS_INVALID_ARGUMENT, "INVALID_ARGUMENT", EINVAL },
+	{ RM_STATUS_INVALID_CHANNEL, "INVALID_CHANNEL", ENOENT },
+	{ RM_STATUS_INVALID_OBJECT, "INVALID_OBJECT", ENOENT },
+	{ RM_STATUS_INVALID_OBJECT_HANDLE, "INVALID_OBJECT_HANDLE", ENOENT },
+	{ RM_STATUS_INVALID_OWNER, "INVALID_OWNER", EACCES },
+	{ RM_STATUS_INVALID_PARAM_STRUCT, "INVALID_PARAM_STRUCT", EINVAL },
+	{ RM_STATUS_INVALID_STATE, "INVALID_STATE", EAGAIN },
+	{ RM_STATUS_NOT_SUPPORTED, "NOT_SUPPORTED", EOPNOTSUPP },
+	{ RM_STATUS_OBJECT_NOT_FOUND, "OBJECT_NOT_FOUND", ENOENT },
+	{ RM_STATUS_TIMEOUT, "TIMEOUT", ETIMEDOUT },
+	{ RM_STATUS_TIMEOUT_RETRY, "TIMEOUT_RETRY", ETIMEDOUT },
+};
+
+/* Says once on stderr why the driver refused a control.  NOT_SUPPORTED is for the caller to say. */
+static int refused(uint32_t command, uint32_t status)
+{
+	static atomic_bool told;
+	const char *name = "status";
+	int err = EIO;
+	size_t i;
+
+	for (i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].status == status) {
+			name = statuses[i].name;
+			err = statuses[i].err;
+		}
+	if (status != RM_STATUS_NOT_SUPPORTED && !atomic_exchange(&told, true))
+		preload_say("nvidia-rm: the driver refused control %#x: %s (%#x); said once", command, name, status);
+	return -err;
+}
+
+static int control(int fd, uint32_t client, uint32_t object, uint32_t command, void *params, uint32_t size)
+{
+	struct rm_control c = {
+		.client = client, .object = object, .cmd = command, .params = (uintptr_t)params, .size = size,
+	};
+
+	if (real_ioctl(fd, RM_CONTROL, &c) < 0)
+		return -errno;
+	return c.status == RM_STATUS_OK ? 0 : refused(command, c.status);
+}
+
+/* Says once that a TSG cannot be taken off the GPU. */
+static int cannot(const char *what)
+{
+	static atomic_bool told;
+
+	if (!atomic_exchange(&told, true))
+		preload_say("nvidia-rm: %s cannot be taken off the GPU: this process is not isolated from others", what);
+	return -EOPNOTSUPP;
+}
+
+/* The size that the program's own call had, or before its first one the size that its release has. */
+static uint32_t schedule_size(void)
+{
+	char version[64];
+
+	if (nvidia_schedule_size)
+		return nvidia_schedule_size;
+	nvidia_release(version, sizeof(version));
+	return strtoul(version, NULL, 10) < RM_SCHEDULE_LONG_SINCE ? RM_SCHEDULE_SHORT : sizeof(struct rm_schedule);
+}
+
+static bool belongs(const struct rm_object *o, const struct tsg *tsg)
+{
+	return o->file == tsg->file->id && o->client == tsg->client && RM_CLASS_IS_CHANNEL(o->class) &&
+	       (o->parent == tsg->handle || o->handle == tsg->handle);
+}
+
+/* Scheduling the group has enabled all its channels: disables again those that the program had disabled itself. */
+static int stop_again(const struct tsg *tsg, int fd)
+{
+	struct rm_schedule off = { .enable = 0 };
+	struct rm_object *o;
+	int err = 0, one;
+
+	for (o = rm_objects; o; o = o->next) {
+		if (!o->stopped || !belongs(o, tsg))
+			continue;
+		one = control(fd, tsg->client, o->handle, A06F_GPFIFO_SCHEDULE, &off, schedule_size());
+		err = err ? err : one;
+	}
+	return err;
+}
+
+static int by_schedule(struct tsg *tsg, int fd, bool on)
+{
+	struct rm_schedule schedule = { .enable = on };
+	struct rm_preempt preempt = { .wait = 1, .manual_timeout = 1, .timeout_us = PREEMPT_US };
+	int err;
+
+	if (TSG_IS_BARE(tsg))	/* there is no handle of its hidden group to preempt */
+		return on ? 0 : cannot("a channel without a group");
+	if (schedule_size() > sizeof(schedule))
+		return on ? 0 : cannot("a group of this driver release");
+	if (on && !TSG_WANTED(tsg))	/* the program has not scheduled it, or has taken it off itself */
+		return 0;
+	err = control(fd, tsg->client, tsg->handle, A06C_GPFIFO_SCHEDULE, &schedule, schedule_size());
+	if (err || on)
+		return err ? err : stop_again(tsg, fd);
+	return control(fd, tsg->client, tsg->handle, A06C_PREEMPT, &preempt, sizeof(preempt));
+}
+
+static struct rm_object *subdevice_of(const struct tsg *tsg)
+{
+	struct rm_object *o, *device = rm_device_of(tsg->file->id, tsg->client, tsg->handle);
+
+	for (o = rm_objects; o && device; o = o->next)
+		if (o->file == device->file && o->client == device->client && o->class == RM_CLASS_SUBDEVICE &&
+		    o->parent == device->handle)
+			return o;
+	return NULL;
+}
+
+/* Disables all channels, or enables those that the program has not disabled itself, as many a call as it can take. */
+static int by_channels(struct tsg *tsg, int fd, bool on)
+{
+	struct rm_object *o = rm_objects, *subdevice = subdevice_of(tsg);
+	struct rm_disable_channels d;
+	int err = 0, one;
+
+	if (!subdevice)
+		return -EOPNOTSUPP;
+	while (o) {
+		d = (struct rm_disable_channels){ .disable = !on };
+		for (; o && d.count < RM_CHANNELS_MAX; o = o->next) {
+			if (!belongs(o, tsg) || (on && o->stopped))
+				continue;
+			d.clients[d.count] = o->client;
+			d.channels[d.count++] = o->handle;
+		}
+		one = d.count ? control(fd, tsg->client, subdevice->handle, C2080_DISABLE_CHANNELS, &d, sizeof(d)) : 0;
+		err = err ? err : one;
+	}
+	return err;
+}
+
+/* Restores the slice that the group had, which it reads before the first change. */
+static int by_timeslice(struct tsg *tsg, int fd, bool on)
+{
+	uint64_t slice_us = on ? TSG_SLICE_US(tsg) : SLICE_LOWEST_US;
+	int err;
+
+	if (TSG_IS_BARE(tsg) || (on && !slice_us))
+		return 0;
+	if (!on && !TSG_SLICE_US(tsg)) {
+		err = control(fd, tsg->client, tsg->handle, A06C_GET_TIMESLICE, &TSG_SLICE_US(tsg), sizeof(uint64_t));
+		if (err)
+			return err;
+	}
+	err = control(fd, tsg->client, tsg->handle, A06C_SET_TIMESLICE, &slice_us, sizeof(slice_us));
+	if (on && !err)
+		TSG_SLICE_US(tsg) = 0;
+	return err;
+}
+
+enum rm_method nvidia_method(void)
+{
+	static const char *const names[] = {
+		[RM_METHOD_DISABLE] = "disable", [RM_METHOD_SCHEDULE] = "schedule", [RM_METHOD_TIMESLICE] = "timeslice",
+	};
+	const char *wanted = getenv("GPURT_NVIDIA_METHOD");
+	size_t i;
+
+	for (i = 1; wanted && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(wanted, names[i]))
+			return (enum rm_method)i;
+	return RM_METHOD_DEFAULT;
+}
+
+/*
+ * The way that was found for a TSG stays, so that it is put back by the way by which it was taken off.  If the driver
+ * does not support a call, it has changed nothing.
+ */
+int nvidia_turn(struct tsg *tsg, int fd, bool on)
+{
+	static int (*const ways[])(struct tsg *tsg, int fd, bool on) = {
+		[RM_METHOD_DISABLE] = by_channels, [RM_METHOD_SCHEDULE] = by_schedule,
+		[RM_METHOD_TIMESLICE] = by_timeslice,
+	};
+	enum rm_method method = TSG_METHOD(tsg) ? TSG_METHOD(tsg) : nvidia_method();
+	int err;
+
+	if (method != RM_METHOD_DEFAULT) {
+		TSG_METHOD(tsg) = method;
+		err = ways[method](tsg, fd, on);
+		return err == -EOPNOTSUPP && method == RM_METHOD_DISABLE ? cannot("without GSP firmware a channel") : err;
+	}
+	err = by_channels(tsg, fd, on);
+	TSG_METHOD(tsg) = err == -EOPNOTSUPP ? RM_METHOD_SCHEDULE : RM_METHOD_DISABLE;
+	return err == -EOPNOTSUPP ? by_schedule(tsg, fd, on) : err;
+}
