@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * nvgpu (Tegra): each time-slice group has a descriptor of its own, from the TSG node or from the control node.
- * DISABLE and PREEMPT on it take the group off the GPU.  ENABLE puts it back.  The driver enables a channel that is
- * bound later, so a group that must be off is switched off again after each bind.
+ * DISABLE and PREEMPT on it take the group off the GPU.  ENABLE puts it back.
+ *
+ * The driver enables groups on many other occasions, and it does not remember that they were disabled.  To bind a channel
+ * to a group enables nothing.  What enables, in L4T r32.7.1, 35.6.0 and r36.4:
+ *	SETUP_BIND and its older forms, on the channel: from then on it runs (common/fifo/channel.c, tsg_gv11b_fusa.c);
+ *	UNBIND, and the end of a channel's last descriptor: the group's other channels (common/fifo/tsg.c);
+ *	on a channel: PREEMPT, SET_PREEMPTION_MODE, ALLOC_OBJ_CTX (common/gr/gr_setup.c), ENABLE, SET_BOOSTED_CTX, and
+ *	ZCULL_BIND in r32.
+ * Some do so also when they fail.  So all groups are switched again after each call that is not known to leave them
+ * alone.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,57 +20,83 @@
 
 enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 
-#define OPEN_TSG		9	/* type 'G', on the control node; the answer begins with the new descriptor */
+/* Of the control node, type 'G'.  The answer begins with a new descriptor; so does that of OPEN, of a channel node. */
+#define OPEN_TSG		9
+#define OPEN_CHANNEL		11
+/* Of a group, type 'T'. */
 #define TSG_BIND		1
 #define TSG_ENABLE		3
 #define TSG_DISABLE		4
 #define TSG_PREEMPT		5
 #define TSG_BIND_EX		11
+/* Of a channel, type 'H': those that a program may call often and that leave groups alone. */
+#define CHANNEL_WAIT		102
+#define CHANNEL_SUBMIT		107
+#define CHANNEL_OPEN		112
 
+/* The names of the nodes below /dev: nvhost-tsg-gpu; since R35 also nvgpu/igpu0/tsg, or below a slice of the GPU. */
 static int nvgpu_node(const char *path)
 {
-	static const struct { const char *path; int node; } nodes[] = {
-		{ "/dev/nvhost-ctrl-gpu", NODE_CONTROL }, { "/dev/nvgpu/igpu0/ctrl", NODE_CONTROL },
-		{ "/dev/nvhost-tsg-gpu", NODE_TSG }, { "/dev/nvgpu/igpu0/tsg", NODE_TSG },
-		{ "/dev/nvhost-gpu", NODE_CHANNEL }, { "/dev/nvgpu/igpu0/channel", NODE_CHANNEL },
+	static const struct { const char *old, *name; int node; } nodes[] = {
+		{ "/dev/nvhost-ctrl-gpu", "ctrl", NODE_CONTROL }, { "/dev/nvhost-tsg-gpu", "tsg", NODE_TSG },
+		{ "/dev/nvhost-gpu", "channel", NODE_CHANNEL },
 	};
+	const char *last = strrchr(path, '/');
+	bool below = !strncmp(path, "/dev/nvgpu/", strlen("/dev/nvgpu/"));
 	size_t i;
 
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
-		if (!strcmp(path, nodes[i].path))
+		if (!strcmp(path, nodes[i].old) || (below && !strcmp(last + 1, nodes[i].name)))
 			return nodes[i].node;
 	return 0;
 }
 
-static void opened_tsg(int fd)
+/* The driver has made a descriptor, which no call of open() showed. */
+static void made(const void *answer, const char *path)
 {
 	struct gpu_file *file;
+	int32_t fd;
 
-	files_opened(fd, "/dev/nvhost-tsg-gpu");
+	memcpy(&fd, answer, sizeof(fd));
+	files_opened(fd, path);
 	file = files_get(fd);
-	if (file)
+	if (file && file->kind == NODE_TSG)
 		agent_add(&(struct tsg){ .file = file, .empty = true });
+}
+
+static void on_tsg(struct gpu_file *file, unsigned int number, bool done)
+{
+	struct tsg *tsg = agent_find(file, 0, 0);
+	bool bound = done && (number == TSG_BIND || number == TSG_BIND_EX);
+
+	if (!tsg)
+		tsg = agent_add(&(struct tsg){ .file = file, .empty = true });
+	if (tsg && (bound || (!tsg->empty && number != TSG_DISABLE && number != TSG_PREEMPT)))
+		agent_refresh(tsg);
 }
 
 static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, void *argument, int result)
 {
-	struct tsg *tsg;
-	int32_t made;
+	unsigned int type = _IOC_TYPE(request), number = _IOC_NR(request);
 
 	(void)fd;
-	if (result < 0)
-		return;
-	if (file->kind == NODE_CONTROL && _IOC_TYPE(request) == 'G' && _IOC_NR(request) == OPEN_TSG && argument) {
-		memcpy(&made, argument, sizeof(made));
-		opened_tsg(made);
-	} else if (file->kind == NODE_TSG && _IOC_TYPE(request) == 'T') {
-		tsg = agent_find(file, 0, 0);
-		if (!tsg)
-			tsg = agent_add(&(struct tsg){ .file = file, .empty = true });
-		if (tsg && (_IOC_NR(request) == TSG_BIND || _IOC_NR(request) == TSG_BIND_EX ||
-			    _IOC_NR(request) == TSG_ENABLE))
-			agent_refresh(tsg);
+	if (file->kind == NODE_CONTROL && type == 'G' && result >= 0 && argument) {
+		if (number == OPEN_TSG || number == OPEN_CHANNEL)
+			made(argument, number == OPEN_TSG ? "/dev/nvhost-tsg-gpu" : "/dev/nvhost-gpu");
+	} else if (file->kind == NODE_TSG && type == 'T') {
+		on_tsg(file, number, result >= 0);
+	} else if (file->kind == NODE_CHANNEL && type == 'H') {
+		if (number == CHANNEL_OPEN && result >= 0 && argument)
+			made(argument, "/dev/nvhost-gpu");
+		else if (number != CHANNEL_WAIT && number != CHANNEL_SUBMIT)
+			agent_refresh_all(&family_nvgpu_tsg);
 	}
+}
+
+static void nvgpu_closed(struct gpu_file *file)
+{
+	if (file->kind == NODE_CHANNEL)
+		agent_refresh_all(&family_nvgpu_tsg);
 }
 
 static int nvgpu_turn(struct tsg *tsg, int fd, bool on)
@@ -93,6 +127,7 @@ const struct family family_nvgpu_tsg = {
 	.name = "nvgpu-tsg",
 	.node = nvgpu_node,
 	.after = nvgpu_after,
+	.closed = nvgpu_closed,
 	.turn = nvgpu_turn,
 	.known = nvgpu_known,
 	.tier = nvgpu_tier,

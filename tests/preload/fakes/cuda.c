@@ -18,7 +18,7 @@
 #define FAILED 999
 #define NOT_READY 600
 
-struct context { int device, fd, tsg_fd; uint32_t client, tsg; uint64_t last; };
+struct context { int device, fd, tsg_fd, channels[8]; uint32_t client, tsg; uint64_t last; };
 struct stream { struct context *context; uint64_t last; int captured; uint64_t graph_us; };
 struct event { struct stream *stream; uint64_t work; };
 struct graph { uint64_t us; };
@@ -91,16 +91,49 @@ static int make_nvidia(struct context *c, int device)
 	return rm_schedule(c, c->tsg, 1);
 }
 
+struct setup_bind { uint32_t entries, jobs, flags; int32_t fds[2]; uint32_t token; uint64_t addresses[5]; uint32_t reserved[9]; };
+
+/* From the control node, or with FAKE_CHANNEL_NODE=1 from the channels' own. */
+static int add_channel(struct context *c, int n)
+{
+	struct setup_bind setup = { .entries = 1024 };
+	int32_t made[4] = { -1 };
+
+	if (getenv("FAKE_CHANNEL_NODE"))
+		made[0] = open("/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
+	else if (ioctl(c->fd, _IOWR('G', 11, made), made) < 0)
+		return -1;
+	c->channels[n] = made[0];
+	return made[0] < 0 || ioctl(c->tsg_fd, _IOW('T', 1, int32_t), &c->channels[n]) < 0 ? -1 :
+	       ioctl(c->channels[n], _IOWR('H', 128, struct setup_bind), &setup);
+}
+
 static int make_nvgpu(struct context *c)
 {
-	int32_t args[4] = { -1 }, channel;
+	int32_t args[6] = { -1 };
 
 	c->fd = open("/dev/nvhost-ctrl-gpu", O_RDWR | O_CLOEXEC);
 	if (c->fd < 0 || ioctl(c->fd, _IOWR('G', 9, args), args) < 0)
 		return -1;
 	c->tsg_fd = args[0];
-	channel = open("/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
-	return channel < 0 ? -1 : ioctl(c->tsg_fd, _IOW('T', 1, int32_t), &channel);
+	return add_channel(c, 0);
+}
+
+static int own_nvgpu(const char *what, int n)
+{
+	uint64_t object[2] = { 0 }, mode = 0;
+
+	if (!strcmp(what, "channel"))
+		return add_channel(current, n);
+	if (!strcmp(what, "close"))
+		return close(current->channels[n]);
+	if (!strcmp(what, "unbind"))
+		return ioctl(current->tsg_fd, _IOW('T', 2, int32_t), &current->channels[n]);
+	if (!strcmp(what, "object"))
+		return ioctl(current->channels[n], _IOWR('H', 108, object), object);
+	if (!strcmp(what, "mode"))
+		return ioctl(current->channels[n], _IOW('H', 122, uint64_t), &mode);
+	return strcmp(what, "enable") ? -1 : ioctl(current->channels[n], _IO('H', 113), NULL);
 }
 
 struct rm_disable { uint8_t off, pad[3]; uint32_t count; uint8_t hint, rewind, more[6]; uint64_t event; uint32_t clients[64], channels[64]; };
@@ -111,6 +144,8 @@ EXPORT int fakeOwn(const char *what, int value)
 	struct rm_disable d = { .off = !strcmp(what, "disable"), .count = 1 };
 	uint64_t slice = (uint64_t)value;
 
+	if (current->tsg_fd >= 0)
+		return own_nvgpu(what, value);
 	if (!strcmp(what, "disable") || !strcmp(what, "enable")) {
 		d.clients[0] = current->client;
 		d.channels[0] = CHANNEL + (uint32_t)value;
@@ -222,7 +257,7 @@ EXPORT int cuCtxDestroy_v2(struct context *c)
 
 	wait_for(c, c->last);
 	if (c->tsg_fd >= 0)
-		close(c->tsg_fd);
+		close(c->channels[0]), close(c->tsg_fd);
 	else
 		ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f);
 	close(c->fd);

@@ -49,12 +49,23 @@ static int is_fake(int fd)
 	       size > sizeof(sa_family_t) && !strcmp(peer.sun_path, path);
 }
 
-/* The parameters of RM_CONTROL and RM_ALLOC, a CU mask, and a bitmap of groups are behind a pointer at a fixed place. */
+/*
+ * The parameters of RM_CONTROL and RM_ALLOC, a CU mask, and a bitmap of groups are behind a pointer at a fixed place.  In
+ * place of the channel that nvgpu binds to a group or unbinds, its cookie goes to the fake GPU.
+ */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
+	static __thread uint64_t channel;
 	uint64_t address;
+	int32_t fd;
 
 	*size = 0;
+	if (_IOC_TYPE(request) == 'T' && (_IOC_NR(request) <= 2 || _IOC_NR(request) == 11)) {
+		memcpy(&fd, argument, sizeof(fd));
+		channel = fake_cookie(fd);
+		*size = sizeof(channel);
+		return &channel;
+	}
 	if (_IOC_TYPE(request) == 'S' && _IOC_NR(request) == 3) {
 		memcpy(size, argument + 8, sizeof(*size));
 		memcpy(&address, argument + 16, sizeof(address));
@@ -98,8 +109,8 @@ static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 		errno = a.error;
 		return -1;
 	}
-	if (_IOC_TYPE(request) == 'G' && _IOC_NR(request) == 9) {	/* OPEN_TSG: the answer is a descriptor */
-		int made = open_node("/dev/nvhost-tsg-gpu");
+	if (_IOC_TYPE(request) == 'G') {	/* OPEN_TSG and OPEN_CHANNEL: the answer is a descriptor */
+		int made = open_node(_IOC_NR(request) == 9 ? "/dev/nvhost-tsg-gpu" : "/dev/nvhost-gpu");
 
 		memcpy(argument, &made, sizeof(made));
 	}

@@ -45,7 +45,7 @@ class Faults:
         return left[1]
 
 
-@dataclass
+@dataclass(eq=False)
 class File:
     """An open node."""
 

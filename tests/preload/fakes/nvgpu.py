@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A model of nvgpu (Tegra): control, group, channel and scheduling nodes."""
+"""A model of nvgpu (Tegra): control, group, channel and scheduling nodes, as strict as L4T r32.7.1, 35.6.0 and r36.4.
+
+A group runs if one of its channels is set up and enabled.  Whatever the driver itself does with a group begins with a
+disabled group and ends with an enabled one, without a memory of what it was (common/fifo/tsg.c, common/gr/gr_setup.c).
+"""
 
 from __future__ import annotations
 
 import errno
 import struct
+from typing import ClassVar
 
 from drivers import Caller, File, Refused
 
 
 class NvgpuControl(File):
-    """/dev/nvhost-ctrl-gpu: OPEN_TSG (the calling process makes the descriptor itself)."""
+    """/dev/nvhost-ctrl-gpu: OPEN_TSG and OPEN_CHANNEL (the calling process makes the descriptors itself)."""
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        if (code >> 8 & 0xFF, code & 0xFF) != (ord("G"), 9):
+        if code >> 8 & 0xFF != ord("G") or code & 0xFF not in (9, 11):
             raise Refused(errno.ENOTTY)
         return 0
 
@@ -21,36 +26,95 @@ class NvgpuControl(File):
 class NvgpuTsg(File):
     """/dev/nvhost-tsg-gpu: one group a descriptor."""
 
+    #: All open nodes by their cookies; the server sets it.
+    FILES: ClassVar[dict[int, File]] = {}
+
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self.bound = False
+        self.channels: list[NvgpuChannel] = []
         self.add((0, 0), 0, False)
 
+    def recount(self) -> None:
+        self.switch(self.groups[0, 0], any(channel.ready and channel.enabled for channel in self.channels))
+
+    def set(self, on: bool) -> None:
+        """ENABLE and DISABLE act on each channel that is bound."""
+        for channel in self.channels:
+            channel.enabled = on
+        self.recount()
+
+    def preempt(self) -> None:
+        self.engine_of(self.groups[0, 0]).preempt(self.groups[0, 0])
+
+    def bind(self, channel: NvgpuChannel) -> None:
+        """Enables nothing: nvgpu_tsg_bind_channel()."""
+        if channel.tsg:
+            raise Refused(errno.EINVAL)
+        channel.tsg = self
+        self.channels.append(channel)
+
+    def unbind(self, channel: NvgpuChannel) -> None:
+        """Disables and preempts the group, and enables what is left of it: nvgpu_tsg_unbind_channel_common()."""
+        if channel.tsg is not self:
+            raise Refused(errno.EINVAL)
+        self.preempt()
+        self.channels.remove(channel)
+        channel.tsg, channel.ready, channel.enabled = None, False, False
+        self.set(True)
+
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        if code >> 8 & 0xFF != ord("T"):
-            raise Refused(errno.ENOTTY)
-        group = self.groups[0, 0]
-        name = {1: "bind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind"}.get(code & 0xFF)
+        names = {1: "bind", 2: "unbind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind"}
+        name = names.get(code & 0xFF) if code >> 8 & 0xFF == ord("T") else None
         if name is None:
             raise Refused(errno.ENOTTY)
         error = self.faults.due(name)
         if error:
             raise Refused(error)
         self.calls.append(name)
-        if name != "bind" and not self.bound:
-            raise Refused(errno.EINVAL)  # a group without a channel is on no runlist
-        if name == "bind":
-            self.bound = True
-            self.switch(group, True)
+        if name in ("bind", "unbind"):
+            channel = self.FILES.get(struct.unpack("=Q", nested)[0])
+            if not isinstance(channel, NvgpuChannel):
+                raise Refused(errno.EINVAL)
+            (self.bind if name == "bind" else self.unbind)(channel)
         elif name == "preempt":
-            self.engine_of(group).preempt(group)
+            self.preempt()
         else:
-            self.switch(group, name == "enable")
+            self.set(name == "enable")
         return 0
 
 
 class NvgpuChannel(File):
-    """/dev/nvhost-gpu: only to be bound."""
+    """/dev/nvhost-gpu, and what OPEN_CHANNEL makes."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.tsg: NvgpuTsg | None = None
+        self.ready = False  # on the runlist
+        self.enabled = False
+
+    def close(self) -> None:
+        """The last descriptor is closed: the driver unbinds the channel, which enables the group's other channels."""
+        if self.tsg and self.tsg.groups:
+            self.tsg.unbind(self)
+
+    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
+        names = {108: "object", 113: "channel-enable", 122: "mode", 123: "setup", 128: "setup"}
+        name = names.get(code & 0xFF) if code >> 8 & 0xFF == ord("H") else None
+        if name is None:
+            raise Refused(errno.ENOTTY)
+        if self.tsg is None or (not self.ready and name == "mode"):
+            raise Refused(errno.EINVAL)
+        if self.ready and name == "setup":
+            raise Refused(errno.EEXIST)
+        self.calls.append(name)
+        if name in ("setup", "channel-enable"):
+            self.ready |= name == "setup"
+            self.enabled = True
+            self.tsg.recount()
+        else:  # these disable and preempt the group while they work, and enable it afterwards
+            self.tsg.preempt()
+            self.tsg.set(True)
+        return 0
 
 
 class NvgpuSched(File):

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from drivers import Caller, Faults, File, Kfd, Refused
 from engine import Engine
 from nodes import file_of
+from nvgpu import NvgpuTsg
 from nvidia import Nvidia
 
 REQUEST = struct.Struct("=IIIIQIIQ")
@@ -40,7 +41,7 @@ class Server:
         self.engines = [Engine(time.monotonic_ns()) for _ in range(gpus)]
         self.faults = Faults()
         Nvidia.VERSION = Path(path).with_suffix(".version")
-        self.files: dict[int, File] = {}  # by cookie
+        self.files = NvgpuTsg.FILES = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0

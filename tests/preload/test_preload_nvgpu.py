@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tegra's driver enables groups on many occasions, on other descriptors than the group's: none may end an order."""
+
+from __future__ import annotations
+
+import pytest
+from machines import FakeGpu, Start, eventually, real_time
+
+from pycontrol.live.control import Control
+
+LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
+SHORT = "launch 0 20000"
+TIMED_OUT = 110
+
+
+@pytest.mark.parametrize("node", ["control", "channel"])
+def test_a_process_that_starts_while_off(node: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """Its channels run from SETUP_BIND on, which is a call on the channel."""
+    extra = {"FAKE_CHANNEL_NODE": "1"} if node == "channel" else {}
+    urgent = real_time(plane, start(family="nvgpu"))
+    urgent.do(LONG)
+    late_comer = start(family="nvgpu", **extra)
+    assert not gpu.enabled(late_comer.pid)
+    late_comer.do(SHORT)
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    late_comer.do("all")
+    assert gpu.order() == [urgent.pid, late_comer.pid]
+
+
+@pytest.mark.parametrize(
+    "own", ["own-channel 2", "own-close 1", "own-unbind 1", "own-mode 1", "own-object 1", "own-enable 1"]
+)
+def test_what_the_driver_enables_is_off_again(own: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(family="nvgpu"), start(family="nvgpu")
+    background.do("own-channel 1", LONG)
+    real_time(plane, urgent).do(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    background.do(own)
+    assert not gpu.enabled(background.pid)
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    gpu.finish(background.pid)
+    background.do("all")
+    assert gpu.order() == [urgent.pid, background.pid]
+
+
+def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The group is disabled and the preemption failed: it must be enabled again all the same."""
+    background, urgent = start(family="nvgpu"), start(family="nvgpu")
+    background.do(LONG)
+    gpu.refuse("preempt", 10**9, TIMED_OUT)
+    real_time(plane, urgent).send(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    urgent.kill()
+    eventually(lambda: gpu.enabled(background.pid))
+    gpu.finish(background.pid)
+    background.do("all")
