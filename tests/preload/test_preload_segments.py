@@ -25,6 +25,35 @@ def test_however_the_driver_api_is_found(how: str, start: Start, depth: Depth) -
     program.do("next")  # other users of dlsym are not disturbed
 
 
+@pytest.mark.parametrize("how", ["proc", "ptsz"])
+@pytest.mark.parametrize("version", ["10000", "10010", "12000", "13000", "13050"])
+def test_each_version_of_a_function_has_its_own_form(version: str, how: str, start: Start, depth: Depth) -> None:
+    """A wrapper with another form's parameters would pass on what happens to be in a register."""
+    program = start(how, FAKE_CUDA=version)
+    program.do("stream 1 1", "capture 1", "launch 1 1000", "captured 1 1")
+    assert depth(program) == 0
+    program.do("graph 1 1")
+    assert depth(program) == 1
+    program.do("all")
+    assert depth(program) == 0
+
+
+def test_waiting_for_another_context_than_the_current_one(start: Start, depth: Depth) -> None:
+    program = start("proc", FAKE_CUDA="13000")
+    program.do("launch 0 1000", "context 1 1", "launch 0 1000", "all-of 0")
+    assert (depth(program, 0), depth(program, 1)) == (0, 1)
+    program.do("all-of 1")
+    assert (depth(program, 0), depth(program, 1)) == (0, 0)
+
+
+def test_a_version_that_is_not_known_yet(start: Start, depth: Depth) -> None:
+    """What it has is passed on as it is, and counted."""
+    program = start("proc", FAKE_CUDA="14000")
+    program.do("launch 0 1000", "all")
+    assert depth(program) == 0
+    assert "0 launches in 0 automatic segments; 5 entry points not stood in front of" in summary(program)
+
+
 def test_hip(start: Start, depth: Depth) -> None:
     program = start(family="hip")
     program.do("launch 0 100000")

@@ -162,32 +162,39 @@ MAKE_STREAM(cuStreamCreate, (void **stream, unsigned int flags), (stream, flags)
 MAKE_STREAM(cuStreamCreateWithPriority, (void **stream, unsigned int flags, int priority), (stream, flags, priority))
 
 WAIT_CONTEXT(cuCtxSynchronize, current_context(), (void), ())
+WAIT_CONTEXT(cuCtxSynchronize_v2, context ? context : current_context(), (void *context), (context))
 WAIT_CONTEXT(cuCtxDestroy_v2, context, (void *context), (context))
 
-#define CAPTURE(begin, end)							\
-REAL(begin, (void *stream, int mode))						\
+#define BEGIN_CAPTURE(name, params, args)					\
+REAL(name, params)								\
 {										\
 	int result;								\
 										\
-	FIND_REAL(begin);							\
-	result = real_##begin(stream, mode);					\
+	FIND_REAL(name);							\
+	result = real_##name args;						\
 	if (!result)								\
 		atomic_fetch_add(&captures, 1);					\
 	return result;								\
-}										\
-REAL(end, (void *stream, void **graph))						\
+}
+
+#define END_CAPTURE(name)							\
+REAL(name, (void *stream, void **graph))					\
 {										\
 	int result;								\
 										\
-	FIND_REAL(end);								\
-	result = real_##end(stream, graph);					\
+	FIND_REAL(name);							\
+	result = real_##name(stream, graph);					\
 	if (!result && atomic_load(&captures))					\
 		atomic_fetch_sub(&captures, 1);					\
 	return result;								\
 }
 
-CAPTURE(cuStreamBeginCapture_v2, cuStreamEndCapture)
-CAPTURE(cuStreamBeginCapture_v2_ptsz, cuStreamEndCapture_ptsz)
+BEGIN_CAPTURE(cuStreamBeginCapture, (void *stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, (void *stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, (void *stream, int mode), (stream, mode))
+END_CAPTURE(cuStreamEndCapture)
+END_CAPTURE(cuStreamEndCapture_ptsz)
 
 static void *proc_address(const char *name, void *real, int version, bool per_thread);
 
@@ -213,35 +220,57 @@ REAL(cuGetProcAddress_v2, (const char *name, void **found, int version, uint64_t
 	return result;
 }
 
-#define BOTH(name) ENTRY_OF(name, #name, false), ENTRY_OF(name##_ptsz, #name, true)
-#define BOTH_OF(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name##_ptsz, base, true)
-#define BOTH_DS(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name##_ptds, base, true)
-#define ALWAYS(name, base) ENTRY_OF(name, base, false), ENTRY_OF(name, base, true)
+/*
+ * cuGetProcAddress() answers with the newest form of a function that the asked version has.  The versions are those of
+ * the types PFN_name_vVERSION in cudaTypedefs.h of CUDA 12.9 and 13.5.  What is newer than those headers can have another
+ * form, so it is unknown here.
+ */
+#define CUDA_NEWEST 13050
+#define UNTIL (CUDA_NEWEST + 1)
+/* The form for the per-thread default stream has version 7000 if the function is older than that. */
+#define PER_THREAD(since) ((since) > 7000 ? (since) : 7000)
+#define FORMS(name, suffix, base, since, until)					\
+	ENTRY_OF(name, base, false, since, until), ENTRY_OF(name##suffix, base, true, PER_THREAD(since), until)
+#define BOTH(name, since) FORMS(name, _ptsz, #name, since, UNTIL)
+#define BOTH_OF(name, base, since) FORMS(name, _ptsz, base, since, UNTIL)
+#define BOTH_DS(name, base, since) FORMS(name, _ptds, base, since, UNTIL)
+/* There is one form for both default streams. */
+#define ALWAYS(name, base, since, until)					\
+	ENTRY_OF(name, base, false, since, until), ENTRY_OF(name, base, true, since, until)
 
 static const struct entry_point entries[] = {
-	BOTH(cuLaunchKernel), BOTH(cuLaunchKernelEx), BOTH(cuLaunchCooperativeKernel), BOTH(cuGraphLaunch),
-	BOTH(cuMemcpyAsync), BOTH_OF(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync"),
-	BOTH_OF(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync"), BOTH_OF(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync"),
-	BOTH_OF(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync"), BOTH_OF(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync"),
-	BOTH(cuMemcpyPeerAsync), BOTH(cuMemsetD8Async), BOTH(cuMemsetD16Async), BOTH(cuMemsetD32Async),
-	BOTH_DS(cuMemcpy, "cuMemcpy"), BOTH_DS(cuMemcpyDtoH_v2, "cuMemcpyDtoH"),
-	BOTH_DS(cuMemcpyHtoD_v2, "cuMemcpyHtoD"), BOTH_DS(cuMemcpyDtoD_v2, "cuMemcpyDtoD"),
-	BOTH_DS(cuMemcpy2D_v2, "cuMemcpy2D"), BOTH_DS(cuMemcpy3D_v2, "cuMemcpy3D"),
-	BOTH_DS(cuMemsetD8_v2, "cuMemsetD8"), BOTH_DS(cuMemsetD16_v2, "cuMemsetD16"),
-	BOTH_DS(cuMemsetD32_v2, "cuMemsetD32"),
-	BOTH(cuStreamSynchronize), BOTH(cuStreamQuery), BOTH(cuEventRecord), BOTH(cuEventRecordWithFlags),
-	BOTH(cuStreamWaitEvent), BOTH_OF(cuStreamBeginCapture_v2, "cuStreamBeginCapture"), BOTH(cuStreamEndCapture),
-	ALWAYS(cuEventSynchronize, "cuEventSynchronize"), ALWAYS(cuEventQuery, "cuEventQuery"),
-	ALWAYS(cuEventDestroy_v2, "cuEventDestroy"), ALWAYS(cuStreamCreate, "cuStreamCreate"),
-	ALWAYS(cuStreamCreateWithPriority, "cuStreamCreateWithPriority"), ALWAYS(cuCtxSynchronize, "cuCtxSynchronize"),
-	ALWAYS(cuCtxDestroy_v2, "cuCtxDestroy"),
-	ENTRY(cuGetProcAddress), ENTRY(cuGetProcAddress_v2),
+	BOTH(cuLaunchKernel, 4000), BOTH(cuLaunchKernelEx, 11060), BOTH(cuLaunchCooperativeKernel, 9000),
+	BOTH(cuGraphLaunch, 10000),
+	BOTH(cuMemcpyAsync, 4000), BOTH_OF(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020),
+	BOTH_OF(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020), BOTH_OF(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020),
+	BOTH_OF(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync", 3020), BOTH_OF(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync", 3020),
+	BOTH(cuMemcpyPeerAsync, 4000),
+	BOTH(cuMemsetD8Async, 3020), BOTH(cuMemsetD16Async, 3020), BOTH(cuMemsetD32Async, 3020),
+	BOTH_DS(cuMemcpy, "cuMemcpy", 4000), BOTH_DS(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020),
+	BOTH_DS(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020), BOTH_DS(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020),
+	BOTH_DS(cuMemcpy2D_v2, "cuMemcpy2D", 3020), BOTH_DS(cuMemcpy3D_v2, "cuMemcpy3D", 3020),
+	BOTH_DS(cuMemsetD8_v2, "cuMemsetD8", 3020), BOTH_DS(cuMemsetD16_v2, "cuMemsetD16", 3020),
+	BOTH_DS(cuMemsetD32_v2, "cuMemsetD32", 3020),
+	BOTH(cuStreamSynchronize, 2000), BOTH(cuStreamQuery, 2000), BOTH(cuEventRecord, 2000),
+	BOTH(cuEventRecordWithFlags, 11010), BOTH(cuStreamWaitEvent, 3020),
+	FORMS(cuStreamBeginCapture, _ptsz, "cuStreamBeginCapture", 10000, 10010),
+	BOTH_OF(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010), BOTH(cuStreamEndCapture, 10000),
+	ALWAYS(cuEventSynchronize, "cuEventSynchronize", 2000, UNTIL), ALWAYS(cuEventQuery, "cuEventQuery", 2000, UNTIL),
+	ALWAYS(cuEventDestroy_v2, "cuEventDestroy", 4000, UNTIL), ALWAYS(cuStreamCreate, "cuStreamCreate", 2000, UNTIL),
+	ALWAYS(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, UNTIL),
+	ALWAYS(cuCtxSynchronize, "cuCtxSynchronize", 2000, 13000),
+	ALWAYS(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, UNTIL),
+	ALWAYS(cuCtxDestroy_v2, "cuCtxDestroy", 4000, UNTIL),
+	ALWAYS(cuGetProcAddress, "cuGetProcAddress", 11030, 12000),
+	ALWAYS(cuGetProcAddress_v2, "cuGetProcAddress", 12000, UNTIL),
 };
 
 /* Counts a function that this library does not replace, if it gives work to the GPU. */
 static void note_unhooked(const char *name)
 {
-	static const char *const working[] = { "cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch" };
+	static const char *const working[] = {
+		"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuGetProcAddress",
+	};
 	size_t i;
 
 	for (i = 0; i < sizeof(working) / sizeof(working[0]); i++)
@@ -258,15 +287,17 @@ void *cuda_wrapper(const char *name, void *real)
 	return wrapper;
 }
 
-/* Like cuda_wrapper(), for cuGetProcAddress(): its @name has no suffix, and flags say which variant it found. */
+/*
+ * Like cuda_wrapper(), for cuGetProcAddress(): its @name has no suffix, and flags and version say which form it found.
+ * A form that is not known gets no wrapper, because its parameters may be others.
+ */
 static void *proc_address(const char *name, void *real, int version, bool per_thread)
 {
 	size_t i;
 
-	if (!strcmp(name, "cuGetProcAddress"))
-		return version < 12000 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
 	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread)
+		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread ||
+		    version < entries[i].since || version >= entries[i].until)
 			continue;
 		if (entries[i].wrapper != real)		/* the library may have found the wrapper itself */
 			*entries[i].real = real;

@@ -14,8 +14,13 @@
 
 struct entry_point {
 	const char *name;	/* the symbol */
-	const char *base;	/* the name for look-ups that select a variant by flags */
+	/*
+	 * For look-ups that select a variant: the name without a suffix, the flag, and the versions for which the
+	 * library that is asked answers with this function: from @since on, but not from @until on.
+	 */
+	const char *base;
 	bool per_thread;
+	int since, until;
 	void *wrapper;
 	void **real;
 };
@@ -175,7 +180,8 @@ static inline void *entry_wrapper(const struct entry_point *entries, size_t coun
 	return NULL;
 }
 
-#define ENTRY(name) { #name, NULL, false, (void *)name, (void **)&real_##name }
-#define ENTRY_OF(name, base, per_thread) { #name, base, per_thread, (void *)name, (void **)&real_##name }
+#define ENTRY_OF(name, base, per_thread, since, until)				\
+	{ #name, base, per_thread, since, until, (void *)name, (void **)&real_##name }
+#define ENTRY(name) ENTRY_OF(name, NULL, false, 0, 0)
 
 #endif

@@ -266,6 +266,8 @@ EXPORT int cuCtxDestroy_v2(struct context *c)
 
 EXPORT int cuCtxSynchronize(void) { return wait_for(current, current->last); }
 
+EXPORT int cuCtxSynchronize_v2(struct context *c) { c = c ? c : current; return wait_for(c, c->last); }
+
 EXPORT int cuStreamCreate(struct stream **made, unsigned int flags)
 {
 	(void)flags;
@@ -366,7 +368,11 @@ EXPORT int cuMemcpyAtoDAsync(unsigned long long to, void *from, size_t at, size_
 	return submit(s, size);
 }
 
-EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode) { s->captured = 1; s->graph_us = 0; return mode & 0; }
+EXPORT int cuStreamBeginCapture(struct stream *s) { s->captured = 1; s->graph_us = 0; return 0; }
+EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+	return mode < 0 || mode > 2 ? 1 : cuStreamBeginCapture(s);	/* there are three modes */
+}
 EXPORT int cuStreamIsCapturing(struct stream *s, int *status) { *status = (uintptr_t)s > 2 && s->captured; return 0; }
 EXPORT int cuStreamEndCapture(struct stream *s, struct graph **made)
 {
@@ -377,34 +383,39 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **made)
 }
 EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return submit(s, g->us); }
 
+/*
+ * As cuda.h documents it: the newest form of the function that @version has.  The versions are those of cudaTypedefs.h.
+ * The form for the per-thread default stream, if there is one, has version 7000 at least.
+ */
 EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
 {
-	static const struct { const char *name; void *plain, *per_thread; } all[] = {
-		{ "cuInit", cuInit, cuInit }, { "cuDeviceGet", cuDeviceGet, cuDeviceGet },
-		{ "cuCtxCreate", cuCtxCreate_v2, cuCtxCreate_v2 }, { "cuCtxDestroy", cuCtxDestroy_v2, cuCtxDestroy_v2 },
-		{ "cuCtxSetCurrent", cuCtxSetCurrent, cuCtxSetCurrent },
-		{ "cuCtxSynchronize", cuCtxSynchronize, cuCtxSynchronize },
-		{ "cuStreamCreate", cuStreamCreate, cuStreamCreate },
-		{ "cuStreamSynchronize", cuStreamSynchronize, cuStreamSynchronize_ptsz },
-		{ "cuStreamQuery", cuStreamQuery, cuStreamQuery }, { "cuEventCreate", cuEventCreate, cuEventCreate },
-		{ "cuEventRecord", cuEventRecord, cuEventRecord }, { "cuEventQuery", cuEventQuery, cuEventQuery },
-		{ "cuEventSynchronize", cuEventSynchronize, cuEventSynchronize },
-		{ "cuStreamWaitEvent", cuStreamWaitEvent, cuStreamWaitEvent },
-		{ "cuLaunchKernel", cuLaunchKernel, cuLaunchKernel_ptsz },
-		{ "cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2 },
-		{ "cuMemcpyDtoH", cuMemcpyDtoH_v2, cuMemcpyDtoH_v2 },
-		{ "cuMemcpyAtoDAsync", cuMemcpyAtoDAsync, cuMemcpyAtoDAsync },
-		{ "cuStreamBeginCapture", cuStreamBeginCapture_v2, cuStreamBeginCapture_v2 },
-		{ "cuStreamEndCapture", cuStreamEndCapture, cuStreamEndCapture },
-		{ "cuGraphLaunch", cuGraphLaunch, cuGraphLaunch },
-		{ "cuGetProcAddress", cuGetProcAddress_v2, cuGetProcAddress_v2 },
+	static const struct { const char *name; int since; void *plain, *per_thread; } all[] = {
+		{ "cuInit", 2000, cuInit, NULL }, { "cuDeviceGet", 2000, cuDeviceGet, NULL },
+		{ "cuCtxCreate", 3020, cuCtxCreate_v2, NULL }, { "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
+		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
+		{ "cuCtxSynchronize", 13000, cuCtxSynchronize_v2, NULL }, { "cuCtxSynchronize", 2000, cuCtxSynchronize, NULL },
+		{ "cuStreamCreate", 2000, cuStreamCreate, NULL },
+		{ "cuStreamSynchronize", 2000, cuStreamSynchronize, cuStreamSynchronize_ptsz },
+		{ "cuStreamQuery", 2000, cuStreamQuery, cuStreamQuery }, { "cuEventCreate", 2000, cuEventCreate, NULL },
+		{ "cuEventRecord", 2000, cuEventRecord, cuEventRecord }, { "cuEventQuery", 2000, cuEventQuery, NULL },
+		{ "cuEventSynchronize", 2000, cuEventSynchronize, NULL },
+		{ "cuStreamWaitEvent", 3020, cuStreamWaitEvent, cuStreamWaitEvent },
+		{ "cuLaunchKernel", 4000, cuLaunchKernel, cuLaunchKernel_ptsz },
+		{ "cuMemcpyHtoDAsync", 3020, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2 },
+		{ "cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, cuMemcpyDtoH_v2 },
+		{ "cuMemcpyAtoDAsync", 3020, cuMemcpyAtoDAsync, cuMemcpyAtoDAsync },
+		{ "cuStreamBeginCapture", 10010, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2 },
+		{ "cuStreamBeginCapture", 10000, cuStreamBeginCapture, cuStreamBeginCapture },
+		{ "cuStreamEndCapture", 10000, cuStreamEndCapture, cuStreamEndCapture },
+		{ "cuGraphLaunch", 10000, cuGraphLaunch, cuGraphLaunch },
+		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, NULL },
 	};
 	size_t i;
 
-	(void)version, (void)status;
+	(void)status;
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (!strcmp(all[i].name, name)) {
-			*found = flags & 2 ? all[i].per_thread : all[i].plain;
+		if (!strcmp(all[i].name, name) && version >= all[i].since) {
+			*found = flags & 2 && version >= 7000 && all[i].per_thread ? all[i].per_thread : all[i].plain;
 			return 0;
 		}
 	*found = NULL;

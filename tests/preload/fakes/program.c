@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A program that does with a GPU what it is told to on stdin, a line each, and answers "ok", "busy" or an error a line.
- * Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.
+ * Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.  FAKE_CUDA: the version that it
+ * asks for, as a program does that was built with that CUDA.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -49,6 +50,7 @@ struct dim { unsigned int x, y, z; };
 static int (*hip_init)(unsigned int), (*hip_wait)(void);
 static int (*hip_launch)(const void *, struct dim, struct dim, void **, size_t, void *);
 
+static int version = 12000;
 static void *streams[8], *events[8], *graphs[8], *contexts[8];
 
 static void resolve(const char *how)
@@ -62,13 +64,15 @@ static void resolve(const char *how)
 		hip_wait = dlsym(hip, "hipDeviceSynchronize");
 		return;
 	}
+	if (getenv("FAKE_CUDA"))
+		version = atoi(getenv("FAKE_CUDA"));
 	if (strcmp(how, "link"))
 		library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!strcmp(how, "proc") || !strcmp(how, "ptsz"))
 		get = dlsym(library, "cuGetProcAddress_v2");
 #define FIND(base, symbol, params)							\
 	if (get)									\
-		get(#base, (void **)&api.base, 12000, !strcmp(how, "ptsz") ? 2 : 1, NULL);	\
+		get(#base, (void **)&api.base, version, !strcmp(how, "ptsz") ? 2 : 1, NULL);	\
 	else										\
 		api.base = library ? dlsym(library, #symbol) : (void *)symbol;
 	CALLS(FIND)
@@ -159,6 +163,19 @@ static int on_its_own(const char *what, int value)
 	return own ? own(what, value) : 64;
 }
 
+/* CUDA 13 has another form of this function. */
+static int wait_for_all(void *context)
+{
+	return version >= 13000 ? ((int (*)(void *))(void *)api.cuCtxSynchronize)(context) : api.cuCtxSynchronize();
+}
+
+/* CUDA 10.0 has another form of this function. */
+static int begin_capture(void *stream)
+{
+	return version < 10010 ? ((int (*)(void *))(void *)api.cuStreamBeginCapture)(stream) :
+	       api.cuStreamBeginCapture(stream, 0);
+}
+
 static int carry_out(const char *what, int a, int b)
 {
 	if (!strncmp(what, "own-", 4))
@@ -179,7 +196,9 @@ static int carry_out(const char *what, int a, int b)
 	if (!strcmp(what, "query"))
 		return api.cuStreamQuery(streams[a]);
 	if (!strcmp(what, "all"))
-		return hip_wait ? hip_wait() : api.cuCtxSynchronize();
+		return hip_wait ? hip_wait() : wait_for_all(NULL);
+	if (!strcmp(what, "all-of"))
+		return wait_for_all(contexts[a]);
 	if (!strcmp(what, "event"))
 		return api.cuEventCreate(&events[a], 0);
 	if (!strcmp(what, "record"))
@@ -189,7 +208,7 @@ static int carry_out(const char *what, int a, int b)
 	if (!strcmp(what, "after"))
 		return api.cuStreamWaitEvent(streams[a], events[b], 0);
 	if (!strcmp(what, "capture"))
-		return api.cuStreamBeginCapture(streams[a], 0);
+		return begin_capture(streams[a]);
 	if (!strcmp(what, "captured"))
 		return api.cuStreamEndCapture(streams[a], &graphs[b]);
 	if (!strcmp(what, "graph"))
