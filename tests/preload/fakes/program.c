@@ -56,7 +56,7 @@ static void *streams[8], *events[8], *graphs[8], *contexts[8];
 static void resolve(const char *how)
 {
 	int (*get)(const char *, void **, int, uint64_t, int *) = NULL;
-	void *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
+	void *other, *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
 
 	if (hip) {
 		hip_init = dlsym(hip, "hipInit");
@@ -76,6 +76,12 @@ static void resolve(const char *how)
 	else										\
 		api.base = library ? dlsym(library, #symbol) : (void *)symbol;
 	CALLS(FIND)
+	if (!get)
+		return;
+	/* As the CUDA runtime does, it asks for other forms of some functions, too. */
+	get("cuStreamBeginCapture", &other, 10000, 0, NULL);
+	get("cuStreamBeginCapture", &other, 10010, 0, NULL);
+	get("cuCtxSynchronize", &other, 2000, 0, NULL);
 }
 
 struct crew { int rounds, failed; void *context; };
