@@ -49,8 +49,8 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def on_fake(fake: Path, part: str) -> list[dict[str, Any]]:
-    around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent)}
+def on_fake(fake: Path, part: str, **extra: str) -> list[dict[str, Any]]:
+    around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent), **extra}
     outcome = running.run_part(fake, part, running.Limits(30, 40, PATIENCE), environment=around)
     records, broken = summary.parse(outcome.output)
     assert (outcome.status, broken) == ("ok", 0), outcome
@@ -80,6 +80,16 @@ def test_controls_by_owner_and_by_others(fake: Path) -> None:
     if os.geteuid() == 0:
         others = [one for one in records if one.get("uid") == 65534]
         assert [one for one in others if one.get("statuses") == {"27": 20} and one["control"] == "RESTART_RUNLIST"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("release", ["535.54", "535.161", "545.23", "550.54", "570.86", "575.51", "595.45"])
+def test_groups_are_scheduled_on_every_release(release: str, fake: Path) -> None:
+    """GPFIFO_SCHEDULE has 2 bytes before 575.51.02, and what the driver says to other sizes is another in releases."""
+    records = on_fake(fake, "controls", FAKE_RELEASE=release)
+    scheduled = [one for one in records if str(one.get("control", "")).startswith("GPFIFO_SCHEDULE")]
+    assert scheduled
+    assert {status for one in scheduled for status in one["statuses"]} == {"0"}
 
 
 @needs_compiler

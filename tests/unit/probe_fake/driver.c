@@ -2,13 +2,14 @@
 /*
  * A driver for the probe's tests, which compile the probe with -Dsyscall=fake_syscall.  It knows the probe's requests
  * and controls, and refuses all others.  It remembers whether the group is on, and allows only root what needs
- * CAP_SYS_NICE.
+ * CAP_SYS_NICE.  FAKE_RELEASE: the release whose sizes and statuses it has, as MAJOR.MINOR; 575.51 if it is not set.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,11 +23,33 @@ static const struct {
 	uint32_t cmd, size;
 	int privileged;
 } known[] = {
-	{ FAKE_SCHEDULE, 3, 0 }, { FAKE_SET_TIMESLICE, 8, 0 }, { FAKE_GET_TIMESLICE, 8, 0 }, { FAKE_PREEMPT, 8, 0 },
+	{ FAKE_SCHEDULE, 0, 0 }, { FAKE_SET_TIMESLICE, 8, 0 }, { FAKE_GET_TIMESLICE, 8, 0 }, { FAKE_PREEMPT, 8, 0 },
 	{ FAKE_GET_INFO, 4, 0 }, { FAKE_SET_INTERLEAVE, 4, 1 }, { FAKE_GET_INTERLEAVE, 4, 0 },
 	{ FAKE_MAKE_REALTIME, 1, 1 }, { FAKE_RESTART_RUNLIST, 2, 1 },
 	{ FAKE_DISABLE_CHANNELS, sizeof(struct fake_channels), 0 },
 };
+
+/* 1000 * MAJOR + MINOR. */
+static long release(void)
+{
+	const char *text = getenv("FAKE_RELEASE") ? getenv("FAKE_RELEASE") : "575.51";
+	char *minor;
+	long major = strtol(text, &minor, 10);
+
+	return 1000 * major + (*minor ? strtol(minor + 1, NULL, 10) : 0);
+}
+
+/* GPFIFO_SCHEDULE has a third byte since 575.51.02: ctrla06fgpfifo.h. */
+static uint32_t size_of(size_t control)
+{
+	return known[control].size ? known[control].size : release() < 575051 ? 2 : 3;
+}
+
+/* INVALID_ARGUMENT since 535.161.07 and 550.40.53 (rmapi/control.c), INVALID_PARAM_STRUCT before (rs_resource.c). */
+static uint32_t wrong_size(void)
+{
+	return release() > 550040 || (release() >= 535161 && release() < 536000) ? 0x1f : 0x3a;
+}
 
 static uint32_t refusal(const struct fake_control *call)
 {
@@ -35,8 +58,8 @@ static uint32_t refusal(const struct fake_control *call)
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		if (known[i].cmd != call->cmd)
 			continue;
-		if (known[i].size != call->size)
-			return 0x3a;	/* INVALID_PARAM_STRUCT */
+		if (size_of(i) != call->size)
+			return wrong_size();
 		return known[i].privileged && geteuid() ? 0x1b : 0;	/* INSUFFICIENT_PERMISSIONS */
 	}
 	return 0x24;	/* INVALID_COMMAND */

@@ -25,8 +25,11 @@ int rm_schedule(const struct rm_tsg *tsg, bool on)
 	struct rm_schedule params = { .enable = on };
 	int status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, sizeof(params));
 
-	/* The driver refuses a wrong size before it acts: try the size of older releases. */
-	if (status == RM_STATUS_INVALID_PARAM_STRUCT)
+	/*
+	 * The driver refuses a wrong size before it acts: try the size of older releases.  Which of the two statuses it
+	 * answers depends on the release (rm.h).
+	 */
+	if (status == RM_STATUS_INVALID_PARAM_STRUCT || status == RM_STATUS_INVALID_ARGUMENT)
 		status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, RM_SCHEDULE_SHORT);
 	return status;
 }
