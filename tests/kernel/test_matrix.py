@@ -15,15 +15,17 @@ import pytest
 from kernels import HERE, HUNG, explain, run_script, static_program
 from machines import build
 
-#: All of it runs in one kernel; in the newest, and in the oldest of those with PREEMPT_RT, what could differ.
+#: All of it runs in one kernel; what could differ between kernels in the newest, and in the oldest with PREEMPT_RT.
 FULL = "amd64-6.1"
 ENDS = ["amd64-5.10-rt", "amd64-6.12"]
 BETWEEN = ["amd64-6.1-rt", "amd64-5.10"]
 FOREIGN = ["arm64-5.10", "arm64-6.1", "arm64-6.1-rt"]
-#: What depends on kmod/core and on no kernel, or takes long.
-ONCE = [
-    "kernel/guest/test_preload.py", "kernel/guest/test_job_thread.py", "kernel/guest/test_published_defects.py",
-    "interface/agents", "interface/test_against_model.py", "interface/test_structures.py",
+EVERYTHING = ["tests/kernel/guest", "tests/interface"]
+#: Threads, ends of processes, tracepoints, cgroups, credentials, loading; not decisions and drivers.
+KERNEL_DEPENDENT = [
+    *(f"tests/kernel/guest/test_{name}.py" for name in (
+        "smoke", "boosted", "cgroups", "ends", "gpu_thread", "lifetimes", "tracepoints")),
+    *(f"tests/interface/test_{name}.py" for name in ("device", "identity", "permissions", "raised")),
 ]  # fmt: skip
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -69,9 +71,7 @@ def test_the_module_works_and_what_runs_inside_passes(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """One boot, of the module with its self-tests; a debug build differs in nothing else."""
-    suites = ["tests/kernel/guest", "tests/interface"]
-    if name != FULL and not LONG:
-        suites += [f"--ignore=tests/{path}" for path in ONCE]
+    suites = EVERYTHING if name == FULL or LONG else KERNEL_DEPENDENT
     monkeypatch.setenv("GPURT_TEST_SEQUENCES", os.environ.get("GPURT_TEST_SEQUENCES", "200" if LONG else "8"))
     out = tmp_path / "out"
     run = run_inside(name, "--with", programs, "--out", out, *suites)
