@@ -38,7 +38,10 @@ def default_socket() -> Path:
         return system
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if not runtime:
-        raise DeviceError(f"{system.parent} is not writable, and there is no XDG_RUNTIME_DIR; use --socket")
+        raise DeviceError(
+            f"{system.parent} is not writable, and there is no XDG_RUNTIME_DIR; name a socket with --socket, and in "
+            "GPURT_DEVICE for programs and other commands"
+        )
     path = Path(runtime) / "gpurt" / system.name
     try:
         _make_folder(path.parent, 0o700)

@@ -216,6 +216,14 @@ def test_a_group_that_the_user_is_not_in_is_refused(folder: Path, other: As) -> 
     assert not (folder / "own.sock").exists()
 
 
+def test_a_user_without_a_folder_for_sockets_is_told_what_to_name(other: As, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    done = other(*GPURT, "emulate")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.endswith("name a socket with --socket, and in GPURT_DEVICE for programs and other commands\n")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_folder_is_not_made(tmp_path: Path) -> None:
     done = emulate(f"--socket={tmp_path / 'none/host.sock'}")
     assert done.returncode == 4
