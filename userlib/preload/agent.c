@@ -38,6 +38,8 @@ struct board {
 };
 
 static struct board boards[GPURT_MAX_GPUS];
+/* The driver has refused to switch something for so long that no thread waits for it. */
+static bool hopeless;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Held while a thread tells the host of TSGs.  Taken before @lock, and never by an agent's thread. */
 static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
@@ -356,38 +358,51 @@ static bool behind(const struct board *b)
 	return false;
 }
 
-bool agent_catch_up(void)
+/* Returns whether the driver refused what it may do later. */
+static bool catch_up(void)
 {
 	bool refused = false;
 	size_t i;
+	int err;
 
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		if (behind(&boards[i]) && turn_all(&boards[i], boards[i].on))
-			refused = true;
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		err = behind(&boards[i]) ? turn_all(&boards[i], boards[i].on) : 0;
+		if (err)
+			preload_count(COUNT_REFUSED);
+		refused |= err && err != -EOPNOTSUPP;
+	}
 	return refused;
+}
+
+bool agent_catch_up(void)
+{
+	bool refused = catch_up();
+
+	hopeless &= refused;
+	return refused && !hopeless;
 }
 
 /*
  * The host has been told that the process is off, and there is no way to take that back.  So the thread whose call made
- * the TSG run does not return to the program before the TSG is off, as far as the driver can be made to do it.
+ * the TSG run does not return to the program before the TSG is off.  If the driver refuses for too long, later calls try
+ * once each, because a program makes hundreds while it starts.
  */
 void agent_insist(void)
 {
-	static atomic_bool told;
+	static bool told;
 	bool refused = true;
 	int i;
 
 	for (i = 0; i < RETRIES && refused; i++) {
 		pause_ns(RETRY_NS);
 		preload_lock();
-		refused = agent_catch_up();
+		refused = catch_up();
+		hopeless = refused && i + 1 == RETRIES;
 		preload_unlock();
 	}
-	if (!refused)
-		return;
-	preload_count(COUNT_REFUSED);
-	if (!atomic_exchange(&told, true))
+	if (refused && !told)
 		preload_say("the driver does not switch a new time-slice group: it may run beside the GPU's owner");
+	told |= refused;
 }
 
 /* In a child: forgets the parent's TSGs, which the parent's agent still switches. */

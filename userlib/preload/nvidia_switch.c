@@ -4,8 +4,9 @@
  *
  * GPURT_NVIDIA_METHOD:
  *	disable		FIFO_DISABLE_CHANNELS.  The driver documents that the channels are preempted and stay off
- *			(ctrl2080fifo.h), its UVM part does the same, and it takes the driver's system-wide lock for reading.
- *			The driver has it only where GSP firmware runs the GPU (kernel_fifo_ctrl.c).
+ *			(ctrl2080fifo.h), its UVM part does the same (nv_gpu_ops.c), and it is marked to take the driver's
+ *			system-wide lock for reading only.  The driver has it only where GSP firmware runs the GPU
+ *			(kernel_fifo_ctrl.c; all of release 570.86.15).
  *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.
  *	timeslice	the shortest slice instead of off: a hint, tier T0.
  * The default is disable, or schedule for what the driver does not support disable for.

@@ -121,7 +121,7 @@ void agent_remove_file(const struct gpu_file *file);
 void agent_refresh(struct tsg *tsg);
 /* The same for all TSGs of a driver family. */
 void agent_refresh_all(const struct family *family);
-/* Applies the last order to what it does not hold for.  Returns whether the driver refused some of it. */
+/* Applies the last order to what it does not hold for.  Returns whether agent_insist() must follow. */
 bool agent_catch_up(void);
 void agent_forked(void);
 /* Called without the lock.  Repeats agent_catch_up() until the driver has done it, or for 100 ms. */
