@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -33,6 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out what is marked `slow` unless it is asked for: by --all, by -m, or by naming its file or folder.
 
     What remains of it comes first, and of that what takes longest: no worker is left with a long test at the end.
+    While a worker runs a test it has another one already, so what follows a long test is short.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
@@ -42,7 +44,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in slow if not any(item.path.is_relative_to(path) for path in named)]
         slow = [item for item in slow if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-    items[:] = sorted(slow, key=minutes, reverse=True) + others
+    slow.sort(key=minutes, reverse=True)
+    short, others = others[: len(slow)], others[len(slow) :]
+    pairs = itertools.zip_longest(slow, short)
+    items[:] = [item for pair in pairs for item in pair if item is not None] + others
 
 
 def minutes(item: pytest.Item) -> float:

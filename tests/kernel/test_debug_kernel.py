@@ -113,6 +113,7 @@ def reported(bug: str) -> str:
     return f"{mark}; {load} & sleep 15" if bug == "hang" else f"{mark}; {load} && rmmod planted"
 
 
+@pytest.mark.slow(3)  # not beside the other, which builds the kernel
 def test_planted_bugs_are_reported(tmp_path: Path) -> None:
     """All in one boot; each report is one that debug-run takes for a complaint."""
     share = share_of(tmp_path / "share", helper_module(HERE / "debug/planted", "debug"))
