@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Clients: they come, go, and have decisions taken. */
 #include <linux/ktime.h>
+#include <linux/llist.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 
 #include "boost.h"
 #include "budgets.h"
@@ -20,6 +22,7 @@
 DEFINE_STATIC_SRCU(gpurt_clients_srcu);
 static void take_off(struct kthread_work *work);
 static atomic64_t last_id = ATOMIC64_INIT(0);
+static LLIST_HEAD(dead);
 
 static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_file *file)
 {
@@ -45,14 +48,32 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	return client;
 }
 
-static void client_destroy(struct rcu_head *rcu)
+static void client_destroy(struct gpurt_client *client)
 {
-	struct gpurt_client *client = container_of(rcu, struct gpurt_client, rcu);
-
 	put_pid(client->tgid);
 	gpurt_group_put(client->group);
 	kfree(client);
 }
+
+/*
+ * Frees clients when nobody reads them any more.  A process may end with very many.  call_srcu() would free them all in
+ * one go, and in a kernel without full preemption no other task of that CPU would execute meanwhile.
+ */
+static void bury(struct work_struct *work)
+{
+	struct llist_node *all = llist_del_all(&dead);
+	struct gpurt_client *client, *next;
+
+	if (!all)
+		return;
+	synchronize_srcu(&gpurt_clients_srcu);
+	llist_for_each_entry_safe(client, next, all, dead) {
+		client_destroy(client);
+		cond_resched();
+	}
+}
+
+static DECLARE_WORK(burial, bury);
 
 static void client_release(struct kref *ref)
 {
@@ -62,7 +83,8 @@ static void client_release(struct kref *ref)
 		atomic_dec(&client->gpu->waiting);
 	gpurt_file_put(client->file);
 	gpurt_gpu_put(client->gpu);
-	call_srcu(&gpurt_clients_srcu, &client->rcu, client_destroy);
+	llist_add(&client->dead, &dead);
+	queue_work(system_unbound_wq, &burial);
 }
 
 /* In process context. */
@@ -136,7 +158,7 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	if (!err)
 		return client;
 	gpurt_file_put(file);
-	client_destroy(&client->rcu);
+	client_destroy(client);
 	return ERR_PTR(err);
 }
 
@@ -194,6 +216,7 @@ void gpurt_clients_reap(struct gpurt_gpu *gpu)
 	while ((client = find_left(gpu))) {
 		client_leave(client);
 		gpurt_client_put(client);
+		cond_resched();
 	}
 }
 
@@ -554,5 +577,5 @@ bool gpurt_clients_reading(void)
 /* Waits until the last client has been freed. */
 void gpurt_clients_stop(void)
 {
-	srcu_barrier(&gpurt_clients_srcu);
+	flush_work(&burial);
 }

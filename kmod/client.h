@@ -10,6 +10,7 @@
 #include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/rculist.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
@@ -66,7 +67,7 @@ struct gpurt_client {
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */
 	bool polled;			/* written with gpurt_file.lock held */
-	struct rcu_head rcu;
+	struct llist_node dead;
 };
 
 static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)

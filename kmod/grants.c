@@ -3,6 +3,8 @@
  * Who has been told that the GPU is theirs.  While updates of the runlist fail, the scheduler's answers do not hold
  * yet: a client that gains the GPU by such a decision is told, and woken, when an update succeeds.
  */
+#include <linux/sched.h>
+
 #include "client.h"
 #include "events.h"
 #include "gpu.h"
@@ -116,6 +118,7 @@ void gpurt_grants_settle_all(struct gpurt_gpu *gpu)
 
 		if (READ_ONCE(client->owed))
 			gpurt_gate_update(gpu, &u);
+		cond_resched();
 	}
 	gpurt_clients_done(reading);
 }

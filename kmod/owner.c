@@ -6,8 +6,8 @@
  * process that it made with vfork() or with CLONE_VM shares it, or because its core is written, which takes seconds.
  * The GPU must not stay with any of those.  So probes of three tracepoints report
  *
- *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads may
- *			be in calls still, so the driver keeps the clients until the process has ended
+ *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads
+ *			may be in calls still, so the driver keeps the clients until the process has ended
  *   sched_process_exit	the last thread of the process ends.  Its urgent clients are taken off the GPU, and all end
  *   sched_process_exec	the process executes another program.  Likewise
  *
@@ -134,6 +134,7 @@ static void end(struct work_struct *work)
 		owner->ending = file;
 		raw_spin_unlock_irq(&owners_lock);
 		gpurt_file_gone(file, true);	/* which takes it off the list */
+		cond_resched();
 		raw_spin_lock_irq(&owners_lock);
 		owner->ending = NULL;
 	}

@@ -407,8 +407,10 @@ static void wake_all(struct gpurt_gpu *gpu)
 	struct gpurt_client *client;
 
 	mutex_lock(&gpu->clients_lock);
-	list_for_each_entry(client, &gpu->clients, node)
+	list_for_each_entry(client, &gpu->clients, node) {
 		gpurt_wait_wake(client);
+		cond_resched();
+	}
 	mutex_unlock(&gpu->clients_lock);
 }
 

@@ -214,7 +214,8 @@ void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait)
 {
 	*a = (struct gpurt_agents){
-		.ops = ops, .host = host, .bound = bound, .wait = wait, .deadline = U64_MAX, .overdue = U64_MAX, .open = true,
+		.ops = ops, .host = host, .bound = bound, .wait = wait, .open = true,
+		.deadline = U64_MAX, .overdue = U64_MAX,
 	};
 	INIT_LIST_HEAD(&a->processes);
 }
