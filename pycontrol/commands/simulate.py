@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gpurt.errors import FileError, UsageError
-from gpurt.files import STDIN, is_stream
+from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import FILE, JSON, Time, about_others, analysable, tests
@@ -50,6 +50,8 @@ def simulate(
     from pycontrol.run.check import NOTHING
 
     loaded = analysable(file).taskset
+    if trace_path:
+        check_writable(trace_path)
     policy = policy or loaded.platform.policy
     mode = Waiting(waiting) if waiting else None
     options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from raw import PATIENCE, Raw, StartHost, eventually
 
@@ -265,17 +266,31 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
     assert gpurt("trace", "-o", "/dev/full", "--duration", "100ms")[0] == 3
 
 
+def writers() -> list[tuple[str, str]]:
+    """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4."""
+    group = click.Context(cli.cli)
+    commands = [(name, cli.cli.get_command(group, name)) for name in cli.COMMANDS if name not in ("emulate", "serve")]
+    return [(name, one.opts[-1]) for name, command in commands if command for one in command.params
+            if isinstance(one, click.Option) and isinstance(one.type, click.Path)]  # fmt: skip
+
+
 def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: Path) -> None:
     before = json.loads(gpurt("policy", "--json")[1])["gpus"]
-    mark, nowhere = tmp_path / "mark", str(tmp_path / "none" / "x")
-    for arguments in (
-        ["run", MINIMAL, "--seconds", "600", "--policy", "lock-fifo", "--trace", nowhere],
-        ["trace", "-o", nowhere],
-        ["profile", "-o", nowhere, "--", "touch", str(mark)],
-    ):
-        code, out, err = gpurt(*arguments)
+    mark, nowhere, trace = tmp_path / "mark", f"{tmp_path}/file/x", str(tmp_path / "trace")
+    (tmp_path / "file").touch()
+    assert gpurt("simulate", MINIMAL, "--offsets", "1", "--trace", trace)[0] == 0
+    needed = {
+        "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
+        "simulate": [MINIMAL, "--offsets", "1000000"], "plot": [trace], "experiment": ["gcaps-fig8a"],
+        "demo": ["--seconds", "600"], "trace": [],
+    }  # fmt: skip
+    assert {name for name, _ in writers()} == needed.keys()
+    for name, option in writers():
+        code, out, err = gpurt(name, option, nowhere, *needed[name])
         assert (code, out) == (3, "")
-        assert err == f"gpurt: {nowhere}: cannot be written: No such file or directory\n"
+        assert err.startswith(f"gpurt: {nowhere}: ")
+        assert "Not a directory" in err
+        assert err.count("\n") == 1
     assert gpurt("run", MINIMAL, "--seconds", "0", "--policy", "lock-fifo")[0] == 2
     assert not mark.exists()
     assert json.loads(gpurt("policy", "--json")[1])["gpus"] == before

@@ -353,6 +353,13 @@ def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
     sound = [test.name for test in rta.TESTS.values() if test.sound]
     assert code == 0
     assert [line.split()[0] for line in lines[2:-1]] == sound
+    for line in lines[2:-1]:
+        name, policy, verdict, slack, tightest = line.split()
+        result = rta.TESTS[name].run(load(CASE_STUDY).taskset)
+        slacks = {task: bound.slack for task, bound in result.verdicts.items() if isinstance(bound, rta.Bound)}
+        assert (policy, verdict) == (rta.TESTS[name].policy, "yes" if result.schedulable else "NO")
+        wanted = min(slacks, key=lambda task: slacks[task]) if result.schedulable else result.failures[0].task
+        assert (slack, tightest) == (f"{slacks[wanted] / 1e6:.3f}" if result.schedulable else "-", wanted)
     assert lines[-1] == "schedulable under policy segment"
     assert gpurt("analyze", CASE_STUDY, "--all", "--test", "gcaps-busy")[0] == 2
 
