@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The process's agent: keeps a list of its TSGs on each GPU and switches them when the host orders it.
+ * The process's agent: switches the process's TSGs (boards.c) when the host orders it.
  *
  * For each GPU one thread waits for orders.  The thread that makes a TSG tells the host before the program can use the
  * TSG.  The host answers with an order, which applies to the new TSG at once.  So two threads can receive orders at the
@@ -10,36 +10,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../handle.h"
-#include "preload.h"
+#include "board.h"
 
-/* Between two tries of what the driver refused; it doubles up to the second where nobody waits. */
-#define RETRY_NS	1000000
-#define RETRY_MAX_NS	128000000
-#define RETRIES		100
-
-/* One GPU. */
-struct board {
-	struct tsg *tsgs;
-	unsigned int number;		/* of TSGs */
-	const struct family *family;
-	bool running;			/* its thread waits for orders */
-	bool introduced;		/* the host has been told of the process */
-	atomic_bool changed;		/* the host must be told how many TSGs there are */
-	bool unmanaged;			/* no host, no host for this GPU, or an unknown driver release */
-	bool on;			/* what the last order said */
-	int result;			/* of the last order */
-	uint64_t sequence;		/* of the last order that was carried out */
-};
-
-static struct board boards[GPURT_MAX_GPUS];
-/* The driver has refused to switch something for so long that no thread waits for it. */
-static bool hopeless;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Held while a thread tells the host of TSGs.  Taken before @lock, and never by an agent's thread. */
 static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
@@ -54,54 +30,17 @@ void preload_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/*
- * Both directions have more than one step in some drivers, and any step can fail.  So the TSG is TSG_UNSURE until the
- * driver has said that all is done, and the next order of either kind is tried in full.
- */
-static int turn(struct tsg *tsg, bool on)
-{
-	int err;
-
-	if (tsg->empty)
-		return 0;
-	tsg->state = TSG_UNSURE;
-	err = tsg->file->family->turn(tsg, files_descriptor(tsg->file), on);
-	if (!err)
-		tsg->state = on ? TSG_ON : TSG_OFF;
-	return err;
-}
-
-/* Switches all TSGs that are not known to be @on.  Tries all of them and returns the first error. */
-static int turn_all(struct board *b, bool on)
-{
-	struct tsg *tsg;
-	int err = 0, one;
-
-	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
-		if (tsg->state == (on ? TSG_ON : TSG_OFF))
-			continue;
-		one = turn(tsg, on);
-		err = err ? err : one;
-	}
-	return err;
-}
-
 /* Called with the lock held.  Carries out order @sequence, unless a later one was carried out. */
 static void obey(struct board *b, bool on, uint64_t sequence)
 {
 	if (sequence <= b->sequence)
 		return;
-	b->result = turn_all(b, on);
+	b->result = board_turn(b, on);
 	b->on = on;
 	b->sequence = sequence;
 	preload_count(COUNT_ORDERS);
 	if (b->result)
 		preload_count(COUNT_REFUSED);
-}
-
-static void pause_ns(long ns)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
 /*
@@ -116,7 +55,7 @@ static void abandon(struct board *b, int err)
 	b->on = true;
 	preload_say("GPU %u: the host is gone (%s): this process runs unmanaged from here on", (unsigned int)(b - boards),
 		    strerror(-err));
-	while (turn_all(b, true)) {
+	while (board_turn(b, true)) {
 		preload_unlock();
 		pause_ns(pause);
 		pause = pause < RETRY_MAX_NS ? 2 * pause : pause;
@@ -265,146 +204,6 @@ void agent_settle(void)
 	}
 }
 
-/* Adds a copy of @like, which the program has just made.  Returns NULL if it cannot be managed. */
-struct tsg *agent_add(const struct tsg *like)
-{
-	unsigned int gpu = like->gpu;
-	struct tsg *tsg;
-	struct board *b;
-
-	if (gpu >= GPURT_MAX_GPUS) {
-		preload_say("GPU %u is one too many (%u): its work is not managed", gpu, GPURT_MAX_GPUS);
-		return NULL;
-	}
-	tsg = calloc(1, sizeof(*tsg));
-	if (!tsg)
-		return NULL;
-	b = &boards[gpu];
-	*tsg = *like;
-	tsg->next = b->tsgs;
-	b->tsgs = tsg;
-	b->number++;
-	b->on |= !b->introduced;
-	b->family = like->file->family;
-	b->changed = true;
-	return tsg;
-}
-
-struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle)
-{
-	struct tsg *tsg;
-	size_t i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
-			if (tsg->file == file && tsg->client == client && tsg->handle == handle)
-				return tsg;
-	return NULL;
-}
-
-void agent_remove(struct tsg *tsg)
-{
-	struct board *b = &boards[tsg->gpu];
-	struct tsg **link = &b->tsgs;
-
-	while (*link != tsg)
-		link = &(*link)->next;
-	*link = tsg->next;
-	free(tsg);
-	b->number--;
-	b->changed = true;
-}
-
-void agent_remove_file(const struct gpu_file *file)
-{
-	struct tsg *tsg, *next;
-	size_t i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		for (tsg = boards[i].tsgs; tsg; tsg = next) {
-			next = tsg->next;
-			if (tsg->file == file)
-				agent_remove(tsg);
-		}
-}
-
-void agent_refresh(struct tsg *tsg)
-{
-	struct board *b = &boards[tsg->gpu];
-
-	tsg->empty = false;
-	if (!b->on || tsg->state != TSG_ON)
-		tsg->state = TSG_UNSURE;
-}
-
-void agent_refresh_all(const struct family *family)
-{
-	struct tsg *tsg;
-	size_t i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
-			if (tsg->file->family == family && !tsg->empty)
-				agent_refresh(tsg);
-}
-
-static bool behind(const struct board *b)
-{
-	const struct tsg *tsg;
-
-	for (tsg = b->tsgs; tsg; tsg = tsg->next)
-		if (!tsg->empty && tsg->state == TSG_UNSURE)
-			return true;
-	return false;
-}
-
-/* Returns whether the driver refused what it may do later. */
-static bool catch_up(void)
-{
-	bool refused = false;
-	size_t i;
-	int err;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		err = behind(&boards[i]) ? turn_all(&boards[i], boards[i].on) : 0;
-		if (err)
-			preload_count(COUNT_REFUSED);
-		refused |= err && err != -EOPNOTSUPP;
-	}
-	return refused;
-}
-
-bool agent_catch_up(void)
-{
-	bool refused = catch_up();
-
-	hopeless &= refused;
-	return refused && !hopeless;
-}
-
-/*
- * The host has been told that the process is off, and there is no way to take that back.  So the thread whose call made
- * the TSG run does not return to the program before the TSG is off.  If the driver refuses for too long, later calls try
- * once each, because a program makes hundreds while it starts.
- */
-void agent_insist(void)
-{
-	static bool told;
-	bool refused = true;
-	int i;
-
-	for (i = 0; i < RETRIES && refused; i++) {
-		pause_ns(RETRY_NS);
-		preload_lock();
-		refused = catch_up();
-		hopeless = refused && i + 1 == RETRIES;
-		preload_unlock();
-	}
-	if (refused && !told)
-		preload_say("the driver does not switch a new time-slice group: it may run beside the GPU's owner");
-	told |= refused;
-}
-
 /* In a child: forgets the parent's TSGs, which the parent's agent still switches. */
 void agent_forked(void)
 {
@@ -420,21 +219,4 @@ void agent_forked(void)
 	}
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&declaring, NULL);
-}
-
-/* The number of TSGs that the process has on that GPU. */
-unsigned int agent_number(unsigned int gpu)
-{
-	return gpu < GPURT_MAX_GPUS ? boards[gpu].number : 0;
-}
-
-/* Lists the GPUs on which this process has TSGs that a host manages.  Returns how many. */
-unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < GPURT_MAX_GPUS && n < size; i++)
-		if (boards[i].tsgs && !boards[i].unmanaged)
-			gpus[n++] = i;
-	return n;
 }

@@ -4,7 +4,8 @@
  *
  *	preload.c	the libc functions it replaces: open, close, dup, ioctl and their variants
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
- *	agent.c		the process's TSGs, and the threads that switch them when the host orders it
+ *	agent.c		the threads that receive the host's orders
+ *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	segments.c	automatic segments: work that was launched and not yet waited for
@@ -109,7 +110,7 @@ struct gpu_file *files_get(int fd);
 int files_descriptor(struct gpu_file *file);
 void files_forked(void);
 
-/* agent.c.  Called with the lock held. */
+/* boards.c, agent.c.  Called with the lock held. */
 struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);

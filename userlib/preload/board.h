@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What agent.c and boards.c share: the GPUs, and the process's TSGs on each. */
+#ifndef GPURT_PRELOAD_BOARD_H
+#define GPURT_PRELOAD_BOARD_H
+
+#include <stdatomic.h>
+
+#include "preload.h"
+
+/* Between two tries of what the driver refused; it doubles up to the second where nobody waits. */
+#define RETRY_NS	1000000
+#define RETRY_MAX_NS	128000000
+#define RETRIES		100
+
+/* One GPU. */
+struct board {
+	struct tsg *tsgs;
+	unsigned int number;		/* of TSGs */
+	const struct family *family;
+	bool running;			/* its thread waits for orders */
+	bool introduced;		/* the host has been told of the process */
+	atomic_bool changed;		/* the host must be told how many TSGs there are */
+	bool unmanaged;			/* no host, no host for this GPU, or an unknown driver release */
+	bool on;			/* what the last order said */
+	int result;			/* of the last order */
+	uint64_t sequence;		/* of the last order that was carried out */
+};
+
+extern struct board boards[GPURT_MAX_GPUS];
+
+/*
+ * Called with the lock held.  Switches all TSGs that are not known to be @on.  Tries all of them and returns the first
+ * error.
+ */
+int board_turn(struct board *b, bool on);
+void pause_ns(long ns);
+
+#endif
