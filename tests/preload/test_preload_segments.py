@@ -38,6 +38,25 @@ def test_each_version_of_a_function_has_its_own_form(version: str, how: str, sta
     assert depth(program) == 0
 
 
+def test_a_stream_is_the_same_whatever_context_is_current(start: Start, depth: Depth) -> None:
+    program = start()
+    program.do("stream 1 1", "launch 1 1000", "context 1 1", "launch 1 1000")
+    assert (depth(program, 0), depth(program, 1)) == (1, 0)
+    program.do("sync 1")
+    assert (depth(program, 0), depth(program, 1)) == (0, 0)
+
+
+def test_a_handle_that_another_stream_had(start: Start, depth: Depth) -> None:
+    """The work of the destroyed stream is not done when the new one's is, and it is on another GPU."""
+    program = start()
+    program.do("stream 1 1", "launch 1 1000", "unstream 1", "context 1 1", "stream 1 1", "launch 1 1000")
+    assert (depth(program, 0), depth(program, 1)) == (1, 1)
+    program.do("sync 1")
+    assert (depth(program, 0), depth(program, 1)) == (1, 0)
+    program.do("use 0", "all")
+    assert (depth(program, 0), depth(program, 1)) == (0, 0)
+
+
 def test_waiting_for_another_context_than_the_current_one(start: Start, depth: Depth) -> None:
     program = start("proc", FAKE_CUDA="13000")
     program.do("launch 0 1000", "context 1 1", "launch 0 1000", "all-of 0")

@@ -81,9 +81,11 @@ static bool idle(const struct stream *s)
 	return s->launched <= s->done;
 }
 
+/* A stream has a context of its own.  That which is current where the program uses the stream can be another. */
 static bool same(const struct place *a, const struct place *b)
 {
-	return a->context == b->context && a->stream == b->stream && a->thread == b->thread;
+	return a->stream == b->stream && a->thread == b->thread &&
+	       (a->stream != DEFAULT_STREAM || a->context == b->context);
 }
 
 static struct stream *stream_of(const struct place *place, bool make)
@@ -198,7 +200,7 @@ void segments_launch(const struct place *place)
 	if (s) {
 		order(s);
 		s->launched = ++number;
-		begin(place->gpu);
+		begin(s->place.gpu);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -208,9 +210,14 @@ void segments_stream(const struct place *place, bool nonblocking)
 	struct stream *s;
 
 	pthread_mutex_lock(&lock);
+	s = stream_of(place, false);
+	if (s && !idle(s))	/* of a destroyed stream that had this handle: a wait for its context ends its work */
+		s->place.stream = s;
 	s = stream_of(place, true);
-	if (s)
+	if (s) {
+		s->place = *place;
 		s->nonblocking = nonblocking;
+	}
 	pthread_mutex_unlock(&lock);
 }
 

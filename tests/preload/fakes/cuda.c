@@ -27,6 +27,7 @@ static __thread struct context *current;
 static struct stream defaults[64];	/* of contexts, by their order */
 static struct context *contexts[64];
 static int count;
+static struct stream *unused;	/* the last stream that was destroyed: the next one gets its handle */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct rm_alloc { uint32_t root, parent, object, class; uint64_t params, rights; uint32_t size, flags, status, pad; };
@@ -271,10 +272,13 @@ EXPORT int cuCtxSynchronize_v2(struct context *c) { c = c ? c : current; return 
 EXPORT int cuStreamCreate(struct stream **made, unsigned int flags)
 {
 	(void)flags;
-	*made = calloc(1, sizeof(**made));
-	(*made)->context = current;
+	*made = unused ? unused : calloc(1, sizeof(**made));
+	unused = NULL;
+	**made = (struct stream){ .context = current };
 	return 0;
 }
+
+EXPORT int cuStreamDestroy_v2(struct stream *s) { unused = s; return 0; }
 
 EXPORT int cuStreamSynchronize(struct stream *s) { s = stream_of(s); return wait_for(s->context, s->last); }
 EXPORT int cuStreamQuery(struct stream *s) { s = stream_of(s); return ready(s->context, s->last); }
@@ -394,7 +398,7 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint
 		{ "cuCtxCreate", 3020, cuCtxCreate_v2, NULL }, { "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
 		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
 		{ "cuCtxSynchronize", 13000, cuCtxSynchronize_v2, NULL }, { "cuCtxSynchronize", 2000, cuCtxSynchronize, NULL },
-		{ "cuStreamCreate", 2000, cuStreamCreate, NULL },
+		{ "cuStreamCreate", 2000, cuStreamCreate, NULL }, { "cuStreamDestroy", 4000, cuStreamDestroy_v2, NULL },
 		{ "cuStreamSynchronize", 2000, cuStreamSynchronize, cuStreamSynchronize_ptsz },
 		{ "cuStreamQuery", 2000, cuStreamQuery, cuStreamQuery }, { "cuEventCreate", 2000, cuEventCreate, NULL },
 		{ "cuEventRecord", 2000, cuEventRecord, cuEventRecord }, { "cuEventQuery", 2000, cuEventQuery, NULL },

@@ -25,6 +25,7 @@
 	X(cuCtxSetCurrent, cuCtxSetCurrent, (void *))					\
 	X(cuCtxSynchronize, cuCtxSynchronize, (void))					\
 	X(cuStreamCreate, cuStreamCreate, (void **, unsigned int))			\
+	X(cuStreamDestroy, cuStreamDestroy_v2, (void *))				\
 	X(cuStreamSynchronize, cuStreamSynchronize, (void *))				\
 	X(cuStreamQuery, cuStreamQuery, (void *))					\
 	X(cuStreamWaitEvent, cuStreamWaitEvent, (void *, void *, unsigned int))		\
@@ -194,6 +195,8 @@ static int carry_out(const char *what, int a, int b)
 		return api.cuCtxDestroy(contexts[a]);
 	if (!strcmp(what, "stream"))
 		return api.cuStreamCreate(&streams[a], (unsigned int)b);
+	if (!strcmp(what, "unstream"))
+		return api.cuStreamDestroy(streams[a]);
 	if (!strcmp(what, "launch"))
 		return hip_launch ? hip_launch(NULL, (struct dim){ (unsigned int)b, 1, 1 }, (struct dim){ 1, 1, 1 }, NULL, 0, NULL) :
 		       api.cuLaunchKernel(NULL, (unsigned int)b, 1, 1, 1, 1, 1, 0, streams[a], NULL, NULL);
