@@ -57,6 +57,15 @@ def test_a_handle_that_another_stream_had(start: Start, depth: Depth) -> None:
     assert (depth(program, 0), depth(program, 1)) == (0, 0)
 
 
+def test_a_handle_that_another_stream_of_the_context_had(start: Start, depth: Depth, gpu: FakeGpu) -> None:
+    program = start()
+    program.do("stream 1 1", "launch 1 600000000", "unstream 1", "stream 1 1", "sync 1")
+    assert depth(program) == 1  # the work of the destroyed stream is still under way
+    gpu.finish(program.pid)
+    program.do("all")
+    assert depth(program) == 0
+
+
 def test_waiting_for_another_context_than_the_current_one(start: Start, depth: Depth) -> None:
     program = start("proc", FAKE_CUDA="13000")
     program.do("launch 0 1000", "context 1 1", "launch 0 1000", "all-of 0")
