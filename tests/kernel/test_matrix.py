@@ -15,11 +15,12 @@ import pytest
 from kernels import HERE, HUNG, explain, run_script, static_program
 from machines import build
 
+LONG = bool(os.environ.get("GPURT_LONG"))
 #: All of it runs in one kernel; what could differ between kernels in the newest, and in the oldest with PREEMPT_RT.
 FULL = "amd64-6.1"
 ENDS = ["amd64-5.10-rt", "amd64-6.12"]
 BETWEEN = ["amd64-6.1-rt", "amd64-5.10"]
-FOREIGN = ["arm64-5.10", "arm64-6.1", "arm64-6.1-rt"]
+FOREIGN = ["arm64-5.10", "arm64-6.1-rt", *(["arm64-6.1"] if LONG else [])]
 EVERYTHING = ["tests/kernel/guest", "tests/interface"]
 #: Threads, ends of processes, tracepoints, cgroups, credentials, loading; not decisions and drivers.
 KERNEL_DEPENDENT = [
@@ -28,7 +29,6 @@ KERNEL_DEPENDENT = [
     *(f"tests/interface/test_{name}.py" for name in ("device", "identity", "permissions", "raised")),
 ]  # fmt: skip
 
-LONG = bool(os.environ.get("GPURT_LONG"))
 #: Where the suites run, and where no more than one program does.
 INSIDE, SMOKE = ([FULL, *ENDS], [*BETWEEN, *FOREIGN]) if not LONG else ([FULL, *ENDS, *BETWEEN], FOREIGN)
 
