@@ -21,6 +21,8 @@
 #include "register.h"
 #include "wait.h"
 
+#define POLLERS 32	/* that are woken in one go */
+
 /* Ends all clients.  Called when the descriptor is released, and when its owner ends: the first call does the work. */
 void gpurt_file_gone(struct gpurt_file *file, bool process)
 {
@@ -57,9 +59,45 @@ static void poll_wake(struct irq_work *work)
 	wake_up_all(&container_of(work, struct gpurt_file, poll_wake)->poll);
 }
 
+static int not_woken(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+{
+	return 0;
+}
+
+/* Wakes POLLERS that come after @place in the queue, which moves behind them.  Whether there are more. */
+static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
+{
+	wait_queue_entry_t *one, *next;
+	unsigned long flags;
+	unsigned int count;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	next = list_next_entry(place, entry);
+	for (count = 0; count < POLLERS && &next->entry != &queue->head; count++) {
+		one = next;
+		next = list_next_entry(next, entry);
+		if (one->func)	/* wake_up_all() has places of its own, without one */
+			one->func(one, TASK_NORMAL, 0, NULL);
+	}
+	list_move_tail(&place->entry, &next->entry);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return &next->entry != &queue->head;
+}
+
+/*
+ * As wake_up_all(), but in a kernel without full preemption other tasks of that CPU execute from time to time.  Who
+ * begins to wait meanwhile comes before the place, and looks afterwards.
+ */
 static void slow_poll_wake(struct work_struct *work)
 {
-	wake_up_all(&container_of(work, struct gpurt_file, slow_poll_wake)->poll);
+	struct gpurt_file *file = container_of(work, struct gpurt_file, slow_poll_wake);
+	wait_queue_entry_t place;
+
+	init_waitqueue_func_entry(&place, not_woken);
+	add_wait_queue(&file->poll, &place);
+	while (wake_some(&file->poll, &place))
+		cond_resched();
+	remove_wait_queue(&file->poll, &place);
 }
 
 /* What poll() waits in, and what wakes it. */

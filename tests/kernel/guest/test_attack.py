@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 from pathlib import Path
 
 import pytest
 from actors import Actor
 from attack import attack, cgroup, slab_of
-from links import Client, eventually
+from links import MS, PATIENCE, Client, client_of, eventually
 from loading import DEVICE, load, unload
 
 from gpurt._gpurt import lib
@@ -53,6 +54,24 @@ def test_a_client_is_charged_for_its_memory_and_has_a_limit(module: Control) -> 
         tsgs = [client.do("tsg") for _ in range(lib.GPURT_MAX_CLIENT_TSGS)]
         assert client.run(submit_until_refused, tsgs) == lib.GPURT_MAX_CLIENT_QUEUED
         assert 1_000_000 < slab_of(folder) - before < CLIENT
+
+
+#: More epoll descriptors than the module wakes in one go.
+POLLERS = 200
+
+
+def test_however_many_wait_in_poll_all_are_woken(module: Control) -> None:
+    with client_of(DEVICE) as client:
+        tsg = client.tsg()
+        watchers = [select.epoll() for _ in range(POLLERS)]
+        for watcher in watchers:
+            watcher.register(client.descriptor(), select.EPOLLIN | select.EPOLLET)
+        assert [watcher.poll(0) for watcher in watchers] == [[]] * POLLERS
+        for _ in range(2):
+            work = client.submit(tsg, MS)
+            seen = [watcher.poll(PATIENCE) for watcher in watchers]
+            assert seen == [[(client.descriptor(), select.EPOLLIN)]] * POLLERS
+            client.finished(tsg, work)
 
 
 def submit_until_refused(client: Client, tsgs: list[int]) -> int:
