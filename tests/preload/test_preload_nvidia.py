@@ -134,6 +134,16 @@ def test_what_the_program_makes_while_it_is_off(start: Start, plane: Control, gp
     assert not any(group["enabled"] for group in gpu.groups(background.pid))
 
 
+@pytest.mark.parametrize("call", [25, 26, 0])
+def test_what_the_uvm_driver_enables(call: int, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """It enables all channels of an address space that is registered or ends."""
+    background, urgent = start(), start()
+    background.do("own-uvm 25")
+    wants_the_gpu(plane, gpu, background, urgent)
+    background.do(f"own-uvm {call}")
+    assert not gpu.enabled(background.pid)
+
+
 def test_a_group_that_the_driver_does_not_switch_at_first(start: Start, plane: Control, gpu: FakeGpu) -> None:
     background, urgent = start(), start()
     wants_the_gpu(plane, gpu, background, urgent)

@@ -11,7 +11,16 @@
 
 #include "nvidia.h"
 
-/* 1: the control node; 2: a GPU's node; 0: neither. */
+enum { NODE_CONTROL = 1, NODE_GPU, NODE_UVM };
+
+/*
+ * Calls of the UVM driver, whose requests are bare numbers (uvm_ioctl.h), after which it enables all channels of an
+ * address space (uvm_va_space.c, and nv_gpu_ops.c: nvGpuOpsSetPageDirectory, nvGpuOpsUnsetPageDirectory; 570.86.15).
+ */
+#define UVM_REGISTER_GPU_VASPACE	25
+#define UVM_UNREGISTER_GPU_VASPACE	26
+#define UVM_UNREGISTER_GPU		38
+
 static int nvidia_node(const char *path)
 {
 	const char *rest = path + strlen("/dev/nvidia");
@@ -19,10 +28,12 @@ static int nvidia_node(const char *path)
 	if (strncmp(path, "/dev/nvidia", strlen("/dev/nvidia")))
 		return 0;
 	if (!strcmp(rest, "ctl"))
-		return 1;
+		return NODE_CONTROL;
+	if (!strcmp(rest, "-uvm"))
+		return NODE_UVM;
 	while (isdigit((unsigned char)*rest))
 		rest++;
-	return *rest || !isdigit((unsigned char)rest[-1]) ? 0 : 2;
+	return *rest || !isdigit((unsigned char)rest[-1]) ? 0 : NODE_GPU;
 }
 
 static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
@@ -176,12 +187,25 @@ static void nvidia_after(struct gpu_file *file, int fd, unsigned long request, v
 	const struct rm_transfer *t = argument;
 
 	(void)fd;
+	if (file->kind == NODE_UVM) {
+		if (request == UVM_REGISTER_GPU_VASPACE || request == UVM_UNREGISTER_GPU_VASPACE ||
+		    request == UVM_UNREGISTER_GPU)
+			agent_refresh_all(&family_nvidia_rm);
+		return;
+	}
 	if (result < 0 || _IOC_TYPE(request) != RM_IOCTL_TYPE || !argument)
 		return;
 	if (_IOC_NR(request) == RM_NR_TRANSFER && _IOC_SIZE(request) == sizeof(*t))
 		call(file, t->number, t->size, (const void *)(uintptr_t)t->address);
 	else
 		call(file, _IOC_NR(request), _IOC_SIZE(request), argument);
+}
+
+static void nvidia_closed(struct gpu_file *file)
+{
+	rm_forget_file(file);
+	if (file->kind == NODE_UVM)	/* its end unregisters the address spaces */
+		agent_refresh_all(&family_nvidia_rm);
 }
 
 void nvidia_release(char *version, size_t size)
@@ -227,7 +251,7 @@ const struct family family_nvidia_rm = {
 	.name = "nvidia-rm",
 	.node = nvidia_node,
 	.after = nvidia_after,
-	.closed = rm_forget_file,
+	.closed = nvidia_closed,
 	.turn = nvidia_turn,
 	.known = nvidia_known,
 	.tier = nvidia_tier,

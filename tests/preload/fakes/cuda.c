@@ -139,6 +139,18 @@ static int own_nvgpu(const char *what, int n)
 
 struct rm_disable { uint8_t off, pad[3]; uint32_t count; uint8_t hint, rewind, more[6]; uint64_t event; uint32_t clients[64], channels[64]; };
 
+/* Calls 25 and 26 of the UVM driver register an address space and end that; 0 closes the node (uvm_ioctl.h). */
+static int uvm(int call)
+{
+	static int fd = -1;
+
+	if (!call)
+		return close(fd);
+	if (fd < 0)
+		fd = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
+	return ioctl(fd, (unsigned long)call, &call);
+}
+
 /* What a program does with its own channels and groups: see program.c. */
 EXPORT int fakeOwn(const char *what, int value)
 {
@@ -147,6 +159,8 @@ EXPORT int fakeOwn(const char *what, int value)
 
 	if (current->tsg_fd >= 0)
 		return own_nvgpu(what, value);
+	if (!strcmp(what, "uvm"))
+		return uvm(value);
 	if (!strcmp(what, "disable") || !strcmp(what, "enable")) {
 		d.clients[0] = current->client;
 		d.channels[0] = CHANNEL + (uint32_t)value;

@@ -8,10 +8,10 @@ import errno
 from drivers import Caller, Faults, File, Kfd, Refused
 from engine import Engine
 from nvgpu import NvgpuChannel, NvgpuControl, NvgpuSched, NvgpuTsg
-from nvidia import Nvidia
+from nvidia import Nvidia, NvidiaUvm
 
 KINDS = {
-    "/dev/nvidiactl": Nvidia, "/dev/nvhost-ctrl-gpu": NvgpuControl, "/dev/nvhost-tsg-gpu": NvgpuTsg,
+    "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl, "/dev/nvhost-tsg-gpu": NvgpuTsg,
     "/dev/nvhost-gpu": NvgpuChannel, "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ import errno
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from drivers import Caller, File, Refused
 from engine import Group
@@ -210,3 +211,28 @@ class Nvidia(File):
             if off and not hint and not self.groups[key].enabled:
                 self.engine_of(self.groups[key]).preempt(self.groups[key])
         return OK
+
+
+class NvidiaUvm(File):
+    """/dev/nvidia-uvm: to register an address space or to end that enables all its channels (nv_gpu_ops.c, 570.86.15)."""
+
+    #: All open nodes by their cookies; the server sets it.
+    FILES: ClassVar[dict[int, File]] = {}
+
+    def enable(self) -> None:
+        """All channels of the process: here they have one address space."""
+        for file in self.FILES.values():
+            if isinstance(file, Nvidia) and file.owner.pid == self.owner.pid:
+                for one in file.objects.values():
+                    one.disabled = False
+                for key in file.groups:
+                    file.recount(key)
+
+    def close(self) -> None:
+        self.enable()
+
+    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
+        if code not in (25, 26, 38):
+            raise Refused(errno.EINVAL)
+        self.enable()
+        return 0

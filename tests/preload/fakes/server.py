@@ -21,7 +21,7 @@ from drivers import Caller, Faults, File, Kfd, Refused
 from engine import Engine
 from nodes import file_of
 from nvgpu import NvgpuTsg
-from nvidia import Nvidia
+from nvidia import Nvidia, NvidiaUvm
 
 REQUEST = struct.Struct("=IIIIQIIQ")
 ANSWER = struct.Struct("=iiQ")
@@ -41,7 +41,7 @@ class Server:
         self.engines = [Engine(time.monotonic_ns()) for _ in range(gpus)]
         self.faults = Faults()
         Nvidia.VERSION = Path(path).with_suffix(".version")
-        self.files = NvgpuTsg.FILES = {}  # by cookie
+        self.files = NvgpuTsg.FILES = NvidiaUvm.FILES = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
