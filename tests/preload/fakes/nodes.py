@@ -11,8 +11,9 @@ from nvgpu import NvgpuChannel, NvgpuControl, NvgpuSched, NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
 
 KINDS = {
-    "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl, "/dev/nvhost-tsg-gpu": NvgpuTsg,
-    "/dev/nvhost-gpu": NvgpuChannel, "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
+    "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl,
+    "/dev/nvhost-tsg-gpu": NvgpuTsg, "/dev/nvhost-gpu": NvgpuChannel,
+    "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
 }  # fmt: skip
 
 

@@ -214,7 +214,7 @@ class Nvidia(File):
 
 
 class NvidiaUvm(File):
-    """/dev/nvidia-uvm: to register an address space or to end that enables all its channels (nv_gpu_ops.c, 570.86.15)."""
+    """/dev/nvidia-uvm: to register an address space or to end that enables its channels (nv_gpu_ops.c, 570.86.15)."""
 
     #: All open nodes by their cookies; the server sets it.
     FILES: ClassVar[dict[int, File]] = {}
