@@ -145,8 +145,6 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
  */
 static void wake_poll(struct gpurt_client *client)
 {
-	struct gpurt_gpu *gpu = client->gpu;
-
 	if (!READ_ONCE(client->core.level)) {
 		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
 		return;
@@ -156,12 +154,12 @@ static void wake_poll(struct gpurt_client *client)
 		return;
 	}
 	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
-	if (READ_ONCE(gpu->dying)) {
+	if (READ_ONCE(client->gpu->dying)) {
 		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
 	} else {
 		kref_get(&client->ref);
 		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
-		if (!kthread_queue_work(gpu->worker, &client->poll_wake))
+		if (!kthread_queue_work(client->gpu->worker, &client->poll_wake))
 			gpurt_client_put(client);
 	}
 	rcu_read_unlock();

@@ -50,12 +50,14 @@ static u64 again_at(const struct gpurt_agent_process *p)
 /* Answers leave the deadlines as they are: finding the next one would take a look at every process. */
 static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	u64 late = late_at(a, p), again = again_at(p), next = late < again ? late : again;
+	u64 late = late_at(a, p), again = again_at(p);
 
 	if (late < a->overdue)
 		a->overdue = late;
-	if (next < a->deadline)
-		a->deadline = next;
+	if (late < a->deadline)
+		a->deadline = late;
+	if (again < a->deadline)
+		a->deadline = again;
 }
 
 /* As strcmp(), which the core has not. */

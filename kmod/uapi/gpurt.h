@@ -103,9 +103,9 @@
  *
  * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
  * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, or the administrator has barred it (GPURT_CMD_SET_BARRED), so that its
- * thread may not be raised; a bound that silently does not hold is worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the caller has a GPU
- * priority but is not SCHED_FIFO or SCHED_RR; so does GPURT_CMD_SET_PRIORITY above N.  A best-effort client is
- * never raised.
+ * thread may not be raised; a bound that silently does not hold is worse than a refusal.  ERANGE: the GPU priority
+ * or the caller's own is above N, or the caller has a GPU priority but is not SCHED_FIFO or SCHED_RR; so does
+ * GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
  *
  * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
  * only if those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes
@@ -133,8 +133,8 @@
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
- *			  sorted and joined by '+'), NORMAL (where the host can do policy
- *			  `boosted`), BARRED (how many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
+ *			  sorted and joined by '+'), NORMAL (where the host can do policy `boosted`), BARRED (how
+ *			  many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,

@@ -22,10 +22,10 @@ ENDS = ["amd64-5.10-rt", "amd64-6.12"]
 BETWEEN = ["amd64-6.1-rt", "amd64-5.10"]
 FOREIGN = ["arm64-5.10", "arm64-6.1-rt", *(["arm64-6.1"] if LONG else [])]
 EVERYTHING = ["tests/kernel/guest", "tests/interface"]
-#: Threads, ends of processes, tracepoints, cgroups, credentials, loading; not decisions and drivers.
+#: Threads, ends of processes, cgroups, credentials, loading; not decisions and drivers.
 KERNEL_DEPENDENT = [
     *(f"tests/kernel/guest/test_{name}.py" for name in (
-        "smoke", "boosted", "cgroups", "ends", "gpu_thread", "lifetimes", "tracepoints")),
+        "smoke", "boosted", "cgroups", "ends", "gpu_thread", "lifetimes")),
     *(f"tests/interface/test_{name}.py" for name in ("device", "identity", "permissions", "raised")),
 ]  # fmt: skip
 

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import loading
 import pytest
-from loading import BROUGHT, MODULE, complaints, load, unload
+from loading import BROUGHT, MODULE, KernelLog, complaints, load, unload
 
 from pycontrol.live.control import Control, connect
 
@@ -19,12 +20,24 @@ if not MODULE:
     pytest.skip("these run in a booted kernel: scripts/vm-test", allow_module_level=True)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """From now on the module is being used."""
+    loading.fresh = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Whatever the test has loaded, it has used as well."""
+    loading.fresh = False
+
+
 @pytest.fixture(autouse=True)
 def healthy() -> Iterator[None]:
     """After every test the kernel has nothing to complain of."""
-    before = len(complaints())
+    log = KernelLog()
     yield
-    assert complaints()[before:] == []
+    assert complaints(log.close()) == []
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 DEVICE = Path("/dev/gpurt")
@@ -13,18 +14,48 @@ PARAMETERS = Path("/sys/module/gpurt/parameters")
 OUT = Path(os.environ.get("GPURT_OUT", ""))
 #: Where programs are that the host compiled (tests/kernel/test_matrix.py); None where tests compile their own.
 BROUGHT = OUT if (OUT / "smoke").exists() else None
+#: Whether the module is as load() leaves it, and no test has begun since (conftest.py).
+fresh = False
 
 
 def load(*options: str) -> None:
     """(Re)loads the module with these parameters, and with one virtual GPU unless they say otherwise."""
+    global fresh
+    if fresh and not options:
+        return
     if PARAMETERS.exists():
         unload()
     subprocess.run(["insmod", MODULE, "vgpus=1", *options], check=True)
+    fresh = not options
 
 
 def unload() -> None:
     """Removes the module, which must not be in use."""
+    global fresh
+    fresh = False
     subprocess.run(["rmmod", "gpurt"], check=True)
+
+
+class KernelLog:
+    """What the kernel says from now on, without another process, which takes long in an emulated machine."""
+
+    def __init__(self) -> None:
+        self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.file, 0, os.SEEK_END)
+
+    def close(self) -> list[str]:
+        """The lines so far."""
+        lines = []
+        try:
+            while True:
+                try:
+                    lines.append(os.read(self.file, 8192).decode(errors="replace").partition(";")[2])
+                except BrokenPipeError:
+                    continue  # older lines were overwritten
+        except BlockingIOError:
+            return lines
+        finally:
+            os.close(self.file)
 
 
 def kernel_log() -> list[str]:
@@ -32,10 +63,10 @@ def kernel_log() -> list[str]:
     return subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def complaints() -> list[str]:
+def complaints(lines: Iterable[str]) -> list[str]:
     """Lines of the kernel's log that tell of a bug."""
     signs = ("BUG", "WARNING:", "Oops", "Call Trace", "blocked for more than")
-    return [line for line in kernel_log() if any(sign in line for sign in signs)]
+    return [line for line in lines if any(sign in line for sign in signs)]
 
 
 def times_slept(name: str) -> int:

@@ -68,6 +68,7 @@ os._exit(-client.code(lib.GPURT_IOC_BEGIN))
 """
 
 
+@pytest.mark.skipif(not THOROUGH, reason="what inherits a descriptor is asked for in amd64-6.1")
 def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_executed(module: Control) -> None:
     """posix_spawn() opens it in a process that shares the memory of this one, which stays."""
     opens = [(os.POSIX_SPAWN_OPEN, 9, "/dev/gpurt", os.O_RDWR, 0)]
@@ -90,7 +91,7 @@ def test_the_module_stays_while_it_is_used(module: Control) -> None:
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """At every instant somebody tries to open it, to use it, and to ask it things."""
-    times = 1_000 if LONG else 40 if THOROUGH else 10
+    times = 1_000 if LONG else 40 if THOROUGH else 5
     users = [
         subprocess.Popen([sys.executable, "-c", OPENER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(2)
