@@ -21,7 +21,7 @@ fresh = False
 def load(*options: str) -> None:
     """(Re)loads the module with these parameters, and with one virtual GPU unless they say otherwise."""
     global fresh
-    if fresh and not options:
+    if fresh and not options and PARAMETERS.exists():
         return
     if PARAMETERS.exists():
         unload()
