@@ -26,6 +26,9 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
 #: How long anything may take before it counts as hung, seconds: far longer than a busy machine needs.
 PATIENCE = 200.0
 
+LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
+ALWAYS = 10**9
+
 
 def eventually(holds: Callable[[], Any]) -> None:
     """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
@@ -188,3 +191,18 @@ def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
     eventually(lambda: any(one.pid == program.pid for one in plane.clients()))
     plane.set_priority(program.pid, priority)
     return program
+
+
+def never_known_to_be_off(plane: Control, gpu: FakeGpu, background: Program, urgent: Program, error: int) -> None:
+    """The first step of an order off succeeds and each preemption fails; then the urgent process goes away.
+
+    The background process's group must come back all the same.
+    """
+    background.do(LONG)
+    gpu.refuse("preempt", ALWAYS, error)
+    real_time(plane, urgent).send(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    urgent.kill()
+    eventually(lambda: gpu.enabled(background.pid))
+    gpu.finish(background.pid)
+    background.do("all")

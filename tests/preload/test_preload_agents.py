@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, FakeGpu, Served, Start, eventually, real_time, stop
+from machines import LONG, PATIENCE, FakeGpu, Served, Start, eventually, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control
@@ -17,7 +17,6 @@ from pycontrol.live.control import connect as control
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
-LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 SHORT = "launch 0 20000"
 
 

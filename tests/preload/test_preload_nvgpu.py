@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import pytest
-from machines import FakeGpu, Start, eventually, real_time
+from machines import LONG, FakeGpu, Start, eventually, never_known_to_be_off, real_time
 
 from pycontrol.live.control import Control
 
-LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 SHORT = "launch 0 20000"
 TIMED_OUT = 110
 
@@ -48,11 +47,4 @@ def test_what_the_driver_enables_is_off_again(own: str, start: Start, plane: Con
 def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The group is disabled and the preemption failed: it must be enabled again all the same."""
     background, urgent = start(family="nvgpu"), start(family="nvgpu")
-    background.do(LONG)
-    gpu.refuse("preempt", 10**9, TIMED_OUT)
-    real_time(plane, urgent).send(LONG)
-    eventually(lambda: not gpu.enabled(background.pid))
-    urgent.kill()
-    eventually(lambda: gpu.enabled(background.pid))
-    gpu.finish(background.pid)
-    background.do("all")
+    never_known_to_be_off(plane, gpu, background, urgent, TIMED_OUT)

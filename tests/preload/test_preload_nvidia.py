@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from machines import FakeGpu, Program, Served, Start, eventually, real_time
+from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, eventually, never_known_to_be_off, real_time
 
 from gpurt.enums import Tier
 from pycontrol.live.control import Control
 
-LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 SHORT = "launch 0 20000"
-ALWAYS = 10**9
 NOT_SUPPORTED, TIMEOUT = 0x56, 0x65
 
 
@@ -68,14 +66,7 @@ def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) ->
 def test_a_second_step_that_always_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The urgent process goes away before the group was ever known to be off."""
     background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
-    background.do(LONG)
-    gpu.refuse("preempt", ALWAYS, TIMEOUT)
-    real_time(plane, urgent).send(LONG)
-    eventually(lambda: not gpu.enabled(background.pid))
-    urgent.kill()
-    eventually(lambda: gpu.enabled(background.pid))
-    gpu.finish(background.pid)
-    background.do("all")
+    never_known_to_be_off(plane, gpu, background, urgent, TIMEOUT)
 
 
 def test_a_second_step_that_fails_and_the_host_dies(start: Start, served: Served, plane: Control, gpu: FakeGpu) -> None:
