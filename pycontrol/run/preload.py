@@ -30,13 +30,13 @@ def find() -> Path:
     """
     named = os.environ.get(VARIABLE)
     if named:
-        if not Path(named).is_file():
-            raise RuntimeFailure(f"{VARIABLE}={named} is no file; correct or unset it")
+        if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
+            raise RuntimeFailure(f"{VARIABLE}={visible(named)} is no file, or not readable; correct or unset it")
         return Path(named).resolve()
-    if (ROOT / "userlib" / "preload").is_dir():
+    if os.path.isdir(ROOT / "userlib" / "preload"):
         return _build()
     for folder in FOLDERS:
-        if (installed := Path(folder) / NAME).is_file():
+        if os.path.isfile(installed := Path(folder) / NAME):
             return installed
     raise RuntimeFailure(f"{NAME} is not installed; run `make -C userlib install`, or set {VARIABLE}")
 

@@ -71,9 +71,11 @@ def test_mistakes(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> No
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
 
 
-def test_a_library_that_is_not_there(gpurt: Gpurt) -> None:
-    done = gpurt("run", "--auto", "--", "true", GPURT_PRELOAD="/nowhere.so")
-    assert (done.returncode, "GPURT_PRELOAD=/nowhere.so is no file" in done.stderr) == (6, True)
+@pytest.mark.parametrize("library", ["/nowhere.so", "/proc/1/root/nowhere.so", "/etc/passwd/nowhere.so", "/"])
+def test_a_library_that_is_not_there(gpurt: Gpurt, library: str) -> None:
+    """The second lies in a folder that most users may not read."""
+    done = gpurt("run", "--auto", "--", "true", GPURT_PRELOAD=library)
+    assert (done.returncode, f"GPURT_PRELOAD={library} is no file" in done.stderr) == (6, True)
 
 
 def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane: Control) -> None:

@@ -105,6 +105,15 @@ def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> Non
     assert "cannot be written: No such file or directory\n" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["simulate", "plot"])  # the others write folders
+def test_a_reader_that_has_gone_ends_it_quietly(name: str, trace: Path) -> None:
+    """As if by SIGPIPE: -o /dev/stdout | head."""
+    words = [{"OUT": "/dev/stdout", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
+    script = f"exec 9> >(exec sleep 0); wait $!; {' '.join([GPURT, *words])} >&9"
+    done = shell(script)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_an_encoding_without_the_letters_of_a_name_is_no_bug(tmp_path: Path) -> None:
     path = tmp_path / "\u0436.toml"
     path.write_text(Path(MINIMAL).read_text().replace("suspend", "busy"))

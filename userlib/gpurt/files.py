@@ -36,6 +36,7 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
 
     Raises:
         FileError: the file cannot be written.
+        BrokenPipeError: it is a pipe, such as /dev/stdout in a pipeline, whose reader has gone.
     """
     try:
         if _written_directly(Path(path)):
@@ -51,6 +52,8 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise unwritable(path, error) from None
 
