@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import takewhile
 from typing import Any
 
@@ -97,7 +96,7 @@ Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no h
 6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone.""",
 )
 @click.option("--device", metavar="PATH", envvar="GPURT_DEVICE", help="The host: /dev/gpurt or an emulator's socket.")
-@click.version_option(version("gpurt"), prog_name="gpurt")
+@click.version_option(package_name="gpurt", prog_name="gpurt")
 @click.pass_context
 def cli(ctx: click.Context, device: str | None) -> None:
     """Hard real-time priorities for GPU work, with a proof before deployment."""
