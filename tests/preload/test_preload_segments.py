@@ -79,7 +79,7 @@ def test_a_version_that_is_not_known_yet(start: Start, depth: Depth) -> None:
     program = start("proc", FAKE_CUDA="14000")
     program.do("launch 0 1000", "all")
     assert depth(program) == 0
-    assert "0 launches in 0 automatic segments; 5 entry points not stood in front of" in summary(program)
+    assert "0 launches in 0 automatic segments; 2 calls of functions that are not known" in summary(program)
 
 
 def test_hip(start: Start, depth: Depth) -> None:
@@ -214,10 +214,14 @@ def test_they_can_be_switched_off(start: Start, depth: Depth) -> None:
     assert "1 launches in 0 automatic segments" in summary(program)
 
 
-def test_what_is_not_stood_in_front_of_is_counted(start: Start) -> None:
-    program = start("proc")
-    program.do("strange 0 10", "all")
-    assert "1 entry points not stood in front of" in summary(program)
+@pytest.mark.parametrize("how", ["dlsym", "proc"])
+def test_calls_of_what_is_not_known_are_counted(how: str, start: Start) -> None:
+    """The calls, not the look-ups.  Such a function gets its parameters, more than fit into registers."""
+    program = start(how)
+    assert "0 calls of functions that are not known" in summary(program)
+    program = start(how)
+    program.do("strange 0 10", "strange 0 10", "all")
+    assert "2 calls of functions that are not known, such as cuStrange" in summary(program)
 
 
 def test_the_form_of_an_automatic_segment(start: Start, plane: Control) -> None:

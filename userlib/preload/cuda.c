@@ -2,6 +2,8 @@
 /*
  * The CUDA driver API.  A program reaches it by linking to it, by dlsym(), or by cuGetProcAddress().  The CUDA runtime,
  * which is usually linked into the program, uses cuGetProcAddress().
+ *
+ * What each function does is in cuda.table.  Here is what the kinds of that table mean, beyond those of launches.h.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -9,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cuda_layouts.h"
 #include "preload.h"
 #include "launches.h"
 
@@ -16,8 +19,6 @@
 #define STREAM_LEGACY ((const void *)1)
 #define STREAM_PER_THREAD ((const void *)2)
 #define WANTS_PER_THREAD 2		/* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
-
-typedef unsigned long long pointer;
 
 static atomic_uint captures;		/* streams that are being captured into graphs */
 
@@ -34,8 +35,7 @@ static void *library_symbol(const char *name)
 
 #define ASK(name, params)							\
 	static int (*name) params;						\
-	if (!name)								\
-		name = (__typeof__(name))library_symbol(#name)
+	name = name ? name : (__typeof__(name))library_symbol(#name)
 
 static const void *current_context(void)
 {
@@ -83,10 +83,13 @@ static bool is_captured(const void *stream)
 
 static struct place here(const void *stream, bool per_thread)
 {
-	struct place place = { .context = current_context(), .stream = stream, .captured = is_captured(stream) };
+	struct place place = { .context = current_context(), .gpu = current_gpu() };
 
-	place.gpu = current_gpu();
-	if (stream == STREAM_PER_THREAD || (!stream && per_thread)) {
+	if (!stream && per_thread)
+		stream = STREAM_PER_THREAD;
+	place.stream = stream;
+	place.captured = is_captured(stream);
+	if (stream == STREAM_PER_THREAD) {
 		place.stream = DEFAULT_STREAM;
 		place.thread = syscall(SYS_gettid);
 	} else if (stream == STREAM_LEGACY) {
@@ -95,77 +98,101 @@ static struct place here(const void *stream, bool per_thread)
 	return place;
 }
 
-#define BOTH_LAUNCH(name, params, args)						\
-	LAUNCH(name, false, stream, params, args)				\
-	LAUNCH(name##_ptsz, true, stream, params, args)
-#define BOTH_COPY(name, params, args)						\
-	COPY(name, false, params, args)						\
-	COPY(name##_ptds, true, params, args)
+/* Returns the stream of the configuration.  The launch may also record an event, in the middle of its work. */
+static void *stream_of_launch(const struct launch_config *config)
+{
+	uint32_t i;
 
-BOTH_LAUNCH(cuLaunchKernel,
-	    (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	     unsigned int bz, unsigned int shared, void *stream, void **params, void **extra),
-	    (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
-BOTH_LAUNCH(cuLaunchCooperativeKernel,
-	    (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	     unsigned int bz, unsigned int shared, void *stream, void **params),
-	    (f, gx, gy, gz, bx, by, bz, shared, stream, params))
-BOTH_LAUNCH(cuGraphLaunch, (void *graph, void *stream), (graph, stream))
-BOTH_LAUNCH(cuMemcpyAsync, (pointer to, pointer from, size_t size, void *stream), (to, from, size, stream))
-BOTH_LAUNCH(cuMemcpyHtoDAsync_v2, (pointer to, const void *from, size_t size, void *stream), (to, from, size, stream))
-BOTH_LAUNCH(cuMemcpyDtoHAsync_v2, (void *to, pointer from, size_t size, void *stream), (to, from, size, stream))
-BOTH_LAUNCH(cuMemcpyDtoDAsync_v2, (pointer to, pointer from, size_t size, void *stream), (to, from, size, stream))
-BOTH_LAUNCH(cuMemcpy2DAsync_v2, (const void *copy, void *stream), (copy, stream))
-BOTH_LAUNCH(cuMemcpy3DAsync_v2, (const void *copy, void *stream), (copy, stream))
-BOTH_LAUNCH(cuMemcpyPeerAsync, (pointer to, void *toc, pointer from, void *fromc, size_t size, void *stream),
-	    (to, toc, from, fromc, size, stream))
-BOTH_LAUNCH(cuMemsetD8Async, (pointer to, unsigned char value, size_t size, void *stream), (to, value, size, stream))
-BOTH_LAUNCH(cuMemsetD16Async, (pointer to, unsigned short value, size_t size, void *stream), (to, value, size, stream))
-BOTH_LAUNCH(cuMemsetD32Async, (pointer to, unsigned int value, size_t size, void *stream), (to, value, size, stream))
+	for (i = 0; config && i < config->number; i++)
+		if (config->attributes[i].id == PROGRAMMATIC_EVENT || config->attributes[i].id == LAUNCH_COMPLETION_EVENT)
+			segments_forget_event(config->attributes[i].value.event);
+	return config ? config->stream : NULL;
+}
 
-BOTH_COPY(cuMemcpyDtoH_v2, (void *to, pointer from, size_t size), (to, from, size))
+/* Gives work to several streams, of several devices. */
+#define WORK_MANY(name, per_thread, unused, params, args)			\
+REAL(name, params)								\
+{										\
+	const struct launch_params *all = launches;				\
+	struct place place;							\
+	unsigned int i;								\
+										\
+	FIND_REAL(name);							\
+	for (i = 0; i < number; i++) {						\
+		place = here(all[i].stream, per_thread);			\
+		segments_launch(&place);					\
+	}									\
+	return real_##name args;						\
+}
 
-/* These functions can return before the device has the data, so their work counts as not done. */
-#define BOTH_START(name, params, args)						\
-	LAUNCH(name, false, NULL, params, args)					\
-	LAUNCH(name##_ptds, true, NULL, params, args)
-BOTH_START(cuMemcpy, (pointer to, pointer from, size_t size), (to, from, size))
-BOTH_START(cuMemcpyHtoD_v2, (pointer to, const void *from, size_t size), (to, from, size))
-BOTH_START(cuMemcpyDtoD_v2, (pointer to, pointer from, size_t size), (to, from, size))
-BOTH_START(cuMemcpy2D_v2, (const void *copy), (copy))
-BOTH_START(cuMemcpy3D_v2, (const void *copy), (copy))
-BOTH_START(cuMemsetD8_v2, (pointer to, unsigned char value, size_t size), (to, value, size))
-BOTH_START(cuMemsetD16_v2, (pointer to, unsigned short value, size_t size), (to, value, size))
-BOTH_START(cuMemsetD32_v2, (pointer to, unsigned int value, size_t size), (to, value, size))
+/* Gives work to a stream if the configuration says so. */
+#define INSTANTIATE(name, per_thread, unused, params, args)			\
+REAL(name, params)								\
+{										\
+	const struct instantiate_params *instantiate = instantiation;			\
+	struct place place;							\
+										\
+	FIND_REAL(name);							\
+	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {				\
+		place = here(instantiate->stream, per_thread);			\
+		segments_launch(&place);					\
+	}									\
+	return real_##name args;						\
+}
 
-/* The stream is in the configuration. */
-struct launch_config { unsigned int grid[3], block[3], shared; void *stream; };
-LAUNCH(cuLaunchKernelEx, false, ((const struct launch_config *)config)->stream,
-       (const void *config, void *f, void **params, void **extra), (config, f, params, extra))
-LAUNCH(cuLaunchKernelEx_ptsz, true, ((const struct launch_config *)config)->stream,
-       (const void *config, void *f, void **params, void **extra), (config, f, params, extra))
+#define WAIT_CURRENT(name, per_thread, stream, params, args)			\
+	WAIT(name, segments_snapshot_context(current_context()), params, args)
+#define WAIT_CONTEXT(name, per_thread, stream, params, args)			\
+	WAIT(name, segments_snapshot_context(context ? context : current_context()), params, args)
+/* Ends all work of the device's primary context. */
+#define WAIT_PRIMARY(name, per_thread, stream, params, args)			\
+	WAIT(name, segments_snapshot_context(primary_context((int)device)), params, args)
 
-WAIT_STREAM(cuStreamSynchronize, false)
-WAIT_STREAM(cuStreamSynchronize_ptsz, true)
-WAIT_STREAM(cuStreamQuery, false)
-WAIT_STREAM(cuStreamQuery_ptsz, true)
-WAIT_EVENT(cuEventSynchronize)
-WAIT_EVENT(cuEventQuery)
-RECORD(cuEventRecord, false, (void *event, void *stream), (event, stream))
-RECORD(cuEventRecord_ptsz, true, (void *event, void *stream), (event, stream))
-RECORD(cuEventRecordWithFlags, false, (void *event, void *stream, unsigned int flags), (event, stream, flags))
-RECORD(cuEventRecordWithFlags_ptsz, true, (void *event, void *stream, unsigned int flags), (event, stream, flags))
-STREAM_WAITS(cuStreamWaitEvent, false)
-STREAM_WAITS(cuStreamWaitEvent_ptsz, true)
-FORGET_EVENT(cuEventDestroy_v2)
-MAKE_STREAM(cuStreamCreate, (void **stream, unsigned int flags), (stream, flags))
-MAKE_STREAM(cuStreamCreateWithPriority, (void **stream, unsigned int flags, int priority), (stream, flags, priority))
+/* Returns the device's primary context, or NULL if it has none. */
+static const void *primary_context(int device)
+{
+	const void *context = NULL;
+	unsigned int flags;
+	int active = 0;
 
-WAIT_CONTEXT(cuCtxSynchronize, current_context(), (void), ())
-WAIT_CONTEXT(cuCtxSynchronize_v2, context ? context : current_context(), (void *context), (context))
-WAIT_CONTEXT(cuCtxDestroy_v2, context, (void *context), (context))
+	ASK(cuDevicePrimaryCtxGetState, (int, unsigned int *, int *));
+	ASK(cuDevicePrimaryCtxRetain, (const void **, int));
+	ASK(cuDevicePrimaryCtxRelease_v2, (int));
+	if (!cuDevicePrimaryCtxGetState || !cuDevicePrimaryCtxRetain || !cuDevicePrimaryCtxRelease_v2 ||
+	    cuDevicePrimaryCtxGetState(device, &flags, &active) || !active || cuDevicePrimaryCtxRetain(&context, device))
+		return NULL;
+	cuDevicePrimaryCtxRelease_v2(device);
+	return context;
+}
 
-#define BEGIN_CAPTURE(name, params, args)					\
+/* The stream of a green context belongs to the primary context, and a wait for that waits for the stream. */
+static struct place of_green_stream(void *stream)
+{
+	struct place place = here(stream, false);
+	const void *context, *green;
+
+	ASK(cuStreamGetCtx_v2, (void *, const void **, const void **));
+	if (cuStreamGetCtx_v2 && !cuStreamGetCtx_v2(stream, &context, &green))
+		place.context = context;
+	return place;
+}
+
+#define MAKE_GREEN_STREAM(name, per_thread, stream, params, args)		\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	result = real_##name args;						\
+	if (!result) {								\
+		place = of_green_stream(*(void **)made);			\
+		segments_stream(&place, flags & 1);				\
+	}									\
+	return result;								\
+}
+
+#define BEGIN_CAPTURE(name, per_thread, stream, params, args)			\
 REAL(name, params)								\
 {										\
 	int result;								\
@@ -177,114 +204,69 @@ REAL(name, params)								\
 	return result;								\
 }
 
-#define END_CAPTURE(name)							\
-REAL(name, (void *stream, void **graph))					\
+#define END_CAPTURE(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
 {										\
 	int result;								\
 										\
 	FIND_REAL(name);							\
-	result = real_##name(stream, graph);					\
+	result = real_##name args;						\
 	if (!result && atomic_load(&captures))					\
 		atomic_fetch_sub(&captures, 1);					\
 	return result;								\
 }
 
-BEGIN_CAPTURE(cuStreamBeginCapture, (void *stream), (stream))
-BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, (void *stream), (stream))
-BEGIN_CAPTURE(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode))
-BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, (void *stream, int mode), (stream, mode))
-END_CAPTURE(cuStreamEndCapture)
-END_CAPTURE(cuStreamEndCapture_ptsz)
-
 static void *proc_address(const char *name, void *real, int version, bool per_thread);
 
-REAL(cuGetProcAddress, (const char *name, void **found, int version, uint64_t flags))
-{
-	int result;
-
-	FIND_REAL(cuGetProcAddress);
-	result = real_cuGetProcAddress(name, found, version, flags);
-	if (!result && found && *found)
-		*found = proc_address(name, *found, version, flags & WANTS_PER_THREAD);
-	return result;
+/* The library's own look-up. */
+#define LOOK_UP(symbol, per_thread, stream, params, args)			\
+REAL(symbol, params)								\
+{										\
+	int result;								\
+										\
+	FIND_REAL(symbol);							\
+	result = real_##symbol args;						\
+	if (!result && found && *(void **)found)						\
+		*(void **)found = proc_address(name, *(void **)found, (int)version, options & WANTS_PER_THREAD); \
+	return result;								\
 }
 
-REAL(cuGetProcAddress_v2, (const char *name, void **found, int version, uint64_t flags, int *status))
+#include "cuda.entries.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Whether the function of that name, without @ending, gives no work to the GPU. */
+static bool passes(const char *name, size_t length)
 {
-	int result;
-
-	FIND_REAL(cuGetProcAddress_v2);
-	result = real_cuGetProcAddress_v2(name, found, version, flags, status);
-	if (!result && found && *found)
-		*found = proc_address(name, *found, version, flags & WANTS_PER_THREAD);
-	return result;
-}
-
-/*
- * cuGetProcAddress() answers with the newest form of a function that the asked version has.  The versions are those of
- * the types PFN_name_vVERSION in cudaTypedefs.h of CUDA 12.9 and 13.5.  What is newer than those headers can have another
- * form, so it is unknown here.
- */
-#define CUDA_NEWEST 13050
-#define UNTIL (CUDA_NEWEST + 1)
-/* The form for the per-thread default stream has version 7000 if the function is older than that. */
-#define PER_THREAD(since) ((since) > 7000 ? (since) : 7000)
-#define FORMS(name, suffix, base, since, until)					\
-	ENTRY_OF(name, base, false, since, until), ENTRY_OF(name##suffix, base, true, PER_THREAD(since), until)
-#define BOTH(name, since) FORMS(name, _ptsz, #name, since, UNTIL)
-#define BOTH_OF(name, base, since) FORMS(name, _ptsz, base, since, UNTIL)
-#define BOTH_DS(name, base, since) FORMS(name, _ptds, base, since, UNTIL)
-/* There is one form for both default streams. */
-#define ALWAYS(name, base, since, until)					\
-	ENTRY_OF(name, base, false, since, until), ENTRY_OF(name, base, true, since, until)
-
-static const struct entry_point entries[] = {
-	BOTH(cuLaunchKernel, 4000), BOTH(cuLaunchKernelEx, 11060), BOTH(cuLaunchCooperativeKernel, 9000),
-	BOTH(cuGraphLaunch, 10000),
-	BOTH(cuMemcpyAsync, 4000), BOTH_OF(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 3020),
-	BOTH_OF(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020), BOTH_OF(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 3020),
-	BOTH_OF(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync", 3020), BOTH_OF(cuMemcpy3DAsync_v2, "cuMemcpy3DAsync", 3020),
-	BOTH(cuMemcpyPeerAsync, 4000),
-	BOTH(cuMemsetD8Async, 3020), BOTH(cuMemsetD16Async, 3020), BOTH(cuMemsetD32Async, 3020),
-	BOTH_DS(cuMemcpy, "cuMemcpy", 4000), BOTH_DS(cuMemcpyDtoH_v2, "cuMemcpyDtoH", 3020),
-	BOTH_DS(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020), BOTH_DS(cuMemcpyDtoD_v2, "cuMemcpyDtoD", 3020),
-	BOTH_DS(cuMemcpy2D_v2, "cuMemcpy2D", 3020), BOTH_DS(cuMemcpy3D_v2, "cuMemcpy3D", 3020),
-	BOTH_DS(cuMemsetD8_v2, "cuMemsetD8", 3020), BOTH_DS(cuMemsetD16_v2, "cuMemsetD16", 3020),
-	BOTH_DS(cuMemsetD32_v2, "cuMemsetD32", 3020),
-	BOTH(cuStreamSynchronize, 2000), BOTH(cuStreamQuery, 2000), BOTH(cuEventRecord, 2000),
-	BOTH(cuEventRecordWithFlags, 11010), BOTH(cuStreamWaitEvent, 3020),
-	FORMS(cuStreamBeginCapture, _ptsz, "cuStreamBeginCapture", 10000, 10010),
-	BOTH_OF(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010), BOTH(cuStreamEndCapture, 10000),
-	ALWAYS(cuEventSynchronize, "cuEventSynchronize", 2000, UNTIL), ALWAYS(cuEventQuery, "cuEventQuery", 2000, UNTIL),
-	ALWAYS(cuEventDestroy_v2, "cuEventDestroy", 4000, UNTIL), ALWAYS(cuStreamCreate, "cuStreamCreate", 2000, UNTIL),
-	ALWAYS(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, UNTIL),
-	ALWAYS(cuCtxSynchronize, "cuCtxSynchronize", 2000, 13000),
-	ALWAYS(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, UNTIL),
-	ALWAYS(cuCtxDestroy_v2, "cuCtxDestroy", 4000, UNTIL),
-	ALWAYS(cuGetProcAddress, "cuGetProcAddress", 11030, 12000),
-	ALWAYS(cuGetProcAddress_v2, "cuGetProcAddress", 12000, UNTIL),
-};
-
-/* Counts a function that this library does not replace, if it gives work to the GPU. */
-static void note_unhooked(const char *name)
-{
-	static const char *const working[] = {
-		"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset", "cuMemPrefetch", "cuGetProcAddress",
-	};
 	size_t i;
 
-	for (i = 0; i < sizeof(working) / sizeof(working[0]); i++)
-		if (!strncmp(name, working[i], strlen(working[i])))
-			preload_count(COUNT_UNHOOKED);
+	for (i = 0; i < COUNT(passing); i++)
+		if (!strncmp(passing[i], name, length) && !passing[i][length])
+			return true;
+	return false;
+}
+
+/* The length of a symbol without the ending that says which form it is: _v2, _ptsz, _ptds. */
+static size_t base_length(const char *symbol)
+{
+	const char *ending = strchr(symbol, '_');
+
+	return ending ? (size_t)(ending - symbol) : strlen(symbol);
+}
+
+/* The functions of other libraries begin with cu, too. */
+static bool is_drivers(const char *name, const void *real)
+{
+	return name[2] >= 'A' && name[2] <= 'Z' && library_symbol(name) == real;
 }
 
 void *cuda_wrapper(const char *name, void *real)
 {
-	void *wrapper = entry_wrapper(entries, sizeof(entries) / sizeof(entries[0]), name, real);
+	void *wrapper = entry_wrapper(entries, COUNT(entries), name, real);
 
-	if (!wrapper)
-		note_unhooked(name);
-	return wrapper;
+	if (wrapper || passes(name, base_length(name)) || !is_drivers(name, real))
+		return wrapper;
+	return passed(name, real);
 }
 
 /*
@@ -295,7 +277,7 @@ static void *proc_address(const char *name, void *real, int version, bool per_th
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+	for (i = 0; i < COUNT(entries); i++) {
 		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread ||
 		    version < entries[i].since || version >= entries[i].until)
 			continue;
@@ -303,6 +285,5 @@ static void *proc_address(const char *name, void *real, int version, bool per_th
 			*entries[i].real = real;
 		return entries[i].wrapper;
 	}
-	note_unhooked(name);
-	return real;
+	return passes(name, strlen(name)) ? real : passed(name, real);
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Wrappers of a library's entry points.  Each macro defines the function that a program finds, and a slot for the real
- * function.  The slot is filled when the program looks the function up by name, or on first use.
+ * Wrappers of a library's entry points, by what a function does.  Each macro defines the function that a program finds, and
+ * a slot for the real function.  The slot is filled when the program looks the function up by name, or on first use.
+ *
+ * All have the same parameters: the symbol, whether its default stream is that of the thread, the stream that it gives
+ * work to or waits for (NULL: the default stream), the parameters and the arguments.  A parameter that a macro reads has
+ * one of these names: stream, event, context, made (where the new stream goes), flags.  wrappers.py writes them from a
+ * table.
  *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *library_symbol(const char *name)			the real function
@@ -38,8 +43,8 @@ struct entry_point {
 			return FAILURE;						\
 	} while (0)
 
-/* Gives work to @stream and returns at once. */
-#define LAUNCH(name, per_thread, stream, params, args)				\
+/* Gives work to the stream and returns at once. */
+#define WORK(name, per_thread, stream, params, args)				\
 REAL(name, params)								\
 {										\
 	struct place place;							\
@@ -50,26 +55,21 @@ REAL(name, params)								\
 	return real_##name args;						\
 }
 
-/* Gives work to the default stream and waits for it. */
-#define COPY(name, per_thread, params, args)					\
+/* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
+#define TURN(name, per_thread, stream, params, args)				\
 REAL(name, params)								\
 {										\
-	struct snapshot *snapshot;						\
 	struct place place;							\
-	int result;								\
 										\
 	FIND_REAL(name);							\
-	place = here(NULL, per_thread);						\
-	segments_launch(&place);						\
-	snapshot = segments_snapshot(&place);					\
-	result = real_##name args;						\
-	segments_synchronised(snapshot, !result);				\
-	return result;								\
+	place = here(stream, per_thread);					\
+	segments_turn(&place);							\
+	return real_##name args;						\
 }
 
-/* Waits for @stream, or returns whether it is done. */
-#define WAIT_STREAM(name, per_thread)						\
-REAL(name, (void *stream))							\
+/* Gives work to the stream and waits for it. */
+#define COPY(name, per_thread, stream, params, args)				\
+REAL(name, params)								\
 {										\
 	struct snapshot *snapshot;						\
 	struct place place;							\
@@ -77,44 +77,41 @@ REAL(name, (void *stream))							\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
+	segments_launch(&place);						\
 	snapshot = segments_snapshot(&place);					\
-	result = real_##name(stream);						\
+	result = real_##name args;						\
 	segments_synchronised(snapshot, !result);				\
 	return result;								\
 }
 
-/* Waits for all work of @context. */
-#define WAIT_CONTEXT(name, context, params, args)				\
+/* Waits for what @taken holds, or returns whether it is done. */
+#define WAIT(name, taken, params, args)						\
 REAL(name, params)								\
 {										\
 	struct snapshot *snapshot;						\
 	int result;								\
 										\
 	FIND_REAL(name);							\
-	snapshot = segments_snapshot_context(context);				\
+	snapshot = taken;							\
 	result = real_##name args;						\
 	segments_synchronised(snapshot, !result);				\
 	return result;								\
 }
 
-#define WAIT_EVENT(name)							\
-REAL(name, (void *event))							\
-{										\
-	struct snapshot *snapshot;						\
-	int result;								\
-										\
-	FIND_REAL(name);							\
-	snapshot = segments_snapshot_event(event);				\
-	result = real_##name(event);						\
-	segments_synchronised(snapshot, !result);				\
-	return result;								\
+#define WAIT_STREAM(name, per_thread, stream, params, args)			\
+	WAIT(name, stream_snapshot(here(stream, per_thread)), params, args)
+#define WAIT_EVENT(name, per_thread, stream, params, args) WAIT(name, segments_snapshot_event(event), params, args)
+
+static inline struct snapshot *stream_snapshot(struct place place)
+{
+	return segments_snapshot(&place);
 }
 
 /*
  * Notes what the event covers before the real call records it.  Work that another thread launches in between then
  * counts as not covered.
  */
-#define RECORD(name, per_thread, params, args)					\
+#define RECORD(name, per_thread, stream, params, args)				\
 REAL(name, params)								\
 {										\
 	struct place place;							\
@@ -129,29 +126,31 @@ REAL(name, params)								\
 	return result;								\
 }
 
-#define STREAM_WAITS(name, per_thread)						\
-REAL(name, (void *stream, void *event, unsigned int flags))			\
+/* The stream's later work waits for the event. */
+#define AFTER_EVENT(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
 {										\
 	struct place place;							\
 	int result;								\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
-	result = real_##name(stream, event, flags);				\
+	result = real_##name args;						\
 	if (!result)								\
 		segments_wait_event(&place, event);				\
 	return result;								\
 }
 
-#define FORGET_EVENT(name)							\
-REAL(name, (void *event))							\
+/* Destroys the event, or records it with work that is not known here. */
+#define FORGET_EVENT(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
 {										\
 	FIND_REAL(name);							\
 	segments_forget_event(event);						\
-	return real_##name(event);						\
+	return real_##name args;						\
 }
 
-#define MAKE_STREAM(name, params, args)						\
+#define MAKE_STREAM(name, per_thread, stream, params, args)			\
 REAL(name, params)								\
 {										\
 	struct place place;							\
@@ -160,7 +159,7 @@ REAL(name, params)								\
 	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result) {								\
-		place = here(*stream, false);					\
+		place = here(*(void **)made, false);				\
 		segments_stream(&place, flags & 1);				\
 	}									\
 	return result;								\
@@ -172,9 +171,10 @@ static inline void *entry_wrapper(const struct entry_point *entries, size_t coun
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		if (strcmp(entries[i].name, name) || entries[i].wrapper == real)
+		if (strcmp(entries[i].name, name))
 			continue;
-		*entries[i].real = real;
+		if (entries[i].wrapper != real)		/* the look-up may have found the wrapper itself */
+			*entries[i].real = real;
 		return entries[i].wrapper;
 	}
 	return NULL;

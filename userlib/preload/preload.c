@@ -128,14 +128,17 @@ __attribute__((constructor)) static void load(void)
 
 __attribute__((destructor)) static void unload(void)
 {
+	const char *name;
+	uint64_t calls = passed_calls(&name);
+
 	if (!preload_flag("GPURT_VERBOSE") || !preload_own_process() || !counts[COUNT_CALLS])
 		return;
 	preload_say("%llu driver calls seen, %llu not recognised; %llu orders carried out, %llu refused by the driver; "
-		    "%llu launches in %llu automatic segments; %llu entry points not stood in front of",
+		    "%llu launches in %llu automatic segments; %llu calls of functions that are not known%s%s",
 		    (unsigned long long)counts[COUNT_CALLS], (unsigned long long)counts[COUNT_UNKNOWN],
 		    (unsigned long long)counts[COUNT_ORDERS], (unsigned long long)counts[COUNT_REFUSED],
 		    (unsigned long long)counts[COUNT_LAUNCHES], (unsigned long long)counts[COUNT_SEGMENTS],
-		    (unsigned long long)counts[COUNT_UNHOOKED]);
+		    (unsigned long long)calls, name ? ", such as " : "", name ? name : "");
 }
 
 /*

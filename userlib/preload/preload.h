@@ -10,6 +10,8 @@
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
+ *	cuda.table	what each function of the CUDA driver does; wrappers.py writes the wrappers from it
+ *	passed.c	functions that are passed on and counted
  *	explicit.c	programs that mark their segments themselves
  *
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
@@ -135,7 +137,7 @@ unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
 
 /* Counts for the summary at exit. */
 enum count {
-	COUNT_CALLS, COUNT_UNKNOWN, COUNT_ORDERS, COUNT_REFUSED, COUNT_SEGMENTS, COUNT_LAUNCHES, COUNT_UNHOOKED, COUNT_END,
+	COUNT_CALLS, COUNT_UNKNOWN, COUNT_ORDERS, COUNT_REFUSED, COUNT_SEGMENTS, COUNT_LAUNCHES, COUNT_END,
 };
 void preload_count(enum count what);
 uint64_t preload_counted(enum count what);
@@ -155,6 +157,8 @@ struct place {
 struct snapshot;
 /* Called before work is launched. */
 void segments_launch(const struct place *place);
+/* Called before what takes its turn in a stream but is no work by itself.  It prolongs a segment, but begins none. */
+void segments_turn(const struct place *place);
 void segments_stream(const struct place *place, bool nonblocking);
 struct snapshot *segments_snapshot(const struct place *place);
 struct snapshot *segments_snapshot_context(const void *context);
@@ -168,6 +172,11 @@ void segments_explicit(void);
 void segments_forked(void);
 void segments_lock(void);
 void segments_unlock(void);
+
+/* passed.c: a function that counts each call and goes on to @real, or @real itself if there is no room for another. */
+void *passed(const char *name, void *real);
+/* How often such functions were called, and the @name of one that was, or NULL. */
+uint64_t passed_calls(const char **name);
 
 /* cuda.c, hip.c: the wrapper of @name, given the real function, or NULL if there is no wrapper. */
 void *cuda_wrapper(const char *name, void *real);

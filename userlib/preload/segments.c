@@ -205,6 +205,19 @@ void segments_launch(const struct place *place)
 	pthread_mutex_unlock(&lock);
 }
 
+void segments_turn(const struct place *place)
+{
+	struct stream *s;
+
+	if (place->captured)
+		return;
+	pthread_mutex_lock(&lock);
+	s = stream_of(place, false);
+	if (s && !idle(s))
+		s->launched = ++number;
+	pthread_mutex_unlock(&lock);
+}
+
 void segments_stream(const struct place *place, bool nonblocking)
 {
 	struct stream *s;

@@ -379,11 +379,10 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, 
 }
 EXPORT int cuGetErrorName(int result, const char **name) { (void)result; *name = "an error"; return 0; }
 
-/* A function that the preload library does not wrap. */
-EXPORT int cuMemcpyAtoDAsync(unsigned long long to, void *from, size_t at, size_t size, struct stream *s)
+/* A function that no CUDA has.  Its parameters are strange, too. */
+EXPORT int cuStrange(int a, double b, int c, int d, int e, int f, int g, double h, size_t size, struct stream *s)
 {
-	(void)to, (void)from, (void)at;
-	return submit(s, size);
+	return a == 1 && b == 2.5 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8.5 ? submit(s, size) : FAILED;
 }
 
 EXPORT int cuStreamBeginCapture(struct stream *s) { s->captured = 1; s->graph_us = 0; return 0; }
@@ -421,7 +420,7 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint
 		{ "cuLaunchKernel", 4000, cuLaunchKernel, cuLaunchKernel_ptsz },
 		{ "cuMemcpyHtoDAsync", 3020, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2 },
 		{ "cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, cuMemcpyDtoH_v2 },
-		{ "cuMemcpyAtoDAsync", 3020, cuMemcpyAtoDAsync, cuMemcpyAtoDAsync },
+		{ "cuStrange", 12000, cuStrange, NULL },
 		{ "cuStreamBeginCapture", 10010, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2 },
 		{ "cuStreamBeginCapture", 10000, cuStreamBeginCapture, cuStreamBeginCapture },
 		{ "cuStreamEndCapture", 10000, cuStreamEndCapture, cuStreamEndCapture },

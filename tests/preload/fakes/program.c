@@ -38,7 +38,7 @@
 	X(cuEventQuery, cuEventQuery, (void *))						\
 	X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (unsigned long long, const void *, size_t, void *)) \
 	X(cuMemcpyDtoH, cuMemcpyDtoH_v2, (void *, unsigned long long, size_t))		\
-	X(cuMemcpyAtoDAsync, cuMemcpyAtoDAsync, (unsigned long long, void *, size_t, size_t, void *)) \
+	X(cuStrange, cuStrange, (int, double, int, int, int, int, int, double, size_t, void *))	\
 	X(cuLaunchKernel, cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
 					   void *, void **, void **))
 
@@ -227,7 +227,7 @@ static int carry_out(const char *what, int a, int b)
 	if (!strcmp(what, "download"))
 		return api.cuMemcpyDtoH(NULL, 0, (size_t)b);
 	if (!strcmp(what, "strange"))
-		return api.cuMemcpyAtoDAsync(0, NULL, 0, (size_t)b, streams[a]);
+		return api.cuStrange(1, 2.5, 3, 4, 5, 6, 7, 8.5, (size_t)b, streams[a]);
 	if (!strcmp(what, "begin"))
 		return gpurt_segment_begin(NULL, 0, (unsigned int)a);
 	if (!strcmp(what, "end"))
