@@ -76,15 +76,20 @@ def base(symbol: str) -> str:
     return re.sub(r"(_v\d+)?(_pt[sd][sz])?$", "", symbol)
 
 
-def read(include: Path) -> Headers:
-    """Reads the headers as the C preprocessor shows them with all forms of all functions.  Skips without a compiler."""
+def preprocessed(include: Path) -> str:
+    """The headers as the C preprocessor shows them with all forms of all functions.  Skips without a compiler."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler")
     main = [one for one in ("cuda.h", "cudaTypedefs.h", "cudaProfiler.h") if (include / one).exists()]
-    text = subprocess.run(
+    return subprocess.run(
         ["cc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", "-I", include, "-xc", "-"],
         input="".join(f"#include <{one}>\n" for one in main), capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
+
+
+def read(include: Path) -> Headers:
+    """What the headers in that folder declare."""
+    text = preprocessed(include)
     types = Types(text)
     symbols = re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;]*)\)\s*;", text)
     forms = re.findall(r"typedef CUresult\s*\(\s*\*\s*PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)\s*\(([^;]*)\)\s*;", text)
