@@ -145,8 +145,11 @@ static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	}
 }
 
-/* Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept. */
-static void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u)
+/*
+ * Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept.  A
+ * caller that need not wait does not pay for it.
+ */
+static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	struct gpurt_gate *gate = &gpu->gate;
 
@@ -288,18 +291,22 @@ int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	return u->ret;
 }
 
-/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
-int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
+/* Holds the GPU alive meanwhile. */
+static int update_held(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	int token, ret;
 
-	if (!gpu->ops.commit_sleeps && !gpu->ops.power)
-		return gpurt_gate_update(gpu, u);
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
 	ret = gpurt_gate_update(gpu, u);
 	gpurt_gpu_release(gpu, token);
 	return ret;
+}
+
+/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	return gpu->ops.commit_sleeps || gpu->ops.power ? update_held(gpu, u) : gpurt_gate_update(gpu, u);
 }
 
 #ifdef GPURT_DEBUG

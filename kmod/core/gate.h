@@ -26,6 +26,7 @@ struct gpurt_turn {
 
 struct gpurt_turns {
 	bool held;			/* a decision is being taken or carried out */
+	u32 count;			/* of those that wait */
 	struct gpurt_queue waiting;	/* gpurt_turn.node, by level */
 };
 
