@@ -71,8 +71,13 @@ void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
  */
 void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
+	bool asked = c && (c->boost.asked || c->boost.turn);
+
+	/* Nothing changes of what levels depend on, and whatever changed before was followed by a refresh. */
+	if (!s->updating && !asked)
+		return;
 	s->updating = false;
-	if (c) {
+	if (asked) {
 		c->boost.asked = 0;
 		c->boost.turn = false;
 		gpurt_boost_refresh(s, c, now);

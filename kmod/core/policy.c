@@ -244,8 +244,10 @@ static struct gpurt_budget *payer(struct gpurt_sched_client *old, struct gpurt_s
  */
 void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
 {
-	if (s->payer)
-		gpurt_budget_pay(s->payer, now, now - s->asked + theta);
+	/* Then the deadline is that of the decision. */
+	if (!s->payer)
+		return;
+	gpurt_budget_pay(s->payer, now, now - s->asked + theta);
 	s->payer = NULL;
 	arm(s);
 }
