@@ -136,8 +136,14 @@ void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int 
 	unsigned long flags;
 	bool newest;
 
+	smp_rmb();	/* pairs with next_sequence() */
 	raw_spin_lock_irqsave(&r->told_lock, flags);
-	newest = sequence == r->sequence;
+	newest = sequence == READ_ONCE(r->sequence);
+	if (newest && r->told_of != sequence) {
+		r->told_of = sequence;
+		r->told = 0;
+		r->told_err = 0;
+	}
 	if (newest && err && !r->told_err)
 		r->told_err = err;
 	else if (newest && !err)

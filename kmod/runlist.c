@@ -62,14 +62,11 @@ bool gpurt_runlist_is_off(const struct gpurt_client *client)
 /* Called with the gate held.  The driver has a new commit to answer for, and what it says of older ones is too late. */
 static u64 next_sequence(struct gpurt_runlist *r)
 {
-	unsigned long flags;
-	u64 sequence;
+	u64 sequence = r->sequence + 1;
 
-	raw_spin_lock_irqsave(&r->told_lock, flags);
-	sequence = ++r->sequence;
-	r->told = 0;
-	r->told_err = 0;
-	raw_spin_unlock_irqrestore(&r->told_lock, flags);
+	WRITE_ONCE(r->sequence, sequence);
+	/* Pairs with gpurt_gpu_committed(): a driver that knows the number is believed. */
+	smp_wmb();
 	return sequence;
 }
 
@@ -306,11 +303,13 @@ static int progress(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 	unsigned long flags;
-	int err;
+	int err = 0;
 
 	raw_spin_lock_irqsave(&r->told_lock, flags);
-	r->stale &= ~r->told;
-	err = r->told_err;
+	if (r->told_of == r->sequence) {
+		r->stale &= ~r->told;
+		err = r->told_err;
+	}
 	raw_spin_unlock_irqrestore(&r->told_lock, flags);
 	if (err)
 		return err;

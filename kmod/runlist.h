@@ -52,11 +52,12 @@ struct gpurt_runlist {
 	u32 changes;
 	u32 owed;			/* as gpurt_client.owed, for everyone */
 	u32 owing;			/* how many are owed an event */
+	u64 sequence;			/* of the last commit; counts on when nothing that was said of it holds any more */
 
 	raw_spinlock_t told_lock;
-	u64 sequence;			/* of the last commit; with told_lock held, as the next two */
-	u32 told;			/* mask of its runlists that the driver said to be done */
-	int told_err;			/* the first error that it said */
+	u64 told_of;			/* the last commit that the driver has said something of; with told_lock held */
+	u32 told;			/* likewise: mask of its runlists that the driver said to be done */
+	int told_err;			/* likewise: the first error that it said */
 	atomic_t holds;			/* resets and suspends under way: no commit until they are over */
 	bool replay;			/* one is over: the runlist must be made anew; set without the gate */
 	atomic_t leaving;		/* clients that are gone and wait for an update without them */
