@@ -253,17 +253,25 @@ void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
 }
 
 /*
- * Makes the runlist be @only (everyone if NULL).  Whatever executes is preempted and the GPU stalls for
- * alpha.  Returns the time at which the update is over.
+ * Makes the runlist be @only (everyone if NULL) at the time that the GPU has reached.  Whatever executes is preempted
+ * and the GPU stalls for alpha.  Returns the time at which the update is over.
  */
+u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only)
+{
+	u64 over = v->now + v->alpha;
+
+	stop(v);
+	v->only = only;
+	v->ready_at = over;
+	happen(v);
+	return over;
+}
+
+/* The same at @now. */
 u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now)
 {
 	gpurt_vgpu_advance(v, now);
-	stop(v);
-	v->only = only;
-	v->ready_at = now + v->alpha;
-	happen(v);
-	return now + v->alpha;
+	return gpurt_vgpu_commit_here(v, only);
 }
 
 void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)

@@ -59,10 +59,10 @@ void vgpu_arm(struct vgpu *dev)
 }
 
 /*
- * Takes dev->lock when all has happened that is due; returns the GPU's time, which is the present.  Interrupts are on
- * from time to time meanwhile.
+ * Takes dev->lock when all has happened that is due at the time @at (0: the present); returns the GPU's time, which is
+ * that or later.  Interrupts are on from time to time meanwhile.
  */
-u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
+static u64 lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
 {
 	int round;
 	u64 now;
@@ -70,15 +70,22 @@ u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
 	for (round = 0;; round++) {
 		raw_spin_lock_irqsave(&dev->lock, *flags);
 		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
-		now = max(ktime_get_ns(), dev->core.now);
+		now = max(at ?: ktime_get_ns(), dev->core.now);
 		if (gpurt_vgpu_catch_up(&dev->core, now, STEPS))
 			return now;
 		if (round == ROUNDS)
 			break;
 		raw_spin_unlock_irqrestore(&dev->lock, *flags);
+		at = 0;
 	}
 	gpurt_vgpu_stand_still(&dev->core, now);
 	return now;
+}
+
+/* The same at present. */
+u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
+{
+	return lock_at(dev, 0, flags);
 }
 
 void vgpu_unlock(struct vgpu *dev, unsigned long flags)
@@ -174,8 +181,9 @@ static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 	err = vgpu_faults_before();
 	if (err)
 		return err;
-	now = vgpu_lock(dev, &flags);
-	until = gpurt_vgpu_commit(&dev->core, ctx ? &ctx->core : NULL, now);
+	/* An update that does not sleep begins when it is decided, in the same stretch without preemption. */
+	now = lock_at(dev, update_sleeps() ? 0 : c->now, &flags);
+	until = gpurt_vgpu_commit_here(&dev->core, ctx ? &ctx->core : NULL);
 	vgpu_unlock(dev, flags);
 	if (update_sleeps())
 		keep_asleep(until);

@@ -49,14 +49,12 @@ int vgpu_faults_before(void)
 	return unlikely(strikes(&vgpu_lose)) ? -EINPROGRESS : 0;
 }
 
-/* The same when it is carried out. */
-int vgpu_faults_after(struct vgpu *dev, u64 sequence)
+/* The update is reported as carried out only after so long. */
+static int report_late(struct vgpu *dev, u64 sequence, ulong late)
 {
-	ulong late = READ_ONCE(vgpu_late_ns), flags;
 	bool started = false;
+	ulong flags;
 
-	if (likely(!late))
-		return 0;
 	/* vgpu_faults_stop() must not come between the look and the start: nobody would stop the timer after it. */
 	raw_spin_lock_irqsave(&dev->lock, flags);
 	if (dev->registered) {
@@ -66,6 +64,14 @@ int vgpu_faults_after(struct vgpu *dev, u64 sequence)
 	}
 	raw_spin_unlock_irqrestore(&dev->lock, flags);
 	return started ? -EINPROGRESS : 0;
+}
+
+/* The same when it is carried out. */
+int vgpu_faults_after(struct vgpu *dev, u64 sequence)
+{
+	ulong late = READ_ONCE(vgpu_late_ns);
+
+	return unlikely(late) ? report_late(dev, sequence, late) : 0;
 }
 
 static enum hrtimer_restart complete_late(struct hrtimer *timer)
