@@ -17,15 +17,10 @@
 #include "register.h"
 #include "wait.h"
 
-static u32 own_priority(void)
+/* Whether sched_setscheduler(2) would let the caller, whose priority is @own, take that priority. */
+static bool may_have(u32 own, u32 priority)
 {
-	return gpurt_raised_own(current);
-}
-
-/* Whether sched_setscheduler(2) would let the caller take that priority. */
-static bool may_have(u32 priority)
-{
-	return priority <= own_priority() || priority <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE);
+	return priority <= own || priority <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE);
 }
 
 static u32 caps_of(const struct gpurt_gpu *gpu)
@@ -56,11 +51,20 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 	return 0;
 }
 
-static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
+static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 {
 	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
+	int err = gpurt_wait_for(client, &granted);
+
+	if (!err)
+		b->state = GPURT_STATE_RUNNING;
+	return err;
+}
+
+static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
+{
 	struct gpurt_begin *b = &a->begin;
-	u32 own = own_priority(), form = gpurt_boost_stated(b->flags);
+	u32 own = gpurt_raised_own(current), form = gpurt_boost_stated(b->flags);
 	struct gpurt_client *client;
 	bool raised;
 	int err;
@@ -68,7 +72,7 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, b->gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	if (b->priority && !may_have(b->priority))
+	if (b->priority && !may_have(own, b->priority))
 		return -EPERM;
 	err = gpurt_boost_begins(client, own, b->priority, form, &raised);
 	if (err)
@@ -77,10 +81,7 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 	gpurt_boost_returns(client, raised);
 	if (err || b->state == GPURT_STATE_RUNNING || !(b->flags & GPURT_BEGIN_WAIT))
 		return err;
-	err = gpurt_wait_for(client, &granted);
-	if (!err)
-		b->state = GPURT_STATE_RUNNING;
-	return err;
+	return wait_for_grant(client, b);
 }
 
 static long do_end(struct gpurt_file *file, union gpurt_argument *a)
@@ -255,6 +256,14 @@ static int get_argument(const struct gpurt_call *call, union gpurt_argument *arg
 	return err ? err : gpurt_call_check(call, argument);
 }
 
+/* Copies what the call answers to the caller's structure; of a begin, the most frequent call, that is one field. */
+static int put_answer(const struct gpurt_call *call, const union gpurt_argument *argument, void __user *user)
+{
+	if (call->code == GPURT_IOC_BEGIN)
+		return put_user(argument->begin.state, &((struct gpurt_begin __user *)user)->state);
+	return copy_to_user(user, argument, call->size) ? -EFAULT : 0;
+}
+
 long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	const struct gpurt_call *call = gpurt_call_find(cmd);
@@ -269,7 +278,7 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 		return ret;
 	ret = handlers[_IOC_NR(call->code)](filp->private_data, &argument);
 	/* A begin that a signal interrupted has still begun its segment: its caller must learn the state. */
-	if ((!ret || ret == -EINTR) && call->answers && copy_to_user(user, &argument, call->size))
+	if ((!ret || ret == -EINTR) && call->answers && put_answer(call, &argument, user))
 		return -EFAULT;
 	return ret;
 }
