@@ -52,7 +52,7 @@ struct gpurt_runlist {
 	u32 changes;
 	u32 owed;			/* as gpurt_client.owed, for everyone */
 	u32 owing;			/* how many are owed an event */
-	u64 sequence;			/* of the last commit; counts on when nothing that was said of it holds any more */
+	u64 sequence;			/* of the last commit; counts on when what was said of it holds no more */
 
 	raw_spinlock_t told_lock;
 	u64 told_of;			/* the last commit that the driver has said something of; with told_lock held */
