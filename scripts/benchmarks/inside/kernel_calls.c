@@ -5,6 +5,8 @@
  * kernel_calls low          the same by a thread of a priority that policy `boosted` can raise
  * kernel_calls clients PRIORITY    the same beside 1, 10, 100 and 1000 other clients in segments, all best effort
  *                           (PRIORITY 0), or all real-time and those others less urgent
+ *                           (counted, without all else that scripts/bench kernel does: scripts/vm-test --counted --cpus 1
+ *                           --program kernel_calls clients PRIORITY)
  * kernel_calls jobs COUNT   a real-time task with a TSG that works and sleeps in turn, at random lengths
  */
 #include <fcntl.h>
