@@ -21,7 +21,7 @@
 #include "register.h"
 #include "wait.h"
 
-#define POLLERS 32	/* that are woken in one go */
+#define POLLERS 8	/* that are woken in one go */
 
 /* Ends all clients.  Called when the descriptor is released, and when its owner ends: the first call does the work. */
 void gpurt_file_gone(struct gpurt_file *file, bool process)
@@ -54,11 +54,6 @@ void gpurt_file_put(struct gpurt_file *file)
 	kref_put(&file->ref, file_free);
 }
 
-static void poll_wake(struct irq_work *work)
-{
-	wake_up_all(&container_of(work, struct gpurt_file, poll_wake)->poll);
-}
-
 static int not_woken(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	return 0;
@@ -84,17 +79,39 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	return &next->entry != &queue->head;
 }
 
+/* The place is before all that wait.  Who begins to wait later comes before it, and looks afterwards. */
+static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
+{
+	init_waitqueue_func_entry(place, not_woken);
+	add_wait_queue(queue, place);
+}
+
 /*
- * As wake_up_all(), but in a kernel without full preemption other tasks of that CPU execute from time to time.  Who
- * begins to wait meanwhile comes before the place, and looks afterwards.
+ * Wakes the callers of poll() that came last, POLLERS at most, and has a worker wake all if there are more.  The
+ * process decides how many they are, and the caller is an interrupt, or a thread that nothing outranks.
  */
+void gpurt_file_wake_poll(struct gpurt_file *file)
+{
+	wait_queue_entry_t place;
+
+	add_place(&file->poll, &place);
+	if (wake_some(&file->poll, &place))
+		queue_work(system_unbound_wq, &file->slow_poll_wake);
+	remove_wait_queue(&file->poll, &place);
+}
+
+static void poll_wake(struct irq_work *work)
+{
+	gpurt_file_wake_poll(container_of(work, struct gpurt_file, poll_wake));
+}
+
+/* As wake_up_all(), but in a kernel without full preemption other tasks of that CPU execute from time to time. */
 static void slow_poll_wake(struct work_struct *work)
 {
 	struct gpurt_file *file = container_of(work, struct gpurt_file, slow_poll_wake);
 	wait_queue_entry_t place;
 
-	init_waitqueue_func_entry(&place, not_woken);
-	add_wait_queue(&file->poll, &place);
+	add_place(&file->poll, &place);
 	while (wake_some(&file->poll, &place))
 		cond_resched();
 	remove_wait_queue(&file->poll, &place);

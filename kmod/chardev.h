@@ -28,7 +28,7 @@ struct gpurt_file {
 	char comm[GPURT_COMM_LEN];
 	wait_queue_head_t poll;
 	struct irq_work poll_wake;	/* wakes poll() from contexts that cannot lock the queue, */
-	struct work_struct slow_poll_wake;	/* or, for best effort, has a worker do so */
+	struct work_struct slow_poll_wake;	/* or, for best effort and many callers, has a worker do so */
 	struct mm_struct *mm;		/* the owner's, while it executes the program that opened the descriptor */
 	struct gpurt_owned owned;
 };
@@ -40,6 +40,7 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 }
 
 void gpurt_file_init_poll(struct gpurt_file *file);
+void gpurt_file_wake_poll(struct gpurt_file *file);
 void gpurt_file_put(struct gpurt_file *file);
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index);
 void gpurt_file_gone(struct gpurt_file *file, bool process);

@@ -142,6 +142,7 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
  * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of
  * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.  An
  * ordinary worker wakes those of a best-effort client: its user chooses how many they are, and how often it happens.
+ * It also wakes those of a real-time client beyond the first few: gpurt_file_wake_poll().
  */
 static void wake_poll(struct gpurt_client *client)
 {
@@ -170,7 +171,7 @@ void gpurt_wait_wake_poll(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, poll_wake);
 
-	wake_up_all(&client->file->poll);
+	gpurt_file_wake_poll(client->file);
 	gpurt_client_put(client);
 }
 

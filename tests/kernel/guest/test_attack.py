@@ -60,8 +60,10 @@ def test_a_client_is_charged_for_its_memory_and_has_a_limit(module: Control) -> 
 POLLERS = 200
 
 
-def test_however_many_wait_in_poll_all_are_woken(module: Control) -> None:
+@pytest.mark.parametrize("priority", [0, 50])
+def test_however_many_wait_in_poll_all_are_woken(module: Control, priority: int) -> None:
     with client_of(DEVICE) as client:
+        client.begin(priority=priority)
         tsg = client.tsg()
         watchers = [select.epoll() for _ in range(POLLERS)]
         for watcher in watchers:
