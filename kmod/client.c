@@ -38,6 +38,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	client->uid = file->uid;
 	memcpy(client->comm, file->comm, sizeof(client->comm));
 	INIT_LIST_HEAD(&client->node);
+	INIT_LIST_HEAD(&client->leaving);
 	INIT_LIST_HEAD(&client->urgent.node);
 	gpurt_news_init(client);
 	gpurt_waiters_init(&client->waiters);
@@ -176,6 +177,7 @@ static void client_leave(struct gpurt_client *client)
 	if (listed) {
 		list_del_rcu(&client->node);
 		hlist_del_rcu(&client->by_process);
+		list_del_init(&client->leaving);
 	}
 	client->listed = false;
 	mutex_unlock(&gpu->clients_lock);
@@ -197,8 +199,8 @@ static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
 	struct gpurt_client *client, *found = NULL;
 
 	mutex_lock(&gpu->clients_lock);
-	list_for_each_entry(client, &gpu->clients, node) {
-		if (READ_ONCE(client->left) && gpurt_runlist_is_off(client)) {
+	list_for_each_entry(client, &gpu->leaving, leaving) {
+		if (gpurt_runlist_is_off(client)) {
 			kref_get(&client->ref);
 			found = client;
 			break;
@@ -223,12 +225,16 @@ void gpurt_clients_reap(struct gpurt_gpu *gpu)
 /* Called with the GPU held alive.  The client is gone: the driver forgets it now, or after the next good update. */
 static void leave_soon(struct gpurt_client *client)
 {
+	struct gpurt_gpu *gpu = client->gpu;
+
 	if (!gpurt_runlist_is_off(client)) {
 		client->waits = true;
-		atomic_inc(&client->gpu->runlist.leaving);
+		atomic_inc(&gpu->runlist.leaving);
+		mutex_lock(&gpu->clients_lock);
+		list_add_tail(&client->leaving, &gpu->leaving);
+		mutex_unlock(&gpu->clients_lock);
+		smp_mb();	/* pairs with fault_over(), which follows an update without the client */
 	}
-	/* Pairs with fault_over() and find_left(), which run after an update without the client. */
-	smp_store_mb(client->left, true);
 	if (gpurt_runlist_is_off(client))
 		client_leave(client);
 }

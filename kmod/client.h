@@ -38,7 +38,6 @@ struct gpurt_client {
 
 	bool pins;			/* the driver's module stays loaded for it */
 	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
-	bool left;			/* it is gone, and no operation for it is under way */
 	bool waits;			/* it counts in gpurt_runlist.leaving */
 	struct kref ref;		/* the descriptor's, and while it is listed the list's */
 	struct gpurt_gpu *gpu;
@@ -46,6 +45,7 @@ struct gpurt_client {
 	void *ctx;			/* the driver's context */
 	struct list_head node;		/* of gpurt_gpu.clients */
 	struct hlist_node by_process;	/* of gpurt_gpu.processes */
+	struct list_head leaving;	/* of gpurt_gpu.leaving */
 	bool listed;			/* with gpurt_gpu.clients_lock held */
 	u64 id;
 	struct pid *tgid;

@@ -104,6 +104,7 @@ struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *dri
 	init_completion(&gpu->drained);
 	mutex_init(&gpu->clients_lock);
 	INIT_LIST_HEAD(&gpu->clients);
+	INIT_LIST_HEAD(&gpu->leaving);
 	gpurt_gate_init(&gpu->gate);
 	err = init_srcu_struct(&gpu->alive);
 	if (err)

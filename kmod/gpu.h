@@ -57,6 +57,7 @@ struct gpurt_gpu {
 	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
 	struct mutex clients_lock;
 	struct list_head clients;
+	struct list_head leaving;	/* those that are gone, and may still be on the runlist: updates fail */
 	struct hlist_head processes[1 << GPURT_PROCESS_BITS];	/* the same clients, by process */
 };
 
