@@ -3,10 +3,13 @@
 
 What a begin and an end cost beside how many other clients; and the attacker's test: how late real-time tasks execute
 while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same loops without it.
+
+With --attack SETTING ATTACK... only these attacks, each by itself, in one setting (SETTINGS).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -78,11 +81,25 @@ def reload(options: str) -> None:
     subprocess.run(["insmod", os.environ["GPURT_TEST_MODULE"], "vgpus=1", *options.split()], check=True)
 
 
+def each(programs: Path, setting: str, *attacks: str) -> None:
+    """Those attacks, one after another."""
+    for one in attacks:
+        reload(SETTINGS[setting])
+        attacked(programs, f"{setting}.{one}", SECONDS, one)
+
+
 def main() -> None:
     """Prints all figures."""
-    quick = "--quick" in sys.argv
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--attack", nargs="+", default=[], metavar="WHAT")
+    given = parser.parse_args()
+    quick = given.quick
     with tempfile.TemporaryDirectory() as folder:
         compiled(Path(folder))
+        if given.attack:
+            each(Path(folder), *given.attack)
+            return
         growth(Path(folder) / "kernel_calls")
         if "GPURT_TEST_MODULE" not in os.environ:
             attacked(Path(folder), "loaded", SECONDS)  # this machine's module, as it is
