@@ -146,7 +146,7 @@ static void order_all(struct gpurt_agents *a, bool on, u64 now)
 {
 	struct list_head *pos;
 
-	list_for_each(pos, &a->processes) {
+	list_for_each(pos, &a->registered) {
 		recount(a, process_of(pos));
 		if (wanted(a, process_of(pos)) == on)
 			order(a, process_of(pos), on, now);
@@ -216,10 +216,10 @@ void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait)
 {
 	*a = (struct gpurt_agents){
-		.ops = ops, .host = host, .bound = bound, .wait = wait, .open = true,
+		.ops = ops, .host = host, .bound = bound, .wait = wait, .open = true, .limit = GPURT_AGENT_LIMIT,
 		.deadline = U64_MAX, .overdue = U64_MAX,
 	};
-	INIT_LIST_HEAD(&a->processes);
+	INIT_LIST_HEAD(&a->registered);
 }
 
 /* Begins an update: @only, or everyone if NULL, and the exempt may run.  One that is in flight is dropped. */
@@ -237,18 +237,18 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 
 	a->deadline = U64_MAX;
 	a->overdue = U64_MAX;
-	list_for_each(pos, &a->processes) {
+	list_for_each(pos, &a->registered) {
 		notice(a, process_of(pos), now);
 		arm(a, process_of(pos));
 	}
 	proceed(a, now);
 }
 
-/* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
+/* @user's process has its first client, for the first time or again.  @late: it was, when it had its last one. */
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, bool late)
 {
-	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
-	list_add_tail(&p->node, &a->processes);
+	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .user = user, .late = late };
+	INIT_LIST_HEAD(&p->node);
 	a->owing[p->owes]++;
 }
 
@@ -257,7 +257,6 @@ void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 {
 	gpurt_agents_resign(a, p, now);
 	a->owing[p->owes]--;
-	list_del_init(&p->node);
 }
 
 /* One more client of the process is exempt, or one less. */
@@ -271,21 +270,36 @@ void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	settle(a, p, now);
 }
 
+/* Whether the user has as many agents as one may have. */
+static bool is_full(const struct gpurt_agents *a, u64 user)
+{
+	struct list_head *pos;
+	u32 agents = 0;
+
+	list_for_each(pos, &a->registered)
+		agents += process_of(pos)->user == user;
+	return user != GPURT_AGENT_UNLIMITED && agents >= a->limit;
+}
+
 /*
  * The agent of the process says who it is.  For a new one order 1 is what holds: p->on.  @driver has less than
- * GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.
+ * GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.  -EDQUOT: its
+ * user has a->limit agents, and this would be one more.
  */
-void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
-			   u64 now)
+int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
+			  u64 now)
 {
 	bool known = p->registered;
 
+	if (!known && is_full(a, p->user))
+		return -EDQUOT;
 	copy_name(p->driver, driver);
 	p->tier = tier;
 	p->registered = true;
 	retell(a, p);
 	if (known)
-		return;
+		return 0;
+	list_add_tail(&p->node, &a->registered);
 	p->on = allowed(a, p);
 	p->sequence = 1;
 	p->answered = 0;
@@ -293,12 +307,14 @@ void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p
 	p->again = U64_MAX;
 	recount(a, p);
 	arm(a, p);
+	return 0;
 }
 
 /* The process has no agent any more: nothing is waited for. */
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	p->registered = false;
+	list_del_init(&p->node);
 	retell(a, p);
 	settle(a, p, now);
 }

@@ -27,7 +27,8 @@
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however many processes there
- * are; an update and a tick visit each process.
+ * are; an update, a tick and a registration visit each process that has an agent.  So how many agents one user may
+ * have is limited: what the user's processes ask for costs the host time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -39,6 +40,8 @@
 #define GPURT_AGENT_BOUND_MIN_NS	1000000ULL
 #define GPURT_AGENT_BOUND_MAX_NS	60000000000ULL
 #define GPURT_AGENT_AGAIN_NS		1000000ULL	/* after a refusal the order is given again so much later */
+#define GPURT_AGENT_LIMIT		32U		/* agents of one user, unless the host says otherwise */
+#define GPURT_AGENT_UNLIMITED		U64_MAX		/* a user who may have any number */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 enum gpurt_agents_step {
@@ -56,7 +59,8 @@ enum gpurt_agent_owes {
 };
 
 struct gpurt_agent_process {
-	struct list_head node;		/* of gpurt_agents.processes */
+	struct list_head node;		/* of gpurt_agents.registered */
+	u64 user;			/* whose process it is, as the host numbers users */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
@@ -97,7 +101,8 @@ struct gpurt_agents_ops {
 struct gpurt_agents {
 	const struct gpurt_agents_ops *ops;
 	void *host;			/* the host's own */
-	struct list_head processes;
+	struct list_head registered;	/* processes that have an agent, in the order in which these came */
+	u32 limit;			/* how many of them may be one user's; the host may change it */
 	struct gpurt_agent_process *only;	/* to be alone; NULL: everyone may run */
 	u32 step;			/* enum gpurt_agents_step */
 	u32 owing[GPURT_AGENT_OWES_COUNT];	/* how many processes owe what */
@@ -131,11 +136,11 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
 
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, bool late);
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now);
-void gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
-			   u64 now);
+int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
+			  u64 now);
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now);
 

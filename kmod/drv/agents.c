@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Real GPUs on unmodified drivers: agents in the processes carry out the updates of the runlist (GPURT_IOC_AGENT,
- * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file keeps its processes, has its orders delivered, calls its
- * tick and its reminders, and waits in commit() until an update is finished.
+ * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file has its orders delivered, calls its tick and its
+ * reminders, and waits in commit() until an update is finished.
  *
  * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of timers and of events are taken.
  * commit() does not hold it while it waits, so agents answer, register and end meanwhile.
+ *
+ * Users choose how many agents are woken by an update, within a limit, and nothing on its CPU outranks the GPU's
+ * thread.  So an order is only noted where it is given, except the owner's.  The GPU's thread wakes agents whose own
+ * thread has a real-time priority, which takes a privilege, some at a time, and rests in between.  An ordinary worker
+ * wakes the others, those first that must be off: they are ordinary threads like the worker itself.
  */
 #include <linux/err.h>
 #include <linux/hrtimer.h>
@@ -13,14 +18,16 @@
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/pid.h>
-#include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "../compat.h"
 #include "../core/agents.h"
+#include "agent_processes.h"
 #include "agents.h"
 #include "devices.h"
 #include "drv.h"
@@ -28,9 +35,14 @@
 static uint agent_bound_ms = GPURT_AGENT_BOUND_NS / NSEC_PER_MSEC;
 module_param(agent_bound_ms, uint, 0444);
 MODULE_PARM_DESC(agent_bound_ms, "how long an agent may take to carry out an order, 1 to 60000 ms (default 100)");
+static uint agent_limit = GPURT_AGENT_LIMIT;
+module_param(agent_limit, uint, 0644);
+MODULE_PARM_DESC(agent_limit, "agents that one user may have on each GPU (default 32); CAP_SYS_NICE: any number");
 static bool agent_wait;
 module_param(agent_wait, bool, 0644);
 MODULE_PARM_DESC(agent_wait, "whether nobody is given the GPU while an agent is late (default: given regardless)");
+
+#define ORDERS 8	/* that are handed out in one go */
 
 struct agent_gpu {
 	struct gpurt_gpu *gpu;
@@ -42,15 +54,10 @@ struct agent_gpu {
 	wait_queue_head_t updates;	/* commit() waits for @finished */
 	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
 	u64 rest_until;			/* neither does it come before, nor another tick in a commit without need */
-	struct list_head lapsed;	/* agent_process.core.node of processes without clients that were late */
-};
-
-/* A process with clients of the GPU, or one that was late when it closed its last: it is not trusted anew. */
-struct agent_process {
-	struct gpurt_agent_process core;
-	struct pid *tgid;
-	u32 clients;
-	struct agent_ctx *agent;	/* the client that is the agent; NULL: none */
+	struct agent_processes processes;
+	struct list_head urgent;	/* of agent_process.ordered: real-time agents to be woken */
+	struct list_head others;	/* the same of other agents */
+	struct work_struct handing_out;
 };
 
 /* A client, from client_open() to client_close(). */
@@ -61,21 +68,36 @@ struct agent_ctx {
 	struct hrtimer again;		/* wakes the agent that waits for the order that its driver refused */
 };
 
-static struct gpurt_client *agent_of(struct gpurt_agent_process *core)
+static struct agent_process *process_of(struct gpurt_agent_process *core)
 {
-	return container_of(core, struct agent_process, core)->agent->client;
+	return container_of(core, struct agent_process, core);
+}
+
+/* Called with the lock held.  The agent looks at its order. */
+static void wake(struct agent_process *p)
+{
+	list_del_init(&p->ordered);
+	gpurt_client_ordered(p->agent);
 }
 
 /* What the protocol says, with the lock held. */
 
 static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 {
-	gpurt_client_ordered(agent_of(core));
+	struct agent_gpu *dev = container_of(a, struct agent_gpu, agents);
+	struct agent_process *p = process_of(core);
+
+	if (a->only == core)
+		wake(p);
+	else if (core->on)
+		list_move_tail(&p->ordered, p->real_time ? &dev->urgent : &dev->others);
+	else
+		list_move(&p->ordered, p->real_time ? &dev->urgent : &dev->others);
 }
 
 static void on_late(struct gpurt_agents *a, struct gpurt_agent_process *core, u64 now)
 {
-	gpurt_client_late(agent_of(core), now, core->since);
+	gpurt_client_late(process_of(core)->agent, now, core->since);
 }
 
 static void on_finished(struct gpurt_agents *a, int err, u64 now)
@@ -99,6 +121,57 @@ static const struct gpurt_agents_ops protocol_ops = {
 	.retry = on_retry,
 };
 
+/* Called with the lock held.  Wakes ORDERS agents of the list, at most.  Whether there are more. */
+static bool wake_some(struct list_head *ordered)
+{
+	unsigned int count;
+
+	for (count = 0; count < ORDERS && !list_empty(ordered); count++)
+		wake(list_first_entry(ordered, struct agent_process, ordered));
+	return !list_empty(ordered);
+}
+
+/* Called by a worker. */
+static void hand_out(struct work_struct *work)
+{
+	struct agent_gpu *dev = container_of(work, struct agent_gpu, handing_out);
+	bool more = true;
+
+	while (more) {
+		spin_lock(&dev->lock);
+		more = wake_some(list_empty(&dev->urgent) ? &dev->others : &dev->urgent) || !list_empty(&dev->others);
+		spin_unlock(&dev->lock);
+		cond_resched();
+	}
+}
+
+/* Called with the lock held. */
+static void hand_out_later(struct agent_gpu *dev)
+{
+	if (!list_empty(&dev->urgent) || !list_empty(&dev->others))
+		queue_work(system_unbound_wq, &dev->handing_out);
+}
+
+/*
+ * Called with the lock held, by the GPU's thread in an update.  Other tasks of this CPU have as much time as the
+ * thread.  Lets go of the lock in between.
+ */
+static void hand_out_now(struct agent_gpu *dev)
+{
+	ktime_t began = ktime_get(), until;
+
+	hand_out_later(dev);
+	while (wake_some(&dev->urgent) && !dev->finished) {
+		spin_unlock(&dev->lock);
+		until = ktime_add(ktime_get(), ktime_sub(ktime_get(), began));
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		began = ktime_get();
+		spin_lock(&dev->lock);
+	}
+	hand_out_later(dev);
+}
+
 /* Called with the lock held.  Sees to it that the protocol's tick comes soon enough. */
 static void arm(struct agent_gpu *dev)
 {
@@ -116,6 +189,7 @@ static bool changed(struct agent_gpu *dev)
 	bool retry = dev->retry;
 
 	dev->retry = false;
+	hand_out_later(dev);
 	arm(dev);
 	return retry;
 }
@@ -138,6 +212,7 @@ static void agents_called(void *driver)
 	spin_lock(&dev->lock);
 	dev->armed = U64_MAX;
 	tick(dev);
+	hand_out_later(dev);
 	arm(dev);
 	spin_unlock(&dev->lock);
 }
@@ -162,15 +237,21 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	spin_lock(&dev->lock);
 	dev->agents.wait = READ_ONCE(agent_wait);
 	dev->finished = false;
+	/* The worker may still have an order for the owner: that it may run. */
+	if (owner && !list_empty(&owner->process->ordered))
+		wake(owner->process);
 	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, c->now);
+	hand_out_now(dev);
 	while (!dev->finished) {
 		left = time_left(dev);
 		spin_unlock(&dev->lock);
 		/* What an agent does wakes this thread when it ends the update. */
 		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), ns_to_ktime(left));
 		spin_lock(&dev->lock);
-		if (!dev->finished)
+		if (!dev->finished) {
 			tick(dev);
+			hand_out_now(dev);
+		}
 	}
 	err = dev->err;
 	arm(dev);
@@ -178,56 +259,15 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	return err;
 }
 
-/* Called with the lock held.  The process of that number on the list; NULL: there is none. */
-static struct agent_process *find(struct list_head *processes, struct pid *tgid)
+/* Called with the lock held.  The process of a new client: @fresh, which is @user's, unless it was here before. */
+static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, u64 user)
 {
-	struct agent_process *p;
+	struct agent_process *p = gpurt_agent_process_enter(&dev->processes, fresh);
 
-	list_for_each_entry(p, processes, core.node)
-		if (p->tgid == tgid)
-			return p;
-	return NULL;
-}
-
-/* Called with the lock held.  Moves lapsed processes to @gone: the one of @tgid, and those that have ended. */
-static void clear_lapsed(struct agent_gpu *dev, struct pid *tgid, struct list_head *gone)
-{
-	struct agent_process *p, *next;
-
-	rcu_read_lock();
-	list_for_each_entry_safe(p, next, &dev->lapsed, core.node)
-		if (p->tgid == tgid || !pid_task(p->tgid, PIDTYPE_TGID))
-			list_move(&p->core.node, gone);
-	rcu_read_unlock();
-}
-
-static void process_free(struct agent_process *p)
-{
-	if (!p)
-		return;
-	put_pid(p->tgid);
-	kfree(p);
-}
-
-static void free_all(struct list_head *processes)
-{
-	struct agent_process *p, *next;
-
-	list_for_each_entry_safe(p, next, processes, core.node)
-		process_free(p);
-}
-
-/* Called with the lock held.  Returns the process of a new client: @fresh, unless it has others. */
-static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, struct list_head *gone)
-{
-	struct agent_process *p = find(&dev->agents.processes, fresh->tgid);
-
-	if (!p) {
-		p = fresh;
-		clear_lapsed(dev, p->tgid, gone);
-		gpurt_agents_join(&dev->agents, &p->core, find(gone, p->tgid));
+	if (!p->clients++) {
+		list_del_init(&p->ordered);	/* it had lapsed */
+		gpurt_agents_join(&dev->agents, &p->core, user, p->core.late);
 	}
-	p->clients++;
 	return p;
 }
 
@@ -240,25 +280,28 @@ static enum hrtimer_restart again(struct hrtimer *timer)
 
 static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
-	struct agent_process *fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
 	struct agent_ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	struct agent_gpu *dev = driver;
+	u64 user = gpurt_agent_user();
+	struct agent_process *fresh;
 	LIST_HEAD(gone);
 
-	if (!fresh || !c) {
-		kfree(fresh);
+	if (!c)
+		return -ENOMEM;
+	fresh = gpurt_agent_process_make(tgid);
+	if (!fresh) {
 		kfree(c);
 		return -ENOMEM;
 	}
 	c->client = client;
 	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
-	fresh->tgid = get_pid(tgid);
 	spin_lock(&dev->lock);
-	c->process = join(dev, fresh, &gone);
+	c->process = join(dev, fresh, user);
+	gpurt_agent_processes_prune(&dev->processes, &gone);
 	spin_unlock(&dev->lock);
-	free_all(&gone);
+	gpurt_agent_processes_free(&gone);
 	if (c->process != fresh)
-		process_free(fresh);
+		gpurt_agent_process_free(fresh);
 	*ctx = c;
 	return 0;
 }
@@ -267,6 +310,8 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 static void resign(struct agent_gpu *dev, struct agent_process *p)
 {
 	gpurt_agents_resign(&dev->agents, &p->core, ktime_get_ns());
+	list_del_init(&p->ordered);
+	p->real_time = false;
 	p->agent = NULL;
 }
 
@@ -277,7 +322,7 @@ static void agents_client_ends(void *driver, void *ctx, bool process)
 	bool retry;
 
 	spin_lock(&dev->lock);
-	if (process || c->process->agent == c)
+	if (process || c->process->agent == c->client)
 		resign(dev, c->process);
 	retry = changed(dev);
 	spin_unlock(&dev->lock);
@@ -285,29 +330,36 @@ static void agents_client_ends(void *driver, void *ctx, bool process)
 		gpurt_client_retry(c->client);
 }
 
+/* Called with the lock held.  The process has no client any more.  Whether it can be freed. */
+static bool forget(struct agent_gpu *dev, struct agent_process *p)
+{
+	gpurt_agents_leave(&dev->agents, &p->core, ktime_get_ns());
+	if (p->core.late)
+		gpurt_agent_process_lapse(&dev->processes, p);
+	else
+		gpurt_agent_process_remove(&dev->processes, p);
+	return !p->core.late;
+}
+
 static void agents_client_close(void *driver, void *ctx)
 {
-	struct agent_process *p, *empty = NULL;
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
+	struct agent_process *p = c->process;
+	bool empty;
 
-	p = c->process;
 	spin_lock(&dev->lock);
-	if (p->agent == c)
+	if (p->agent == c->client)
 		resign(dev, p);
 	if (c->exempt)
 		gpurt_agents_exempt(&dev->agents, &p->core, false, ktime_get_ns());
-	if (!--p->clients) {
-		gpurt_agents_leave(&dev->agents, &p->core, ktime_get_ns());
-		if (p->core.late)
-			list_add(&p->core.node, &dev->lapsed);
-		else
-			empty = p;
-	}
+	empty = !--p->clients && forget(dev, p);
+	hand_out_later(dev);
 	arm(dev);
 	spin_unlock(&dev->lock);
 	hrtimer_cancel(&c->again);
-	process_free(empty);
+	if (empty)
+		gpurt_agent_process_free(p);
 	kfree(c);
 }
 
@@ -331,14 +383,14 @@ static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 n
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
 	struct agent_process *p = c->process;
-	int err = 0;
+	int err = -EBUSY;
 
 	spin_lock(&dev->lock);
-	if (p->agent && p->agent != c) {
-		err = -EBUSY;
-	} else {
-		p->agent = c;
-		gpurt_agents_register(&dev->agents, &p->core, a->driver, a->tier, now);
+	dev->agents.limit = READ_ONCE(agent_limit);
+	if (!p->agent || p->agent == c->client)
+		err = gpurt_agents_register(&dev->agents, &p->core, a->driver, a->tier, now);
+	if (!err) {
+		p->agent = c->client;
 		a->on = p->core.on;
 		a->sequence = p->core.sequence;
 	}
@@ -355,7 +407,7 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	int err = -ENOENT;
 
 	spin_lock(&dev->lock);
-	if (c->process->agent == c)
+	if (c->process->agent == c->client)
 		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
 	retry = changed(dev);
 	spin_unlock(&dev->lock);
@@ -369,8 +421,10 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 {
 	struct gpurt_agent_process *p = &c->process->core;
 
+	c->process->real_time = current->rt_priority;
 	gpurt_agents_remind(&dev->agents, p, ktime_get_ns());
 	if (p->sequence > o->answered) {
+		list_del_init(&c->process->ordered);	/* it need not be woken */
 		o->sequence = p->sequence;
 		o->on = p->on;
 		return 1;
@@ -391,7 +445,7 @@ static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 	int ret = -ENOENT;
 
 	spin_lock(&dev->lock);
-	if (c->process->agent == c)
+	if (c->process->agent == c->client)
 		ret = look_for_order(dev, c, o);
 	spin_unlock(&dev->lock);
 	return ret;
@@ -437,7 +491,10 @@ static void *agents_create(void)
 	spin_lock_init(&dev->lock);
 	gpurt_agents_init(&dev->agents, &protocol_ops, dev, (u64)agent_bound_ms * NSEC_PER_MSEC, agent_wait);
 	init_waitqueue_head(&dev->updates);
-	INIT_LIST_HEAD(&dev->lapsed);
+	INIT_LIST_HEAD(&dev->processes.lapsed);
+	INIT_LIST_HEAD(&dev->urgent);
+	INIT_LIST_HEAD(&dev->others);
+	INIT_WORK(&dev->handing_out, hand_out);
 	dev->armed = U64_MAX;
 	err = gpurt_gpu_register(&driver_ops, dev, &dev->gpu);
 	if (err) {
@@ -452,7 +509,8 @@ static void agents_destroy(void *device)
 	struct agent_gpu *dev = device;
 
 	gpurt_gpu_unregister(dev->gpu);
-	free_all(&dev->lapsed);
+	cancel_work_sync(&dev->handing_out);
+	gpurt_agent_processes_free(&dev->processes.lapsed);
 	kfree(dev);
 }
 

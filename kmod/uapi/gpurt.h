@@ -65,7 +65,9 @@
  *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  Says how many
  *	there are now (before the first one can be used, and whenever the number changes; 0 when none is left:
  *	an open segment ends), through which backend (`driver`) and at which tier.  One agent a process and GPU:
- *	EBUSY.  `on` and `sequence` are the order that holds, as GPURT_IOC_ORDER would deliver it.
+ *	EBUSY.  EDQUOT: the user has as many agents on that GPU as the host permits; processes with CAP_SYS_NICE (on
+ *	the user-space host root's, and those of the host's own user) may have any number.  `on` and `sequence` are
+ *	the order that holds, as GPURT_IOC_ORDER would deliver it.
  *
  * GPURT_IOC_ORDER	struct gpurt_order				(GPURT_CAP_AGENTS only)
  *	Says that order `answered` (0: none yet) has been carried out, or failed with `result` (-errno), and

@@ -159,12 +159,14 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not wr
 @serving
 @click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,
               help="How long an agent may take to carry out an order.")
+@click.option("--agent-limit", default=lib.GPURT_AGENT_LIMIT, type=click.IntRange(0, 2**32 - 1), show_default=True,
+              help="How many agents a user may have on each GPU; not for root and the host's own user.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
     path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
     priority: int, ready_fd: int | None,
-    quiet: bool, answer_bound: int, when_late: str,
+    quiet: bool, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -173,7 +175,7 @@ def serve(
     """
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--answer-bound must be 1 ms to 60 s")
-    obedience = Obedience(answer_bound, when_late == "go-on")
+    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit)
     band = band_of(normal, priority)
     number = int(Policy.parse(policy))
 

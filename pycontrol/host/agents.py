@@ -22,10 +22,14 @@ from pycontrol.host.wire import Refusal
 
 @dataclass(frozen=True)
 class Obedience:
-    """What is expected of agents: to answer within `bound` ns; whether to go on without one that does not."""
+    """What is expected of agents: to answer within `bound` ns; whether to go on without one that does not.
+
+    `limit` is how many agents a user may have who is not the administrator.
+    """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
     go_on: bool = True
+    limit: int = lib.GPURT_AGENT_LIMIT
 
 
 def lives(key: tuple[int, int]) -> bool:
@@ -90,6 +94,7 @@ class AgentGpu(Gpu):
         self.agents = ffi.new("struct gpurt_agents *")
         bound, wait = self.obedience.bound, not self.obedience.go_on
         lib.gpurt_agents_init(self.agents, self._agents_ops, self._handle, bound, wait)
+        self.agents.limit = self.obedience.limit
 
     def facts(self) -> Facts:
         """The agents' drivers, the lowest tier that an agent reached, and how many agents are late."""
@@ -149,7 +154,8 @@ class AgentGpu(Gpu):
             process = self._processes[key] = Process(key)
             self._by_raw[process.raw] = process
             self._late = {one for one in self._late if lives(one)}
-            lib.gpurt_agents_join(self.agents, process.raw, key in self._late)
+            user = lib.GPURT_AGENT_UNLIMITED if client.peer.administrator else client.peer.uid
+            lib.gpurt_agents_join(self.agents, process.raw, user, key in self._late)
             self._late.discard(key)
         process.clients.add(client)
         client.own = process
@@ -191,8 +197,10 @@ class AgentGpu(Gpu):
         def decide(now: int) -> int:
             if process.agent not in (None, client):
                 return -errno.EBUSY
+            err = int(lib.gpurt_agents_register(self.agents, process.raw, driver.encode("ascii"), int(tier), now))
+            if err:
+                return err
             process.agent = client
-            lib.gpurt_agents_register(self.agents, process.raw, driver.encode("ascii"), int(tier), now)
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
 

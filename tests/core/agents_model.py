@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from gpurt._gpurt import lib
 
-AGAIN = lib.GPURT_AGENT_AGAIN_NS
+AGAIN, LIMIT = lib.GPURT_AGENT_AGAIN_NS, lib.GPURT_AGENT_LIMIT
+UNLIMITED = lib.GPURT_AGENT_UNLIMITED
 
 
 @dataclass(eq=False)
@@ -15,6 +16,7 @@ class Process:
     """What is known of one process; of its agent while `agent` holds."""
 
     name: int
+    user: int = UNLIMITED
     agent: bool = False
     exempt: int = 0
     late: bool = False
@@ -37,6 +39,7 @@ class Model:
 
     bound: int
     wait: bool
+    limit: int = LIMIT
     processes: list[Process] = field(default_factory=list)
     only: Process | None = None
     step: str = ""  # "", "off" or "on"
@@ -102,12 +105,18 @@ class Model:
         if self.step:
             self.go_on(now)
 
-    def register(self, p: Process, driver: str, tier: int, now: int) -> None:
+    def register(self, p: Process, driver: str, tier: int, now: int) -> int:
+        fellows = [one for one in self.processes if one.agent and one.user == p.user]
+        if not p.agent and p.user != UNLIMITED and len(fellows) >= self.limit:
+            return -errno.EDQUOT
         p.driver, p.tier = driver, tier
         if not p.agent:
+            self.processes.remove(p)  # orders are given to those first who registered first
+            self.processes.append(p)
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
             p.on = p.exempt > 0 or (self.open and self.may_run(p))
             p.since = self.step_since if self.step else now
+        return 0
 
     def resign(self, p: Process, now: int) -> None:
         p.agent = False

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from agents_model import Model, Process
+from agents_model import LIMIT, Model, Process
 
 from gpurt._gpurt import ffi, lib
 
+#: Of the processes, in turn.
+USERS = (1000, 1000, lib.GPURT_AGENT_UNLIMITED)
 STEPS = {lib.GPURT_AGENTS_NO_UPDATE: "", lib.GPURT_AGENTS_OFF: "off", lib.GPURT_AGENTS_ON: "on"}
 DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")
 
@@ -16,8 +18,8 @@ DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")
 class Pair:
     """One GPU with `size` processes at most; names of processes are indices."""
 
-    def __init__(self, size: int, bound: int, wait: bool) -> None:
-        self.model, self.now, self.size = Model(bound, wait), 0, size
+    def __init__(self, size: int, bound: int, wait: bool, limit: int = LIMIT) -> None:
+        self.model, self.now, self.size = Model(bound, wait, limit), 0, size
         self.said: list[tuple[object, ...]] = []
         self.late: frozenset[int] = frozenset()  # processes that were late when they left
         self.unsafe: list[int] = []  # processes that were in the way of an owner, or called late too early
@@ -33,6 +35,7 @@ class Pair:
         ]
         self.ops.order, self.ops.late, self.ops.finished, self.ops.retry = self.keep
         lib.gpurt_agents_init(self.raw, self.ops, ffi.NULL, bound, wait)
+        self.raw.limit = limit
 
     # What the core says
 
@@ -70,8 +73,9 @@ class Pair:
         if self.find(name):
             return
         late = name in self.late
-        lib.gpurt_agents_join(self.raw, self.array + name, late)
-        self.model.processes.append(Process(name, late=late))
+        user = USERS[name % len(USERS)]
+        lib.gpurt_agents_join(self.raw, self.array + name, user, late)
+        self.model.processes.append(Process(name, user, late=late))
 
     def leave(self, name: int) -> None:
         p = self.find(name)
@@ -82,8 +86,8 @@ class Pair:
 
     def register(self, name: int, driver: int = 0, tier: int = 1) -> None:
         if p := self.find(name):
-            lib.gpurt_agents_register(self.raw, self.array + name, DRIVERS[driver].encode(), tier, self.now)
-            self.model.register(p, DRIVERS[driver], tier, self.now)
+            code = lib.gpurt_agents_register(self.raw, self.array + name, DRIVERS[driver].encode(), tier, self.now)
+            assert code == self.model.register(p, DRIVERS[driver], tier, self.now)
 
     def resign(self, name: int) -> None:
         if p := self.find(name):

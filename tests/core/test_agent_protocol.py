@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agents_model import AGAIN
+from agents_model import AGAIN, LIMIT
 from agents_pair import DRIVERS, Pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,9 +29,9 @@ def do(pair: Pair, *events: Event) -> list[tuple[object, ...]]:
     return said
 
 
-def ready(processes: int, wait: bool = False, bound: int = BOUND) -> Pair:
+def ready(processes: int, wait: bool = False, bound: int = BOUND, limit: int = LIMIT) -> Pair:
     """A GPU whose agents have all carried out their first order."""
-    pair = Pair(processes + 1, bound, wait)
+    pair = Pair(processes + 1, bound, wait, limit)
     for name in range(processes):
         do(pair, ("join", name), ("register", name), ("answer", name, True))
     return pair
@@ -113,7 +113,19 @@ def test_agents_that_come_in_the_middle_of_a_step_do_not_prolong_it() -> None:
     pair = ready(3)
     do(pair, ("commit", 0), ("tick", BOUND - 1), ("resign", 1), ("register", 1))
     assert not pair.array[1].on
-    assert do(pair, ("tick", 1)) == [("late", 1), ("late", 2), ("finished", 0)]
+    assert do(pair, ("tick", 1)) == [("late", 2), ("late", 1), ("finished", 0)]
+
+
+def test_a_user_has_no_more_agents_than_the_limit() -> None:
+    """Processes 0, 1, 3 and 4 have the same user, who may have two.  Process 2 has one who may have any number."""
+    pair = Pair(6, BOUND, False, limit=2)
+    for name in range(6):
+        do(pair, ("join", name), ("register", name))
+    assert [bool(pair.array[name].registered) for name in range(6)] == [True, True, True, False, False, True]
+    assert do(pair, ("register", 0), ("answer", 0, True), ("register", 3)) == []  # to say something new is no new agent
+    assert not pair.array[3].registered
+    assert do(pair, ("resign", 1), ("register", 3), ("commit", 2)) == [("order", n, False, 2) for n in (0, 5, 3)]
+    assert (pair.array[1].registered, pair.array[3].registered) == (False, True)
 
 
 def test_the_names_of_drivers_are_sorted_and_cut() -> None:
@@ -133,7 +145,7 @@ def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
     most = lib.GPURT_AGENT_NAMES
     pair, facts = Pair(most + 2, BOUND, False), ffi.new("struct gpurt_agents_facts *")
     for name in range(most + 2):
-        lib.gpurt_agents_join(pair.raw, pair.array + name, False)
+        lib.gpurt_agents_join(pair.raw, pair.array + name, lib.GPURT_AGENT_UNLIMITED, False)
         lib.gpurt_agents_register(pair.raw, pair.array + name, bytes([ord("z") - name]), 1, 0)
     lib.gpurt_agents_facts(pair.raw, facts)
     assert ffi.string(facts.driver).decode() == "+".join(chr(ord("z") - name) for name in reversed(range(most)))
@@ -162,9 +174,9 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 
 
 @settings(max_examples=400, deadline=None)
-@given(wait=st.booleans(), events=st.lists(EVENTS, max_size=60))
-def test_random_sequences(wait: bool, events: list[Event]) -> None:
-    pair = ready(3, wait)
+@given(wait=st.booleans(), limit=st.integers(1, 3), events=st.lists(EVENTS, max_size=60))
+def test_random_sequences(wait: bool, limit: int, events: list[Event]) -> None:
+    pair = ready(3, wait, limit=limit)
     do(pair, *events)
 
 
@@ -216,7 +228,7 @@ def key(pair: Pair) -> Event:
         again = None if p.again is None else p.again - now
         return p.on, p.sequence - p.answered, p.sequence > 1, age(p.since), again
 
-    processes = tuple((p.name, p.exempt, p.late, agent(p)) for p in m.processes)
+    processes = tuple((p.name, p.exempt, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
     step = age(m.step_since) if m.step else None
     return m.only and m.only.name, m.step, step, m.open, m.failed, max(pair.raw.deadline - now, -1), processes
 

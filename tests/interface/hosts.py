@@ -14,6 +14,7 @@ from typing import Protocol
 import pytest
 from links import PATIENCE, eventually
 
+from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
 from pycontrol.live.control import connect as control
 
@@ -32,10 +33,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Obedience:
-    """What is expected of agents: to answer within `bound_ms`, and whether updates `wait` for those that are late."""
+    """What is expected of agents: to answer within `bound_ms`, and whether updates `wait` for those that are late.
+
+    `limit` is how many an ordinary user may have.
+    """
 
     bound_ms: int
     wait: bool = False
+    limit: int = lib.GPURT_AGENT_LIMIT
 
 
 class Hosts(Protocol):
@@ -66,7 +71,8 @@ class Emulators:
 
     def serve(self, obedience: Obedience) -> Path:
         when_late = "wait" if obedience.wait else "go-on"
-        return self._run("serve", f"--answer-bound={obedience.bound_ms}ms", f"--when-late={when_late}")
+        bound, limit = f"--answer-bound={obedience.bound_ms}ms", f"--agent-limit={obedience.limit}"
+        return self._run("serve", bound, limit, f"--when-late={when_late}")
 
     def _run(self, what: str, *options: str) -> Path:
         self.latest = path = self.folder / f"host{len(self.running)}.sock"
@@ -111,7 +117,7 @@ class Module:
 
     def serve(self, obedience: Obedience) -> Path:
         late = [f"agent_bound_ms={obedience.bound_ms}", f"agent_wait={int(obedience.wait)}"]
-        self.reload(["agent_gpus=1", "vgpus=0", *late])
+        self.reload(["agent_gpus=1", "vgpus=0", f"agent_limit={obedience.limit}", *late])
         self.used = self.serving = True
         return self.device
 

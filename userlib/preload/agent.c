@@ -138,6 +138,8 @@ static const char *refusal(int err)
 {
 	if (err == -EOPNOTSUPP || err == -ENOTTY)
 		return "the host has no agents for it ('gpurt serve' has)";
+	if (err == -EDQUOT)
+		return "this user has as many agents as the host permits (agent_limit)";
 	return err == -ENODEV ? "no host serves it" : strerror(-err);
 }
 

@@ -21,7 +21,9 @@ from gpurt.enums import Tier
 #: for an agent that obeys on a slow machine.
 SOON, NEVER, BRIEFLY = 15.0, 30_000, 2_000
 PARKED = None
-Make = Callable[[], Actor]
+#: Makes a process; its first argument is what the process does before it connects.
+Make = Callable[..., Actor]
+NOBODY = 65534
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class Order:
     code: int
     sequence: int
     on: int
+
+
+def ordinary() -> None:
+    """Becomes an ordinary user."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
 
 
 def enlist(

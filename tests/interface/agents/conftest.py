@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from actors import Actor
+from actors import Actor, nothing
 from agent_actors import BRIEFLY, NEVER, Make, strike
 from hosts import Hosts, Obedience
 
@@ -39,13 +39,19 @@ def strict(hosts: Hosts) -> Iterator[Control]:
 
 
 @pytest.fixture
+def few(hosts: Hosts) -> Iterator[Control]:
+    """An ordinary user may have two agents, which have all the time that they need."""
+    yield from served(hosts, Obedience(NEVER, limit=2))
+
+
+@pytest.fixture
 def make(hosts: Hosts) -> Iterator[Make]:
     """Makes processes that are clients of the host; all are killed in the end."""
     made: list[Actor] = []
     with ExitStack() as stack:
 
-        def one() -> Actor:
-            made.append(stack.enter_context(Actor(hosts.latest)))
+        def one(first: Callable[[], None] = nothing) -> Actor:
+            made.append(stack.enter_context(Actor(hosts.latest, first)))
             return made[-1]
 
         yield one

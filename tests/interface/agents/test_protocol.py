@@ -26,6 +26,7 @@ from agent_actors import (
     granted,
     log_of,
     look,
+    ordinary,
     park,
     ready,
     segments,
@@ -76,6 +77,40 @@ def test_everyone_is_ordered_on_without_waiting(patient: Control, make: Make) ->
     owner.run(end)
     assert time.monotonic() - before < SOON
     assert [comes(other) for other in others] == [Order(0, 3, 1)] * 3
+
+
+#: More agents than a host wakes in one go.
+MANY = 20
+
+
+def test_however_many_agents_there_are_each_gets_every_order(patient: Control, make: Make) -> None:
+    owner, others = ready(make), [ready(make) for _ in range(MANY)]
+    for number in (2, 4):
+        owner.run(begin, 10, number > 2)
+        for other in others:
+            assert comes(other) == Order(0, number, 0)
+            assert other.run(park, number) is PARKED
+        assert comes(owner, begun) == RUNNING
+        owner.run(end)
+        for other in others:
+            assert comes(other) == Order(0, number + 1, 1)
+            assert other.run(park, number + 1) is PARKED
+    assert patient.status()[0].late == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_a_user_may_have_so_many_agents_and_no_more(few: Control, hosts: Hosts, make: Make) -> None:
+    hosts.latest.chmod(0o666)
+    users = [make(ordinary) for _ in range(4)]
+    assert [user.run(enlist).code for user in users] == [0, 0, -errno.EDQUOT, -errno.EDQUOT]
+    assert users[0].run(enlist, 2).code == 0  # no new one
+    assert users[2].do("code", code=lib.GPURT_IOC_ORDER) == -errno.ENOENT
+    assert few.status()[0].tsgs == 3
+    for _ in range(3):
+        ready(make)  # this process may have any number
+    strike(users[1])
+    eventually(lambda: users[2].run(enlist).code == 0)
+    assert users[3].run(enlist).code == -errno.EDQUOT
 
 
 def test_an_order_that_was_overtaken_is_never_delivered(brief: Control, make: Make) -> None:

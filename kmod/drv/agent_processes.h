@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The processes of a GPU that agents switch. */
+#ifndef GPURT_DRV_AGENT_PROCESSES_H
+#define GPURT_DRV_AGENT_PROCESSES_H
+
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/types.h>
+
+#include "../core/agents.h"
+
+struct gpurt_client;
+struct pid;
+
+/* With the driver's lock held. */
+struct agent_processes {
+	struct rb_root tree;		/* of agent_process.node, by thread group: users choose how many there are */
+	struct list_head lapsed;	/* of agent_process.ordered, those without clients */
+};
+
+/* A process with clients of the GPU, or one that was late when it closed its last: it is not trusted anew. */
+struct agent_process {
+	struct gpurt_agent_process core;
+	struct rb_node node;
+	struct pid *tgid;
+	u32 clients;
+	struct gpurt_client *agent;	/* the client that is the agent; NULL: none */
+	bool real_time;			/* the thread that waits for the agent's orders is */
+	struct list_head ordered;	/* on a list while the agent is to be woken, or the process has lapsed */
+};
+
+struct agent_process *gpurt_agent_process_make(struct pid *tgid);
+void gpurt_agent_process_free(struct agent_process *p);
+void gpurt_agent_processes_free(struct list_head *gone);
+
+struct agent_process *gpurt_agent_process_enter(struct agent_processes *all, struct agent_process *fresh);
+void gpurt_agent_process_lapse(struct agent_processes *all, struct agent_process *p);
+void gpurt_agent_process_remove(struct agent_processes *all, struct agent_process *p);
+void gpurt_agent_processes_prune(struct agent_processes *all, struct list_head *gone);
+u64 gpurt_agent_user(void);
+
+#endif
