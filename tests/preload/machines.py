@@ -43,12 +43,14 @@ def build(folder: Path) -> Path:
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("needs make and a C compiler")
     subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}"], check=True, timeout=200)
-    for name, source in (("libdriver.so", "driver.c"), ("libcuda.so.1", "cuda.c"), ("libamdhip64.so", "hip.c")):
-        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", FAKES / source, "-ldl", "-pthread"]
+    libraries = {"libdriver.so": ["driver.c"], "libcuda.so.1": ["cuda.c", "cuda_work.c"], "libamdhip64.so": ["hip.c"]}
+    for name, sources in libraries.items():
+        files = [FAKES / one for one in sources]
+        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", *files, "-ldl", "-pthread"]
         subprocess.run(["cc", *FLAGS, *shared, "-o", folder / name], check=True)
     (folder / "libcuda.so").symlink_to("libcuda.so.1")
     link = ["-Wl,--no-as-needed", f"-L{folder}", "-lgpurt", "-lcuda", "-ldl", "-pthread"]
-    program = ["cc", *FLAGS, FAKES / "program.c", f"-I{ROOT}/userlib/include", *link, "-o", folder / "program"]
+    program = ["cc", *FLAGS, FAKES / "program.c", FAKES / "program_work.c", f"-I{ROOT}/userlib/include", *link, "-o", folder / "program"]
     subprocess.run(program, check=True)
     return folder
 

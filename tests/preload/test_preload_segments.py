@@ -133,6 +133,54 @@ def test_everything_must_have_been_waited_for(start: Start, depth: Depth) -> Non
     assert depth(program) == 0
 
 
+#: Functions that give work to a stream, and versions in which they have different forms.
+WORK = [
+    ("cuMemcpyBatchAsync", ("12080", "13000")), ("cuMemPrefetchAsync", ("12000", "12020")),
+    ("cuLaunchHostFunc", ("13000", "13010")), ("cuLaunchKernelEx", ("12000",)), ("cuGraphUpload", ("12000",)),
+    ("cuStreamWriteValue32", ("12000",)), ("cuSignalExternalSemaphoresAsync", ("12000",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "version"), [(name, one) for name, versions in WORK for one in versions])
+def test_work_in_a_stream(name: str, version: str, start: Start, depth: Depth) -> None:
+    program = start("proc", FAKE_CUDA=version)
+    program.do("stream 1 1", "capture 1", "launch 1 1000", "captured 1 1", "all")
+    assert depth(program) == 0
+    program.do(f"{name} 1 1000")
+    assert depth(program) == 1
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
+@pytest.mark.parametrize("name", ["cuMemsetD2D8", "cuMemcpyPeer"])
+def test_work_in_the_default_stream(name: str, start: Start, depth: Depth) -> None:
+    program = start("proc")
+    program.do(f"{name} 0 1000")
+    assert depth(program) == 1
+    program.do("sync 0")
+    assert depth(program) == 0
+
+
+def test_allocation_in_a_stream_prolongs_a_segment_but_begins_none(start: Start, depth: Depth) -> None:
+    program = start("proc")
+    program.do("stream 1 1", "event 1", "cuMemAllocAsync 1 4096")
+    assert depth(program) == 0
+    program.do("launch 1 1000", "record 1 1", "cuMemFreeAsync 1", "await 1")
+    assert depth(program) == 1  # the memory is not free yet
+    program.do("sync 1", "cuMemFreeAsync 1")
+    assert depth(program) == 0
+
+
+def test_a_capture_into_a_graph_that_is_there(start: Start, depth: Depth) -> None:
+    program = start("proc", FAKE_CUDA="12030")
+    program.do("stream 1 1", "capture 1", "captured 1 1", "cuStreamBeginCaptureToGraph 1 0", "launch 1 1000")
+    assert depth(program) == 0
+    program.do("captured 1 1", "graph 1 1")
+    assert depth(program) == 1
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
 @pytest.mark.parametrize(("flags", "left"), [(0, 0), (1, 1)])
 def test_the_default_stream_comes_after_blocking_streams(flags: int, left: int, start: Start, depth: Depth) -> None:
     program = start()

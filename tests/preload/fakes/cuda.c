@@ -11,17 +11,14 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
+#include "cuda_fake.h"
 #include "wire.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define NOT_FOUND 500
-#define FAILED 999
 #define NOT_READY 600
 
 struct context { int device, fd, tsg_fd, channels[8]; uint32_t client, tsg; uint64_t last; };
 struct stream { struct context *context; uint64_t last; int captured; uint64_t graph_us; };
 struct event { struct stream *stream; uint64_t work; };
-struct graph { uint64_t us; };
 
 static __thread struct context *current;
 static struct stream defaults[64];	/* of contexts, by their order */
@@ -247,7 +244,7 @@ static struct stream *stream_of(struct stream *s)
 	return &defaults[i];
 }
 
-static int submit(struct stream *s, uint64_t us)
+int fake_submit(struct stream *s, uint64_t us)
 {
 	struct fake_request q;
 	struct fake_answer a;
@@ -314,10 +311,10 @@ EXPORT int cuLaunchKernel(void *f, unsigned int gx, unsigned int gy, unsigned in
 {
 	(void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
 	if (f != (void *)2)
-		return submit(s, gx);
+		return fake_submit(s, gx);
 	/* struct beat of userlib/probe/native/kernels.h: it has started */
 	((volatile uint32_t *)(uintptr_t)*(uint64_t *)params[0])[9] = 1;
-	return submit(s, gx * *(uint64_t *)params[1] / 1000);
+	return fake_submit(s, gx * *(uint64_t *)params[1] / 1000);
 }
 
 EXPORT int cuLaunchKernel_ptsz(void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
@@ -331,13 +328,13 @@ EXPORT int cuStreamSynchronize_ptsz(struct stream *s) { return cuStreamSynchroni
 EXPORT int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t size, struct stream *s)
 {
 	(void)to, (void)from;
-	return submit(s, size);
+	return fake_submit(s, size);
 }
 
 EXPORT int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size)
 {
 	(void)to, (void)from;
-	return submit(NULL, size) ? FAILED : cuStreamSynchronize(NULL);
+	return fake_submit(NULL, size) ? FAILED : cuStreamSynchronize(NULL);
 }
 
 /* For userlib/probe: one multiprocessor that holds one block, and kernels that watch the clock. */
@@ -371,21 +368,22 @@ EXPORT int cuMemHostGetDevicePointer_v2(unsigned long long *device, void *host, 
 	*device = (uintptr_t)host;
 	return 0;
 }
-EXPORT int cuMemsetD32_v2(unsigned long long to, unsigned int value, size_t n) { (void)to, (void)value; return submit(NULL, n); }
+EXPORT int cuMemsetD32_v2(unsigned long long to, unsigned int value, size_t n) { (void)to, (void)value; return fake_submit(NULL, n); }
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, struct stream *s)
 {
 	(void)to, (void)from;
-	return submit(s, size);
+	return fake_submit(s, size);
 }
 EXPORT int cuGetErrorName(int result, const char **name) { (void)result; *name = "an error"; return 0; }
 
 /* A function that no CUDA has.  Its parameters are strange, too. */
 EXPORT int cuStrange(int a, double b, int c, int d, int e, int f, int g, double h, size_t size, struct stream *s)
 {
-	return a == 1 && b == 2.5 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8.5 ? submit(s, size) : FAILED;
+	return a == 1 && b == 2.5 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8.5 ? fake_submit(s, size) : FAILED;
 }
 
-EXPORT int cuStreamBeginCapture(struct stream *s) { s->captured = 1; s->graph_us = 0; return 0; }
+int fake_begin_capture(struct stream *s) { s->captured = 1; s->graph_us = 0; return 0; }
+EXPORT int cuStreamBeginCapture(struct stream *s) { return fake_begin_capture(s); }
 EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
 {
 	return mode < 0 || mode > 2 ? 1 : cuStreamBeginCapture(s);	/* there are three modes */
@@ -398,7 +396,15 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **made)
 	s->captured = 0;
 	return 0;
 }
-EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return submit(s, g->us); }
+EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return fake_submit(s, g->us); }
+
+static const struct fake_form *form_of(const struct fake_form *forms, const char *name, int version)
+{
+	for (; forms->name; forms++)
+		if (!strcmp(forms->name, name) && version >= forms->since)
+			return forms;
+	return NULL;
+}
 
 /*
  * As cuda.h documents it: the newest form of the function that @version has.  The versions are those of cudaTypedefs.h.
@@ -406,7 +412,7 @@ EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return submit(s, g
  */
 EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t flags, int *status)
 {
-	static const struct { const char *name; int since; void *plain, *per_thread; } all[] = {
+	static const struct fake_form all[] = {
 		{ "cuInit", 2000, cuInit, NULL }, { "cuDeviceGet", 2000, cuDeviceGet, NULL },
 		{ "cuCtxCreate", 3020, cuCtxCreate_v2, NULL }, { "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
 		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
@@ -425,16 +431,12 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint
 		{ "cuStreamBeginCapture", 10000, cuStreamBeginCapture, cuStreamBeginCapture },
 		{ "cuStreamEndCapture", 10000, cuStreamEndCapture, cuStreamEndCapture },
 		{ "cuGraphLaunch", 10000, cuGraphLaunch, cuGraphLaunch },
-		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, NULL },
+		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, NULL }, { NULL, 0, NULL, NULL },
 	};
-	size_t i;
+	const struct fake_form *form = form_of(all, name, version);
 
 	(void)status;
-	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (!strcmp(all[i].name, name) && version >= all[i].since) {
-			*found = flags & 2 && version >= 7000 && all[i].per_thread ? all[i].per_thread : all[i].plain;
-			return 0;
-		}
-	*found = NULL;
-	return NOT_FOUND;
+	form = form ? form : form_of(fake_work, name, version);
+	*found = !form ? NULL : flags & 2 && version >= 7000 && form->per_thread ? form->per_thread : form->plain;
+	return form ? 0 : NOT_FOUND;
 }

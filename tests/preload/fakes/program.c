@@ -52,11 +52,12 @@ static int (*hip_init)(unsigned int), (*hip_wait)(void);
 static int (*hip_launch)(const void *, struct dim, struct dim, void **, size_t, void *);
 
 static int version = 12000;
+static int (*get)(const char *, void **, int, uint64_t, int *);
+static uint64_t flags;	/* for get() */
 static void *streams[8], *events[8], *graphs[8], *contexts[8];
 
 static void resolve(const char *how)
 {
-	int (*get)(const char *, void **, int, uint64_t, int *) = NULL;
 	void *other, *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
 
 	if (hip) {
@@ -69,11 +70,12 @@ static void resolve(const char *how)
 		version = atoi(getenv("FAKE_CUDA"));
 	if (strcmp(how, "link"))
 		library = dlopen("libcuda.so.1", RTLD_NOW);
+	flags = !strcmp(how, "ptsz") ? 2 : 1;
 	if (!strcmp(how, "proc") || !strcmp(how, "ptsz"))
 		get = dlsym(library, "cuGetProcAddress_v2");
 #define FIND(base, symbol, params)							\
 	if (get)									\
-		get(#base, (void **)&api.base, version, !strcmp(how, "ptsz") ? 2 : 1, NULL);	\
+		get(#base, (void **)&api.base, version, flags, NULL);	\
 	else										\
 		api.base = library ? dlsym(library, #symbol) : (void *)symbol;
 	CALLS(FIND)
@@ -84,6 +86,10 @@ static void resolve(const char *how)
 	get("cuStreamBeginCapture", &other, 10010, 0, NULL);
 	get("cuCtxSynchronize", &other, 2000, 0, NULL);
 }
+
+/* program_work.c */
+int program_work(int (*get)(const char *, void **, int, uint64_t, int *), int version, uint64_t flags, const char *name,
+		 void *context, void *graph, void *stream, size_t us);
 
 struct crew { int rounds, failed; void *context; };
 
@@ -185,6 +191,8 @@ static int begin_capture(void *stream)
 
 static int carry_out(const char *what, int a, int b)
 {
+	if (!strncmp(what, "cu", 2))	/* a function that gives a stream work, by its name */
+		return program_work(get, version, flags, what, contexts[0], graphs[1], streams[a], (size_t)b);
 	if (!strncmp(what, "own-", 4))
 		return on_its_own(what + 4, a);
 	if (!strcmp(what, "context"))
@@ -245,7 +253,7 @@ static int carry_out(const char *what, int a, int b)
 
 int main(int argc, char **argv)
 {
-	char line[128], what[32];
+	char line[128], what[48];
 	int a, b, result;
 
 	resolve(argc > 1 ? argv[1] : "link");
@@ -255,7 +263,7 @@ int main(int argc, char **argv)
 	setvbuf(stdin, NULL, _IONBF, 0);	/* lines that are not read yet are for the program that "exec" executes */
 	while (fgets(line, sizeof(line), stdin)) {
 		a = b = 0;
-		if (sscanf(line, "%31s %d %d", what, &a, &b) < 1)
+		if (sscanf(line, "%47s %d %d", what, &a, &b) < 1)
 			continue;
 		if (!strcmp(what, "exec"))
 			execv("/proc/self/exe", argv);
