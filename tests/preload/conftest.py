@@ -79,8 +79,7 @@ def start(built: Path, gpu: FakeGpu, host: Path) -> Iterator[Start]:
 
     def one(how: str = "proc", family: str = "nvidia", at: Path = host, **extra: str) -> Program:
         made.append(Program(built, gpu, at, how, family, extra))
-        if family != "hip":
-            made[-1].do("context 0 0")
+        made[-1].do("all" if family == "hip" else "context 0 0")  # the process has a queue or a group from now on
         return made[-1]
 
     yield one

@@ -77,6 +77,10 @@ class FakeGpu:
         """Makes the next ``times`` calls of an operation fail with ``status``."""
         self.ask("refuse", name=name, times=times, status=status)
 
+    def machine(self, *gpus: dict[str, int], release: tuple[int, int] = (6, 1), cwsr: int = 1) -> None:
+        """What AMD's driver runs on, before a program opens it: GPUs (topology.Gpu), kernel, module parameter."""
+        self.ask("machine", gpus=gpus, release=release, cwsr=cwsr)
+
     def finish(self, pid: int) -> None:
         """Makes all work that a process has submitted complete as soon as the process has the GPU."""
         self.ask("finish", pid=pid)

@@ -259,17 +259,3 @@ def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None
     eventually(lambda: gpu.order(1) == [one.pid])  # the work on GPU 0 is not in its way
     assert gpu.order(0) == []
     assert {client.gpu for client in plane.clients() if client.pid == one.pid} == {0, 1}
-
-
-@pytest.mark.parametrize(("mask", "bytes_"), [("0xff", "ff000000"), ("8000000000000001", "0100000000000080")])
-def test_compute_units(mask: str, bytes_: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
-    program = start(family="hip", GPURT_CU_MASK=mask)
-    program.do(SHORT, "all")
-    assert f"mask {bytes_}" in gpu.ask()["calls"][str(program.pid)]
-
-
-@pytest.mark.parametrize("mask", ["", "0x", "zz", "0", "f" * 257])
-def test_compute_units_that_are_none(mask: str, start: Start, plane: Control) -> None:
-    program = start(family="hip", GPURT_CU_MASK=mask)
-    program.do(SHORT, "all")
-    assert "not a hexadecimal mask" in program.said()

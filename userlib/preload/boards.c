@@ -121,6 +121,12 @@ void agent_refresh(struct tsg *tsg)
 		tsg->state = TSG_UNSURE;
 }
 
+void agent_refresh_off(struct tsg *tsg)
+{
+	tsg->empty = false;
+	tsg->state = boards[tsg->gpu].on ? TSG_UNSURE : TSG_OFF;
+}
+
 void agent_refresh_all(const struct family *family)
 {
 	struct tsg *tsg;
@@ -195,6 +201,11 @@ unsigned int agent_number(unsigned int gpu)
 	return gpu < GPURT_MAX_GPUS ? boards[gpu].number : 0;
 }
 
+bool agent_is_off(unsigned int gpu)
+{
+	return gpu < GPURT_MAX_GPUS && boards[gpu].introduced && !boards[gpu].on;
+}
+
 /* Lists the GPUs on which this process has TSGs that a host manages.  Returns how many. */
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
 {
@@ -204,4 +215,19 @@ unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
 		if (boards[i].tsgs && !boards[i].unmanaged)
 			gpus[n++] = i;
 	return n;
+}
+
+/*
+ * The host's number of the GPU that the runtime calls @device.  What the program may see and in which order
+ * (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES) changes the runtime's numbers.  So if the process
+ * uses one managed GPU only, the device is that GPU.
+ */
+unsigned int agent_gpu_of(int device)
+{
+	unsigned int gpus[GPURT_MAX_GPUS], n;
+
+	preload_lock();
+	n = agent_gpus(gpus, GPURT_MAX_GPUS);
+	preload_unlock();
+	return n == 1 ? gpus[0] : device < 0 ? 0 : (unsigned int)device;
 }

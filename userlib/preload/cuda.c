@@ -47,20 +47,6 @@ static const void *current_context(void)
 	return context;
 }
 
-/*
- * The host's number of a CUDA device.  The driver numbers GPUs in the order of their PCI addresses.  If the process
- * uses one managed GPU only, the device is that GPU, whatever its CUDA ordinal.
- */
-static unsigned int gpu_of_device(int device)
-{
-	unsigned int gpus[GPURT_MAX_GPUS], n;
-
-	preload_lock();
-	n = agent_gpus(gpus, GPURT_MAX_GPUS);
-	preload_unlock();
-	return n == 1 ? gpus[0] : device < 0 ? 0 : (unsigned int)device;
-}
-
 static unsigned int current_gpu(void)
 {
 	int device = 0;
@@ -68,7 +54,7 @@ static unsigned int current_gpu(void)
 	ASK(cuCtxGetDevice, (int *));
 	if (cuCtxGetDevice)
 		cuCtxGetDevice(&device);
-	return gpu_of_device(device);
+	return agent_gpu_of(device);
 }
 
 static bool is_captured(const void *stream)

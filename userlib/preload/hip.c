@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* The HIP runtime: a shared library.  Programs link to its symbols or look them up by name. */
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,14 +58,33 @@ static bool is_captured(const void *stream)
 	return stream && hipStreamIsCapturing && !hipStreamIsCapturing(stream, &status) && status;
 }
 
+/*
+ * HIP makes a device's queue when a default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2), so before
+ * the first launch the process has no queue there, and nothing says which GPU the device is.  A query of the stream
+ * makes the queue.
+ */
+static void make_queue(int device, const void *stream)
+{
+	static atomic_uint made[2];
+	static int (*hipStreamQuery)(const void *);
+	unsigned int bit = 1u << (device & 31);
+
+	if (device < 0 || device >= 32 || atomic_fetch_or(&made[stream != DEFAULT_STREAM], bit) & bit)
+		return;
+	if (!hipStreamQuery)
+		hipStreamQuery = (__typeof__(hipStreamQuery))library_symbol("hipStreamQuery");
+	if (hipStreamQuery)
+		hipStreamQuery(stream);
+}
+
 static struct place here(const void *stream, bool per_thread)
 {
 	int device = current_device();
-	struct place place = {
-		.context = context_of(device), .stream = stream, .gpu = (unsigned int)device,
-		.captured = is_captured(stream),
-	};
+	struct place place = { .context = context_of(device), .stream = stream, .captured = is_captured(stream) };
 
+	if (!place.captured && (stream == DEFAULT_STREAM || stream == STREAM_PER_THREAD))
+		make_queue(device, stream);
+	place.gpu = agent_gpu_of(device);
 	if (stream == STREAM_PER_THREAD || (!stream && per_thread)) {
 		place.stream = DEFAULT_STREAM;
 		place.thread = syscall(SYS_gettid);

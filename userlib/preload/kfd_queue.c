@@ -3,136 +3,101 @@
  * AMD's compute driver (KFD): each user queue of a process is treated as a time-slice group.  Percentage 0 makes a
  * queue inactive.  The percentage that the program asked for makes it active again.
  *
- * GPURT_CU_MASK: the compute units that the process's compute queues may use: a hexadecimal mask, bit 0 on the right.
+ * With the hardware scheduler, the driver unmaps and maps all queues of all processes for each call that changes a queue
+ * (update_queue() in kfd_device_queue_manager.c).  So no call is made for a queue that the program has inactive itself,
+ * and a queue that is made or changed while the process is off never becomes active in between.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
-#include "preload.h"
+#include "kfd.h"
 
-#define CREATE_QUEUE	0x02
-#define DESTROY_QUEUE	0x03
-#define UPDATE_QUEUE	0x07
-#define SET_CU_MASK	0x1a
-#define TYPE_COMPUTE	0
-#define TYPE_COMPUTE_AQL 2
-#define MAX_GPUS	16
-#define MASK_WORDS	32	/* 1,024 compute units */
+/* Bits 8 to 15 of a percentage are the XCC that runs PM4 queues (kfd_chardev.c). */
+#define PERCENT	0xffu
 /* With more queues than the hardware has, the driver runs them by turns, and a queue that is on may not run. */
 #define HARDWARE_QUEUES	32
+/* Descriptors from this number on are kept for the agent. */
+#define KEPT	512
 
-/* The part of struct kfd_ioctl_create_queue_args that all releases have. */
-struct create_queue {
-	uint64_t ring, write_pointer, read_pointer, doorbell;
-	uint32_t ring_size, gpu, type, percentage, priority, queue;
-};
-struct destroy_queue { uint32_t queue, pad; };
-struct cu_mask { uint32_t queue, bits; uint64_t address; };
-struct update_queue { uint64_t ring; uint32_t queue, ring_size, percentage, priority; };
+/* In `client` of a queue: the program is destroying it, and the driver may give its number to another one. */
+enum { LIVING, LEAVING };
 
-_Static_assert(sizeof(struct cu_mask) == 16, "layout of SET_CU_MASK");
-_Static_assert(sizeof(struct update_queue) == 24 && sizeof(struct create_queue) == 56, "layouts of KFD's ioctls");
-
-static uint32_t gpu_ids[MAX_GPUS];
-static unsigned int gpu_count;
+/*
+ * Queues belong to the process.  They can be changed through any of its descriptors of /dev/kfd, and outlive them all
+ * (kfd_release() in kfd_chardev.c).  So all are listed under one open file, and the agent keeps a descriptor of it.
+ */
+static struct gpu_file *home;
+static bool unsaved;
+#define UNSAVED "a queue has no memory to save its waves to: a stop waits until its kernels end"
 
 static int kfd_node(const char *path)
 {
 	return !strcmp(path, "/dev/kfd");
 }
 
-/* Lists the GPUs in the order of the kernel's topology, which is the same for every process. */
-static void read_topology(void)
+static void kfd_closed(struct gpu_file *file)
 {
-	unsigned int node, id;
-	char path[80];
-	FILE *file;
-
-	for (node = 0; node < 4 * MAX_GPUS && gpu_count < MAX_GPUS; node++) {
-		snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%u/gpu_id", node);
-		file = fopen(path, "re");
-		if (!file)
-			break;
-		if (fscanf(file, "%u", &id) == 1 && id)
-			gpu_ids[gpu_count++] = id;
-		fclose(file);
-	}
+	if (file == home)
+		home = NULL;
 }
 
-static unsigned int gpu_index(uint32_t id)
+static void keep(int fd)
 {
-	unsigned int i;
+	int copy;
 
-	if (!gpu_count)
-		read_topology();
-	for (i = 0; i < gpu_count; i++)
-		if (gpu_ids[i] == id)
-			return i;
-	if (gpu_count < MAX_GPUS)
-		gpu_ids[gpu_count++] = id;
-	return i;
+	if (home)
+		return;
+	home = files_get(fd);
+	copy = real_duplicate(fd, KEPT);
+	if (copy >= 0)
+		files_duplicated(fd, copy);
 }
 
-/* Stores the settings that the program wants for its queue, to be restored when it may run. */
-static void want(struct tsg *tsg, uint64_t ring, uint32_t ring_size, uint32_t percentage, uint32_t priority)
+static struct tsg *queue_of(uint32_t queue, uint32_t state)
+{
+	return home ? agent_find(home, state, queue) : NULL;
+}
+
+/* The driver gives this number to a new queue, so the one that had it is gone. */
+static void forget(uint32_t queue)
+{
+	struct tsg *tsg;
+
+	while ((tsg = queue_of(queue, LIVING)) || (tsg = queue_of(queue, LEAVING)))
+		agent_remove(tsg);
+}
+
+static bool refused_percentage(uint32_t percentage)
+{
+	return (percentage & PERCENT) > 100;
+}
+
+/*
+ * Stores the settings that the program wants for its queue, to be restored when it may run.  @held: the driver was not
+ * told the percentage, and has the queue inactive.
+ */
+static void want(struct tsg *tsg, uint64_t ring, uint32_t ring_size, uint32_t percentage, uint32_t priority, bool held)
 {
 	tsg->address = ring;
 	tsg->parent = ring_size;
 	tsg->value[0] = percentage;
 	tsg->value[1] = priority;
+	if (held)
+		agent_refresh_off(tsg);
+	else
+		agent_refresh(tsg);
+	tsg->empty = !ring || !ring_size || !(percentage & PERCENT);
 }
 
 static int update(int fd, const struct tsg *tsg, uint32_t percentage)
 {
-	struct update_queue u = {
+	struct kfd_update_queue u = {
 		.ring = tsg->address, .queue = tsg->handle, .ring_size = tsg->parent, .percentage = percentage,
 		.priority = tsg->value[1],
 	};
 
-	return real_ioctl(fd, _IOW('K', UPDATE_QUEUE, struct update_queue), &u) < 0 ? -errno : 0;
-}
-
-/* Converts hexadecimal text to words, lowest first.  Returns how many, or 0 if the text is no mask or an empty one. */
-static unsigned int parse_mask(const char *text, uint32_t *words)
-{
-	size_t length, i;
-	uint32_t any = 0;
-	char digit[2] = "";
-
-	text += !strncmp(text, "0x", 2) ? 2 : 0;
-	length = strlen(text);
-	if (!length || length > 8 * MASK_WORDS || strspn(text, "0123456789abcdefABCDEF") != length)
-		return 0;
-	memset(words, 0, MASK_WORDS * sizeof(*words));
-	for (i = 0; i < length; i++) {
-		digit[0] = text[length - 1 - i];
-		words[i / 8] |= (uint32_t)strtoul(digit, NULL, 16) << 4 * (i % 8);
-	}
-	for (i = 0; i < MASK_WORDS; i++)
-		any |= words[i];
-	return any ? (unsigned int)(length + 7) / 8 : 0;
-}
-
-/* Applies GPURT_CU_MASK to a new queue. */
-static void confine(int fd, const struct create_queue *c)
-{
-	const char *text = getenv("GPURT_CU_MASK");
-	struct cu_mask mask = { .queue = c->queue };
-	uint32_t words[MASK_WORDS];
-	static bool told;
-
-	if (!text || (c->type != TYPE_COMPUTE && c->type != TYPE_COMPUTE_AQL))
-		return;
-	mask.bits = 32 * parse_mask(text, words);
-	mask.address = (uintptr_t)words;
-	if (mask.bits && real_ioctl(fd, _IOW('K', SET_CU_MASK, struct cu_mask), &mask) >= 0)
-		return;
-	if (!told)
-		preload_say("GPURT_CU_MASK=%s: %s; the queue may use every compute unit", text,
-			    mask.bits ? strerror(errno) : "not a hexadecimal mask of 1 to 1024 bits");
-	told = true;
+	return real_ioctl(fd, _IOW('K', KFD_UPDATE_QUEUE, struct kfd_update_queue), &u) < 0 ? -errno : 0;
 }
 
 static void warn_of_many(unsigned int gpu)
@@ -146,51 +111,155 @@ static void warn_of_many(unsigned int gpu)
 	}
 }
 
-static void created(struct gpu_file *file, const struct create_queue *c)
+/* Called with the lock held.  @held: the queue was made inactive. */
+static void created(int fd, const struct kfd_create_queue *c, bool held)
 {
-	struct tsg like = { .file = file, .gpu = gpu_index(c->gpu), .handle = c->queue }, *tsg;
+	struct tsg like = { .gpu = kfd_gpu(c->gpu), .handle = c->queue }, *tsg;
 
-	want(&like, c->ring, c->ring_size, c->percentage, c->priority);
-	tsg = agent_add(&like);
+	keep(fd);
+	forget(c->queue);
+	if (like.gpu == GPURT_MAX_GPUS)
+		preload_say("kfd-queue: GPU id %u is not in /sys/class/kfd: its work is not managed", c->gpu);
+	like.file = home;
+	tsg = home && like.gpu < GPURT_MAX_GPUS ? agent_add(&like) : NULL;
 	if (tsg)
-		agent_refresh(tsg);
+		want(tsg, c->ring, c->ring_size, c->percentage, c->priority, held);
+	if (!unsaved && !c->save && (c->type == KFD_COMPUTE || c->type == KFD_COMPUTE_AQL)) {
+		preload_say("GPU %u, kfd-queue: tier T0: " UNSAVED, like.gpu);
+		unsaved = true;
+	}
 	warn_of_many(like.gpu);
 }
 
-static void updated(struct tsg *tsg, const struct update_queue *u)
+/* Makes the queue inactive if the process is off, or if a mask must be set first. */
+static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 {
-	want(tsg, u->ring, u->ring_size, u->percentage, u->priority);
-	agent_refresh(tsg);
+	uint32_t percentage = c->percentage;
+	unsigned int gpu;
+	bool held;
+	int result;
+
+	preload_lock();
+	gpu = kfd_gpu(c->gpu);
+	held = (agent_is_off(gpu) || kfd_confines(c->type)) && gpu < GPURT_MAX_GPUS && !refused_percentage(percentage);
+	preload_unlock();
+	if (held)
+		c->percentage &= ~PERCENT;
+	result = real_ioctl(fd, request, c);
+	c->percentage = percentage;
+	if (result < 0)
+		return result;
+	if (kfd_confines(c->type))
+		kfd_confine(fd, c->queue, kfd_units(gpu));
+	preload_lock();
+	created(fd, c, held);
+	preload_unlock();
+	return result;
 }
 
-static void kfd_after(struct gpu_file *file, int fd, unsigned long request, void *argument, int result)
+static int change(int fd, struct kfd_update_queue *u)
 {
-	const struct destroy_queue *d = argument;
-	const struct update_queue *u = argument;
+	struct kfd_update_queue passed = *u;
 	struct tsg *tsg;
+	bool held;
+	int result;
 
-	if (result < 0 || _IOC_TYPE(request) != 'K' || !argument)
-		return;
-	if (_IOC_NR(request) == CREATE_QUEUE && _IOC_SIZE(request) >= sizeof(struct create_queue)) {
-		created(file, argument);
-		confine(fd, argument);
-	} else if (_IOC_NR(request) == DESTROY_QUEUE && _IOC_SIZE(request) == sizeof(*d)) {
-		tsg = agent_find(file, 0, d->queue);
-		if (tsg)
-			agent_remove(tsg);
-	} else if (_IOC_NR(request) == UPDATE_QUEUE && _IOC_SIZE(request) == sizeof(*u)) {
-		tsg = agent_find(file, 0, u->queue);
-		if (tsg)
-			updated(tsg, u);
-	} else if (_IOC_NR(request) == CREATE_QUEUE || _IOC_NR(request) == DESTROY_QUEUE ||
-		   _IOC_NR(request) == UPDATE_QUEUE) {
-		preload_count(COUNT_UNKNOWN);
+	preload_lock();
+	tsg = queue_of(u->queue, LIVING);
+	held = tsg && agent_is_off(tsg->gpu) && !refused_percentage(u->percentage);
+	preload_unlock();
+	if (held)
+		passed.percentage &= ~PERCENT;
+	result = real_ioctl(fd, _IOW('K', KFD_UPDATE_QUEUE, struct kfd_update_queue), &passed);
+	if (result < 0)
+		return result;
+	preload_lock();
+	tsg = queue_of(u->queue, LIVING);
+	if (tsg)
+		want(tsg, u->ring, u->ring_size, u->percentage, u->priority, held);
+	preload_unlock();
+	return result;
+}
+
+/*
+ * The queue is listed until the driver has destroyed it, because it can run until then.  Some errors (of the preemption)
+ * say that the call failed and the queue is gone all the same (pqm_destroy_queue() in kfd_process_queue_manager.c).
+ */
+static int destroy(int fd, unsigned long request, struct kfd_destroy_queue *d)
+{
+	struct tsg *tsg;
+	int result, err;
+
+	preload_lock();
+	tsg = queue_of(d->queue, LIVING);
+	if (tsg)
+		tsg->client = LEAVING;
+	preload_unlock();
+	result = real_ioctl(fd, request, d);
+	err = result < 0 ? errno : 0;
+	preload_lock();
+	tsg = queue_of(d->queue, LEAVING);
+	if (tsg && (!err || err == ETIME || err == EIO))
+		agent_remove(tsg);
+	else if (tsg)
+		tsg->client = LIVING;
+	preload_unlock();
+	errno = err ? err : errno;
+	return result;
+}
+
+static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mask)
+{
+	struct tsg *tsg;
+	unsigned int gpu;
+
+	preload_lock();
+	tsg = queue_of(mask->queue, LIVING);
+	gpu = tsg ? tsg->gpu : GPURT_MAX_GPUS;
+	preload_unlock();
+	return kfd_set_mask(fd, request, mask, kfd_units(gpu));
+}
+
+/* The driver takes the number of a call from the request, and any size: what is missing is 0, what is too much is ignored. */
+static int kfd_call(int fd, unsigned long request, void *argument)
+{
+	size_t size = _IOC_SIZE(request);
+
+	switch (_IOC_TYPE(request) == 'K' && argument ? _IOC_NR(request) : 0) {
+	case KFD_CREATE_QUEUE:
+		if (size >= sizeof(struct kfd_create_queue))
+			return create(fd, request, argument);
+		break;
+	case KFD_UPDATE_QUEUE:
+		if (size >= sizeof(struct kfd_update_queue))
+			return change(fd, argument);
+		break;
+	case KFD_DESTROY_QUEUE:
+		if (size >= sizeof(uint32_t))
+			return destroy(fd, request, argument);
+		break;
+	case KFD_SET_CU_MASK:
+		if (size >= sizeof(struct kfd_cu_mask))
+			return set_mask(fd, request, argument);
+		break;
+	default:
+		return real_ioctl(fd, request, argument);
 	}
+	preload_count(COUNT_UNKNOWN);
+	return real_ioctl(fd, request, argument);
 }
 
 static int kfd_turn(struct tsg *tsg, int fd, bool on)
 {
-	return update(fd, tsg, on ? tsg->value[0] : 0);
+	int err = update(fd, tsg, on ? tsg->value[0] : tsg->value[0] & ~PERCENT);
+	static bool told;
+
+	if (err == -EFAULT && tsg->client == LEAVING)
+		return 0;	/* there is no such queue any more */
+	if (err && !told)
+		preload_say("kfd-queue: the driver did not switch queue %u: %s; said once", tsg->handle, strerror(-err));
+	told |= err != 0;
+	return err;
 }
 
 /* KFD's ioctls are a stable interface of the kernel, so every release is known. */
@@ -203,14 +272,20 @@ static bool kfd_known(char *why, size_t size)
 
 static unsigned int kfd_tier(const char **how)
 {
-	*how = "this process's agent stops its queues; with HWS every stop remaps the whole runlist";
-	return GPURT_TIER_UNPATCHED;
+	if (!unsaved && kfd_saves_waves()) {
+		*how = "this process's agent stops its queues; with HWS every stop remaps the whole runlist";
+		return GPURT_TIER_UNPATCHED;
+	}
+	*how = unsaved ? UNSAVED :
+	       "amdgpu.cwsr_enable=0: a stop waits until kernels end, and resets the GPU if that takes too long";
+	return GPURT_TIER_HINTS;
 }
 
 const struct family family_kfd_queue = {
 	.name = "kfd-queue",
 	.node = kfd_node,
-	.after = kfd_after,
+	.call = kfd_call,
+	.closed = kfd_closed,
 	.turn = kfd_turn,
 	.known = kfd_known,
 	.tier = kfd_tier,

@@ -155,6 +155,11 @@ int real_ioctl(int fd, unsigned long request, void *argument)
 	return real.ioctl(fd, request, argument);
 }
 
+int real_duplicate(int fd, int lowest)
+{
+	return real.fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+}
+
 void *real_dlsym(void *handle, const char *name)
 {
 	pthread_once(&once, resolve);
@@ -347,6 +352,22 @@ static bool may_be_ours(unsigned long request)
 	return type == 'F' || type == 'G' || type == 'K';
 }
 
+/* Makes an ioctl on a driver's descriptor.  The family of drivers may make it in its own way. */
+static int make(int fd, unsigned long request, void *argument)
+{
+	int (*call)(int, unsigned long, void *) = real_ioctl;
+	struct gpu_file *file;
+
+	preload_lock();
+	if (may_be_ours(request))
+		files_seen(fd);
+	file = files_get(fd);
+	if (file && file->family->call)
+		call = file->family->call;
+	preload_unlock();
+	return call(fd, request, argument);
+}
+
 /* After an ioctl on a driver's descriptor: the family of drivers updates its list of the process's objects. */
 static void note(int fd, unsigned long request, void *argument, int result)
 {
@@ -354,12 +375,11 @@ static void note(int fd, unsigned long request, void *argument, int result)
 	int saved = errno;
 
 	preload_lock();
-	if (may_be_ours(request))
-		files_seen(fd);
 	file = files_get(fd);
 	if (file) {
 		preload_count(COUNT_CALLS);
-		file->family->after(file, fd, request, argument, result);
+		if (file->family->after)
+			file->family->after(file, fd, request, argument, result);
 	}
 	leave(saved);
 }
@@ -374,9 +394,10 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_start(arguments, request);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	result = real.ioctl(fd, request, argument);
-	if ((files_tracked(fd) || may_be_ours(request)) && preload_own_process())
-		note(fd, request, argument, result);
+	if (!(files_tracked(fd) || may_be_ours(request)) || !preload_own_process())
+		return real.ioctl(fd, request, argument);
+	result = make(fd, request, argument);
+	note(fd, request, argument, result);
 	return result;
 }
 

@@ -8,6 +8,7 @@
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
+ *	kfd_topology.c kfd_mask.c	AMD's: which GPUs there are; the compute units that queues may use
  *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
  *	cuda.table	what each function of the CUDA driver does; wrappers.py writes the wrappers from it
@@ -15,7 +16,7 @@
  *	explicit.c	programs that mark their segments themselves
  *
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
- * program reaches the real function unchanged.  Calls that are not recognised are counted.  If there is no host, or the
+ * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c).  Calls that are not recognised are counted.  If there is no host, or the
  * host goes away, the TSGs are put back on the GPU and the program runs unmanaged.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
@@ -68,7 +69,12 @@ struct family {
 	const char *name;		/* as `gpurt status` shows it */
 	/* Returns which of the family's nodes @path is, from 1, or 0 if it is none. */
 	int (*node)(const char *path);
-	/* Called with the lock held, after the real ioctl: updates the list of the process's objects. */
+	/*
+	 * Called without the lock, in place of the real ioctl: makes it, perhaps with other arguments, and updates the
+	 * list of the process's objects.  May be NULL.
+	 */
+	int (*call)(int fd, unsigned long request, void *argument);
+	/* Called with the lock held, after the real ioctl: updates the list of the process's objects.  May be NULL. */
 	void (*after)(struct gpu_file *file, int fd, unsigned long request, void *argument, int result);
 	/* Called with the lock held when the file ends, and all its objects with it.  May be NULL. */
 	void (*closed)(struct gpu_file *file);
@@ -96,6 +102,8 @@ bool preload_flag(const char *variable);
 
 /* preload.c: the real calls */
 int real_ioctl(int fd, unsigned long request, void *argument);
+/* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
+int real_duplicate(int fd, int lowest);
 void *real_dlsym(void *handle, const char *name);
 bool preload_own_process(void);
 
@@ -122,7 +130,9 @@ void agent_remove_file(const struct gpu_file *file);
  * applies the last order to it.
  */
 void agent_refresh(struct tsg *tsg);
-/* The same for all TSGs of a driver family. */
+/* The same for a TSG that is off the GPU now. */
+void agent_refresh_off(struct tsg *tsg);
+/* agent_refresh() for all TSGs of a driver family. */
 void agent_refresh_all(const struct family *family);
 /* Applies the last order to what it does not hold for.  Returns whether agent_insist() must follow. */
 bool agent_catch_up(void);
@@ -133,7 +143,11 @@ void agent_insist(void);
 void agent_settle(void);
 /* Called with the lock held. */
 unsigned int agent_number(unsigned int gpu);
+/* Whether the last order took the process off that GPU. */
+bool agent_is_off(unsigned int gpu);
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
+/* Called without the lock.  The host's number of the GPU that CUDA or HIP calls @device. */
+unsigned int agent_gpu_of(int device);
 
 /* Counts for the summary at exit. */
 enum count {

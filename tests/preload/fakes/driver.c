@@ -4,12 +4,14 @@
  * on them are requests.  Everything else goes to libc.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "wire.h"
 
@@ -18,7 +20,24 @@
 static int is_node(const char *path)
 {
 	return !strncmp(path, "/dev/nvidia", 11) || !strncmp(path, "/dev/nvhost-", 12) || !strncmp(path, "/dev/nvgpu/", 11) ||
-	       !strcmp(path, "/dev/kfd");
+	       !strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9);
+}
+
+/* What the kernel says of AMD's GPUs is in a folder beside the fake GPU's socket. */
+static const char *redirected(const char *path, char *to, size_t size)
+{
+	static const char *const subtrees[] = { "/sys/devices/virtual/kfd/", "/sys/class/kfd/", "/sys/module/amdgpu/" };
+	const char *gpu = getenv("FAKE_GPU");
+	size_t i, stem = gpu ? strlen(gpu) : 0;
+
+	if (stem < 5 || strcmp(gpu + stem - 5, ".sock"))
+		return path;
+	for (i = 0; i < sizeof(subtrees) / sizeof(subtrees[0]); i++)
+		if (!strncmp(path, subtrees[i], strlen(subtrees[i]))) {
+			snprintf(to, size, "%.*s.sys/%s", (int)stem - 5, gpu, path + 5);
+			return to;
+		}
+	return path;
 }
 
 static int open_node(const char *path)
@@ -49,9 +68,31 @@ static int is_fake(int fd)
 	       size > sizeof(sa_family_t) && !strcmp(peer.sun_path, path);
 }
 
+/* KFD's calls whose arguments have a pointer: to an array of which another member has the length. */
+static void *nested_of_kfd(unsigned int number, unsigned char *argument, uint32_t *size)
+{
+	static const struct { unsigned int number, pointer, count, bits; } calls[] = {
+		{ 0x1a, 8, 4, 1 }, { 0x14, 0, 8, 8 * 56 }, { 0x18, 8, 16, 32 }, { 0x19, 8, 16, 32 },
+	};
+	uint64_t address = 0;
+	uint32_t count = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (calls[i].number != number)
+			continue;
+		memcpy(&address, argument + calls[i].pointer, sizeof(address));
+		memcpy(&count, argument + calls[i].count, sizeof(count));
+		*size = (uint32_t)((uint64_t)count * calls[i].bits / 8);
+	}
+	if (!address || *size > 1500)
+		*size = 0;
+	return (void *)(uintptr_t)address;
+}
+
 /*
- * The parameters of RM_CONTROL and RM_ALLOC, a CU mask, and a bitmap of groups are behind a pointer at a fixed place.  In
- * place of the channel that nvgpu binds to a group or unbinds, its cookie goes to the fake GPU.
+ * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  In place of
+ * the channel that nvgpu binds to a group or unbinds, its cookie goes to the fake GPU.
  */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
@@ -71,12 +112,8 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 		memcpy(&address, argument + 16, sizeof(address));
 		return (void *)(uintptr_t)address;
 	}
-	if (_IOC_TYPE(request) == 'K' && _IOC_NR(request) == 0x1a) {
-		memcpy(size, argument + 4, sizeof(*size));
-		*size /= 8;
-		memcpy(&address, argument + 8, sizeof(address));
-		return (void *)(uintptr_t)address;
-	}
+	if (_IOC_TYPE(request) == 'K')
+		return nested_of_kfd(_IOC_NR(request), argument, size);
 	if (_IOC_TYPE(request) != 'F' || (_IOC_NR(request) != 0x2a && _IOC_NR(request) != 0x2b))
 		return NULL;
 	memcpy(&address, argument + 16, sizeof(address));
@@ -122,6 +159,7 @@ EXPORT int name(const char *path, int flags, ...)			\
 {									\
 	static int (*real)(const char *, int, ...);			\
 	va_list arguments;						\
+	char to[512];							\
 	mode_t mode;							\
 									\
 	va_start(arguments, flags);					\
@@ -129,7 +167,7 @@ EXPORT int name(const char *path, int flags, ...)			\
 	va_end(arguments);						\
 	if (!real)							\
 		real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name); \
-	return is_node(path) ? open_node(path) : real(path, flags, mode); \
+	return is_node(path) ? open_node(path) : real(redirected(path, to, sizeof(to)), flags, mode); \
 }
 
 OPEN(open)
@@ -149,13 +187,63 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return is_fake(fd) ? fake_ioctl(fd, request, argument) : real(fd, request, argument);
 }
 
-/* The driver's release, as sysfs reports it. */
+/* Memory of a driver is the process's own here. */
+#define MMAP(name)							\
+EXPORT void *name(void *at, size_t size, int protection, int flags, int fd, off_t offset) \
+{									\
+	static void *(*real)(void *, size_t, int, int, int, off_t);	\
+									\
+	if (!real)							\
+		real = (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, #name); \
+	return fd >= 0 && is_fake(fd) ? real(at, size, protection, flags | MAP_ANONYMOUS, -1, 0) : \
+	       real(at, size, protection, flags, fd, offset);		\
+}
+
+MMAP(mmap)
+MMAP(mmap64)
+
+static ssize_t forbidden(void *cookie, char *to, size_t size)
+{
+	(void)cookie, (void)to, (void)size;
+	errno = EPERM;
+	return -1;
+}
+
+/* A file whose whole text is EPERM can be opened and not be read. */
+static FILE *unless_forbidden(FILE *file, const char *mode)
+{
+	char text[8] = "";
+
+	if (!file || fread(text, 1, 6, file) != 5 || strncmp(text, "EPERM", 5)) {
+		if (file)
+			rewind(file);
+		return file;
+	}
+	fclose(file);
+	return fopencookie(NULL, mode, (cookie_io_functions_t){ .read = forbidden });
+}
+
+/* The release of NVIDIA's driver and what concerns AMD's, as sysfs reports them. */
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	static FILE *(*real)(const char *, const char *);
-	const char *version = getenv("FAKE_NVIDIA_VERSION");
+	const char *version = getenv("FAKE_NVIDIA_VERSION"), *from;
+	char to[512];
 
 	if (!real)
 		real = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
-	return real(version && !strcmp(path, "/sys/module/nvidia/version") ? version : path, mode);
+	if (version && !strcmp(path, "/sys/module/nvidia/version"))
+		return real(version, mode);
+	from = redirected(path, to, sizeof(to));
+	return from == path ? real(path, mode) : unless_forbidden(real(from, mode), "r");
+}
+
+EXPORT DIR *opendir(const char *path)
+{
+	static DIR *(*real)(const char *);
+	char to[512];
+
+	if (!real)
+		real = (DIR *(*)(const char *))dlsym(RTLD_NEXT, "opendir");
+	return real(redirected(path, to, sizeof(to)));
 }

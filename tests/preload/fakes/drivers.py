@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the models of the driver families share, and KFD's: objects, their owners, privileges, error codes."""
+"""What the models of the driver families share: objects, their owners, error codes."""
 
 from __future__ import annotations
 
 import errno
 import itertools
-import struct
 from dataclasses import dataclass, field
 
 from engine import Engine, Group
@@ -65,6 +64,10 @@ class File:
         except KeyError:
             raise Refused(errno.ENOENT) from None
 
+    def working(self, client: int, handle: int) -> Group:
+        """The group that executes what is submitted for these handles."""
+        return self.groups.get((client, handle)) or self.group(0, 0)
+
     def add(self, key: tuple[int, int], gpu: int, enabled: bool) -> None:
         group = Group(f"{self.owner.pid}:{key[1]:x}", self.owner.pid, enabled, number=next(NUMBERS))
         self.groups[key] = group
@@ -87,48 +90,3 @@ class File:
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
         raise Refused(errno.ENOTTY)
 
-
-class Kfd(File):
-    """/dev/kfd: queues of the process that opened it; a child that inherited the descriptor is refused."""
-
-    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        if caller.pid != self.owner.pid:
-            raise Refused(errno.EBADF)
-        number = code & 0xFF
-        name = {2: "create", 3: "destroy", 7: "update", 0x1A: "mask"}.get(number)
-        if name is None:
-            raise Refused(errno.ENOTTY)
-        error = self.faults.due(name)
-        if error:
-            raise Refused(error)
-        self.calls.append(name)
-        if name == "create":
-            queue = len(self.groups)
-            struct.pack_into("=I", argument, 52, queue)
-            self.add((0, queue), 0, True)
-            self.update(queue, *struct.unpack_from("=II", argument, 44))
-        elif name == "destroy":
-            self.drop((0, struct.unpack_from("=I", argument)[0]))
-        elif name == "mask":
-            self.mask(argument, nested)
-        else:
-            ring, queue, size, percentage, priority = struct.unpack_from("=QIIII", argument)
-            if not ring or not size:
-                raise Refused(errno.EINVAL)
-            self.update(queue, percentage, priority)
-        return 0
-
-    def mask(self, argument: bytearray, nested: bytearray) -> None:
-        queue, bits = struct.unpack_from("=II", argument)
-        self.group(0, queue)
-        if not bits or bits % 32 or bits > 1024 or len(nested) != bits // 8:
-            raise Refused(errno.EINVAL)
-        self.calls.append(f"mask {bytes(nested).hex()}")
-
-    def update(self, queue: int, percentage: int, priority: int) -> None:
-        if percentage > 100 or priority > 15:
-            raise Refused(errno.EINVAL)
-        group = self.group(0, queue)
-        self.switch(group, percentage > 0)
-        if not percentage:
-            self.engine_of(group).preempt(group)

@@ -30,6 +30,10 @@ class Group:
     def ready(self) -> bool:
         return self.enabled and bool(self.works)
 
+    def facts(self) -> dict[str, object]:
+        """What else a driver's model tells a test."""
+        return {}
+
     def note(self, start: int, end: int) -> None:
         if self.log and self.log[-1][1] == start:
             self.log[-1] = (self.log[-1][0], end)

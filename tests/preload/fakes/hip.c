@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A minimal libamdhip64.so over the fake GPU: one queue a process, kernels of N blocks run N microseconds. */
+/*
+ * A minimal libamdhip64.so over the fake GPU: kernels of N blocks run N microseconds.  As in the real one, a device's
+ * queue is made when a stream is first used (hip_device.cpp of ROCm 6.2), and devices are those GPUs of the topology that
+ * the process may use, in the order of HIP_VISIBLE_DEVICES.
+ */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 
 #include "wire.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#define DEVICES 8
+#define FAILED 999
 
 struct create_queue {
 	uint64_t ring, write_pointer, read_pointer, doorbell;
@@ -13,58 +21,230 @@ struct create_queue {
 	uint64_t eop, eop_size, save;
 	uint32_t save_size, stack_size;
 };
+struct update_queue { uint64_t ring; uint32_t queue, ring_size, percentage, priority; };
+struct cu_mask { uint32_t queue, bits; uint64_t address; };
+struct allocate { uint64_t address, size, handle, offset; uint32_t gpu, flags; };
+struct map { uint64_t handle, gpus; uint32_t count, done; };
 struct dim { unsigned int x, y, z; };
 
-static int fd = -1;
-static uint32_t queue;
-static uint64_t last;
+struct device {
+	uint32_t id, queue;
+	int ready, bound;
+	uint64_t last;
+};
 
-static struct fake_request about(uint32_t type, uint64_t value)
+static int fd = -1, current;
+static struct device devices[DEVICES];
+static unsigned int device_count;
+static uint64_t next_address = 0x70000000;
+static struct create_queue own;	/* the queue that the test made last */
+
+static unsigned int read_topology(uint32_t *ids)
 {
-	return (struct fake_request){ .type = type, .cookie = fake_cookie(fd), .handle = queue, .value = value };
+	unsigned int node, count = 0, id;
+	char path[96];
+	FILE *file;
+
+	for (node = 0; count < DEVICES; node++) {
+		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/topology/nodes/%u/gpu_id", node);
+		file = fopen(path, "r");
+		if (!file)
+			break;
+		if (fscanf(file, "%u", &id) == 1 && id)
+			ids[count++] = id;
+		fclose(file);
+	}
+	return count;
+}
+
+#define AQL_RING (1u << 27)	/* GFX8's rings appear twice in the address space */
+
+static uint64_t memory(uint32_t gpu, uint64_t size, uint32_t flags)
+{
+	struct allocate a = { .address = next_address, .size = size, .gpu = gpu, .flags = 2 | flags };
+	struct map m = { .gpus = (uintptr_t)&gpu, .count = 1 };
+
+	next_address += 0x100000;
+	if (ioctl(fd, _IOWR('K', 0x16, struct allocate), &a) < 0)
+		return 0;
+	m.handle = a.handle;
+	return ioctl(fd, _IOWR('K', 0x18, struct map), &m) < 0 ? 0 : a.address;
+}
+
+static int make_queue(struct device *d, struct create_queue *c)
+{
+	struct { uint32_t node, gpu; } vm = { .gpu = d->id };
+
+	if (!d->bound && ioctl(fd, _IOW('K', 0x15, uint64_t), &vm) < 0)
+		return FAILED;
+	d->bound = 1;
+	c->gpu = d->id;
+	c->ring_size = 4096;
+	c->ring = memory(d->id, c->ring_size, c->type == 2 && getenv("FAKE_GFX8") ? AQL_RING : 0);
+	c->write_pointer = memory(d->id, 4096, 0);
+	c->read_pointer = memory(d->id, 4096, 0);
+	return ioctl(fd, _IOWR('K', 0x02, struct create_queue), c) < 0 ? FAILED : 0;
+}
+
+/* The current device, with its queue. */
+static struct device *device(void)
+{
+	struct create_queue c = { .type = 2, .percentage = 100, .priority = 7, .save = 0x1000 };
+	struct device *d = &devices[current];
+
+	if (!d->ready && !make_queue(d, &c)) {
+		d->queue = c.queue;
+		d->ready = 1;
+	}
+	return d->ready ? d : NULL;
+}
+
+static struct fake_request about(uint32_t type, const struct device *d, uint64_t value)
+{
+	return (struct fake_request){ .type = type, .cookie = fake_cookie(fd), .handle = d->queue, .value = value };
 }
 
 static int wait_for_all(void)
 {
-	struct fake_request q = about(FAKE_WAIT, last);
+	struct device *d = device();
+	struct fake_request q;
 	struct fake_answer a;
 
-	return last && (fake_ask(&q, &a) || a.result < 0) ? 999 : 0;
+	if (!d)
+		return FAILED;
+	q = about(FAKE_WAIT, d, d->last);
+	return d->last && (fake_ask(&q, &a) || a.result < 0) ? FAILED : 0;
 }
 
 static int submit(uint64_t us)
 {
-	struct fake_request q = about(FAKE_SUBMIT, us * 1000);
+	struct device *d = device();
+	struct fake_request q;
 	struct fake_answer a;
 
+	if (!d)
+		return FAILED;
+	q = about(FAKE_SUBMIT, d, us * 1000);
 	if (fake_ask(&q, &a) || a.result < 0)
-		return 999;
-	last = a.value;
+		return FAILED;
+	d->last = a.value;
 	return 0;
+}
+
+static int change(uint32_t percentage)
+{
+	struct update_queue u = {
+		.ring = own.ring, .queue = own.queue, .ring_size = own.ring_size, .percentage = percentage, .priority = 7,
+	};
+
+	return ioctl(fd, _IOW('K', 0x07, struct update_queue), &u) < 0 ? FAILED : 0;
+}
+
+/* Makes the descriptor another one of the same process. */
+static int reopen(void)
+{
+	int old = fd;
+
+	fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	close(old);
+	return fd < 0 ? FAILED : 0;
+}
+
+static void *destroy(void *number)
+{
+	return (void *)(intptr_t)ioctl(fd, _IOWR('K', 0x03, uint64_t), number);
+}
+
+/* One thread destroys a queue.  Before its call returns, this one makes a queue that gets the same number. */
+static int swap(void)
+{
+	uint64_t old = own.queue, number;
+	pthread_t thread;
+	void *failed;
+
+	pthread_create(&thread, NULL, destroy, &old);
+	for (;;) {
+		own.percentage = 100;
+		if (make_queue(&devices[current], &own))
+			return FAILED;
+		if (own.queue == (uint32_t)old)
+			break;
+		number = own.queue;
+		destroy(&number);
+	}
+	pthread_join(thread, &failed);
+	return failed ? FAILED : 0;
+}
+
+/* Calls of the driver that a test asks for. */
+EXPORT int fakeOwn(const char *what, int value)
+{
+	struct cu_mask mask = { .queue = own.queue, .bits = 32, .address = (uintptr_t)&value };
+	uint64_t number = own.queue;
+
+	if (!strcmp(what, "queue") || !strcmp(what, "bare-queue")) {
+		own = (struct create_queue){ .percentage = (uint32_t)value, .priority = 7, .save = *what == 'b' ? 0 : 4096 };
+		return make_queue(&devices[current], &own);
+	}
+	if (!strcmp(what, "percentage"))
+		return change((uint32_t)value);
+	if (!strcmp(what, "mask"))
+		return ioctl(fd, _IOW('K', 0x1a, struct cu_mask), &mask) < 0 ? FAILED : 0;
+	if (!strcmp(what, "destroy"))
+		return destroy(&number) ? FAILED : 0;
+	if (!strcmp(what, "swap"))
+		return swap();
+	return !strcmp(what, "reopen") ? reopen() : 64;
 }
 
 EXPORT int hipInit(unsigned int flags)
 {
-	struct create_queue c = { .ring = 0x7000, .ring_size = 4096, .gpu = 4711, .percentage = 100, .priority = 7 };
+	const char *visible = getenv("HIP_VISIBLE_DEVICES");
+	uint32_t ids[DEVICES];
+	unsigned int count = read_topology(ids), i;
 
 	(void)flags;
 	fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
-	if (fd < 0 || ioctl(fd, _IOWR('K', 0x02, struct create_queue), &c) < 0)
-		return 999;
-	queue = c.queue;
+	for (i = 0; i < count; i++) {
+		if (visible && *visible && (unsigned int)(*visible - '0') < count)
+			devices[device_count++].id = ids[*visible - '0'];
+		else if (!visible)
+			devices[device_count++].id = ids[i];
+		visible += visible && *visible ? 1 + (visible[1] == ',') : 0;
+	}
+	return fd < 0 || !device_count ? FAILED : 0;
+}
+
+EXPORT int hipGetDevice(int *device) { *device = current; return 0; }
+EXPORT int hipSetDevice(int device)
+{
+	if (device < 0 || (unsigned int)device >= device_count)
+		return 101;
+	current = device;
 	return 0;
 }
 
-EXPORT int hipGetDevice(int *device) { *device = 0; return 0; }
 EXPORT int hipLaunchKernel(const void *f, struct dim grid, struct dim block, void **params, size_t shared, void *stream)
 {
 	(void)f, (void)block, (void)params, (void)shared, (void)stream;
 	return submit(grid.x);
+}
+EXPORT int hipStreamQuery(void *stream)
+{
+	struct device *d = device();
+	struct fake_request q;
+	struct fake_answer a;
+
+	(void)stream;
+	if (!d)
+		return FAILED;
+	q = about(FAKE_DONE, d, d->last);
+	return fake_ask(&q, &a) || a.result < 0 ? FAILED : a.value ? 0 : 600;
 }
 EXPORT int hipStreamSynchronize(void *stream) { (void)stream; return wait_for_all(); }
 EXPORT int hipDeviceSynchronize(void) { return wait_for_all(); }
 EXPORT int hipMemcpy(void *to, const void *from, size_t size, int kind)
 {
 	(void)to, (void)from, (void)kind;
-	return submit(size) ? 999 : wait_for_all();
+	return submit(size) ? FAILED : wait_for_all();
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import errno
 
-from drivers import Caller, Faults, File, Kfd, Refused
+from drivers import Caller, Faults, File, Refused
 from engine import Engine
+from kfd import Kfd, RenderNode
 from nvgpu import NvgpuChannel, NvgpuControl, NvgpuSched, NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
 
 KINDS = {
     "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl,
     "/dev/nvhost-tsg-gpu": NvgpuTsg, "/dev/nvhost-gpu": NvgpuChannel,
-    "/dev/kfd": Kfd, "/dev/nvgpu/igpu0/sched": NvgpuSched,
+    "/dev/nvgpu/igpu0/sched": NvgpuSched,
+    "/dev/kfd": Kfd, "/dev/dri/renderD128": RenderNode, "/dev/dri/renderD129": RenderNode,
 }  # fmt: skip
 
 

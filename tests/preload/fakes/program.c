@@ -48,7 +48,8 @@ CALLS(DECLARE)
 static struct { CALLS(MEMBER) } api;
 
 struct dim { unsigned int x, y, z; };
-static int (*hip_init)(unsigned int), (*hip_wait)(void);
+static int (*hip_init)(unsigned int), (*hip_wait)(void), (*hip_device)(int);
+static void *driver_api;	/* the library, if it was opened */
 static int (*hip_launch)(const void *, struct dim, struct dim, void **, size_t, void *);
 
 static int version = 12000;
@@ -60,7 +61,9 @@ static void resolve(const char *how)
 {
 	void *other, *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
 
+	driver_api = hip;
 	if (hip) {
+		hip_device = dlsym(hip, "hipSetDevice");
 		hip_init = dlsym(hip, "hipInit");
 		hip_launch = dlsym(hip, "hipLaunchKernel");
 		hip_wait = dlsym(hip, "hipDeviceSynchronize");
@@ -171,7 +174,7 @@ static int shuffle(void)
 /* Changes the program's own channels with the driver's calls: "own-disable 0", "own-schedule 1". */
 static int on_its_own(const char *what, int value)
 {
-	int (*own)(const char *, int) = dlsym(RTLD_DEFAULT, "fakeOwn");
+	int (*own)(const char *, int) = dlsym(driver_api ? driver_api : RTLD_DEFAULT, "fakeOwn");
 
 	return own ? own(what, value) : 64;
 }
@@ -198,7 +201,7 @@ static int carry_out(const char *what, int a, int b)
 	if (!strcmp(what, "context"))
 		return api.cuCtxCreate(&contexts[a], 0, b);
 	if (!strcmp(what, "use"))
-		return api.cuCtxSetCurrent(contexts[a]);
+		return hip_device ? hip_device(a) : api.cuCtxSetCurrent(contexts[a]);
 	if (!strcmp(what, "destroy"))
 		return api.cuCtxDestroy(contexts[a]);
 	if (!strcmp(what, "stream"))
@@ -263,7 +266,7 @@ int main(int argc, char **argv)
 	setvbuf(stdin, NULL, _IONBF, 0);	/* lines that are not read yet are for the program that "exec" executes */
 	while (fgets(line, sizeof(line), stdin)) {
 		a = b = 0;
-		if (sscanf(line, "%47s %d %d", what, &a, &b) < 1)
+		if (sscanf(line, "%47s %i %i", what, &a, &b) < 1)
 			continue;
 		if (!strcmp(what, "exec"))
 			execv("/proc/self/exe", argv);

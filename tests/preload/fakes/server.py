@@ -13,15 +13,18 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drivers import Caller, Faults, File, Kfd, Refused
+from drivers import Caller, Faults, File, Refused
 from engine import Engine
+from kfd import Kfd, Machine
 from nodes import file_of
 from nvgpu import NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
+from topology import Gpu, write
 
 REQUEST = struct.Struct("=IIIIQIIQ")
 ANSWER = struct.Struct("=iiQ")
@@ -41,10 +44,21 @@ class Server:
         self.engines = [Engine(time.monotonic_ns()) for _ in range(gpus)]
         self.faults = Faults()
         Nvidia.VERSION = Path(path).with_suffix(".version")
+        self.sysfs = Path(path).with_suffix(".sys")
+        Kfd.watch = self.watch
+        self.machine([{"id": 4711 + number} for number in range(gpus)])
         self.files = NvgpuTsg.FILES = NvidiaUvm.FILES = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
+
+    def machine(self, gpus: list[dict[str, Any]], release: Iterable[int] = (6, 1), cwsr: int = 1) -> None:
+        """What AMD's driver runs on, from now on."""
+        Kfd.MACHINE = Machine([Gpu(**gpu) for gpu in gpus], tuple(release))
+        write(self.sysfs, Kfd.MACHINE.gpus, cwsr)
+
+    def watch(self, pid: int, then: Callable[[], None]) -> None:
+        self.selector.register(os.pidfd_open(pid), selectors.EVENT_READ, then)
 
     def serve(self) -> None:
         while True:
@@ -54,6 +68,11 @@ class Server:
             for key, _ in self.selector.select(wait):
                 self.advance()
                 sock = key.fileobj
+                if isinstance(sock, int):  # a process has ended
+                    self.selector.unregister(sock)
+                    os.close(sock)
+                    key.data()
+                    continue
                 assert isinstance(sock, socket.socket)
                 if sock is self.listener:
                     made, _ = sock.accept()
@@ -117,12 +136,12 @@ class Server:
                 else:
                     answer(result)
                 return
-            self.work(file, kind, 0 if isinstance(file, Kfd) else client, handle, value, answer)
+            self.work(file, kind, client, handle, value, answer)
         except Refused as refused:
             answer(-1, refused.error)
 
     def work(self, file: File, kind: int, client: int, handle: int, value: int, answer: Callable[..., None]) -> None:
-        group = file.groups.get((client, handle)) or file.group(0, 0)
+        group = file.working(client, handle)
         if kind == SUBMIT:
             answer(number=file.engine_of(group).submit(group, value))
         elif kind == DONE:
@@ -138,17 +157,19 @@ class Server:
             self.faults.refuse[str(what["name"])] = [int(str(what["times"])), int(str(what["status"]))]
         elif what["op"] == "delay":
             self.faults.delay[str(what["name"])] = int(str(what["ns"]))
+        elif what["op"] == "machine":
+            self.machine(what["gpus"], what["release"], what["cwsr"])  # type: ignore[arg-type]
         elif what["op"] == "finish":
             for engine in self.engines:
                 engine.finish(int(str(what["pid"])))
         groups = [
             {"pid": group.pid, "gpu": gpu, "enabled": group.enabled, "turns": group.turns, "queued": len(group.works),
-             "completed": group.completed, "log": group.log[-64:]}
+             "completed": group.completed, "log": group.log[-64:], **group.facts()}
             for gpu, engine in enumerate(self.engines) for group in engine.groups
         ]  # fmt: skip
         return {
             "groups": groups, "order": [engine.order[-256:] for engine in self.engines],
-            "refuse": {name: times for name, (times, _) in self.faults.refuse.items()},
+            "cycles": Kfd.MACHINE.cycles, "refuse": {name: times for name, (times, _) in self.faults.refuse.items()},
             "calls": {str(file.owner.pid): file.calls[-64:] for file in self.files.values() if file.calls},
         }  # fmt: skip
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What kfd_queue.c, kfd_mask.c and kfd_topology.c share. */
+#ifndef GPURT_PRELOAD_KFD_H
+#define GPURT_PRELOAD_KFD_H
+
+#include <sys/ioctl.h>
+
+#include "preload.h"
+
+#define KFD_CREATE_QUEUE	0x02
+#define KFD_DESTROY_QUEUE	0x03
+#define KFD_UPDATE_QUEUE	0x07
+#define KFD_SET_CU_MASK		0x1a
+/* Types of queues */
+#define KFD_COMPUTE		0
+#define KFD_COMPUTE_AQL		2
+
+/* The layouts of include/uapi/linux/kfd_ioctl.h.  Of CREATE_QUEUE, the part that all releases have. */
+struct kfd_create_queue {
+	uint64_t ring, write_pointer, read_pointer, doorbell;
+	uint32_t ring_size, gpu, type, percentage, priority, queue;
+	uint64_t eop, eop_size, save;
+	uint32_t save_size, stack_size;
+};
+struct kfd_destroy_queue { uint32_t queue, pad; };
+struct kfd_update_queue { uint64_t ring; uint32_t queue, ring_size, percentage, priority; };
+struct kfd_cu_mask { uint32_t queue, bits; uint64_t address; };
+
+_Static_assert(sizeof(struct kfd_create_queue) == 88 && sizeof(struct kfd_destroy_queue) == 8, "layouts of KFD's ioctls");
+_Static_assert(sizeof(struct kfd_update_queue) == 24 && sizeof(struct kfd_cu_mask) == 16, "layouts of KFD's ioctls");
+
+/* kfd_topology.c */
+/* The host's number of the GPU with KFD's @id, or GPURT_MAX_GPUS if the topology does not have it. */
+unsigned int kfd_gpu(uint32_t id);
+/* The number of compute units of a GPU that kfd_gpu() has returned, or 0 if it is not known. */
+unsigned int kfd_units(unsigned int gpu);
+/* Whether the driver saves waves that run when their queue is taken off (cwsr_enable). */
+bool kfd_saves_waves(void);
+
+/* kfd_mask.c */
+/* Whether GPURT_CU_MASK confines queues of that type. */
+bool kfd_confines(uint32_t type);
+/* Applies GPURT_CU_MASK to a new queue of a GPU with so many compute units.  If that fails, says so on stderr. */
+void kfd_confine(int fd, uint32_t queue, unsigned int units);
+/* The program's own SET_CU_MASK: gives the driver the compute units that both masks have. */
+int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mask, unsigned int units);
+
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* AMD's compute driver (KFD): which GPUs there are, and whether the driver can preempt waves. */
+#include <errno.h>
+#include <string.h>
+
+#include "kfd.h"
+
+#define NODES "/sys/class/kfd/kfd/topology/nodes"
+#define HIDDEN 0	/* no GPU has this id */
+
+static struct { uint32_t id; unsigned int units; } gpus[GPURT_MAX_GPUS];
+static unsigned int gpu_count;
+
+static FILE *node_file(unsigned int node, const char *name)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), NODES "/%u/%s", node, name);
+	return fopen(path, "re");
+}
+
+/* The compute units that a node reports, or 0 if it does not say. */
+static unsigned int units_of(unsigned int node)
+{
+	unsigned int simds = 0, per_unit = 0;
+	FILE *file = node_file(node, "properties");
+	unsigned long long value;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2) {
+		if (!strcmp(name, "simd_count"))
+			simds = (unsigned int)value;
+		else if (!strcmp(name, "simd_per_cu"))
+			per_unit = (unsigned int)value;
+	}
+	if (file)
+		fclose(file);
+	return per_unit ? simds / per_unit : 0;
+}
+
+/*
+ * Lists the GPUs in the order of the topology's nodes.  A container is not permitted to read the ids of GPUs that it may
+ * not use (node_show() in kfd_topology.c), and only GPUs' ids can be refused.  They are counted all the same, so a GPU
+ * has the same number in every container.
+ */
+static void read_topology(void)
+{
+	unsigned int node, id;
+	FILE *file;
+	int found;
+
+	for (node = 0, gpu_count = 0; gpu_count < GPURT_MAX_GPUS; node++) {
+		file = node_file(node, "gpu_id");
+		if (!file)
+			break;
+		errno = 0;
+		found = fscanf(file, "%u", &id);
+		if (found == 1 && id) {
+			gpus[gpu_count].id = id;
+			gpus[gpu_count++].units = units_of(node);
+		} else if (found != 1 && errno == EPERM) {
+			gpus[gpu_count++].id = HIDDEN;
+		}
+		fclose(file);
+	}
+}
+
+static unsigned int find(uint32_t id)
+{
+	unsigned int i;
+
+	for (i = 0; i < gpu_count; i++)
+		if (gpus[i].id == id)
+			return i;
+	return GPURT_MAX_GPUS;
+}
+
+unsigned int kfd_gpu(uint32_t id)
+{
+	if (id == HIDDEN)
+		return GPURT_MAX_GPUS;
+	if (find(id) == GPURT_MAX_GPUS)
+		read_topology();
+	return find(id);
+}
+
+unsigned int kfd_units(unsigned int gpu)
+{
+	return gpu < gpu_count ? gpus[gpu].units : 0;
+}
+
+bool kfd_saves_waves(void)
+{
+	FILE *file = fopen("/sys/module/amdgpu/parameters/cwsr_enable", "re");
+	int enabled = 1;
+
+	if (file) {
+		if (fscanf(file, "%d", &enabled) != 1)
+			enabled = 1;
+		fclose(file);
+	}
+	return enabled;
+}
