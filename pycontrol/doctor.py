@@ -213,6 +213,9 @@ def _driver(root: Path) -> Finding:
     if not found:
         return Finding("GPU driver", Status.OK, "none found; the virtual GPU is what there is (tier T3)")
     text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have never run on hardware"
+    if "dev/kfd" in DRIVERS[found[-1]] and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
+        text = f"{', '.join(found)}: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
+        return Finding("GPU driver", Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
     return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
 
 

@@ -317,6 +317,11 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "2-3" in found["CPU isolation"].text
     assert found["CPU frequency"].status is Status.WARN
     assert "amdgpu" in found["GPU driver"].text
+    assert "tier T1" in found["GPU driver"].text
+    write("sys/module/amdgpu/parameters/cwsr_enable", "0\n")
+    (driver,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
+    assert "nothing is preempted (tier T0)" in driver.text
+    assert "cwsr_enable=1" in driver.cure
 
 
 def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> None:
