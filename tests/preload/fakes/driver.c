@@ -72,7 +72,7 @@ static int is_fake(int fd)
 static void *nested_of_kfd(unsigned int number, unsigned char *argument, uint32_t *size)
 {
 	static const struct { unsigned int number, pointer, count, bits; } calls[] = {
-		{ 0x1a, 8, 4, 1 }, { 0x14, 0, 8, 8 * 56 }, { 0x18, 8, 16, 32 }, { 0x19, 8, 16, 32 },
+		{ 0x1a, 8, 4, 1 }, { 0x14, 0, 8, 8 * 56 }, { 0x0c, 0, 8, 8 * 48 }, { 0x18, 8, 16, 32 }, { 0x19, 8, 16, 32 },
 	};
 	uint64_t address = 0;
 	uint32_t count = 0;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from engine import Engine, Group
@@ -18,6 +19,14 @@ class Refused(Exception):
     def __init__(self, error: int) -> None:
         super().__init__(error)
         self.error = error
+
+
+class Later(Exception):
+    """An ioctl that returns when something happens.  ``wait`` is called with what has it return."""
+
+    def __init__(self, wait: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__()
+        self.wait = wait
 
 
 @dataclass

@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import errno
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from drivers import Caller, File, Refused
+from drivers import Caller, File, Later, Refused
 from engine import Group
 from topology import Gpu
 
 ENOTSUPP = 524
+FOREVER = 0xFFFFFFFE  # ms
 PAGE = 4096
+FIRST = 0xFFFFFFFF  # what user space that does not know its queue's number submits to
 COMPUTE, SDMA, AQL, SDMA_XGMI = range(4)
 AQL_RING = 1 << 27  # memory of half the size, which is mapped twice
 MOST = 127  # queues of a process on a GPU
 #: kfd_ioctl.h: the number of a call -> its name and the bytes of its arguments, of those that the model knows.
 CALLS = {
     0x01: ("version", 8), 0x02: ("create", 88), 0x03: ("destroy", 8), 0x04: ("policy", 32), 0x05: ("clocks", 40),
-    0x07: ("update", 24), 0x08: ("event", 32), 0x09: ("no-event", 8), 0x0A: ("set-event", 8), 0x11: ("scratch", 16),
+    0x07: ("update", 24), 0x08: ("event", 32), 0x09: ("no-event", 8), 0x0A: ("set-event", 8), 0x0B: ("reset-event", 8),
+    0x0C: ("wait", 24), 0x11: ("scratch", 16),
     0x13: ("trap", 24), 0x14: ("apertures", 16), 0x15: ("vm", 8), 0x16: ("allocate", 40), 0x17: ("free", 8),
     0x18: ("map", 24), 0x19: ("unmap", 24), 0x1A: ("mask", 16), 0x21: ("xnack", 4), 0x23: ("available", 16),
 }  # fmt: skip
@@ -74,7 +78,8 @@ class Process:
     spaces: set[int] = field(default_factory=set)  # GPUs for which it has acquired an address space
     queues: dict[int, Queue] = field(default_factory=dict)
     memory: dict[int, Memory] = field(default_factory=dict)
-    events: int = 0
+    events: dict[int, bool] = field(default_factory=dict)  # whether it is set
+    waiters: list[tuple[list[int], Callable[[], None]]] = field(default_factory=list)
 
 
 @dataclass
@@ -112,6 +117,8 @@ class Kfd(File):
     PROCESSES: ClassVar[dict[int, Process]] = {}
     #: Has a function called when a process ends; the server sets it.
     watch: ClassVar[Callable[[int, Callable[[], None]], None]]
+    #: Has a function called after so many ns; the server sets it.
+    at: ClassVar[Callable[[int, Callable[[], None]], None]]
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -135,7 +142,8 @@ class Kfd(File):
             self.end(self.owner.pid)
 
     def working(self, client: int, handle: int) -> Group:
-        return self.queue(handle)
+        """The queue with that number, or the process's first one."""
+        return self.queue(min(self.process.queues, default=0) if handle == FIRST else handle)
 
     def queue(self, number: int, error: int = errno.EFAULT) -> Queue:
         if number not in self.process.queues:
@@ -310,15 +318,52 @@ class Kfd(File):
         self.memory_of(data).mapped = False
         struct.pack_into("=I", data, 20, struct.unpack_from("=I", data, 16)[0])
 
+    def do_clocks(self, data: bytearray, nested: bytearray) -> None:
+        now = time.monotonic_ns()
+        struct.pack_into("=QQQQ", data, 0, now // 10, now, now, 1_000_000_000)
+
     def do_event(self, data: bytearray, nested: bytearray) -> None:
-        self.process.events += 1
-        struct.pack_into("=QI", data, 0, 0, self.process.events)
-        struct.pack_into("=II", data, 24, self.process.events, self.process.events)
+        number = max(self.process.events, default=0) + 1
+        self.process.events[number] = False
+        struct.pack_into("=QI", data, 0, 0, number)
+        struct.pack_into("=II", data, 24, number, number)
+
+    def do_set_event(self, data: bytearray, nested: bytearray) -> None:
+        number = struct.unpack_from("=I", data)[0]
+        self.process.events[number] = True
+        waiting, self.process.waiters = self.process.waiters, []
+        for numbers, wake in waiting:
+            if number in numbers:
+                wake()
+            else:
+                self.process.waiters.append((numbers, wake))
+
+    def do_reset_event(self, data: bytearray, nested: bytearray) -> None:
+        self.process.events[struct.unpack_from("=I", data)[0]] = False
+
+    def do_wait(self, data: bytearray, nested: bytearray) -> None:
+        count, _, timeout = struct.unpack_from("=III", data, 8)
+        numbers = [struct.unpack_from("=I", nested, 48 * n + 40)[0] for n in range(count)]
+
+        def wait(wake: Callable[[], None]) -> None:
+            self.process.waiters.append((numbers, wake))
+            if timeout < FOREVER:
+                Kfd.at(timeout * 1_000_000, lambda: self.give_up(wake))
+
+        if not any(self.process.events.get(number) for number in numbers):
+            raise Later(wait)
+
+    def give_up(self, wake: Callable[[], None]) -> None:
+        """A wait has lasted as long as it may."""
+        before = len(self.process.waiters)
+        self.process.waiters = [one for one in self.process.waiters if one[1] is not wake]
+        if len(self.process.waiters) < before:
+            wake()
 
     def do_nothing(self, data: bytearray, nested: bytearray) -> None:
         """A call whose effect nothing depends on here."""
 
-    do_policy = do_clocks = do_no_event = do_set_event = do_scratch = do_trap = do_available = do_nothing
+    do_policy = do_no_event = do_scratch = do_trap = do_available = do_nothing
 
     def do_xnack(self, data: bytearray, nested: bytearray) -> None:
         raise Refused(errno.EPERM)  # as on GPUs without retry faults

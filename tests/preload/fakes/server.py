@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drivers import Caller, Faults, File, Refused
+from drivers import Caller, Faults, File, Later, Refused
 from engine import Engine
 from kfd import Kfd, Machine
 from nodes import file_of
@@ -45,7 +45,7 @@ class Server:
         self.faults = Faults()
         Nvidia.VERSION = Path(path).with_suffix(".version")
         self.sysfs = Path(path).with_suffix(".sys")
-        Kfd.watch = self.watch
+        Kfd.watch, Kfd.at = self.watch, self.at
         self.machine([{"id": 4711 + number} for number in range(gpus)])
         self.files = NvgpuTsg.FILES = NvidiaUvm.FILES = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
@@ -137,6 +137,8 @@ class Server:
                     answer(result)
                 return
             self.work(file, kind, client, handle, value, answer)
+        except Later as later:
+            later.wait(answer)
         except Refused as refused:
             answer(-1, refused.error)
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The real ROCr and libhsakmt, as Debian packages them, make and change queues on the fake /dev/kfd."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, eventually, real_time
+from rocm import libraries
+
+from pycontrol.live.control import Control
+
+SHORT = "launch 0 20000"
+
+
+@pytest.fixture(scope="session")
+def shim(built: Path) -> Path:
+    """The folder with a libamdhip64.so over the real runtime."""
+    folder = built / "rocm"
+    folder.mkdir()
+    shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libamdhip64.so", "-ldl", "-pthread"]
+    subprocess.run(["cc", *FLAGS, FAKES / "rocm.c", *shared, "-o", folder / "libamdhip64.so"], check=True)
+    return folder
+
+
+@pytest.fixture
+def rocm(start: Start, shim: Path, built: Path) -> Callable[..., Program]:
+    """Starts programs over the real runtime."""
+    path = f"{shim}:{built}:{libraries()}"
+    return lambda **extra: start(family="hip", LD_LIBRARY_PATH=path, **extra)
+
+
+Rocm = Callable[..., Program]
+
+
+def test_real_time_work_comes_first(rocm: Rocm, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = rocm(), real_time(plane, rocm())
+    background.do(LONG)
+    urgent.do(SHORT, "all", SHORT, "all")
+    assert background.pid not in gpu.order()
+    gpu.finish(background.pid)
+    background.do("all")
+    assert gpu.order() == [urgent.pid] * 2 + [background.pid]
+
+
+def test_its_queues_are_made_changed_and_destroyed(rocm: Rocm, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = rocm(), real_time(plane, rocm())
+    background.do("own-queue 100")
+    before = len(gpu.groups(background.pid))
+    assert before >= 2
+    assert gpu.enabled(background.pid)
+    urgent.do(LONG)
+    eventually(lambda: not any(queue["enabled"] for queue in gpu.groups(background.pid)))
+    background.do("own-percentage 40")
+    background.do("own-queue 100", "own-destroy 0")
+    assert len(gpu.groups(background.pid)) == before
+    assert not any(queue["enabled"] for queue in gpu.groups(background.pid))
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    eventually(lambda: sorted(queue["percentage"] for queue in gpu.groups(background.pid))[0] == 40)
+    assert gpu.enabled(background.pid)
+
+
+def test_its_masks_are_intersected(rocm: Rocm, gpu: FakeGpu) -> None:
+    program = rocm(GPURT_CU_MASK="0x3c")
+    program.do("own-queue 100", "own-mask 0xf0", "own-runtime-mask 0x1c")
+    masks = {int.from_bytes(bytes.fromhex(queue["mask"]), "little") for queue in gpu.groups(program.pid)}
+    assert masks == {0x30, 0x1C, 0x3C}  # the last is that of ROCr's own queue
+    assert not any(queue["bare"] for queue in gpu.groups(program.pid))
+
+
+def test_a_gpu_by_the_runtimes_own_selection(rocm: Rocm, depth: Callable[..., int]) -> None:
+    program = rocm(ROCR_VISIBLE_DEVICES="1")
+    program.do("launch 0 100000")
+    assert (depth(program, 0), depth(program, 1)) == (0, 1)
+
+
+def test_a_container_with_one_gpu(rocm: Rocm, depth: Callable[..., int], gpu: FakeGpu) -> None:
+    gpu.machine({"id": 4711, "hidden": True}, {"id": 4712})
+    program = rocm()
+    program.do("launch 0 100000")
+    assert (depth(program, 0), depth(program, 1)) == (0, 1)
