@@ -171,6 +171,27 @@ def test_allocation_in_a_stream_prolongs_a_segment_but_begins_none(start: Start,
     assert depth(program) == 0
 
 
+def test_an_event_that_a_launch_records_proves_nothing_of_what_it_covered_before(
+    start: Start, depth: Depth, gpu: FakeGpu
+) -> None:
+    program = start("proc")
+    program.do("stream 1 1", "stream 2 1", "event 1", "launch 1 600000000", "record 1 1")
+    program.do("marked", "cuLaunchKernelEx 2 1000", "await 1")
+    gpu.finish(program.pid)
+    program.do("sync 2")
+    assert depth(program) == 1
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
+def test_the_end_of_a_primary_context(start: Start, depth: Depth) -> None:
+    program = start("proc")
+    program.do("primary 1", "stream 1 1", "launch 1 1000")
+    assert depth(program) == 1
+    program.do("reset")
+    assert depth(program) == 0
+
+
 def test_a_capture_into_a_graph_that_is_there(start: Start, depth: Depth) -> None:
     program = start("proc", FAKE_CUDA="12030")
     program.do("stream 1 1", "capture 1", "captured 1 1", "cuStreamBeginCaptureToGraph 1 0", "launch 1 1000")

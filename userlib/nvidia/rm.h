@@ -4,9 +4,10 @@
  * and layouts.  The preload library and the probe include this file, so that each fact is stated once.  It holds facts
  * only; what a program does with them is its own.
  *
- * Source: NVIDIA's open-gpu-kernel-modules, releases 515.43.04 to 595.45.04, in the headers that each section names.
- * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT.  docs/unpatched.md says what of this has been
- * seen on hardware.
+ * Source: NVIDIA's open-gpu-kernel-modules, releases 535.43.02 to 595.45.04, in the headers that each section names.
+ * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT: scripts/check-abi
+ * was run on all of them.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what
+ * of this has been seen on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
  * they included this file, a wrong number would agree with itself and every test would pass.

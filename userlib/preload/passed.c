@@ -3,7 +3,6 @@
  * Functions that this library passes on because it does not know them: their parameters may be anything.  A program gets
  * a thunk for each, which counts the call and jumps to the real function, with all parameters where the caller put them.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,8 +10,6 @@
 
 #define THUNKS		256
 #define THUNK_BYTES	64
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Used by the thunks, by these names. */
 __attribute__((visibility("hidden"))) _Atomic(uint64_t) gpurt_passed_calls[THUNKS];
@@ -59,7 +56,17 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 #else
-#error "write thunks for this machine"
+
+/* Here such functions are passed on without a count. */
+__asm__(".pushsection .text\n"
+	"gpurt_passed_thunks:\n"
+	".popsection\n");
+#define ROOM 0
+
+#endif
+
+#ifndef ROOM
+#define ROOM THUNKS
 #endif
 
 extern const char gpurt_passed_thunks[] __attribute__((visibility("hidden")));
@@ -67,7 +74,7 @@ extern const char gpurt_passed_thunks[] __attribute__((visibility("hidden")));
 static bool is_thunk(const void *function)
 {
 	return (const char *)function >= gpurt_passed_thunks &&
-	       (const char *)function < gpurt_passed_thunks + THUNK_BYTES * THUNKS;
+	       (const char *)function < gpurt_passed_thunks + THUNK_BYTES * ROOM;
 }
 
 void *passed(const char *name, void *real)
@@ -77,17 +84,17 @@ void *passed(const char *name, void *real)
 
 	if (is_thunk(real))
 		return real;
-	pthread_mutex_lock(&lock);
+	preload_lock();
 	for (i = 0; i < used && gpurt_passed_real[i] != real; i++)
 		;
-	if (i == used && used < THUNKS) {
+	if (i == used && used < ROOM) {
 		names[i] = strdup(name);
 		gpurt_passed_real[i] = real;
 		used++;
 	}
 	if (i < used)
 		found = (void *)(uintptr_t)(gpurt_passed_thunks + THUNK_BYTES * i);
-	pthread_mutex_unlock(&lock);
+	preload_unlock();
 	return found;
 }
 

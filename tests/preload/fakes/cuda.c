@@ -18,7 +18,6 @@
 
 struct context { int device, fd, tsg_fd, channels[8]; uint32_t client, tsg; uint64_t last; };
 struct stream { struct context *context; uint64_t last; int captured; uint64_t graph_us; };
-struct event { struct stream *stream; uint64_t work; };
 
 static __thread struct context *current;
 static struct stream defaults[64];	/* of contexts, by their order */
@@ -195,13 +194,29 @@ static int make_context(struct context **made, int device)
 	return cuCtxCreate_v2(made, 0, device);
 }
 
+static struct context *primary;
+static int retained;
+
 EXPORT int cuDevicePrimaryCtxRetain(struct context **made, int device)
 {
-	static struct context *primary;
-
 	if (!primary && make_context(&primary, device))
 		return FAILED;
+	retained++;
 	*made = primary;
+	return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
+{
+	(void)device;
+	return retained-- > 0 ? 0 : INVALID_CONTEXT;
+}
+
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active)
+{
+	(void)device;
+	*flags = 0;
+	*active = primary != NULL;
 	return 0;
 }
 
@@ -274,6 +289,16 @@ EXPORT int cuCtxDestroy_v2(struct context *c)
 		ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f);
 	close(c->fd);
 	return 0;
+}
+
+/* Destroys the primary context, which stays retained. */
+EXPORT int cuDevicePrimaryCtxReset_v2(int device)
+{
+	struct context *c = primary;
+
+	(void)device;
+	primary = NULL;
+	return c ? cuCtxDestroy_v2(c) : INVALID_CONTEXT;
 }
 
 EXPORT int cuCtxSynchronize(void) { return wait_for(current, current->last); }
@@ -416,6 +441,8 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint
 		{ "cuInit", 2000, cuInit, NULL }, { "cuDeviceGet", 2000, cuDeviceGet, NULL },
 		{ "cuCtxCreate", 3020, cuCtxCreate_v2, NULL }, { "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
 		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
+		{ "cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain, NULL },
+		{ "cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2, NULL },
 		{ "cuCtxSynchronize", 13000, cuCtxSynchronize_v2, NULL }, { "cuCtxSynchronize", 2000, cuCtxSynchronize, NULL },
 		{ "cuStreamCreate", 2000, cuStreamCreate, NULL }, { "cuStreamDestroy", 4000, cuStreamDestroy_v2, NULL },
 		{ "cuStreamSynchronize", 2000, cuStreamSynchronize, cuStreamSynchronize_ptsz },

@@ -13,6 +13,7 @@
 #define FAILED 999
 
 struct stream;
+struct event { struct stream *stream; uint64_t work; };
 struct graph { uint64_t us; };
 
 /* cuda.c: gives the stream's context @us of work, or the graph that captures the stream. */

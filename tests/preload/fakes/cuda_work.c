@@ -85,11 +85,23 @@ EXPORT int cuSignalExternalSemaphoresAsync(void *const *which, const struct sign
 
 EXPORT int cuGraphUpload(struct graph *g, struct stream *s) { return g ? fake_submit(s, g->us) : INVALID_VALUE; }
 
-struct config { unsigned int grid[3], block[3], shared; struct stream *stream; void *attributes; unsigned int number; };
+struct attribute { unsigned int id, pad; union { struct event *event; char bytes[64]; } value; };
+struct config {
+	unsigned int grid[3], block[3], shared;
+	struct stream *stream;
+	struct attribute *attributes;
+	unsigned int number;
+};
 
+/* The launch may record an event (attributes 7 and 12), which here is done at once. */
 EXPORT int cuLaunchKernelEx(const struct config *c, void *f, void **params, void **extra)
 {
+	unsigned int i;
+
 	(void)f, (void)params, (void)extra;
+	for (i = 0; i < c->number; i++)
+		if (c->attributes[i].id == 7 || c->attributes[i].id == 12)
+			*c->attributes[i].value.event = (struct event){ 0 };
 	return c->grid[0] && c->block[0] ? fake_submit(c->stream, c->grid[0]) : INVALID_VALUE;
 }
 

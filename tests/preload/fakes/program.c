@@ -18,11 +18,15 @@
 
 #include <gpurt.h>
 
+#include "program_work.h"
+
 #define CALLS(X)									\
 	X(cuInit, cuInit, (unsigned int))						\
 	X(cuCtxCreate, cuCtxCreate_v2, (void **, unsigned int, int))			\
 	X(cuCtxDestroy, cuCtxDestroy_v2, (void *))					\
 	X(cuCtxSetCurrent, cuCtxSetCurrent, (void *))					\
+	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **, int))		\
+	X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, (int))			\
 	X(cuCtxSynchronize, cuCtxSynchronize, (void))					\
 	X(cuStreamCreate, cuStreamCreate, (void **, unsigned int))			\
 	X(cuStreamDestroy, cuStreamDestroy_v2, (void *))				\
@@ -53,8 +57,9 @@ static void *driver_api;	/* the library, if it was opened */
 static int (*hip_launch)(const void *, struct dim, struct dim, void **, size_t, void *);
 
 static int version = 12000;
-static int (*get)(const char *, void **, int, uint64_t, int *);
+static look_up get;
 static uint64_t flags;	/* for get() */
+static int marked;
 static void *streams[8], *events[8], *graphs[8], *contexts[8];
 
 static void resolve(const char *how)
@@ -89,10 +94,6 @@ static void resolve(const char *how)
 	get("cuStreamBeginCapture", &other, 10010, 0, NULL);
 	get("cuCtxSynchronize", &other, 2000, 0, NULL);
 }
-
-/* program_work.c */
-int program_work(int (*get)(const char *, void **, int, uint64_t, int *), int version, uint64_t flags, const char *name,
-		 void *context, void *graph, void *stream, size_t us);
 
 struct crew { int rounds, failed; void *context; };
 
@@ -194,8 +195,16 @@ static int begin_capture(void *stream)
 
 static int carry_out(const char *what, int a, int b)
 {
-	if (!strncmp(what, "cu", 2))	/* a function that gives a stream work, by its name */
-		return program_work(get, version, flags, what, contexts[0], graphs[1], streams[a], (size_t)b);
+	/* a function that gives a stream work, by its name; after "marked" a launch records event 1 */
+	if (!strncmp(what, "cu", 2))
+		return program_work(get, version, flags, what,
+				    &(struct objects){ contexts[0], graphs[1], streams[a], marked ? events[1] : NULL }, (size_t)b);
+	if (!strcmp(what, "marked"))
+		return !(marked = 1);
+	if (!strcmp(what, "primary"))
+		return api.cuDevicePrimaryCtxRetain(&contexts[a], 0) || api.cuCtxSetCurrent(contexts[a]);
+	if (!strcmp(what, "reset"))
+		return api.cuDevicePrimaryCtxReset(0);
 	if (!strncmp(what, "own-", 4))
 		return on_its_own(what + 4, a);
 	if (!strcmp(what, "context"))

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Work that program.c gives to streams by name, with what CUDA's headers of the asked version declare. */
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "program_work.h"
+
 typedef unsigned long long pointer;
-typedef int (*look_up)(const char *, void **, int, uint64_t, int *);
 
 struct location { int kind, id; };
 struct attributes { int order; struct location from, to; unsigned int flags; };
-struct config { unsigned int grid[3], block[3], shared; void *stream, *attributes; unsigned int number; };
+struct attribute { unsigned int id, pad; union { void *event; char bytes[64]; } value; };
+struct config {
+	unsigned int grid[3], block[3], shared;
+	void *stream;
+	struct attribute *attributes;
+	unsigned int number;
+};
 
 static pointer memory[4] = { 0x10000, 0x20000, 0x30000, 0x40000 };
 
@@ -46,16 +51,19 @@ static int host_function(void *function, int version, void *stream, size_t us)
 	return ((int (*)(void *, void *, void *))function)(stream, nothing, (void *)us);
 }
 
-static int launch_ex(void *function, void *stream, size_t us)
+/* With an @event the launch records it: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT. */
+static int launch_ex(void *function, void *stream, void *event, size_t us)
 {
-	struct config config = { { (unsigned int)us, 1, 1 }, { 1, 1, 1 }, 0, stream, NULL, 0 };
+	struct attribute attributes[2] = { { 1, 0, { NULL } }, { 7, 0, { event } } };
+	struct config config = { { (unsigned int)us, 1, 1 }, { 1, 1, 1 }, 0, stream, attributes, event ? 2 : 1 };
 
 	return ((int (*)(const struct config *, void *, void **, void **))function)(&config, NULL, NULL, NULL);
 }
 
 /* Calls the function @name, in the form that @version has, with @us of work for the stream. */
-int program_work(look_up get, int version, uint64_t flags, const char *name, void *context, void *graph, void *stream, size_t us)
+int program_work(look_up get, int version, uint64_t flags, const char *name, const struct objects *o, size_t us)
 {
+	void *context = o->context, *graph = o->graph, *stream = o->stream;
 	void *f = NULL, *semaphore = memory;
 	uint64_t value = us;
 
@@ -72,7 +80,7 @@ int program_work(look_up get, int version, uint64_t flags, const char *name, voi
 	if (!strcmp(name, "cuLaunchHostFunc"))
 		return host_function(f, version, stream, us);
 	if (!strcmp(name, "cuLaunchKernelEx"))
-		return launch_ex(f, stream, us);
+		return launch_ex(f, stream, o->event, us);
 	if (!strcmp(name, "cuStreamWriteValue32"))
 		return ((int (*)(void *, pointer, unsigned int, unsigned int))f)(stream, memory[0], (unsigned int)us, 0);
 	if (!strcmp(name, "cuSignalExternalSemaphoresAsync"))

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The facts of each driver family that gpurt relies on: an expression of gpurt's code, and one of the driver's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RM = ROOT / "userlib/nvidia/rm.h"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What must be equal.  `ours` is an expression, or the value itself if no C code of gpurt has it."""
+
+    name: str
+    ours: str | int
+    theirs: str
+
+
+#: Constants, as `ours theirs`.
+RM_NUMBERS = """
+RM_IOCTL_TYPE           NV_IOCTL_MAGIC
+RM_NR_FREE              NV_ESC_RM_FREE
+RM_NR_CONTROL           NV_ESC_RM_CONTROL
+RM_NR_ALLOC             NV_ESC_RM_ALLOC
+RM_NR_TRANSFER          NV_ESC_IOCTL_XFER_CMD
+RM_CLASS_DEVICE         NV01_DEVICE_0
+RM_CLASS_SUBDEVICE      NV20_SUBDEVICE_0
+RM_CLASS_TSG            KEPLER_CHANNEL_GROUP_A
+RM_DEVICE_INSTANCE_AT   offsetof(NV0080_ALLOC_PARAMETERS, deviceId)
+RM_TSG_ENGINE_AT        offsetof(NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, engineType)
+RM_CHANNEL_ENGINE_AT    offsetof(NV_CHANNEL_ALLOC_PARAMS, engineType)
+A06C_GPFIFO_SCHEDULE    NVA06C_CTRL_CMD_GPFIFO_SCHEDULE
+A06C_SET_TIMESLICE      NVA06C_CTRL_CMD_SET_TIMESLICE
+A06C_GET_TIMESLICE      NVA06C_CTRL_CMD_GET_TIMESLICE
+A06C_PREEMPT            NVA06C_CTRL_CMD_PREEMPT
+A06C_GET_INFO           NVA06C_CTRL_CMD_GET_INFO
+A06C_SET_INTERLEAVE     NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL
+A06C_GET_INTERLEAVE     NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL
+A06C_MAKE_REALTIME      NVA06C_CTRL_CMD_MAKE_REALTIME
+A06F_GPFIFO_SCHEDULE    NVA06F_CTRL_CMD_GPFIFO_SCHEDULE
+A06F_RESTART_RUNLIST    NVA06F_CTRL_CMD_RESTART_RUNLIST
+C2080_DISABLE_CHANNELS  NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
+RM_CHANNELS_MAX         NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES
+UVM_REGISTER_GPU_VASPACE    UVM_REGISTER_GPU_VASPACE
+UVM_UNREGISTER_GPU_VASPACE  UVM_UNREGISTER_GPU_VASPACE
+UVM_UNREGISTER_GPU          UVM_UNREGISTER_GPU
+"""
+#: What macros of rm.h say of the driver's constants, and what the library takes the sizes of single values for.
+RM_VALUES = """
+1 RM_CLASS_IS_ROOT(NV01_ROOT)
+1 RM_CLASS_IS_ROOT(NV01_ROOT_NON_PRIV)
+1 RM_CLASS_IS_ROOT(NV01_ROOT_CLIENT)
+1 RM_ENGINE_IS_GRAPHICS(NV2080_ENGINE_TYPE_GR0)
+1 RM_ENGINE_IS_GRAPHICS(NV2080_ENGINE_TYPE_GR7)
+0 RM_ENGINE_IS_GRAPHICS(NV2080_ENGINE_TYPE_COPY0)
+8 sizeof(NVA06C_CTRL_TIMESLICE_PARAMS)
+4 sizeof(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS)
+4 sizeof(NVA06C_CTRL_GET_INFO_PARAMS)
+1 sizeof(NVA06C_CTRL_MAKE_REALTIME_PARAMS)
+"""
+#: Structures, as `ours theirs:` and members `ours=theirs`.  With `part` the driver's can be larger.
+RM_STRUCTURES = """
+rm_free NVOS00_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectOld status=status
+rm_control NVOS54_PARAMETERS: client=hClient object=hObject cmd=cmd flags=flags params=params size=paramsSize
+  status=status
+rm_alloc NVOS21_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectNew class=hClass params=pAllocParms
+  size=paramsSize status=status
+rm_alloc_access NVOS64_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectNew class=hClass params=pAllocParms
+  rights=pRightsRequested size=paramsSize flags=flags status=status
+rm_transfer nv_ioctl_xfer_t: number=cmd size=size address=ptr
+rm_schedule NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit
+rm_schedule NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit
+rm_preempt NVA06C_CTRL_PREEMPT_PARAMS: wait=bWait manual_timeout=bManualTimeout timeout_us=timeoutUs
+rm_restart NVA06F_CTRL_RESTART_RUNLIST_PARAMS: force=bForceRestart bypass_wait=bBypassWait
+rm_disable_channels NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS: disable=bDisable count=numChannels
+  only_scheduling=bOnlyDisableScheduling rewind=bRewindGpPut event=pRunlistPreemptEvent clients=hClientList
+  channels=hChannelList
+"""
+KFD_STRUCTURES = """
+kfd_create_queue struct~kfd_ioctl_create_queue_args part: ring=ring_base_address write_pointer=write_pointer_address
+  read_pointer=read_pointer_address doorbell=doorbell_offset ring_size=ring_size gpu=gpu_id type=queue_type
+  percentage=queue_percentage priority=queue_priority queue=queue_id eop=eop_buffer_address eop_size=eop_buffer_size
+  save=ctx_save_restore_address save_size=ctx_save_restore_size stack_size=ctl_stack_size
+kfd_destroy_queue struct~kfd_ioctl_destroy_queue_args: queue=queue_id
+kfd_update_queue struct~kfd_ioctl_update_queue_args: ring=ring_base_address queue=queue_id ring_size=ring_size
+  percentage=queue_percentage priority=queue_priority
+kfd_cu_mask struct~kfd_ioctl_set_cu_mask_args: queue=queue_id bits=num_cu_mask address=cu_mask_ptr
+"""
+NVGPU_REQUESTS = """
+OPEN_TSG        G NVGPU_GPU_IOCTL_OPEN_TSG
+OPEN_CHANNEL    G NVGPU_GPU_IOCTL_OPEN_CHANNEL
+TSG_BIND        T NVGPU_TSG_IOCTL_BIND_CHANNEL
+TSG_BIND_EX     T NVGPU_TSG_IOCTL_BIND_CHANNEL_EX
+CHANNEL_WAIT    H NVGPU_IOCTL_CHANNEL_WAIT
+CHANNEL_SUBMIT  H NVGPU_IOCTL_CHANNEL_SUBMIT_GPFIFO
+CHANNEL_OPEN    H NVGPU_IOCTL_CHANNEL_OPEN
+"""
+KFD_REQUESTS = """
+KFD_CREATE_QUEUE    K AMDKFD_IOC_CREATE_QUEUE
+KFD_DESTROY_QUEUE   K AMDKFD_IOC_DESTROY_QUEUE
+KFD_UPDATE_QUEUE    K AMDKFD_IOC_UPDATE_QUEUE
+KFD_SET_CU_MASK     K AMDKFD_IOC_SET_CU_MASK
+"""
+#: Where nvgpu answers with a new descriptor.
+NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
+                     "nvgpu_channel_open_args channel_fd")  # fmt: skip
+HINTS = {
+    "get_tsgs_by_pid_args": ("_ByPid", "pid=pid size=size buffer=buffer"),
+    "tsg_get_params_args": ("_Params", "tsg=tsgid slice=timeslice level=runlist_interleave "
+                            "graphics=graphics_preempt_mode compute=compute_preempt_mode pid=pid"),
+    "tsg_timeslice_args": ("_Set", "tsg=tsgid value=timeslice"),
+    "tsg_runlist_interleave_args": ("_Set", "tsg=tsgid value=runlist_interleave"),
+}  # fmt: skip
+
+
+def numbers(text: str) -> Iterator[Fact]:
+    """Constants that both sides have."""
+    for line in text.strip().splitlines():
+        ours, theirs = line.split(maxsplit=1)
+        yield Fact(ours, ours, theirs)
+
+
+def structures(text: str) -> Iterator[Fact]:
+    """Where members are and their sizes, and the sizes of whole structures."""
+    for line in text.strip().replace("\n ", " ").splitlines():
+        head, _, members = line.partition(":")
+        name, theirs, *part = head.split()
+        ours, theirs = f"struct {name}", theirs.replace("~", " ")
+        if not part:
+            yield Fact(f"sizeof({name})", f"sizeof({ours})", f"sizeof({theirs})")
+        for pair in members.split():
+            our, _, their = pair.partition("=")
+            yield Fact(f"offsetof({name}, {our})", f"offsetof({ours}, {our})", f"offsetof({theirs}, {their})")
+            yield Fact(f"sizeof({name}.{our})", f"sizeof((({ours} *)0)->{our})", f"sizeof((({theirs} *)0)->{their})")
+
+
+def requests(text: str) -> Iterator[Fact]:
+    """Types and numbers of requests."""
+    for line in text.strip().splitlines():
+        ours, kind, theirs = line.split()
+        yield Fact(ours, ours, f"_IOC_NR({theirs})")
+        yield Fact(f"{ours}: type", ord(kind), f"_IOC_TYPE({theirs})")
+
+
+def nvidia(tree: Path, major: int) -> Iterator[Fact]:
+    """Of userlib/nvidia/rm.h, and the UVM driver's calls in userlib/preload/nvidia_rm.c."""
+    yield from numbers(RM_NUMBERS)
+    for line in RM_VALUES.strip().splitlines():
+        value, theirs = line.split(maxsplit=1)
+        yield Fact(theirs, int(value), theirs)
+    yield from structures(RM_STRUCTURES)
+    size = f"({major} < RM_SCHEDULE_LONG_SINCE ? RM_SCHEDULE_SHORT : sizeof(struct rm_schedule))"
+    for who in ("NVA06C", "NVA06F"):
+        yield Fact(f"sizeof(rm_schedule, {who})", size, f"sizeof({who}_CTRL_GPFIFO_SCHEDULE_PARAMS)")
+    for status in re.findall(r"^#define RM_STATUS_(\w+)", RM.read_text(), re.M):
+        yield Fact(f"RM_STATUS_{status}", f"RM_STATUS_{status}", "NV_OK" if status == "OK" else f"NV_ERR_{status}")
+    yield from classes(tree)
+
+
+def classes(tree: Path) -> Iterator[Fact]:
+    """What gpurt takes for channels and for compute objects: the classes that the headers call so, and no others."""
+    for header in sorted((tree / "src/common/sdk/nvidia/inc/class").glob("cl*.h")):
+        for name, number in re.findall(r"^#define\s+(\w+)\s+\(?(0x[0-9a-fA-F]{4,8})U?\)?\b", header.read_text(), re.M):
+            # PHYSICAL_CHANNEL_GPFIFO: RM allocates none (resource_list.h).
+            if header.stem[2:].lower() != f"{int(number, 16):04x}" or name == "PHYSICAL_CHANNEL_GPFIFO":
+                continue
+            for what, pattern in (("CHANNEL", r"\w+_CHANNEL_GPFIFO(_\w)?"), ("COMPUTE", r"\w+_COMPUTE_\w")):
+                expected = int(bool(re.fullmatch(pattern, name)))
+                yield Fact(f"RM_CLASS_IS_{what}({name})", f"RM_CLASS_IS_{what}({number})", str(expected))
+
+
+def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
+    """Of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/live/hints.py."""
+    del tree, major
+    from pycontrol.live import hints
+
+    yield from requests(NVGPU_REQUESTS)
+    for name in ("TSG_ENABLE", "TSG_DISABLE", "TSG_PREEMPT"):
+        yield Fact(f"{name}: request", f"_IO('T', {name})", f"NVGPU_IOCTL_{name}")
+    for one in NVGPU_DESCRIPTORS:
+        what, member = one.split()
+        yield Fact(f"offsetof({what}, {member})", 0, f"offsetof(struct {what}, {member})")
+        yield Fact(f"sizeof({what}.{member})", 4, f"sizeof(((struct {what} *)0)->{member})")
+    for name in ("GET_TSGS_BY_PID", "TSG_GET_PARAMS", "TSG_SET_TIMESLICE", "TSG_SET_RUNLIST_INTERLEAVE"):
+        yield Fact(f"hints.{name}: request", getattr(hints, name), f"NVGPU_SCHED_IOCTL_{name}")
+    for theirs, (ours, members) in HINTS.items():
+        for pair in members.split():
+            our, _, their = pair.partition("=")
+            field, where = getattr(getattr(hints, ours), our), f"struct nvgpu_sched_{theirs}"
+            yield Fact(f"offsetof(hints.{theirs}, {our})", field.offset, f"offsetof({where}, {their})")
+            yield Fact(f"sizeof(hints.{theirs}.{our})", field.size, f"sizeof((({where} *)0)->{their})")
+    for level in hints.Level:
+        yield Fact(f"hints.Level.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
+
+
+def kfd(tree: Path, major: int) -> Iterator[Fact]:
+    """Of userlib/preload/kfd.h."""
+    del tree, major
+    yield from requests(KFD_REQUESTS)
+    for name, what in (("UPDATE_QUEUE", "update_queue"), ("SET_CU_MASK", "cu_mask")):
+        yield Fact(f"KFD_{name}: request", f"_IOW('K', KFD_{name}, struct kfd_{what})", f"AMDKFD_IOC_{name}")
+    yield from numbers("KFD_COMPUTE KFD_IOC_QUEUE_TYPE_COMPUTE\nKFD_COMPUTE_AQL KFD_IOC_QUEUE_TYPE_COMPUTE_AQL")
+    yield from structures(KFD_STRUCTURES)
