@@ -130,7 +130,7 @@ int main(void)
 """
 
 
-def _parameters(text: str) -> list[tuple[str, str]]:
+def parameters_of(text: str) -> list[tuple[str, str]]:
     """The types and names of parameters."""
     found = []
     for one in text.split(","):
@@ -143,7 +143,7 @@ def _parameters(text: str) -> list[tuple[str, str]]:
 def functions(text: str) -> dict[str, list[tuple[str, str]]]:
     """The functions that preprocessed headers declare, with the types and names of their parameters."""
     found = re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;()]*)\)\s*;", text)
-    return {symbol: _parameters(parameters) for symbol, parameters in found}
+    return {symbol: parameters_of(parameters) for symbol, parameters in found}
 
 
 def forms(headers: Headers) -> list[tuple[str, int, bool, str]]:

@@ -221,17 +221,6 @@ REAL(symbol, params)								\
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Whether the function of that name, without @ending, gives no work to the GPU. */
-static bool passes(const char *name, size_t length)
-{
-	size_t i;
-
-	for (i = 0; i < COUNT(passing); i++)
-		if (!strncmp(passing[i], name, length) && !passing[i][length])
-			return true;
-	return false;
-}
-
 /* The length of a symbol without the ending that says which form it is: _v2, _ptsz, _ptds. */
 static size_t base_length(const char *symbol)
 {
@@ -250,7 +239,7 @@ void *cuda_wrapper(const char *name, void *real)
 {
 	void *wrapper = entry_wrapper(entries, COUNT(entries), name, real);
 
-	if (wrapper || passes(name, base_length(name)) || !is_drivers(name, real))
+	if (wrapper || name_listed(passing, COUNT(passing), name, base_length(name)) || !is_drivers(name, real))
 		return wrapper;
 	return passed(name, real);
 }
@@ -271,5 +260,5 @@ static void *proc_address(const char *name, void *real, int version, bool per_th
 			*entries[i].real = real;
 		return entries[i].wrapper;
 	}
-	return passes(name, strlen(name)) ? real : passed(name, real);
+	return name_listed(passing, COUNT(passing), name, strlen(name)) ? real : passed(name, real);
 }

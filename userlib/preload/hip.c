@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* The HIP runtime: a shared library.  Programs link to its symbols or look them up by name. */
+/*
+ * HIP's runtime: a shared library.  Programs link to its symbols, or look them up by name: by dlsym() or by
+ * hipGetProcAddress().
+ *
+ * What each function does is in hip.table.  Here is what the kinds of that table mean, beyond those of launches.h.
+ */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "hip_layouts.h"
 #include "preload.h"
 #include "launches.h"
 
 #define FAILURE 500			/* hipErrorNotFound */
 #define DEVICE_TO_HOST 2
+#define STREAM_LEGACY ((const void *)1)
 #define STREAM_PER_THREAD ((const void *)2)
-
-struct dim { unsigned int x, y, z; };
 
 static void *library_symbol(const char *name)
 {
@@ -30,13 +35,15 @@ static void *library_symbol(const char *name)
 	return found ? found : real_dlsym(RTLD_NEXT, name);
 }
 
+#define ASK(name, params)							\
+	static int (*name) params;						\
+	name = name ? name : (__typeof__(name))library_symbol(#name)
+
 static int current_device(void)
 {
-	static int (*hipGetDevice)(int *);
 	int device = 0;
 
-	if (!hipGetDevice)
-		hipGetDevice = (__typeof__(hipGetDevice))library_symbol("hipGetDevice");
+	ASK(hipGetDevice, (int *));
 	if (hipGetDevice)
 		hipGetDevice(&device);
 	return device;
@@ -50,11 +57,9 @@ static const void *context_of(int device)
 
 static bool is_captured(const void *stream)
 {
-	static int (*hipStreamIsCapturing)(const void *, int *);
 	int status = 0;
 
-	if (!hipStreamIsCapturing)
-		hipStreamIsCapturing = (__typeof__(hipStreamIsCapturing))library_symbol("hipStreamIsCapturing");
+	ASK(hipStreamIsCapturing, (const void *, int *));
 	return stream && hipStreamIsCapturing && !hipStreamIsCapturing(stream, &status) && status;
 }
 
@@ -66,13 +71,11 @@ static bool is_captured(const void *stream)
 static void make_queue(int device, const void *stream)
 {
 	static atomic_uint made[2];
-	static int (*hipStreamQuery)(const void *);
 	unsigned int bit = 1u << (device & 31);
 
+	ASK(hipStreamQuery, (const void *));
 	if (device < 0 || device >= 32 || atomic_fetch_or(&made[stream != DEFAULT_STREAM], bit) & bit)
 		return;
-	if (!hipStreamQuery)
-		hipStreamQuery = (__typeof__(hipStreamQuery))library_symbol("hipStreamQuery");
 	if (hipStreamQuery)
 		hipStreamQuery(stream);
 }
@@ -80,77 +83,192 @@ static void make_queue(int device, const void *stream)
 static struct place here(const void *stream, bool per_thread)
 {
 	int device = current_device();
-	struct place place = { .context = context_of(device), .stream = stream, .captured = is_captured(stream) };
+	struct place place = { .context = context_of(device) };
 
+	if (!stream && per_thread)
+		stream = STREAM_PER_THREAD;
+	if (stream == STREAM_LEGACY)
+		stream = DEFAULT_STREAM;
+	place.stream = stream;
+	place.captured = is_captured(stream);
 	if (!place.captured && (stream == DEFAULT_STREAM || stream == STREAM_PER_THREAD))
 		make_queue(device, stream);
 	place.gpu = agent_gpu_of(device);
-	if (stream == STREAM_PER_THREAD || (!stream && per_thread)) {
+	if (stream == STREAM_PER_THREAD) {
 		place.stream = DEFAULT_STREAM;
 		place.thread = syscall(SYS_gettid);
 	}
 	return place;
 }
 
-WORK(hipLaunchKernel, false, stream,
-       (const void *f, struct dim grid, struct dim block, void **params, size_t shared, void *stream),
-       (f, grid, block, params, shared, stream))
-WORK(hipModuleLaunchKernel, false, stream,
-       (void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
-	unsigned int shared, void *stream, void **params, void **extra),
-       (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
-WORK(hipGraphLaunch, false, stream, (void *graph, void *stream), (graph, stream))
-WORK(hipMemcpyAsync, false, stream, (void *to, const void *from, size_t size, int kind, void *stream),
-       (to, from, size, kind, stream))
-WORK(hipMemcpyHtoDAsync, false, stream, (void *to, void *from, size_t size, void *stream), (to, from, size, stream))
-WORK(hipMemcpyDtoHAsync, false, stream, (void *to, void *from, size_t size, void *stream), (to, from, size, stream))
-WORK(hipMemsetAsync, false, stream, (void *to, int value, size_t size, void *stream), (to, value, size, stream))
-WORK(hipMemset, false, NULL, (void *to, int value, size_t size), (to, value, size))
-WORK(hipMemcpyHtoD, false, NULL, (void *to, void *from, size_t size), (to, from, size))
-COPY(hipMemcpyDtoH, false, NULL, (void *to, void *from, size_t size), (to, from, size))
-WAIT_STREAM(hipStreamSynchronize, false, stream, (void *stream), (stream))
-WAIT_STREAM(hipStreamQuery, false, stream, (void *stream), (stream))
-WAIT_EVENT(hipEventSynchronize, false, NULL, (void *event), (event))
-WAIT_EVENT(hipEventQuery, false, NULL, (void *event), (event))
-RECORD(hipEventRecord, false, stream, (void *event, void *stream), (event, stream))
-AFTER_EVENT(hipStreamWaitEvent, false, stream, (void *stream, void *event, unsigned int flags), (stream, event, flags))
-FORGET_EVENT(hipEventDestroy, false, NULL, (void *event), (event))
-MAKE_STREAM(hipStreamCreateWithFlags, false, NULL, (void **made, unsigned int flags), (made, flags))
-MAKE_STREAM(hipStreamCreateWithPriority, false, NULL, (void **made, unsigned int flags, int priority), (made, flags, priority))
-
-REAL(hipMemcpy, (void *to, const void *from, size_t size, int kind))
+static void *stream_of_launch(const struct hip_launch_config *config)
 {
-	struct snapshot *snapshot;
-	struct place place;
-	int result;
-
-	FIND_REAL(hipMemcpy);
-	place = here(NULL, false);
-	segments_launch(&place);
-	snapshot = segments_snapshot(&place);
-	result = real_hipMemcpy(to, from, size, kind);
-	/* Copies in other directions can return before they are done. */
-	segments_synchronised(snapshot, !result && kind == DEVICE_TO_HOST);
-	return result;
+	return config ? config->stream : NULL;
 }
 
-WAIT(hipDeviceSynchronize, segments_snapshot_context(context_of(current_device())), (void), ())
+/* Gives work to the stream.  Waits for it if @waits. */
+#define COPY_IF(name, per_thread, stream, waits, params, args)			\
+REAL(name, params)								\
+{										\
+	struct snapshot *snapshot;						\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	segments_launch(&place);						\
+	snapshot = !place.captured && (waits) ? segments_snapshot(&place) : NULL; \
+	result = real_##name args;						\
+	segments_synchronised(snapshot, !result);				\
+	return result;								\
+}
 
-static const struct entry_point entries[] = {
-	ENTRY(hipLaunchKernel), ENTRY(hipModuleLaunchKernel), ENTRY(hipGraphLaunch), ENTRY(hipMemcpyAsync),
-	ENTRY(hipMemcpyHtoDAsync), ENTRY(hipMemcpyDtoHAsync), ENTRY(hipMemsetAsync), ENTRY(hipMemset),
-	ENTRY(hipMemcpyHtoD), ENTRY(hipMemcpy), ENTRY(hipMemcpyDtoH), ENTRY(hipStreamSynchronize), ENTRY(hipStreamQuery),
-	ENTRY(hipEventSynchronize), ENTRY(hipEventQuery), ENTRY(hipEventRecord), ENTRY(hipStreamWaitEvent),
-	ENTRY(hipEventDestroy), ENTRY(hipStreamCreateWithFlags), ENTRY(hipStreamCreateWithPriority),
-	ENTRY(hipDeviceSynchronize),
-};
+/* A copy of nothing returns at once.  Copies in other directions can return before they are done. */
+#define COPY_SIZE(name, per_thread, stream, params, args)			\
+	COPY_IF(name, per_thread, stream, size, params, args)
+#define COPY_KIND(name, per_thread, stream, params, args)			\
+	COPY_IF(name, per_thread, stream, size && kind == DEVICE_TO_HOST, params, args)
+#define COPY_KIND_2D(name, per_thread, stream, params, args)			\
+	COPY_IF(name, per_thread, stream, width && height && kind == DEVICE_TO_HOST, params, args)
+
+/* Gives work to the stream, and records events before and after it. */
+#define WORK_TIMED(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	segments_launch(&place);						\
+	segments_forget_event(start);						\
+	segments_forget_event(stop);						\
+	return real_##name args;						\
+}
+
+/* Gives work to several streams, of several devices. */
+#define WORK_OF(structure, name, per_thread, params, args)			\
+REAL(name, params)								\
+{										\
+	const struct structure *all = launches;					\
+	struct place place;							\
+	unsigned int i;								\
+										\
+	FIND_REAL(name);							\
+	for (i = 0; (int)i < (int)number; i++) {				\
+		place = here(all[i].stream, per_thread);			\
+		segments_launch(&place);					\
+	}									\
+	return real_##name args;						\
+}
+
+#define WORK_MANY(name, per_thread, stream, params, args)			\
+	WORK_OF(hip_launch_params, name, per_thread, params, args)
+#define WORK_MANY_FUNCTIONS(name, per_thread, stream, params, args)		\
+	WORK_OF(hip_function_launch_params, name, per_thread, params, args)
+
+/* Gives work to a stream that an earlier call named.  Only a wait for the device ends it. */
+#define WORK_SOMEWHERE(name, per_thread, unused, params, args)			\
+REAL(name, params)								\
+{										\
+	static const char somewhere[32];					\
+	struct place place;							\
+										\
+	FIND_REAL(name);							\
+	place = here(NULL, per_thread);						\
+	place.stream = &somewhere[(uintptr_t)place.context % sizeof(somewhere)]; \
+	segments_launch(&place);						\
+	return real_##name args;						\
+}
+
+/* Gives work to a stream if the parameters say so. */
+#define INSTANTIATE(name, per_thread, unused, params, args)			\
+REAL(name, params)								\
+{										\
+	const struct hip_instantiate_params *instantiate = instantiation;	\
+	struct place place;							\
+										\
+	FIND_REAL(name);							\
+	if (instantiate && instantiate->flags & HIP_INSTANTIATE_UPLOAD) {	\
+		place = here(instantiate->stream, per_thread);			\
+		segments_launch(&place);					\
+	}									\
+	return real_##name args;						\
+}
+
+#define WAIT_CURRENT(name, per_thread, stream, params, args)			\
+	WAIT(name, segments_snapshot_context(context_of(current_device())), params, args)
+
+/* Makes a stream that is ordered with the legacy default stream. */
+#define MAKE_BLOCKING(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	result = real_##name args;						\
+	if (!result) {								\
+		place = here(*(void **)made, false);				\
+		segments_stream(&place, false);					\
+	}									\
+	return result;								\
+}
+
+/* The library's own look-up. */
+#define LOOK_UP(symbol, per_thread, stream, params, args)			\
+REAL(symbol, params)								\
+{										\
+	int result;								\
+										\
+	FIND_REAL(symbol);							\
+	result = real_##symbol args;						\
+	if (!result && found && *(void **)found)				\
+		*(void **)found = looked_up(name, *(void **)found);		\
+	return result;								\
+}
+
+static void *looked_up(const char *name, void *real);
+
+#include "hip.entries.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The functions of other libraries begin with hip, too. */
+static bool is_hips(const char *name, const void *real)
+{
+	return name[3] >= 'A' && name[3] <= 'Z' && library_symbol(name) == real;
+}
+
+/* The length of a symbol without the ending of its form for the per-thread default stream. */
+static size_t base_length(const char *symbol)
+{
+	const char *ending = strstr(symbol, "_spt");
+
+	return ending ? (size_t)(ending - symbol) : strlen(symbol);
+}
 
 void *hip_wrapper(const char *name, void *real)
 {
-	void *wrapper = entry_wrapper(entries, sizeof(entries) / sizeof(entries[0]), name, real);
+	void *wrapper = entry_wrapper(entries, COUNT(entries), name, real);
 
-	if (!wrapper &&
-	    (!strncmp(name, "hipLaunch", 9) || !strncmp(name, "hipMemcpy", 9) || !strncmp(name, "hipModuleLaunch", 15)))
-		return passed(name, real);
-	return wrapper;
+	if (wrapper || name_listed(passing, COUNT(passing), name, base_length(name)) || !is_hips(name, real))
+		return wrapper;
+	return passed(name, real);
+}
+
+/*
+ * For hipGetProcAddress().  Which form of the function @real is, is known by its address only: the releases differ in
+ * what they make of versions and flags.
+ */
+static void *looked_up(const char *name, void *real)
+{
+	size_t i, length = strlen(name);
+
+	for (i = 0; i < COUNT(entries); i++) {
+		if (strncmp(entries[i].name, name, length) || base_length(entries[i].name) != length)
+			continue;
+		if (entries[i].wrapper == real || library_symbol(entries[i].name) == real)
+			return entry_wrapper(entries, COUNT(entries), entries[i].name, real);
+	}
+	return name_listed(passing, COUNT(passing), name, length) ? real : passed(name, real);
 }

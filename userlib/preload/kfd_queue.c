@@ -111,8 +111,8 @@ static void warn_of_many(unsigned int gpu)
 	}
 }
 
-/* Called with the lock held.  @held: the queue was made inactive. */
-static void created(int fd, const struct kfd_create_queue *c, bool held)
+/* Called with the lock held.  @held: the queue was made inactive.  Returns whether it is listed. */
+static bool created(int fd, const struct kfd_create_queue *c, bool held)
 {
 	struct tsg like = { .gpu = kfd_gpu(c->gpu), .handle = c->queue }, *tsg;
 
@@ -124,11 +124,22 @@ static void created(int fd, const struct kfd_create_queue *c, bool held)
 	tsg = home && like.gpu < GPURT_MAX_GPUS ? agent_add(&like) : NULL;
 	if (tsg)
 		want(tsg, c->ring, c->ring_size, c->percentage, c->priority, held);
-	if (!unsaved && !c->save && (c->type == KFD_COMPUTE || c->type == KFD_COMPUTE_AQL)) {
+	if (tsg && !unsaved && !c->save && (c->type == KFD_COMPUTE || c->type == KFD_COMPUTE_AQL)) {
 		preload_say("GPU %u, kfd-queue: tier T0: " UNSAVED, like.gpu);
 		unsaved = true;
 	}
 	warn_of_many(like.gpu);
+	return tsg;
+}
+
+/* A queue that was made inactive and is not listed: nothing else would make it active. */
+static void activate(int fd, const struct kfd_create_queue *c)
+{
+	struct tsg like = { .handle = c->queue, .address = c->ring, .parent = c->ring_size, .value[1] = c->priority };
+	int err = update(fd, &like, c->percentage);
+
+	if (err)
+		preload_say("kfd-queue: queue %u stays inactive: %s", c->queue, strerror(-err));
 }
 
 /* Makes the queue inactive if the process is off, or if a mask must be set first. */
@@ -136,7 +147,7 @@ static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 {
 	uint32_t percentage = c->percentage;
 	unsigned int gpu;
-	bool held;
+	bool held, listed;
 	int result;
 
 	preload_lock();
@@ -152,8 +163,10 @@ static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 	if (kfd_confines(c->type))
 		kfd_confine(fd, c->queue, kfd_units(gpu));
 	preload_lock();
-	created(fd, c, held);
+	listed = created(fd, c, held);
 	preload_unlock();
+	if (held && !listed)
+		activate(fd, c);
 	return result;
 }
 
@@ -220,7 +233,7 @@ static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mas
 	return kfd_set_mask(fd, request, mask, kfd_units(gpu));
 }
 
-/* The driver takes the number of a call from the request, and any size: what is missing is 0, what is too much is ignored. */
+/* The driver takes any size of a call's arguments: what is missing is 0, and what is too much is ignored (kfd_ioctl()). */
 static int kfd_call(int fd, unsigned long request, void *argument)
 {
 	size_t size = _IOC_SIZE(request);

@@ -180,6 +180,17 @@ static inline void *entry_wrapper(const struct entry_point *entries, size_t coun
 	return NULL;
 }
 
+/* Whether the first @length characters of @name are one of the names. */
+static inline bool name_listed(const char *const *names, size_t count, const char *name, size_t length)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (!strncmp(names[i], name, length) && !names[i][length])
+			return true;
+	return false;
+}
+
 #define ENTRY_OF(name, base, per_thread, since, until)				\
 	{ #name, base, per_thread, since, until, (void *)name, (void **)&real_##name }
 #define ENTRY(name) ENTRY_OF(name, NULL, false, 0, 0)

@@ -11,13 +11,14 @@
  *	kfd_topology.c kfd_mask.c	AMD's: which GPUs there are; the compute units that queues may use
  *	segments.c	automatic segments: work that was launched and not yet waited for
  *	cuda.c hip.c	the entry points of the CUDA driver and HIP libraries
- *	cuda.table	what each function of the CUDA driver does; wrappers.py writes the wrappers from it
+ *	cuda.table hip.table	what each function of theirs does; wrappers.py writes the wrappers from it
  *	passed.c	functions that are passed on and counted
  *	explicit.c	programs that mark their segments themselves
  *
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
- * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c).  Calls that are not recognised are counted.  If there is no host, or the
- * host goes away, the TSGs are put back on the GPU and the program runs unmanaged.
+ * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c).  Calls that are
+ * not recognised are counted.  If there is no host, or the host goes away, the TSGs are put back on the GPU and the program
+ * runs unmanaged.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
  * program spins when it waits for its work, and most do, so the form is `owner`, which is right either way.  GPURT_FORM

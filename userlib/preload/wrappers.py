@@ -11,7 +11,7 @@ A line of a table is a function in one form:
 name        what the library's own look-up (cuGetProcAddress) knows the function by; the symbol is name and suffix
 since       the first version for which the look-up answers with this form; `-` if the library's look-up has no versions
 suffix      of the symbol: `_v2`, or `-` if there is none
-threads     of the symbol of the form for the per-thread default stream: `ptsz` or `ptds`, or `-` if there is none
+threads     of the symbol of the form for the per-thread default stream: `ptsz`, `ptds`, `spt`, or `-` for none
 kind        a macro of launches.h or of the file that includes the wrappers, in lower case: what the function does
 parameters  a letter for the type of each (TYPES), or a name if the macro reads the parameter (NAMED)
 
@@ -27,14 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: How a parameter is passed.  A structure of 8 bytes without floating-point members is passed as Q on x86-64 and arm64.
+#: HIP's larger ones (hip_layouts.h) have letters of their own: D, T, X.
 TYPES = {
     "C": "unsigned char", "H": "unsigned short", "I": "unsigned int", "Q": "unsigned long long", "Z": "size_t",
-    "P": "void *", "F": "float",
+    "P": "void *", "F": "float", "D": "struct dim", "T": "struct pitched", "X": "struct extent",
 }  # fmt: skip
 #: The parameters that macros read, and how each is passed.
 NAMED = {
     "stream": "P", "event": "P", "context": "P", "config": "P", "launches": "P", "instantiation": "P", "made": "P",
     "name": "P", "found": "P", "number": "I", "flags": "I", "device": "I", "version": "I", "options": "Q",
+    "kind": "I", "size": "Z", "width": "Z", "height": "Z", "start": "P", "stop": "P",
 }  # fmt: skip
 #: The stream of a function, if it is no parameter of its own.
 STREAMS = {"stream": "stream", "config": "stream_of_launch(config)"}
@@ -115,7 +117,7 @@ def parse(text: str) -> Table:
 
 def _row(name: str, since: str, suffix: str, threads: str, kind: str, parameters: tuple[str, ...]) -> Row:
     unknown = [one for one in parameters if one not in TYPES and one not in NAMED]
-    if unknown or threads not in ("-", "ptsz", "ptds"):
+    if unknown or threads not in ("-", "ptsz", "ptds", "spt"):
         raise ValueError(f"unknown: {' '.join(unknown) or threads}")
     return Row(name, None if since == "-" else int(since), "" if suffix == "-" else suffix,
                "" if threads == "-" else f"_{threads}", kind, parameters)  # fmt: skip
@@ -133,7 +135,7 @@ def _wrapper(row: Row, per_thread: bool) -> str:
 
 def _entries(table: Table, row: Row) -> Iterator[str]:
     if row.since is None:
-        yield f"ENTRY({row.symbol})"
+        yield from (f"ENTRY({row.symbol}{ending})" for ending in sorted({"", row.threads}))
         return
     until = table.until(row)
     yield f'ENTRY_OF({row.symbol}, "{row.name}", false, {row.since}, {until})'

@@ -32,6 +32,7 @@ CALLS = {
     0x01: ("version", 8), 0x02: ("create", 88), 0x03: ("destroy", 8), 0x04: ("policy", 32), 0x05: ("clocks", 40),
     0x07: ("update", 24), 0x08: ("event", 32), 0x09: ("no-event", 8), 0x0A: ("set-event", 8), 0x0B: ("reset-event", 8),
     0x0C: ("wait", 24), 0x11: ("scratch", 16),
+    0x12: ("tiles", 40),
     0x13: ("trap", 24), 0x14: ("apertures", 16), 0x15: ("vm", 8), 0x16: ("allocate", 40), 0x17: ("free", 8),
     0x18: ("map", 24), 0x19: ("unmap", 24), 0x1A: ("mask", 16), 0x21: ("xnack", 4), 0x23: ("available", 16),
 }  # fmt: skip
@@ -363,7 +364,7 @@ class Kfd(File):
     def do_nothing(self, data: bytearray, nested: bytearray) -> None:
         """A call whose effect nothing depends on here."""
 
-    do_policy = do_no_event = do_scratch = do_trap = do_available = do_nothing
+    do_policy = do_no_event = do_scratch = do_tiles = do_trap = do_available = do_nothing
 
     def do_xnack(self, data: bytearray, nested: bytearray) -> None:
         raise Refused(errno.EPERM)  # as on GPUs without retry faults

@@ -45,6 +45,14 @@ def _cpu() -> dict[str, str]:
     }
 
 
+def _cache(level: int, kilobytes: int) -> str:
+    text = properties(
+        processor_id_low=2147487744, level=level, size=kilobytes, cache_line_size=64, cache_lines_per_tag=1,
+        association=16, latency=0, type=9,
+    )  # fmt: skip
+    return text + "sibling_map 1" + ",0" * 63 + "\n"
+
+
 def _gpu(gpu: Gpu, number: int) -> dict[str, str]:
     if gpu.hidden:
         return {"gpu_id": FORBIDDEN, "properties": FORBIDDEN}
@@ -55,7 +63,7 @@ def _gpu(gpu: Gpu, number: int) -> dict[str, str]:
     return {
         "gpu_id": f"{gpu.id}\n",
         "properties": properties(
-            cpu_cores_count=0, simd_count=4 * gpu.units, mem_banks_count=1, caches_count=0, io_links_count=1,
+            cpu_cores_count=0, simd_count=4 * gpu.units, mem_banks_count=1, caches_count=2, io_links_count=1,
             p2p_links_count=0, cpu_core_id_base=0, simd_id_base=2147487744, max_waves_per_simd=10, lds_size_in_kb=64,
             gds_size_in_kb=0, num_gws=64, wave_front_size=64, array_count=4, simd_arrays_per_engine=1,
             cu_per_simd_array=16, simd_per_cu=4, max_slots_scratch_cu=32, gfx_target_version=gpu.gfx,
@@ -65,7 +73,7 @@ def _gpu(gpu: Gpu, number: int) -> dict[str, str]:
             sdma_fw_version=432, unique_id=4711 + number, num_xcc=1, max_engine_clk_ccompute=3600,
         ),
         "mem_banks/0/properties": properties(heap_type=1, size_in_bytes=VRAM, flags=0, width=4096, mem_clk_max=1000),
-        "io_links/0/properties": link,
+        "io_links/0/properties": link, "caches/0/properties": _cache(1, 16), "caches/1/properties": _cache(2, 4096),
     }  # fmt: skip
 
 
