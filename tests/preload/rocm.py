@@ -14,7 +14,8 @@ import pytest
 CACHE = Path.home() / ".cache/gpurt/rocm"
 #: The runtime, and the libraries that it is linked to.
 RUNTIME = ("libhsakmt1", "libhsa-runtime64-1", "libdrm2", "libdrm-amdgpu1", "libnuma1", "libelf1")
-HEADERS = ("libamdhip64-dev",)
+#: HIP, its compiler, and LLVM.
+HIP = ("libamdhip64-5", "libamd-comgr2", "libllvm15")
 
 
 def unpacked(package: str) -> Path:
@@ -37,7 +38,15 @@ def unpacked(package: str) -> Path:
     return CACHE / package
 
 
-def libraries() -> str:
-    """The folders with the runtime's libraries, as LD_LIBRARY_PATH takes them."""
-    folders = [folder for package in RUNTIME for folder in unpacked(package).glob("**/*-linux-gnu") if folder.is_dir()]
+def libraries(packages: tuple[str, ...] = RUNTIME) -> str:
+    """The folders with the packages' libraries, as LD_LIBRARY_PATH takes them."""
+    folders = [folder for package in packages for folder in unpacked(package).glob("**/*-linux-gnu") if folder.is_dir()]
     return ":".join(str(folder) for folder in folders)
+
+
+def lacking(library: Path, path: str) -> list[str]:
+    """The libraries that a library needs, and that are neither on that path nor on this machine."""
+    found = subprocess.run(
+        ["ldd", library], capture_output=True, text=True, check=True, env={**os.environ, "LD_LIBRARY_PATH": path}
+    ).stdout
+    return [line.split()[0] for line in found.splitlines() if "not found" in line]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The real ROCr and libhsakmt, as Debian packages them, make and change queues on the fake /dev/kfd."""
+"""The real libhsakmt, ROCr and HIP, as Debian packages them, make and change queues on the fake /dev/kfd."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, eventually, real_time
-from rocm import libraries
+from rocm import HIP, RUNTIME, lacking, libraries, unpacked
 
 from pycontrol.live.control import Control
 
@@ -83,3 +83,21 @@ def test_a_container_with_one_gpu(rocm: Rocm, depth: Callable[..., int], gpu: Fa
     program = rocm()
     program.do("launch 0 100000")
     assert (depth(program, 0), depth(program, 1)) == (0, 1)
+
+
+def test_the_real_hip(start: Start, built: Path, host: Path, plane: Control, gpu: FakeGpu, tmp_path: Path) -> None:
+    """Its queue is made before the first launch, and is switched.  Then it waits for the GPU to copy HIP's kernels."""
+    (library,) = unpacked("libamdhip64-5").glob("usr/lib/*/libamdhip64.so.5.*")
+    path = f"{tmp_path}:{built}:{libraries(HIP + RUNTIME)}"
+    if missing := lacking(library, path):
+        pytest.skip(f"HIP needs {', '.join(missing)}")
+    (tmp_path / "libamdhip64.so").symlink_to(library)
+    program = Program(built, gpu, host, "", "hip", {"LD_LIBRARY_PATH": path})
+    try:
+        program.send("launch 0 1000")
+        eventually(lambda: gpu.groups(program.pid))
+        assert gpu.enabled(program.pid)
+        real_time(plane, start(family="hip")).do(LONG)
+        eventually(lambda: not any(queue["enabled"] for queue in gpu.groups(program.pid)))
+    finally:
+        program.kill()
