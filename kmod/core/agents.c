@@ -244,10 +244,10 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 	proceed(a, now);
 }
 
-/* @user's process has its first client, for the first time or again.  @late: it was, when it had its last one. */
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, bool late)
+/* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
-	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .user = user, .late = late };
+	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
 	INIT_LIST_HEAD(&p->node);
 	a->owing[p->owes]++;
 }
@@ -282,16 +282,16 @@ static bool is_full(const struct gpurt_agents *a, u64 user)
 }
 
 /*
- * The agent of the process says who it is.  For a new one order 1 is what holds: p->on.  @driver has less than
- * GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.  -EDQUOT: its
- * user has a->limit agents, and this would be one more.
+ * The agent of the process says who it is.  For a new one, which is @user's, order 1 is what holds: p->on.  @driver has
+ * less than GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.  -EDQUOT:
+ * its user has a->limit agents, and this would be one more.
  */
-int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
-			  u64 now)
+int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
+			  u32 tier, u64 now)
 {
 	bool known = p->registered;
 
-	if (!known && is_full(a, p->user))
+	if (!known && is_full(a, user))
 		return -EDQUOT;
 	copy_name(p->driver, driver);
 	p->tier = tier;
@@ -300,6 +300,7 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	if (known)
 		return 0;
 	list_add_tail(&p->node, &a->registered);
+	p->user = user;
 	p->on = allowed(a, p);
 	p->sequence = 1;
 	p->answered = 0;

@@ -60,7 +60,7 @@ enum gpurt_agent_owes {
 
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
-	u64 user;			/* whose process it is, as the host numbers users */
+	u64 user;			/* whose the agent is, as the host numbers users */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
@@ -136,11 +136,11 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
 
-void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, bool late);
+void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now);
-int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, const char *driver, u32 tier,
-			  u64 now);
+int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
+			  u32 tier, u64 now);
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now);
 

@@ -3,6 +3,7 @@
  * Users choose how many processes there are.  So nothing here takes longer than finding a place in a balanced tree,
  * except gpurt_agent_processes_free(), which frees what others have pruned.
  */
+#include <linux/bits.h>
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/pid.h>
@@ -94,18 +95,21 @@ void gpurt_agent_processes_prune(struct agent_processes *all, struct list_head *
 	rcu_read_unlock();
 }
 
+#define NAMESPACE BIT_ULL(32)	/* above all users */
+
 /*
- * Whose agent the caller's would be: its user's.  In user namespaces users can be had for nothing: there the one counts
- * who made the outermost namespace.
+ * Whose agent the caller's would be: its user's.  In user namespaces users can be had for nothing: there the user counts
+ * who made the outermost namespace.  Root makes namespaces for others, so each of root's counts as a user of its own.
  */
 u64 gpurt_agent_user(void)
 {
 	const struct user_namespace *ns = current_user_ns();
-	kuid_t user = current_uid();
 
 	if (ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE))
 		return GPURT_AGENT_UNLIMITED;
-	for (; ns != &init_user_ns; ns = ns->parent)
-		user = ns->owner;
-	return __kuid_val(user);
+	if (ns == &init_user_ns)
+		return __kuid_val(current_uid());
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	return uid_eq(ns->owner, GLOBAL_ROOT_UID) ? NAMESPACE | ns->ns.inum : __kuid_val(ns->owner);
 }

@@ -25,6 +25,7 @@ struct agent_process {
 	struct pid *tgid;
 	u32 clients;
 	struct gpurt_client *agent;	/* the client that is the agent; NULL: none */
+	const void *program;		/* whose the agent is: agent_ctx.program */
 	bool real_time;			/* the thread that waits for the agent's orders is */
 	struct list_head ordered;	/* on a list while the agent is to be woken, or the process has lapsed */
 };

@@ -64,6 +64,8 @@ struct agent_gpu {
 struct agent_ctx {
 	struct agent_process *process;
 	struct gpurt_client *client;
+	const void *program;		/* that the client's descriptor belongs to; not to be looked into */
+	u64 user;			/* who opened the client */
 	bool exempt;
 	struct hrtimer again;		/* wakes the agent that waits for the order that its driver refused */
 };
@@ -154,20 +156,19 @@ static void hand_out_later(struct agent_gpu *dev)
 
 /*
  * Called with the lock held, by the GPU's thread in an update.  Other tasks of this CPU have as much time as the
- * thread.  Lets go of the lock in between.
+ * thread, unless the update is finished meanwhile.  Lets go of the lock in between.
  */
 static void hand_out_now(struct agent_gpu *dev)
 {
-	ktime_t began = ktime_get(), until;
+	ktime_t began = ktime_get(), rest;
 
 	hand_out_later(dev);
 	while (wake_some(&dev->urgent) && !dev->finished) {
 		spin_unlock(&dev->lock);
-		until = ktime_add(ktime_get(), ktime_sub(ktime_get(), began));
-		set_current_state(TASK_UNINTERRUPTIBLE);
-		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
-		began = ktime_get();
+		rest = ktime_sub(ktime_get(), began);
+		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), rest);
 		spin_lock(&dev->lock);
+		began = ktime_get();
 	}
 	hand_out_later(dev);
 }
@@ -259,14 +260,14 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	return err;
 }
 
-/* Called with the lock held.  The process of a new client: @fresh, which is @user's, unless it was here before. */
-static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh, u64 user)
+/* Called with the lock held.  The process of a new client: @fresh, unless it was here before. */
+static struct agent_process *join(struct agent_gpu *dev, struct agent_process *fresh)
 {
 	struct agent_process *p = gpurt_agent_process_enter(&dev->processes, fresh);
 
 	if (!p->clients++) {
 		list_del_init(&p->ordered);	/* it had lapsed */
-		gpurt_agents_join(&dev->agents, &p->core, user, p->core.late);
+		gpurt_agents_join(&dev->agents, &p->core, p->core.late);
 	}
 	return p;
 }
@@ -282,7 +283,6 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 {
 	struct agent_ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	struct agent_gpu *dev = driver;
-	u64 user = gpurt_agent_user();
 	struct agent_process *fresh;
 	LIST_HEAD(gone);
 
@@ -294,9 +294,11 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 		return -ENOMEM;
 	}
 	c->client = client;
+	c->program = current->mm;	/* the client's descriptor keeps it from being used again */
+	c->user = gpurt_agent_user();
 	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	spin_lock(&dev->lock);
-	c->process = join(dev, fresh, user);
+	c->process = join(dev, fresh);
 	gpurt_agent_processes_prune(&dev->processes, &gone);
 	spin_unlock(&dev->lock);
 	gpurt_agent_processes_free(&gone);
@@ -313,17 +315,20 @@ static void resign(struct agent_gpu *dev, struct agent_process *p)
 	list_del_init(&p->ordered);
 	p->real_time = false;
 	p->agent = NULL;
+	p->program = NULL;
 }
 
+/* An agent of another program has come after the client's process executed that: it stays. */
 static void agents_client_ends(void *driver, void *ctx, bool process)
 {
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
+	struct agent_process *p = c->process;
 	bool retry;
 
 	spin_lock(&dev->lock);
-	if (process || c->process->agent == c->client)
-		resign(dev, c->process);
+	if (p->agent == c->client || (process && p->program == c->program))
+		resign(dev, p);
 	retry = changed(dev);
 	spin_unlock(&dev->lock);
 	if (retry)
@@ -383,19 +388,26 @@ static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 n
 	struct agent_gpu *dev = driver;
 	struct agent_ctx *c = ctx;
 	struct agent_process *p = c->process;
+	bool retry;
 	int err = -EBUSY;
 
 	spin_lock(&dev->lock);
 	dev->agents.limit = READ_ONCE(agent_limit);
+	/* The process executes another program than its agent's, whose clients end soon. */
+	if (p->agent && p->program != c->program)
+		resign(dev, p);
 	if (!p->agent || p->agent == c->client)
-		err = gpurt_agents_register(&dev->agents, &p->core, a->driver, a->tier, now);
+		err = gpurt_agents_register(&dev->agents, &p->core, c->user, a->driver, a->tier, now);
 	if (!err) {
 		p->agent = c->client;
+		p->program = c->program;
 		a->on = p->core.on;
 		a->sequence = p->core.sequence;
 	}
-	arm(dev);
+	retry = changed(dev);
 	spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(c->client);
 	return err;
 }
 
@@ -421,7 +433,7 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 {
 	struct gpurt_agent_process *p = &c->process->core;
 
-	c->process->real_time = current->rt_priority;
+	c->process->real_time = current->rt_priority || current->policy == SCHED_DEADLINE;
 	gpurt_agents_remind(&dev->agents, p, ktime_get_ns());
 	if (p->sequence > o->answered) {
 		list_del_init(&c->process->ordered);	/* it need not be woken */

@@ -19,7 +19,8 @@
  * Every ioctl structure begins with its own size in bytes, as the caller knows it.  A shorter structure
  * than the first published one: EINVAL.  A longer one than the host knows: accepted if everything beyond
  * is zero, else E2BIG, as is one of more than GPURT_MAX_STRUCT bytes.  Padding and unused fields must be
- * zero and unknown flags unset: EINVAL.
+ * zero and unknown flags unset: EINVAL.  EFAULT: the structure cannot be read, and nothing was done; or the answer
+ * cannot be written to it, and the call was done all the same: a begin has begun its segment.
  *
  * Data plane
  * ----------
@@ -81,7 +82,9 @@
  * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
  *
  * poll(2) on the descriptor: POLLOUT while the client holds the GPU, POLLIN when work completed since the
- * last GPURT_IOC_WAIT.
+ * last GPURT_IOC_WAIT.  How soon a caller of poll() is woken has no bound: a worker of ordinary priority wakes those of
+ * a best-effort client, and of a real-time client those beyond the 8 that began to wait last.  A real-time thread that
+ * needs a bound waits with GPURT_BEGIN_WAIT or in GPURT_IOC_WAIT.
  *
  * Raised threads (policy `boosted`)
  * ---------------------------------

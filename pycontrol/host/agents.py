@@ -154,8 +154,7 @@ class AgentGpu(Gpu):
             process = self._processes[key] = Process(key)
             self._by_raw[process.raw] = process
             self._late = {one for one in self._late if lives(one)}
-            user = lib.GPURT_AGENT_UNLIMITED if client.peer.administrator else client.peer.uid
-            lib.gpurt_agents_join(self.agents, process.raw, user, key in self._late)
+            lib.gpurt_agents_join(self.agents, process.raw, key in self._late)
             self._late.discard(key)
         process.clients.add(client)
         client.own = process
@@ -197,7 +196,9 @@ class AgentGpu(Gpu):
         def decide(now: int) -> int:
             if process.agent not in (None, client):
                 return -errno.EBUSY
-            err = int(lib.gpurt_agents_register(self.agents, process.raw, driver.encode("ascii"), int(tier), now))
+            user = lib.GPURT_AGENT_UNLIMITED if client.peer.administrator else client.peer.uid
+            name = driver.encode("ascii")
+            err = int(lib.gpurt_agents_register(self.agents, process.raw, user, name, int(tier), now))
             if err:
                 return err
             process.agent = client

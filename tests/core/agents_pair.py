@@ -74,7 +74,7 @@ class Pair:
             return
         late = name in self.late
         user = USERS[name % len(USERS)]
-        lib.gpurt_agents_join(self.raw, self.array + name, user, late)
+        lib.gpurt_agents_join(self.raw, self.array + name, late)
         self.model.processes.append(Process(name, user, late=late))
 
     def leave(self, name: int) -> None:
@@ -86,7 +86,8 @@ class Pair:
 
     def register(self, name: int, driver: int = 0, tier: int = 1) -> None:
         if p := self.find(name):
-            code = lib.gpurt_agents_register(self.raw, self.array + name, DRIVERS[driver].encode(), tier, self.now)
+            text = DRIVERS[driver].encode()
+            code = lib.gpurt_agents_register(self.raw, self.array + name, p.user, text, tier, self.now)
             assert code == self.model.register(p, DRIVERS[driver], tier, self.now)
 
     def resign(self, name: int) -> None:

@@ -142,18 +142,18 @@ def test_the_names_of_drivers_are_sorted_and_cut() -> None:
 
 def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
     """Who came first is told of, also when others have gone."""
-    most = lib.GPURT_AGENT_NAMES
+    most, unlimited = lib.GPURT_AGENT_NAMES, lib.GPURT_AGENT_UNLIMITED
     pair, facts = Pair(most + 2, BOUND, False), ffi.new("struct gpurt_agents_facts *")
     for name in range(most + 2):
-        lib.gpurt_agents_join(pair.raw, pair.array + name, lib.GPURT_AGENT_UNLIMITED, False)
-        lib.gpurt_agents_register(pair.raw, pair.array + name, bytes([ord("z") - name]), 1, 0)
+        lib.gpurt_agents_join(pair.raw, pair.array + name, False)
+        lib.gpurt_agents_register(pair.raw, pair.array + name, unlimited, bytes([ord("z") - name]), 1, 0)
     lib.gpurt_agents_facts(pair.raw, facts)
     assert ffi.string(facts.driver).decode() == "+".join(chr(ord("z") - name) for name in reversed(range(most)))
     for name in range(most + 1):
         lib.gpurt_agents_leave(pair.raw, pair.array + name, 0)
     lib.gpurt_agents_facts(pair.raw, facts)
     assert ffi.string(facts.driver) == b"none"
-    lib.gpurt_agents_register(pair.raw, pair.array + most + 1, b"last", 1, 0)
+    lib.gpurt_agents_register(pair.raw, pair.array + most + 1, unlimited, b"last", 1, 0)
     lib.gpurt_agents_facts(pair.raw, facts)
     assert ffi.string(facts.driver) == b"last"
 
