@@ -20,6 +20,7 @@
 #include "ioctl.h"
 #include "register.h"
 #include "wait.h"
+#include "workers.h"
 
 #define POLLERS 8	/* that are woken in one go */
 
@@ -37,6 +38,7 @@ void gpurt_file_gone(struct gpurt_file *file, bool process)
 	mutex_unlock(&file->lock);
 }
 
+/* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
 static void file_free(struct kref *ref)
 {
 	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
@@ -96,7 +98,7 @@ void gpurt_file_wake_poll(struct gpurt_file *file)
 
 	add_place(&file->poll, &place);
 	if (wake_some(&file->poll, &place))
-		queue_work(system_unbound_wq, &file->slow_poll_wake);
+		queue_work(gpurt_workers, &file->slow_poll_wake);
 	remove_wait_queue(&file->poll, &place);
 }
 
@@ -156,12 +158,9 @@ static int gpurt_release(struct inode *inode, struct file *filp)
 
 	gpurt_file_gone(file, false);
 	gpurt_owner_forget(file);
-	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		if (!file->clients[i])
-			continue;
-		gpurt_wait_poll_over(file->clients[i]);
-		gpurt_client_put(file->clients[i]);
-	}
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (file->clients[i])
+			gpurt_client_put(file->clients[i]);
 	gpurt_file_put(file);
 	return 0;
 }

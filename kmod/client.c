@@ -8,7 +8,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/workqueue.h>
 
 #include "boost.h"
 #include "budgets.h"
@@ -18,6 +17,7 @@
 #include "events.h"
 #include "exempt.h"
 #include "wait.h"
+#include "workers.h"
 
 DEFINE_STATIC_SRCU(gpurt_clients_srcu);
 static void take_off(struct kthread_work *work);
@@ -49,16 +49,21 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	return client;
 }
 
+/* Sleeps: the client may be the last of a descriptor that is closed. */
 static void client_destroy(struct gpurt_client *client)
 {
+	gpurt_file_put(client->file);
 	put_pid(client->tgid);
 	gpurt_group_put(client->group);
 	kfree(client);
 }
 
 /*
- * Frees clients when nobody reads them any more.  A process may end with very many.  call_srcu() would free them all in
- * one go, and in a kernel without full preemption no other task of that CPU would execute meanwhile.
+ * Frees clients, and their descriptors, when nobody reads them any more.  The thread that lets go of a client last does
+ * not: that may be a GPU's thread.  To free a descriptor is to wait for a worker, which it may keep from its CPU.
+ *
+ * A process may end with very many clients.  call_srcu() would free them all in one go, and in a kernel without full
+ * preemption no other task of that CPU would execute meanwhile.
  */
 static void bury(struct work_struct *work)
 {
@@ -82,10 +87,9 @@ static void client_release(struct kref *ref)
 
 	if (client->polled)
 		atomic_dec(&client->gpu->waiting);
-	gpurt_file_put(client->file);
 	gpurt_gpu_put(client->gpu);
 	llist_add(&client->dead, &dead);
-	queue_work(system_unbound_wq, &burial);
+	queue_work(gpurt_workers, &burial);
 }
 
 /* In process context. */
@@ -158,7 +162,6 @@ struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file 
 	}
 	if (!err)
 		return client;
-	gpurt_file_put(file);
 	client_destroy(client);
 	return ERR_PTR(err);
 }

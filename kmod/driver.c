@@ -3,12 +3,12 @@
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/rcupdate.h>
-#include <linux/workqueue.h>
 
 #include "client.h"
 #include "compat.h"
 #include "driver.h"
 #include "gpu.h"
+#include "workers.h"
 
 /* The clients whose processes have the same hash. */
 struct hlist_head *gpurt_process_clients(struct gpurt_gpu *gpu, const struct pid *tgid)
@@ -100,7 +100,7 @@ static void announce(struct gpurt_client *client)
 		if (READ_ONCE(client->core.level))
 			kthread_queue_work(gpu->worker, &client->news);
 		else
-			queue_work(system_unbound_wq, &client->slow_news);
+			queue_work(gpurt_workers, &client->slow_news);
 	}
 	rcu_read_unlock();
 }

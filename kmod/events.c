@@ -9,13 +9,13 @@
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/workqueue.h>
 
 #include "client.h"
 #include "events.h"
 #include "gpu.h"
 #include "netlink.h"
 #include "selftest.h"
+#include "workers.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -141,7 +141,7 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 	trace(&r);
 	if (gpurt_netlink_heard()) {
 		put(&r);
-		queue_delayed_work(system_unbound_wq, &drain_work, 1);
+		queue_delayed_work(gpurt_workers, &drain_work, 1);
 	}
 }
 
@@ -159,4 +159,5 @@ void gpurt_events_stop(void)
 
 #ifdef GPURT_KUNIT
 #include "kunit_ring.c"
+#include "workers.h"
 #endif

@@ -10,6 +10,7 @@
 #include "gpu.h"
 #include "grants.h"
 #include "wait.h"
+#include "workers.h"
 
 /*
  * Called with the gate held.  The runlist became everyone's, or became what it should be.  Any number of clients may
@@ -20,7 +21,7 @@ static void resume_later(struct gpurt_gpu *gpu)
 	/* Pairs with the increment in wait_counted(): a waiter that is not seen here sees the new runner. */
 	smp_mb();
 	if (atomic_read(&gpu->waiting) || gpu->runlist.owing)
-		queue_work(system_unbound_wq, &gpu->runlist.aftermath);
+		queue_work(gpurt_updates, &gpu->runlist.aftermath);
 }
 
 /* Called with the gate held.  Reports the event. */

@@ -14,6 +14,7 @@
 #include "policy.h"
 #include "rules.h"
 #include "selftest.h"
+#include "workers.h"
 
 static int __init gpurt_init(void)
 {
@@ -23,9 +24,12 @@ static int __init gpurt_init(void)
 	err = gpurt_selftest();
 	if (err)
 		return err;
-	err = gpurt_boost_load();
+	err = gpurt_workers_start();
 	if (err)
 		return err;
+	err = gpurt_boost_load();
+	if (err)
+		goto stop_workers;
 	err = gpurt_policy_check();
 	if (err)
 		goto unload_boost;
@@ -65,6 +69,8 @@ stop_cpu:
 	gpurt_cpu_stop();
 unload_boost:
 	gpurt_boost_unload();
+stop_workers:
+	gpurt_workers_stop();
 	return err;
 }
 
@@ -81,6 +87,7 @@ static void __exit gpurt_exit(void)
 	gpurt_cpu_stop();
 	gpurt_rules_clear();
 	gpurt_groups_clear();
+	gpurt_workers_stop();
 	pr_info("gpurt: unloaded\n");
 }
 

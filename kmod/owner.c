@@ -28,7 +28,6 @@
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include <linux/slab.h>
-#include <linux/workqueue.h>
 
 #include "chardev.h"
 #include "client.h"
@@ -36,6 +35,7 @@
 #include "gpu.h"
 #include "owner.h"
 #include "tracepoints.h"
+#include "workers.h"
 
 #define BITS 8
 #define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
@@ -169,7 +169,7 @@ static void ends(struct pid *tgid, bool ended)
 			kthread_queue_work(worker, &owner->take_off);
 		if (ended) {
 			hlist_del_init(&owner->node);
-			queue_work(system_unbound_wq, &owner->end);
+			queue_work(gpurt_workers, &owner->end);
 		}
 	}
 	raw_spin_unlock_irqrestore(&owners_lock, flags);

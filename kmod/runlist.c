@@ -8,7 +8,6 @@
 #include <linux/export.h>
 #include <linux/ktime.h>
 #include <linux/printk.h>
-#include <linux/workqueue.h>
 
 #include "boost.h"
 #include "client.h"
@@ -18,6 +17,7 @@
 #include "grants.h"
 #include "runlist.h"
 #include "wait.h"
+#include "workers.h"
 
 static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
 {
@@ -241,7 +241,7 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
 	smp_mb();
 	if (atomic_read(&gpu->waiting) || r->owing || atomic_read(&r->leaving))
-		queue_work(system_unbound_wq, &r->aftermath);
+		queue_work(gpurt_updates, &r->aftermath);
 }
 
 /* Called with the gate held, before every decision. */
@@ -267,7 +267,7 @@ void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
 		gpurt_grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
 	r->changes = 0;
 	if (r->fault && !r->flight)
-		queue_work(system_unbound_wq, &r->aftermath);
+		queue_work(gpurt_updates, &r->aftermath);
 	else if (!r->fault && fault)
 		fault_over(gpu, ktime_get_ns());
 }
@@ -329,7 +329,7 @@ static void land(struct gpurt_gpu *gpu, u64 now)
 	next_sequence(r);
 	record(gpu, err, now);
 	if (err)
-		queue_work(system_unbound_wq, &r->aftermath);
+		queue_work(gpurt_updates, &r->aftermath);
 	else
 		fault_over(gpu, now);
 }

@@ -6,12 +6,12 @@
 #include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/workqueue.h>
 
 #include "chardev.h"
 #include "client.h"
 #include "gpu.h"
 #include "wait.h"
+#include "workers.h"
 
 /*
  * The condition that a call waits for.  Called with the GPU held alive; must not sleep.  1: it is true; 0: not yet;
@@ -147,7 +147,7 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 static void wake_poll(struct gpurt_client *client)
 {
 	if (!READ_ONCE(client->core.level)) {
-		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
+		queue_work(gpurt_workers, &client->file->slow_poll_wake);
 		return;
 	}
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
@@ -156,7 +156,7 @@ static void wake_poll(struct gpurt_client *client)
 	}
 	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
 	if (READ_ONCE(client->gpu->dying)) {
-		queue_work(system_unbound_wq, &client->file->slow_poll_wake);
+		queue_work(gpurt_workers, &client->file->slow_poll_wake);
 	} else {
 		kref_get(&client->ref);
 		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
@@ -173,20 +173,6 @@ void gpurt_wait_wake_poll(struct kthread_work *work)
 
 	gpurt_file_wake_poll(client->file);
 	gpurt_client_put(client);
-}
-
-/*
- * Called when the client's descriptor is released, so no poll() is under way.  When it returns the GPU's thread has no
- * reference of the client for poll() and will get none: the last one frees the descriptor, which sleeps.
- */
-void gpurt_wait_poll_over(struct gpurt_client *client)
-{
-	int token;
-
-	if (!gpurt_gpu_hold(client->gpu, &token))
-		return;
-	kthread_flush_work(&client->poll_wake);
-	gpurt_gpu_release(client->gpu, token);
 }
 
 /* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */

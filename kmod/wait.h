@@ -13,6 +13,5 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o);
 void gpurt_wait_wake(struct gpurt_client *client);
 void gpurt_wait_wake_poll(struct kthread_work *work);
 void gpurt_wait_polled(struct gpurt_client *client);
-void gpurt_wait_poll_over(struct gpurt_client *client);
 
 #endif

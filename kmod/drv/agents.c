@@ -23,10 +23,10 @@
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 #include <linux/wait.h>
-#include <linux/workqueue.h>
 
 #include "../compat.h"
 #include "../core/agents.h"
+#include "../workers.h"
 #include "agent_processes.h"
 #include "agents.h"
 #include "devices.h"
@@ -151,7 +151,7 @@ static void hand_out(struct work_struct *work)
 static void hand_out_later(struct agent_gpu *dev)
 {
 	if (!list_empty(&dev->urgent) || !list_empty(&dev->others))
-		queue_work(system_unbound_wq, &dev->handing_out);
+		queue_work(gpurt_orders, &dev->handing_out);
 }
 
 /*

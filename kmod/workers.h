@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The module's own work queues.  Those of the system are everyone's: work items of others that block can fill them, and
+ * without memory for another worker they stop.
+ *
+ *   gpurt_orders	wakes agents.  How many is limited for each user, so its workers come before ordinary tasks
+ *   gpurt_updates	what follows an update of a GPU.  One item a GPU, so the queue is never full
+ *   gpurt_workers	everything else.  Users choose how many items there are
+ */
+#ifndef GPURT_WORKERS_H
+#define GPURT_WORKERS_H
+
+#include <linux/workqueue.h>
+
+extern struct workqueue_struct *gpurt_orders, *gpurt_updates, *gpurt_workers;
+
+int gpurt_workers_start(void);
+void gpurt_workers_stop(void);
+
+#endif
