@@ -534,6 +534,9 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
 	err = gpurt_gate_update(gpu, &a.u);
+	if (err == -EDQUOT)
+		pr_warn_ratelimited("gpurt: GPU %u: process %d runs unmanaged: its user has too many agents (agent_limit)\n",
+				    gpu->index, task_tgid_nr(current));
 	/*
 	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
 	 * process may have to stay until updates are over, and updates must not wait for that agent.

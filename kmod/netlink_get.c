@@ -108,6 +108,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 		gpurt_gpu_release(gpu, token);
 	}
 	return nla_put_u32(skb, GPURT_A_LATE, facts.late) || nla_put_u32(skb, GPURT_A_TIER, facts.tier) ||
+	       nla_put_u64_64bit(skb, GPURT_A_REFUSED, facts.refused, GPURT_A_PAD) ||
 	       nla_put_string(skb, GPURT_A_DRIVER, facts.driver) ||
 	       nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_THETA_NS, costs.theta_ns, GPURT_A_PAD) ||

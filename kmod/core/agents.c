@@ -291,8 +291,10 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 {
 	bool known = p->registered;
 
-	if (!known && is_full(a, user))
+	if (!known && is_full(a, user)) {
+		a->refused++;
 		return -EDQUOT;
+	}
 	copy_name(p->driver, driver);
 	p->tier = tier;
 	p->registered = true;
@@ -392,7 +394,7 @@ void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts 
 {
 	u32 tier;
 
-	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED, .late = a->late };
+	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED, .late = a->late, .refused = a->refused };
 	for (tier = 0; tier < GPURT_TIER_COUNT; tier++) {
 		if (!a->tiers[tier])
 			continue;

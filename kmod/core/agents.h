@@ -115,6 +115,7 @@ struct gpurt_agents {
 	bool failed;			/* the last update did */
 	/* What gpurt_agents_facts() tells, as it changes. */
 	u32 late;
+	u64 refused;
 	u32 tiers[GPURT_TIER_COUNT];
 	struct gpurt_agent_name names[GPURT_AGENT_NAMES];
 };
@@ -128,6 +129,7 @@ struct gpurt_agents_facts {
 	char driver[GPURT_NAME_LEN];
 	u32 tier;			/* the lowest that an agent reached */
 	u32 late;			/* how many agents are */
+	u64 refused;			/* how many registrations were refused because their users had no agent left */
 };
 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);

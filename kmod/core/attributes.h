@@ -69,7 +69,8 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(NORMAL, U32, sizeof(u32)) \
 	ATTRIBUTE(FORM, U32, sizeof(u32)) \
 	ATTRIBUTE(RAISED, U32, sizeof(u32)) \
-	ATTRIBUTE(BARRED, U32, sizeof(u32))
+	ATTRIBUTE(BARRED, U32, sizeof(u32)) \
+	ATTRIBUTE(REFUSED, U64, sizeof(u64))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -158,7 +158,7 @@ static void hand_out_later(struct agent_gpu *dev)
  * Called with the lock held, by the GPU's thread in an update.  Other tasks of this CPU have as much time as the
  * thread, unless the update is finished meanwhile.  Lets go of the lock in between.
  */
-static void hand_out_now(struct agent_gpu *dev)
+static void hand_out_now(struct agent_gpu *dev) __must_hold(&dev->lock)
 {
 	ktime_t began = ktime_get(), rest;
 

@@ -141,7 +141,8 @@
  *			  sorted and joined by '+'), NORMAL (where the host can do policy `boosted`), BARRED (how
  *			  many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
- *			  order that their agent has not carried out in time: isolation is lost)
+ *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
+ *			  often an agent was refused because its user has too many: such a process runs at any time)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
@@ -495,6 +496,7 @@ enum gpurt_attr {
 	GPURT_A_FORM,			/* u32, enum gpurt_form */
 	GPURT_A_RAISED,			/* u32, a CPU priority or 0 */
 	GPURT_A_BARRED,			/* u32, 0 or 1; of a GPU: how many clients */
+	GPURT_A_REFUSED,		/* u64 */
 	GPURT_A_END,
 };
 

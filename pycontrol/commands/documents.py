@@ -19,7 +19,7 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
         "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
         "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
-        "normal_priorities": one.normal or None, "barred_count": one.barred,
+        "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
     }  # fmt: skip
 
 

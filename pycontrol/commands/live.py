@@ -74,6 +74,11 @@ def _gpus_table(gpus: list[Any]) -> str:
                 lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
         if one.late:
             lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
+        if one.refused:
+            lines.append(
+                f"GPU {one.gpu}: {one.refused} agents refused (agent_limit): their processes ran, or run, unmanaged; "
+                "isolation is lost while they do"
+            )
         if one.faults:
             lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
     if refused := max((one.malformed for one in gpus), default=0):

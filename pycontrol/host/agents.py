@@ -7,6 +7,7 @@ The protocol is core/agents.  This file carries its messages: orders to the call
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,11 +98,12 @@ class AgentGpu(Gpu):
         self.agents.limit = self.obedience.limit
 
     def facts(self) -> Facts:
-        """The agents' drivers, the lowest tier that an agent reached, and how many agents are late."""
+        """The agents' drivers, the lowest tier that one reached, how many are late, and how many were refused."""
         facts = ffi.new("struct gpurt_agents_facts *")
         lib.gpurt_agents_facts(self.agents, facts)
         driver = ffi.string(facts.driver).decode()
-        return Facts(Tier(facts.tier), driver, Cap.AGENTS | Cap.EMULATED, late=facts.late)
+        caps = Cap.AGENTS | Cap.EMULATED
+        return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused)
 
     # What the core says
 
@@ -200,6 +202,7 @@ class AgentGpu(Gpu):
             name = driver.encode("ascii")
             err = int(lib.gpurt_agents_register(self.agents, process.raw, user, name, int(tier), now))
             if err:
+                self._warn(client)
                 return err
             process.agent = client
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
@@ -209,6 +212,14 @@ class AgentGpu(Gpu):
             done(result, bool(process.raw.on), int(process.raw.sequence))
 
         self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True))
+
+    def _warn(self, client: Client) -> None:
+        """Says once that an agent was refused; how often it happens is in the GPU's facts."""
+        if self.agents.refused == 1:
+            print(
+                f"gpurt: GPU {self.index}: process {client.peer.pid} runs unmanaged: its user has too many agents "
+                "(--agent-limit); others are not told of", file=sys.stderr, flush=True,
+            )  # fmt: skip
 
     def answer(self, client: Client, answered: int, result: int) -> None:
         """An agent has carried out an order, or its driver refused.

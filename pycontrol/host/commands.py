@@ -96,6 +96,7 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
+                ("REFUSED", facts.refused),
             ]  # fmt: skip
 
     def clients(self, peer: Peer, request: Request) -> Iterator[Record]:

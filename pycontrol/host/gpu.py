@@ -84,6 +84,7 @@ class Facts:
     theta: int = 0
     slice: int = 0
     late: int = 0
+    refused: int = 0
 
 
 #: Told of every event: GPU, client (None: everyone), kind, time, cause and latency of commits.

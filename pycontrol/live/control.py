@@ -30,8 +30,11 @@ class GpuStatus:
     ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
 
     ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
-    lost.  ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host
-    cannot do that policy.  ``barred``: how many clients the administrator has barred from being raised.
+    lost.  ``refused``: how often an agent was refused since the host started, because its user had too many; the work
+    of such a process is never taken off the GPU.
+
+    ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host cannot do
+    that policy.  ``barred``: how many clients the administrator has barred from being raised.
     """
 
     gpu: int
@@ -53,6 +56,7 @@ class GpuStatus:
     late: int
     normal: int
     barred: int
+    refused: int
 
     @property
     def emulated(self) -> bool:
@@ -338,6 +342,7 @@ def _status(message: Message) -> GpuStatus:
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
         number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
+        number("REFUSED"),
     )  # fmt: skip
 
 

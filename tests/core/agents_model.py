@@ -46,6 +46,7 @@ class Model:
     step_since: int = 0
     open: bool = True
     failed: bool = False
+    refused: int = 0
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -108,6 +109,7 @@ class Model:
     def register(self, p: Process, driver: str, tier: int, now: int) -> int:
         fellows = [one for one in self.processes if one.agent and one.user == p.user]
         if not p.agent and p.user != UNLIMITED and len(fellows) >= self.limit:
+            self.refused += 1
             return -errno.EDQUOT
         p.driver, p.tier = driver, tier
         if not p.agent:
@@ -157,9 +159,9 @@ class Model:
         times += [p.since + self.bound for p in self.processes if p.owes and not p.late]
         return min(times, default=None)
 
-    def facts(self) -> tuple[str, int, int]:
-        """Driver, tier and number of late agents."""
+    def facts(self) -> tuple[str, int, int, int]:
+        """Driver, tier, number of late agents, and how many were refused."""
         agents = [p for p in self.processes if p.agent]
         names = "+".join(sorted({p.driver for p in agents}))[: lib.GPURT_NAME_LEN - 1]
         tier = min((p.tier for p in agents), default=int(lib.GPURT_TIER_UNPATCHED))
-        return names or "none", tier, sum(p.late for p in agents)
+        return names or "none", tier, sum(p.late for p in agents), self.refused

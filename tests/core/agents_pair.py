@@ -148,6 +148,6 @@ class Pair:
             assert a.deadline <= a.step_since + m.bound
         facts = ffi.new("struct gpurt_agents_facts *")
         lib.gpurt_agents_facts(a, facts)
-        assert (ffi.string(facts.driver).decode(), facts.tier, facts.late) == m.facts()
+        assert (ffi.string(facts.driver).decode(), facts.tier, facts.late, facts.refused) == m.facts()
         self.said.clear()
         m.said.clear()

@@ -107,6 +107,7 @@ class Program:
     """A program under the preload library."""
 
     def __init__(self, built: Path, gpu: FakeGpu, host: Path, how: str, family: str, extra: dict[str, str]) -> None:
+        user = extra.pop("user", None)
         version = gpu.path.with_suffix(".version")
         version.write_text(extra.pop("version", "570.86.15") + "\n")
         environment = {
@@ -119,7 +120,7 @@ class Program:
         with self.complaints.open("wb") as err:
             self.process = subprocess.Popen(
                 [built / "program", "hip" if family == "hip" else how], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=err, env=environment, text=True, bufsize=1,
+                stderr=err, env=environment, text=True, bufsize=1, user=user,
             )  # fmt: skip
         self.pid = self.process.pid
 

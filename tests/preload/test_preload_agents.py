@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -249,6 +249,43 @@ def test_a_host_that_has_no_agents(start: Start) -> None:
         program = start(at=emulator.socket)
         program.do(SHORT, "all")
         assert "has no agents" in program.said()
+
+
+@pytest.fixture
+def open_to_all(tmp_path: Path, built: Path) -> Iterator[Callable[..., None]]:
+    """Lets other users reach the test's folders, and sockets that it names."""
+    before = {one: one.stat().st_mode for one in {*tmp_path.parents, *built.parents, tmp_path, built}}
+    for folder, mode in before.items():
+        folder.chmod(mode | 0o011)
+
+    def sockets(*paths: Path) -> None:
+        for path in paths:
+            path.chmod(0o666)
+
+    yield sockets
+    for folder, mode in before.items():
+        folder.chmod(mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start programs of another user")
+def test_a_program_for_which_there_is_no_room_is_managed_when_there_is(
+    start: Start, serve: Callable[..., Served], gpu: FakeGpu, open_to_all: Callable[..., None]
+) -> None:
+    served = serve("--agent-limit=1", "--answer-bound=10s")
+    open_to_all(served.path, gpu.path)
+    with control(str(served.path)) as plane:
+        first, second = (start(at=served.path, user="nobody") for _ in range(2))
+        assert "runs unmanaged until there is room" in second.said()
+        assert plane.status()[0].refused == 1
+        first.kill()
+        eventually(lambda: plane.status()[0].clients == 1)  # that of the second, which is no agent
+        second.do("context 0 0")  # it makes a group, and the host is asked again
+        urgent = real_time(plane, start(at=served.path))
+        second.do(LONG)
+        urgent.do(LONG)
+        eventually(lambda: not gpu.enabled(second.pid))
+        assert second.said().count("runs unmanaged") == 1
+    assert served.log.read_text().count("runs unmanaged") == 1
 
 
 def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None:

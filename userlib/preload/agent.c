@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../handle.h"
 #include "board.h"
@@ -127,6 +128,8 @@ static int declare(struct board *b, const struct family *family, unsigned int nu
 	if (err)
 		return err;
 	preload_lock();
+	b->unmanaged = false;
+	b->again = 0;
 	obey(b, a.on, a.sequence);
 	if (!b->running)
 		err = start_thread(b);
@@ -143,8 +146,11 @@ static const char *refusal(int err)
 	return err == -ENODEV ? "no host serves it" : strerror(-err);
 }
 
-/* Called for the first TSG on a GPU.  Returns whether the GPU is managed.  If it is not, says why on stderr. */
-static bool introduce(struct board *b, const struct family *family, unsigned int number)
+/*
+ * Called for the first TSG on a GPU, and again while the host has no room.  0: the GPU is managed.  If it is not, says
+ * why on stderr, once.
+ */
+static int introduce(struct board *b, const struct family *family, unsigned int number)
 {
 	unsigned int gpu = (unsigned int)(b - boards);
 	const char *how;
@@ -154,39 +160,63 @@ static bool introduce(struct board *b, const struct family *family, unsigned int
 
 	if (!family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
 		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, family->name, why);
-		return false;
+		return -ENOTSUP;
 	}
 	err = declare(b, family, number);
-	if (err)
-		preload_say("GPU %u: %s; this process runs unmanaged", gpu, refusal(err));
-	else
+	if (!err)
 		preload_say("GPU %u, %s: tier T%u: %s", gpu, family->name, tier, how);
-	return !err;
+	else if (err != -EDQUOT || !b->again)
+		preload_say("GPU %u: %s; this process runs unmanaged%s", gpu, refusal(err),
+			    err == -EDQUOT ? " until there is room" : "");
+	return err;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Whether the host is to be told of something, or to be asked again whether it has room. */
+static bool is_due(const struct board *b)
+{
+	return b->changed || (b->again && now_ns() >= b->again);
+}
+
+/* The host did not take the process in.  Only that it has no room is for a while. */
+static void rejected(struct board *b, int err)
+{
+	preload_lock();
+	b->unmanaged = true;
+	b->introduced = err != -EDQUOT;
+	b->again = err == -EDQUOT ? now_ns() + ROOM_NS : 0;
+	preload_unlock();
 }
 
 static void settle(struct board *b)
 {
 	const struct family *family;
-	bool first, unmanaged;
 	unsigned int number;
+	bool first, told;
+	int err;
 
 	preload_lock();
-	first = b->changed && !b->introduced;
-	unmanaged = b->unmanaged || !b->changed;
+	first = is_due(b) && !b->introduced && b->number;
+	told = b->changed && b->introduced && !b->unmanaged;
 	family = b->family;
 	number = b->number;
 	b->changed = false;
 	b->introduced |= first;
 	preload_unlock();
-	if (unmanaged)
-		return;
-	if (!first) {
+	if (told)
 		declare(b, family, number);
-	} else if (!introduce(b, family, number)) {
-		preload_lock();
-		b->unmanaged = true;
-		preload_unlock();
-	}
+	if (!first)
+		return;
+	err = introduce(b, family, number);
+	if (err)
+		rejected(b, err);
 }
 
 /*
@@ -198,7 +228,7 @@ void agent_settle(void)
 	size_t i;
 
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		if (!boards[i].changed)
+		if (!is_due(&boards[i]))
 			continue;
 		pthread_mutex_lock(&declaring);
 		settle(&boards[i]);

@@ -11,6 +11,7 @@
 #define RETRY_NS	1000000
 #define RETRY_MAX_NS	128000000
 #define RETRIES		100
+#define ROOM_NS		1000000000	/* between two questions whether the host has room for one more agent */
 
 /* One GPU. */
 struct board {
@@ -20,7 +21,8 @@ struct board {
 	bool running;			/* its thread waits for orders */
 	bool introduced;		/* the host has been told of the process */
 	atomic_bool changed;		/* the host must be told how many TSGs there are */
-	bool unmanaged;			/* no host, no host for this GPU, or an unknown driver release */
+	bool unmanaged;			/* no host, no host for this GPU, no room there, or an unknown driver release */
+	_Atomic(uint64_t) again;	/* no room: when the host is asked again, ns; 0: it need not be */
 	bool on;			/* what the last order said */
 	int result;			/* of the last order */
 	uint64_t sequence;		/* of the last order that was carried out */

@@ -105,7 +105,7 @@ def test_a_user_may_have_so_many_agents_and_no_more(few: Control, hosts: Hosts, 
     assert [user.run(enlist).code for user in users] == [0, 0, -errno.EDQUOT, -errno.EDQUOT]
     assert users[0].run(enlist, 2).code == 0  # no new one
     assert users[2].do("code", code=lib.GPURT_IOC_ORDER) == -errno.ENOENT
-    assert few.status()[0].tsgs == 3
+    assert (few.status()[0].tsgs, few.status()[0].refused) == (3, 2)
     for _ in range(3):
         ready(make)  # this process may have any number
     strike(users[1])
