@@ -140,6 +140,24 @@ def test_the_names_of_drivers_are_sorted_and_cut() -> None:
     assert ffi.string(facts.driver).decode() == "kfd-queue+nvidia-rm+x"
 
 
+def test_the_limit_is_that_of_the_user_who_registers_the_agent() -> None:
+    """A process whose earlier agent was an administrator's has no right to another one from that."""
+    pair, facts = Pair(2, BOUND, False, limit=1), ffi.new("struct gpurt_agents_facts *")
+
+    def register(name: int, user: int) -> int:
+        return int(lib.gpurt_agents_register(pair.raw, pair.array + name, user, b"x", 1, 0))
+
+    for name in range(2):
+        lib.gpurt_agents_join(pair.raw, pair.array + name, False)
+    assert [register(0, 1000), register(1, lib.GPURT_AGENT_UNLIMITED)] == [0, 0]
+    lib.gpurt_agents_resign(pair.raw, pair.array + 1, 0)
+    assert register(1, 1000) == -errno.EDQUOT
+    lib.gpurt_agents_resign(pair.raw, pair.array, 0)
+    assert [register(1, 1000), register(1, 1000), register(0, 1000)] == [0, 0, -errno.EDQUOT]
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert facts.refused == 2
+
+
 def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
     """Who came first is told of, also when others have gone."""
     most, unlimited = lib.GPURT_AGENT_NAMES, lib.GPURT_AGENT_UNLIMITED
