@@ -159,5 +159,4 @@ void gpurt_events_stop(void)
 
 #ifdef GPURT_KUNIT
 #include "kunit_ring.c"
-#include "workers.h"
 #endif
