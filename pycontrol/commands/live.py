@@ -55,6 +55,7 @@ def _on_runlist(one: Any) -> str:
 
 def _gpus_table(gpus: list[Any]) -> str:
     """A line for each GPU, and one for each trouble."""
+    from gpurt.enums import Tier
     from pycontrol.live.control import NO_GPU
 
     if not gpus:
@@ -72,6 +73,8 @@ def _gpus_table(gpus: list[Any]) -> str:
             lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
             if one.barred:
                 lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
+        if one.tier is Tier.HINTS:
+            lines.append(f"GPU {one.gpu}: tier T0: a process's work is not preempted; the process says why on stderr")
         if one.late:
             lines.append(f"GPU {one.gpu}: {one.late} late: processes that have not left the GPU; isolation is lost")
         if one.refused:

@@ -115,6 +115,13 @@ def test_status_says_when_isolation_is_lost(gpurt: Gpurt, start: Start, serve: C
     assert "updates failed and were tried again" in out
 
 
+def test_status_says_that_nothing_is_preempted(gpurt: Gpurt, start: Start, gpu: FakeGpu) -> None:
+    assert "not preempted" not in gpurt("status").stdout
+    gpu.machine({"id": 4711}, {"id": 4712}, cwsr=0)
+    start(family="hip")
+    assert "GPU 0: tier T0: a process's work is not preempted" in gpurt("status").stdout
+
+
 def test_the_benchmark_runs(built: Path, gpu: FakeGpu, tmp_path: Path) -> None:
     """Its figures mean nothing here; that there are all of them does."""
     version = tmp_path / "version"
