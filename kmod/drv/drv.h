@@ -125,7 +125,8 @@ struct gpurt_driver_ops {
 	void (*client_ends)(void *driver, void *ctx, bool process);
 	/*
 	 * In process context, the last operation for the client.  Its TSGs and its work are gone.  If commit() had put
-	 * them alone on the runlist, another commit() has succeeded since, unless the GPU goes away.
+	 * them alone on the runlist, another commit() has succeeded since, unless the GPU goes away.  The caller can be
+	 * a worker of a queue with WQ_MEM_RECLAIM, so client_close() flushes no work of a queue without.
 	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
