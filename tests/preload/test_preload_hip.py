@@ -118,3 +118,10 @@ def test_a_function_that_is_newer_is_counted(how: str, start: Start, depth: Dept
     assert depth(program) == 0
     program.do("all")
     assert "2 calls of functions that are not known" in program.quit().splitlines()[-1]
+
+
+def test_the_library_leaves_no_error_of_its_own(start: Start, depth: Depth) -> None:
+    """Before the first launch it queries the default stream, which is busy here."""
+    program = start(family="hip")
+    program.do("call-hipNewerThanTheTable", "launch 0 1000", "call-hipPeekAtLastError")
+    assert depth(program) == 1

@@ -66,18 +66,24 @@ static bool is_captured(const void *stream)
 /*
  * HIP makes a device's queue when a default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2), so before
  * the first launch the process has no queue there, and nothing says which GPU the device is.  A query of the stream
- * makes the queue.
+ * makes the queue.  The program does not get to see that the query failed, for example because the stream is busy.
  */
 static void make_queue(int device, const void *stream)
 {
 	static atomic_uint made[2];
 	unsigned int bit = 1u << (device & 31);
+	int pending;
 
 	ASK(hipStreamQuery, (const void *));
+	ASK(hipPeekAtLastError, (void));
+	ASK(hipGetLastError, (void));
 	if (device < 0 || device >= 32 || atomic_fetch_or(&made[stream != DEFAULT_STREAM], bit) & bit)
 		return;
-	if (hipStreamQuery)
-		hipStreamQuery(stream);
+	if (!hipStreamQuery || !hipPeekAtLastError || !hipGetLastError)
+		return;
+	pending = hipPeekAtLastError();
+	if (hipStreamQuery(stream) && !pending)
+		hipGetLastError();
 }
 
 static struct place here(const void *stream, bool per_thread)

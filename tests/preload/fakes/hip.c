@@ -36,6 +36,7 @@ struct device {
 };
 
 static int fd = -1, current;
+static __thread int last_error;
 static struct device devices[DEVICES];
 static unsigned int device_count;
 static uint64_t next_address = 0x70000000;
@@ -275,7 +276,18 @@ EXPORT int hipStreamQuery(void *stream)
 	if (!d)
 		return FAILED;
 	q = about(FAKE_DONE, d, d->last);
-	return fake_ask(&q, &a) || a.result < 0 ? FAILED : a.value ? 0 : 600;
+	if (fake_ask(&q, &a) || a.result < 0)
+		return FAILED;
+	last_error = a.value ? last_error : 600;
+	return a.value ? 0 : 600;
+}
+EXPORT int hipPeekAtLastError(void) { return last_error; }
+EXPORT int hipGetLastError(void)
+{
+	int was = last_error;
+
+	last_error = 0;
+	return was;
 }
 EXPORT int hipStreamSynchronize(void *stream) { (void)stream; return wait_for_all(); }
 EXPORT int hipDeviceSynchronize(void) { return wait_for_all(); }
