@@ -148,9 +148,9 @@ def comes(actor: Actor, function: Callable[[Any], Any] = look) -> Any:
     return found[-1]
 
 
-def ready(make: Make, on: int = 1) -> Actor:
+def ready(make: Make, on: int = 1, first: Callable[[], None] | None = None) -> Actor:
     """A process whose agent has carried out its first order and waits for the next."""
-    actor = make()
+    actor = make(first) if first else make()
     assert actor.run(enlist) == Order(0, 1, on)
     assert actor.run(park) == Order(0, 1, on)
     assert actor.run(park, 1) is PARKED

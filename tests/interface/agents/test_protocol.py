@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from actors import nothing
 from agent_actors import (
     BRIEFLY,
     PARKED,
@@ -83,8 +86,17 @@ def test_everyone_is_ordered_on_without_waiting(patient: Control, make: Make) ->
 MANY = 20
 
 
-def test_however_many_agents_there_are_each_gets_every_order(patient: Control, make: Make) -> None:
-    owner, others = ready(make), [ready(make) for _ in range(MANY)]
+def real_time() -> None:
+    """From now on all threads of the process are, if that is permitted."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+
+@pytest.mark.parametrize("first", [nothing, real_time])
+def test_however_many_agents_there_are_each_gets_every_order(
+    patient: Control, make: Make, first: Callable[[], None]
+) -> None:
+    owner, others = ready(make), [ready(make, first=first) for _ in range(MANY)]
     for number in (2, 4):
         owner.run(begin, 10, number > 2)
         for other in others:
