@@ -62,17 +62,27 @@ def growth(program: Path) -> None:
         show(f"counted.begin_end_1000_over_1.{kind}", found["begin_end.1000"] / found["begin_end.1"], "ratio")
 
 
+def show_victim(setting: str, how: str, seen: dict[str, int]) -> None:
+    """How late the victim executed, and how late it had the GPU."""
+    show(f"attack.{setting}.latency_us.{how}.max", seen["latency_ns"] / 1000, "us")
+    show(f"attack.{setting}.grant_us.{how}.max", seen["begin_ns"] / 1000, "us")
+
+
 def attacked(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
-    """The victim alone, beside the same loops without the module, and beside the attacker."""
-    alone = attack.victim(programs, seconds)
+    """The victim beside the same loops without the module, and beside the attacker."""
     beside = attack.attack(programs, "nothing", seconds, *attacks).victim
+    show_victim(setting, "beside_noops", beside)
     device = attack.attack(programs, "device", seconds, *attacks)
-    for how, seen in (("alone", alone), ("beside_noops", beside), ("attacked", device.victim)):
-        show(f"attack.{setting}.latency_us.{how}.max", seen["latency_ns"] / 1000, "us")
-        show(f"attack.{setting}.grant_us.{how}.max", seen["begin_ns"] / 1000, "us")
+    show_victim(setting, "attacked", device.victim)
     show(f"attack.{setting}.latency_over_noops", device.victim["latency_ns"] / beside["latency_ns"], "ratio")
     show(f"attack.{setting}.grant_over_noops", device.victim["begin_ns"] / beside["begin_ns"], "ratio")
     show(f"attack.{setting}.charged_kib", device.charged / 1024, "KiB")
+
+
+def whole(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
+    """The victim alone, and attacked."""
+    show_victim(setting, "alone", attack.victim(programs, seconds))
+    attacked(programs, setting, seconds, *attacks)
 
 
 def reload(options: str) -> None:
@@ -83,6 +93,8 @@ def reload(options: str) -> None:
 
 def each(programs: Path, setting: str, *attacks: str) -> None:
     """Those attacks, one after another."""
+    reload(SETTINGS[setting])
+    show_victim(setting, "alone", attack.victim(programs, SECONDS))
     for one in attacks:
         reload(SETTINGS[setting])
         attacked(programs, f"{setting}.{one}", SECONDS, one)
@@ -102,14 +114,14 @@ def main() -> None:
             return
         growth(Path(folder) / "kernel_calls")
         if "GPURT_TEST_MODULE" not in os.environ:
-            attacked(Path(folder), "loaded", SECONDS)  # this machine's module, as it is
+            whole(Path(folder), "loaded", SECONDS)  # this machine's module, as it is
             return
         for setting, options in SETTINGS.items():
             reload(options)
             if quick:
-                attacked(Path(folder), setting, QUICK_SECONDS, "storm")
+                whole(Path(folder), setting, QUICK_SECONDS, "storm")
                 break
-            attacked(Path(folder), setting, SECONDS)
+            whole(Path(folder), setting, SECONDS)
 
 
 if __name__ == "__main__":

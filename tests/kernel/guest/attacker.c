@@ -187,14 +187,17 @@ static void watchers(void)
 	}
 }
 
-/* Sixteen agents at a time that answer what is not true, or nothing; new processes, so that each is waited for. */
+/*
+ * As many agents at a time as one may have, and more, that answer what is not true, or nothing; new processes, so that
+ * each is waited for.
+ */
 static void agents(void)
 {
-	pid_t child[16] = { 0 }, *next;
+	pid_t child[AGENTS] = { 0 }, *next;
 	unsigned int how;
 
 	for (how = 0;; how++) {
-		next = &child[how % 16];
+		next = &child[how % AGENTS];
 		if (*next) {
 			kill(*next, SIGKILL);
 			count(waitpid(*next, NULL, 0) == *next);
