@@ -58,6 +58,15 @@ def suites(name: str) -> list[str]:
     return found
 
 
+def failures(report: Path) -> dict[str | None, str]:
+    """The tests that failed inside, and how."""
+    found = {}
+    for case in ET.parse(report).getroot().iter("testcase"):
+        for problem in (*case.findall("failure"), *case.findall("error")):
+            found[case.get("name")] = (problem.text or "")[-1500:]
+    return found
+
+
 def run_inside(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs suites in that kernel, a second time if the machine hung.
 
@@ -82,11 +91,10 @@ def test_the_module_works_and_what_runs_inside_passes(
     run = run_inside(name, "--with", programs, "--out", out, *suites(name))
     report = out / "junit.xml"
     assert report.exists(), explain(run)
-    cases = list(ET.parse(report).getroot().iter("testcase"))
-    failed = [case.get("name") for case in cases if {"failure", "error"} & {child.tag for child in case}]
-    assert failed == [], explain(run)
+    failed = failures(report)
+    assert not failed, "\n".join(f"{test}:\n{how}" for test, how in failed.items())
     assert run.returncode == 0, explain(run)
-    passed = [case.get("name") for case in cases if not len(case)]
+    passed = [case.get("name") for case in ET.parse(report).getroot().iter("testcase") if not len(case)]
     assert "test_the_data_plane_and_clients_that_die" in passed
 
 
