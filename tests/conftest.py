@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from standstill import pytest_runtest_protocol, pytest_sessionfinish, pytest_sessionstart
+
+__all__ = ["pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]  # hooks
 
 # Hypothesis limits how long one example and the drawing of examples may take.  On a busy machine both limits fail tests
 # that are right, so they are off; pytest's own limit ends a test that hangs.

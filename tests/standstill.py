@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests that failed while the machine stood still prove nothing, and are run again.
+
+Virtual CPUs sometimes do not execute for many seconds, for instance while their host is busy.  A program that has to
+answer within two seconds then does not, and that is no fault of gpurt.  So a process beside the tests looks, on each
+CPU, whether it is woken in time.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import cpu_watcher
+import pytest
+from _pytest.runner import runtestprotocol
+from cpu_watcher import NOTABLE, PERIOD
+
+#: How often a test may be run at most.
+ATTEMPTS = 4
+
+
+class Watcher:
+    """Knows when the machine stood still."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", cpu_watcher.__file__]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self.process.stdout
+        self.output = self.process.stdout
+        self.output.readline()  # it looks from now on
+        os.set_blocking(self.output.fileno(), False)
+        self.unread = b""
+
+    def longest_since(self, since: float) -> float:
+        """For how long a CPU was not given to the watcher, seconds; 0 if that is not worth mentioning."""
+        time.sleep(2 * PERIOD)  # it may have to be woken first
+        self.unread += self.output.read() or b""
+        *lines, self.unread = self.unread.split(b"\n")
+        spans = [tuple(map(float, line.split())) for line in lines]
+        return max((end - max(begin, since) for begin, end in spans if end > since), default=0.0)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.kill()
+        self.process.wait()
+        self.output.close()
+
+
+WATCHER = pytest.StashKey[Watcher]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[WATCHER] = Watcher()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    watcher = session.config.stash.get(WATCHER, None)
+    if watcher:
+        watcher.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Runs a test, and again if it fails while the machine stands still; but not if that takes minutes."""
+    watcher = item.config.stash[WATCHER]
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for attempt in range(ATTEMPTS):
+        since = time.monotonic()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        failed = any(report.failed for report in reports)
+        if not failed or attempt == ATTEMPTS - 1 or item.get_closest_marker("slow"):
+            break
+        stood = watcher.longest_since(since)
+        if stood < NOTABLE:
+            break
+        warnings.warn(
+            pytest.PytestWarning(
+                f"{item.nodeid} failed while the machine stood still for {stood:.1f} s; it is run again"
+            ),
+            stacklevel=1,
+        )
+        item.session._setupstate.teardown_exact(None)  # no fixture is left from the attempt
+        item._initrequest()  # type: ignore[attr-defined]
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
