@@ -4,8 +4,10 @@
  * GPURT_IOC_ORDER).  The protocol is core/agents.c.  This file has its orders delivered, calls its tick and its
  * reminders, and waits in commit() until an update is finished.
  *
- * agent_gpu.lock protects everything here.  Under it only the locks of wait queues, of timers and of events are taken.
- * commit() does not hold it while it waits, so agents answer, register and end meanwhile.
+ * agent_gpu.lock protects everything here.  Under it only the locks of waiters, of timers and of events are taken.
+ * commit() does not hold it while it waits, so agents answer, register and end meanwhile.  It does not sleep under
+ * PREEMPT_RT either: an agent that is preempted with such a lock would have the GPU's thread, which then asks for it,
+ * lend its priority, and other agents queue in between.
  *
  * Users choose how many agents are woken by an update, within a limit, and nothing on its CPU outranks the GPU's
  * thread.  So an order is only noted where it is given, except the owner's.  The GPU's thread wakes agents whose own
@@ -22,7 +24,6 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
-#include <linux/wait.h>
 
 #include "../compat.h"
 #include "../core/agents.h"
@@ -42,16 +43,16 @@ static bool agent_wait;
 module_param(agent_wait, bool, 0644);
 MODULE_PARM_DESC(agent_wait, "whether nobody is given the GPU while an agent is late (default: given regardless)");
 
-#define ORDERS 8	/* that are handed out in one go */
+#define ORDERS 4	/* that are handed out in one go */
 
 struct agent_gpu {
 	struct gpurt_gpu *gpu;
-	spinlock_t lock;		/* everything here, and the processes */
+	raw_spinlock_t lock;		/* everything here, and the processes */
 	struct gpurt_agents agents;	/* of agent_process.core */
 	bool finished;			/* the update of commit() is, with @err */
 	int err;
 	bool retry;			/* the update that failed may succeed now */
-	wait_queue_head_t updates;	/* commit() waits for @finished */
+	struct task_struct *committer;	/* in commit(), which waits for @finished */
 	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
 	u64 rest_until;			/* neither does it come before, nor another tick in a commit without need */
 	struct agent_processes processes;
@@ -108,7 +109,7 @@ static void on_finished(struct gpurt_agents *a, int err, u64 now)
 
 	dev->err = err;
 	WRITE_ONCE(dev->finished, true);
-	wake_up(&dev->updates);
+	wake_up_process(dev->committer);
 }
 
 static void on_retry(struct gpurt_agents *a)
@@ -140,9 +141,9 @@ static void hand_out(struct work_struct *work)
 	bool more = true;
 
 	while (more) {
-		spin_lock(&dev->lock);
+		raw_spin_lock(&dev->lock);
 		more = wake_some(list_empty(&dev->urgent) ? &dev->others : &dev->urgent) || !list_empty(&dev->others);
-		spin_unlock(&dev->lock);
+		raw_spin_unlock(&dev->lock);
 		cond_resched();
 	}
 }
@@ -154,31 +155,52 @@ static void hand_out_later(struct agent_gpu *dev)
 		queue_work(gpurt_orders, &dev->handing_out);
 }
 
+/* Called by the GPU's thread in an update.  Sleeps until the update is finished, for @ns at most. */
+static void doze(struct agent_gpu *dev, u64 ns)
+{
+	ktime_t until = ktime_add_ns(ktime_get(), ns);
+
+	do {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		if (READ_ONCE(dev->finished))
+			break;
+	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));	/* 0: the time has come */
+	__set_current_state(TASK_RUNNING);
+}
+
 /*
  * Called with the lock held, by the GPU's thread in an update.  Other tasks of this CPU have as much time as the
  * thread, unless the update is finished meanwhile.  Lets go of the lock in between.
  */
 static void hand_out_now(struct agent_gpu *dev) __must_hold(&dev->lock)
 {
-	ktime_t began = ktime_get(), rest;
+	u64 began = ktime_get_ns();
 
 	hand_out_later(dev);
 	while (wake_some(&dev->urgent) && !dev->finished) {
-		spin_unlock(&dev->lock);
-		rest = ktime_sub(ktime_get(), began);
-		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), rest);
-		spin_lock(&dev->lock);
-		began = ktime_get();
+		raw_spin_unlock(&dev->lock);
+		doze(dev, ktime_get_ns() - began);
+		raw_spin_lock(&dev->lock);
+		began = ktime_get_ns();
 	}
 	hand_out_later(dev);
 }
 
-/* Called with the lock held.  Sees to it that the protocol's tick comes soon enough. */
+/* Called with the lock held.  When a tick is due. */
+static u64 tick_at(const struct agent_gpu *dev)
+{
+	return max(dev->agents.overdue, dev->rest_until);
+}
+
+/*
+ * Called with the lock held.  Sees to it that the protocol's tick comes soon enough.  In an update commit() does, and
+ * calls this in the end.
+ */
 static void arm(struct agent_gpu *dev)
 {
-	u64 when = max(dev->agents.overdue, dev->rest_until);
+	u64 when = tick_at(dev);
 
-	if (when >= dev->armed)
+	if (dev->agents.step || when >= dev->armed)
 		return;
 	dev->armed = when;
 	gpurt_gpu_call(dev->gpu, when);
@@ -205,24 +227,25 @@ static void tick(struct agent_gpu *dev)
 	dev->rest_until = ktime_get_ns() + GPURT_AGENT_AGAIN_NS;
 }
 
-/* Called between updates. */
+/* Called between updates; maybe just after one, which has seen to it. */
 static void agents_called(void *driver)
 {
 	struct agent_gpu *dev = driver;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	dev->armed = U64_MAX;
-	tick(dev);
+	if (ktime_get_ns() >= tick_at(dev))
+		tick(dev);
 	hand_out_later(dev);
 	arm(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 }
 
 /* Called with the lock held, in an update.  How long until a tick is due, ns; no step of the update takes longer. */
 static u64 time_left(const struct agent_gpu *dev)
 {
 	u64 now = ktime_get_ns(), step_over = dev->agents.step_since + dev->agents.bound;
-	u64 due = min(max(dev->agents.overdue, dev->rest_until), step_over);
+	u64 due = min(tick_at(dev), step_over);
 
 	return due > now ? due - now : 0;
 }
@@ -235,8 +258,9 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	u64 left;
 	int err;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	dev->agents.wait = READ_ONCE(agent_wait);
+	dev->committer = current;
 	dev->finished = false;
 	/* The worker may still have an order for the owner: that it may run. */
 	if (owner && !list_empty(&owner->process->ordered))
@@ -245,10 +269,10 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	hand_out_now(dev);
 	while (!dev->finished) {
 		left = time_left(dev);
-		spin_unlock(&dev->lock);
+		raw_spin_unlock(&dev->lock);
 		/* What an agent does wakes this thread when it ends the update. */
-		wait_event_hrtimeout(dev->updates, READ_ONCE(dev->finished), ns_to_ktime(left));
-		spin_lock(&dev->lock);
+		doze(dev, left);
+		raw_spin_lock(&dev->lock);
 		if (!dev->finished) {
 			tick(dev);
 			hand_out_now(dev);
@@ -256,7 +280,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	}
 	err = dev->err;
 	arm(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	return err;
 }
 
@@ -296,11 +320,12 @@ static int agents_client_open(void *driver, struct pid *tgid, struct gpurt_clien
 	c->client = client;
 	c->program = current->mm;	/* the client's descriptor keeps it from being used again */
 	c->user = gpurt_agent_user();
-	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
-	spin_lock(&dev->lock);
+	/* Not in a hard interrupt: users choose how many agents refuse, and when. */
+	compat_hrtimer_setup(&c->again, again, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	raw_spin_lock(&dev->lock);
 	c->process = join(dev, fresh);
 	gpurt_agent_processes_prune(&dev->processes, &gone);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	gpurt_agent_processes_free(&gone);
 	if (c->process != fresh)
 		gpurt_agent_process_free(fresh);
@@ -326,11 +351,11 @@ static void agents_client_ends(void *driver, void *ctx, bool process)
 	struct agent_process *p = c->process;
 	bool retry;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	if (p->agent == c->client || (process && p->program == c->program))
 		resign(dev, p);
 	retry = changed(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
 }
@@ -353,7 +378,7 @@ static void agents_client_close(void *driver, void *ctx)
 	struct agent_process *p = c->process;
 	bool empty;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	if (p->agent == c->client)
 		resign(dev, p);
 	if (c->exempt)
@@ -361,7 +386,7 @@ static void agents_client_close(void *driver, void *ctx)
 	empty = !--p->clients && forget(dev, p);
 	hand_out_later(dev);
 	arm(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	hrtimer_cancel(&c->again);
 	if (empty)
 		gpurt_agent_process_free(p);
@@ -374,11 +399,11 @@ static void agents_exempt(void *driver, void *ctx, bool exempt)
 	struct agent_ctx *c = ctx;
 	bool retry;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	c->exempt = exempt;
 	gpurt_agents_exempt(&dev->agents, &c->process->core, exempt, ktime_get_ns());
 	retry = changed(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
 }
@@ -391,7 +416,7 @@ static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 n
 	bool retry;
 	int err = -EBUSY;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	dev->agents.limit = READ_ONCE(agent_limit);
 	/* The process executes another program than its agent's, whose clients end soon. */
 	if (p->agent && p->program != c->program)
@@ -405,7 +430,7 @@ static int agents_register(void *driver, void *ctx, struct gpurt_agent *a, u64 n
 		a->sequence = p->core.sequence;
 	}
 	retry = changed(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
 	return err;
@@ -418,11 +443,11 @@ static int agents_answer(void *driver, void *ctx, u64 number, s32 result)
 	bool retry;
 	int err = -ENOENT;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	if (c->process->agent == c->client)
 		err = gpurt_agents_answer(&dev->agents, &c->process->core, number, result, ktime_get_ns());
 	retry = changed(dev);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	if (retry)
 		gpurt_client_retry(c->client);
 	return err;
@@ -442,7 +467,7 @@ static int look_for_order(struct agent_gpu *dev, struct agent_ctx *c, struct gpu
 		return 1;
 	}
 	if (p->again != U64_MAX)
-		hrtimer_start(&c->again, ns_to_ktime(p->again), HRTIMER_MODE_ABS_HARD);
+		hrtimer_start(&c->again, ns_to_ktime(p->again), HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
 
@@ -456,20 +481,22 @@ static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 	struct agent_ctx *c = ctx;
 	int ret = -ENOENT;
 
-	spin_lock(&dev->lock);
+	raw_spin_lock(&dev->lock);
 	if (c->process->agent == c->client)
 		ret = look_for_order(dev, c, o);
-	spin_unlock(&dev->lock);
+	raw_spin_unlock(&dev->lock);
 	return ret;
 }
 
 static void agents_describe(void *driver, struct gpurt_agents_facts *facts)
 {
 	struct agent_gpu *dev = driver;
+	struct gpurt_agents copy;	/* what the agents say is put together without the lock */
 
-	spin_lock(&dev->lock);
-	gpurt_agents_facts(&dev->agents, facts);
-	spin_unlock(&dev->lock);
+	raw_spin_lock(&dev->lock);
+	copy = dev->agents;
+	raw_spin_unlock(&dev->lock);
+	gpurt_agents_facts(&copy, facts);
 }
 
 static const struct gpurt_agent_ops agent_ops = {
@@ -500,9 +527,8 @@ static void *agents_create(void)
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
-	spin_lock_init(&dev->lock);
+	raw_spin_lock_init(&dev->lock);
 	gpurt_agents_init(&dev->agents, &protocol_ops, dev, (u64)agent_bound_ms * NSEC_PER_MSEC, agent_wait);
-	init_waitqueue_head(&dev->updates);
 	INIT_LIST_HEAD(&dev->processes.lapsed);
 	INIT_LIST_HEAD(&dev->urgent);
 	INIT_LIST_HEAD(&dev->others);
