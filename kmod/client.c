@@ -30,6 +30,11 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 
 	if (!client)
 		return NULL;
+	client->process = gpurt_process_make(file->tgid);
+	if (!client->process) {
+		kfree(client);
+		return NULL;
+	}
 	kref_init(&client->ref);
 	gpurt_sched_client_init(&client->core);
 	client->gpu = gpu;
@@ -55,6 +60,7 @@ static void client_destroy(struct gpurt_client *client)
 	gpurt_file_put(client->file);
 	put_pid(client->tgid);
 	gpurt_group_put(client->group);
+	gpurt_process_put(client->process);
 	kfree(client);
 }
 
@@ -112,7 +118,7 @@ static int client_join(struct gpurt_client *client)
 	client->listed = true;
 	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
 	list_add_tail_rcu(&client->node, &gpu->clients);
-	hlist_add_head_rcu(&client->by_process, gpurt_process_clients(gpu, client->tgid));
+	gpurt_process_enter(client);
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_watch(gpu, client->tgid, 1);
 	/*
@@ -179,7 +185,7 @@ static void client_leave(struct gpurt_client *client)
 	listed = client->listed;
 	if (listed) {
 		list_del_rcu(&client->node);
-		hlist_del_rcu(&client->by_process);
+		gpurt_process_leave(client);
 		list_del_init(&client->leaving);
 	}
 	client->listed = false;

@@ -24,6 +24,7 @@
 
 struct gpurt_file;
 struct gpurt_group;
+struct gpurt_process;
 struct pid;
 
 struct gpurt_client {
@@ -44,7 +45,8 @@ struct gpurt_client {
 	struct gpurt_file *file;
 	void *ctx;			/* the driver's context */
 	struct list_head node;		/* of gpurt_gpu.clients */
-	struct hlist_node by_process;	/* of gpurt_gpu.processes */
+	struct gpurt_process *process;
+	struct list_head by_process;	/* of gpurt_process.clients */
 	struct list_head leaving;	/* of gpurt_gpu.leaving */
 	bool listed;			/* with gpurt_gpu.clients_lock held */
 	u64 id;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What drivers ask of the module, and what they tell it.  drv/drv.h describes these functions. */
 #include <linux/export.h>
-#include <linux/hash.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 
 #include "client.h"
@@ -10,25 +10,16 @@
 #include "gpu.h"
 #include "workers.h"
 
-/* The clients whose processes have the same hash. */
-struct hlist_head *gpurt_process_clients(struct gpurt_gpu *gpu, const struct pid *tgid)
-{
-	return &gpu->processes[hash_ptr((void *)tgid, GPURT_PROCESS_BITS)];
-}
-
 struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid)
 {
-	struct gpurt_client *client, *found = NULL;
+	struct gpurt_client *client = NULL;
 	int reading = gpurt_clients_read();
+	struct gpurt_process *process = gpurt_process_find(gpu, tgid);
 
-	hlist_for_each_entry_rcu(client, gpurt_process_clients(gpu, tgid), by_process, gpurt_clients_reading()) {
-		if (client->tgid == tgid) {
-			found = client;
-			break;
-		}
-	}
+	if (process)
+		client = list_first_or_null_rcu(&process->clients, struct gpurt_client, by_process);
 	gpurt_clients_done(reading);
-	return found;
+	return client;
 }
 EXPORT_SYMBOL_GPL(gpurt_client_find);
 
@@ -44,12 +35,9 @@ EXPORT_SYMBOL_GPL(gpurt_may_run);
 /* Whether any client of the process is exempt.  Called between gpurt_clients_read() and gpurt_clients_done(). */
 static bool is_exempt(struct gpurt_gpu *gpu, const struct pid *tgid)
 {
-	struct gpurt_client *client;
+	struct gpurt_process *process = gpurt_process_find(gpu, tgid);
 
-	hlist_for_each_entry_rcu(client, gpurt_process_clients(gpu, tgid), by_process, gpurt_clients_reading())
-		if (client->tgid == tgid && READ_ONCE(client->core.exempt))
-			return true;
-	return false;
+	return process && atomic_read(&process->exempt);
 }
 
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid)

@@ -8,7 +8,6 @@
 
 struct gpurt_client;
 struct gpurt_gpu;
-struct hlist_head;
 struct pid;
 
 /* A call of the driver by the GPU's thread. */
@@ -17,7 +16,6 @@ struct gpurt_callback {
 	struct kthread_work work;
 };
 
-struct hlist_head *gpurt_process_clients(struct gpurt_gpu *gpu, const struct pid *tgid);
 void gpurt_news_init(struct gpurt_client *client);
 void gpurt_news_stop(struct gpurt_client *client);
 void gpurt_driver_init(struct gpurt_gpu *gpu);

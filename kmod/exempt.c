@@ -54,6 +54,7 @@ static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		return 0;
 	gpu->ops.exempt(gpu->driver, u->client->ctx, exempt);
 	gpurt_set_exempt(&gpu->sched, &u->client->core, exempt, now);
+	atomic_add(exempt ? 1 : -1, &u->client->process->exempt);
 	return 0;
 }
 

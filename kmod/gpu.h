@@ -26,9 +26,8 @@
 #include "drv/drv.h"
 #include "gate.h"
 #include "job.h"
+#include "processes.h"
 #include "runlist.h"
-
-#define GPURT_PROCESS_BITS 8
 
 struct gpurt_gpu {
 	struct kref ref;
@@ -58,7 +57,7 @@ struct gpurt_gpu {
 	struct mutex clients_lock;
 	struct list_head clients;
 	struct list_head leaving;	/* those that are gone, and may still be on the runlist: updates fail */
-	struct hlist_head processes[1 << GPURT_PROCESS_BITS];	/* the same clients, by process */
+	struct gpurt_processes processes;	/* that have clients; changed with clients_lock held */
 };
 
 struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *driver);

@@ -96,6 +96,17 @@ static const struct gpurt_driver_ops sleeping_driver = {
 	.commit_sleeps = true,
 };
 
+/* Called with memory that holds nothing. */
+static void file_make(struct kunit *test, struct gpurt_file *file, struct pid *tgid)
+{
+	kref_init(&file->ref);	/* is never given back */
+	mutex_init(&file->lock);
+	gpurt_file_init_poll(file);
+	file->tgid = tgid;
+	strscpy(file->comm, "kunit", sizeof(file->comm));
+	KUNIT_ASSERT_EQ(test, gpurt_owner_watch(file), 0);
+}
+
 static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_ops *ops)
 {
 	struct bench *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
@@ -104,12 +115,7 @@ static struct bench *bench_make(struct kunit *test, const struct gpurt_driver_op
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	init_completion(&b->entered);
 	init_completion(&b->go);
-	kref_init(&b->file.ref);	/* is never given back */
-	mutex_init(&b->file.lock);
-	gpurt_file_init_poll(&b->file);
-	b->file.tgid = task_tgid(current);
-	strscpy(b->file.comm, "kunit", sizeof(b->file.comm));
-	KUNIT_ASSERT_EQ(test, gpurt_owner_watch(&b->file), 0);
+	file_make(test, &b->file, task_tgid(current));
 	KUNIT_ASSERT_EQ(test, gpurt_gpu_register(ops, b, &b->gpu), 0);
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_gpu_get(b->gpu->index);	/* the client's */
@@ -771,9 +777,11 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_commits.c"
 #include "kunit_resets.c"
 #include "kunit_boost.c"
+#include "kunit_processes.c"
 
 static struct kunit_suite *suites[] = {
-	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &exempt_suite, &gpurt_ring_suite,
+	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &exempt_suite,
+	&gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */

@@ -20,7 +20,6 @@
  * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the machine: a driver that
  * is stuck would stop virtual machines and RDMA as well.
  */
-#include <linux/hash.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -34,15 +33,16 @@
 #include "compat.h"
 #include "gpu.h"
 #include "owner.h"
+#include "processes.h"
 #include "tracepoints.h"
 #include "workers.h"
 
-#define BITS 8
 #define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
 
 struct gpurt_owner {
 	/* With owners_lock held, down to the blank line. */
-	struct hlist_node node;		/* of owners; not in it: it executes another program, or has ended */
+	struct gpurt_by_process by;	/* of owners */
+	bool listed;			/* there; if not, it executes another program, or has ended */
 	struct list_head files;		/* whose clients are to end: gpurt_owner_over() */
 	struct list_head urgent;	/* gpurt_client.urgent: those taken off already are the last */
 	unsigned int users;		/* descriptors */
@@ -50,13 +50,13 @@ struct gpurt_owner {
 	struct gpurt_file *ending;	/* what end is at */
 	bool ends;			/* the process does, or executes another program */
 
-	struct pid *tgid;
+	struct rcu_head rcu;
 	struct kthread_work take_off;
 	struct work_struct end;
 };
 
 static DEFINE_RAW_SPINLOCK(owners_lock);	/* taken with interrupts off */
-static struct hlist_head owners[1 << BITS];
+static struct gpurt_processes owners;	/* changed with owners_lock held; freed by RCU */
 static struct kthread_worker *worker;		/* its thread has the highest FIFO priority */
 
 /*
@@ -144,12 +144,28 @@ static void end(struct work_struct *work)
 /* Called with owners_lock held. */
 static struct gpurt_owner *find(struct pid *tgid)
 {
-	struct gpurt_owner *owner;
+	struct gpurt_by_process *by = gpurt_processes_find(&owners, tgid);
 
-	hlist_for_each_entry(owner, &owners[hash_ptr(tgid, BITS)], node)
-		if (owner->tgid == tgid)
-			return owner;
-	return NULL;
+	return by ? container_of(by, struct gpurt_owner, by) : NULL;
+}
+
+/* Called with owners_lock held.  Its process executes another program, or no descriptor is the owner's any more. */
+static void unlist(struct gpurt_owner *owner)
+{
+	if (owner->listed)
+		gpurt_processes_remove(&owners, &owner->by);
+	owner->listed = false;
+}
+
+/* Whether the process has a descriptor. */
+static bool has_descriptor(struct pid *tgid)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = gpurt_processes_find(&owners, tgid);
+	rcu_read_unlock();
+	return has;
 }
 
 /* In a probe.  The process ends soon, or it @ended. */
@@ -159,7 +175,7 @@ static void ends(struct pid *tgid, bool ended)
 	unsigned long flags;
 
 	/* Most processes of the machine have no descriptor.  One that opens its first does not end meanwhile. */
-	if (hlist_empty(&owners[hash_ptr(tgid, BITS)]))
+	if (!has_descriptor(tgid))
 		return;
 	raw_spin_lock_irqsave(&owners_lock, flags);
 	owner = find(tgid);
@@ -168,7 +184,7 @@ static void ends(struct pid *tgid, bool ended)
 		if (!list_empty(&owner->urgent))
 			kthread_queue_work(worker, &owner->take_off);
 		if (ended) {
-			hlist_del_init(&owner->node);
+			unlist(owner);
 			queue_work(gpurt_workers, &owner->end);
 		}
 	}
@@ -214,7 +230,7 @@ static struct gpurt_owner *owner_create(struct pid *tgid)
 		return NULL;
 	INIT_LIST_HEAD(&owner->files);
 	INIT_LIST_HEAD(&owner->urgent);
-	owner->tgid = get_pid(tgid);
+	owner->by.tgid = get_pid(tgid);
 	kthread_init_work(&owner->take_off, take_off);
 	INIT_WORK(&owner->end, end);
 	return owner;
@@ -225,8 +241,8 @@ static void owner_destroy(struct gpurt_owner *owner)
 {
 	kthread_cancel_work_sync(&owner->take_off);
 	cancel_work_sync(&owner->end);
-	put_pid(owner->tgid);
-	kfree(owner);
+	put_pid(owner->by.tgid);	/* which is only compared from now on */
+	kfree_rcu(owner, rcu);
 }
 
 /* The caller's process opened the descriptor.  0 or -ENOMEM. */
@@ -240,7 +256,8 @@ int gpurt_owner_watch(struct gpurt_file *file)
 	owner = find(file->tgid);
 	if (!owner) {
 		owner = made;
-		hlist_add_head(&owner->node, &owners[hash_ptr(owner->tgid, BITS)]);
+		gpurt_processes_add(&owners, &owner->by);
+		owner->listed = true;
 	}
 	owner->users++;
 	file->owned.owner = owner;
@@ -352,7 +369,7 @@ void gpurt_owner_forget(struct gpurt_file *file)
 	busy = owner->ending == file;
 	last = !--owner->users;
 	if (last)
-		hlist_del_init(&owner->node);
+		unlist(owner);
 	raw_spin_unlock_irq(&owners_lock);
 	if (last)
 		owner_destroy(owner);
