@@ -778,10 +778,11 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_resets.c"
 #include "kunit_boost.c"
 #include "kunit_processes.c"
+#include "kunit_workers.c"
 
 static struct kunit_suite *suites[] = {
-	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &exempt_suite,
-	&gpurt_ring_suite,
+	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
+	&exempt_suite, &gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */
