@@ -3,7 +3,8 @@
  * attacker HOW [ATTACK...]: an unprivileged user who may open /dev/gpurt does his worst with it, in the ways of the
  * table of attacks, or in those that are named.  He stops at SIGTERM, when he has tried each attack, or after two
  * minutes.  With HOW "device" he does.  With "nothing" he does the same with /dev/null, on which every call fails at
- * once, and with netlink that is not gpurt's: that costs as much of the CPUs, and the module has no part in it.
+ * once, and with netlink and eventfds that are not gpurt's: that costs as much of the CPUs, and the module has no part
+ * in it.
  *
  * Prints NAME DONE GOOD, a line each: how often the attack was tried, and how often it got what it tried.
  */
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -187,6 +189,42 @@ static void watchers(void)
 	}
 }
 
+static void *nested_thread(void *watcher)
+{
+	struct pollfd all[POLLED];
+	int i;
+
+	for (i = 0; i < POLLED; i++)
+		all[i] = (struct pollfd){ .fd = *(int *)watcher, .events = POLLIN };
+	for (;;) {
+		poll(all, POLLED, -1);
+		look(*(int *)watcher);
+	}
+	return NULL;
+}
+
+/*
+ * An epoll descriptor watches one that becomes ready all the time, and very many calls of poll() wait for the epoll
+ * descriptor.  The kernel wakes all of them in one go.
+ */
+static void nested(void)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int fd = nothing ? eventfd(0, EFD_NONBLOCK) : device(), watcher = epoll_create1(0), i;
+	unsigned int tsg = 0;
+	pthread_t thread;
+
+	open_tsg(fd, &tsg);
+	epoll_ctl(watcher, EPOLL_CTL_ADD, fd, &event);
+	for (i = 0; i < 64; i++)
+		if (pthread_create(&thread, NULL, nested_thread, &watcher))
+			break;
+	for (;;) {
+		usleep(1000);
+		count(nothing ? !eventfd_write(fd, 1) : submit(fd, tsg, 1000 * GPURT_MIN_WORK_NS));
+	}
+}
+
 /*
  * As many agents at a time as one may have, and more, that answer what is not true, or nothing; new processes, so that
  * each is waited for.
@@ -250,7 +288,7 @@ static const struct {
 } attacks[] = {
 	{ "storm", storm }, { "work", work }, { "kills", kills }, { "reopen", reopen }, { "descriptors", descriptors },
 	{ "share_memory", share_memory }, { "crash", crash }, { "readers", readers }, { "watchers", watchers },
-	{ "agents", agents }, { "priorities", priorities }, { "namespaces", namespaces },
+	{ "nested", nested }, { "agents", agents }, { "priorities", priorities }, { "namespaces", namespaces },
 };
 
 #define ATTACKS (sizeof(attacks) / sizeof(attacks[0]))

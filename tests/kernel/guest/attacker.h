@@ -18,6 +18,7 @@
 
 #define DESCRIPTORS 1024
 #define WATCHERS 500
+#define POLLED 256	/* by each thread that waits for a descriptor, that one so many times */
 #define AGENTS 40	/* agent_limit is 32 */
 #define FAMILIES GENL_ID_CTRL
 
