@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pytest
 from links import PATIENCE, eventually
+from modules import insert, remove
 
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
@@ -127,8 +128,8 @@ class Module:
         if not module:
             pytest.skip("GPURT_TEST_MODULE does not say where gpurt.ko is, to load it with other costs")
         if PARAMETERS.exists():
-            subprocess.run(["rmmod", "gpurt"], check=True)
-        subprocess.run(["insmod", module, "vgpus=1", *parameters], check=True)
+            eventually(lambda: remove("gpurt"))
+        insert(module, "vgpus=1", *parameters)
         eventually(self.device.exists)
 
     def stop(self) -> None:

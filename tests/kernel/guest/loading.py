@@ -8,6 +8,9 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from links import eventually
+from modules import insert, remove
+
 DEVICE = Path("/dev/gpurt")
 MODULE = os.environ.get("GPURT_TEST_MODULE", "")
 PARAMETERS = Path("/sys/module/gpurt/parameters")
@@ -19,21 +22,21 @@ fresh = False
 
 
 def load(*options: str) -> None:
-    """(Re)loads the module with these parameters, and with one virtual GPU unless they say otherwise."""
+    """(Re)loads the module with these parameters, and one virtual GPU unless they say otherwise.  Raises OSError."""
     global fresh
     if fresh and not options and PARAMETERS.exists():
         return
     if PARAMETERS.exists():
         unload()
-    subprocess.run(["insmod", MODULE, "vgpus=1", *options], check=True)
+    insert(MODULE, "vgpus=1", *options)
     fresh = not options
 
 
 def unload() -> None:
-    """Removes the module, which must not be in use."""
+    """Removes the module once it is not in use; fails if it stays in use."""
     global fresh
     fresh = False
-    subprocess.run(["rmmod", "gpurt"], check=True)
+    eventually(lambda: remove("gpurt"))
 
 
 class KernelLog:

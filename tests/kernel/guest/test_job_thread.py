@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from links import client_of
+from actors import Actor
+from links import Client, client_of
 from loading import DEVICE
 
 from gpurt.enums import Notice, Policy
@@ -20,11 +20,12 @@ from pycontrol.live.control import Control
 
 CLIENTS = 400
 SECONDS = 3.0
-#: Sleeps and wakes as fast as it can, and uses the GPU.
-RESTLESS = (
-    "import sys, time; sys.path.insert(0, {path!r})\nfrom pathlib import Path\nfrom links import client_of\n"
-    "c = client_of(Path('/dev/gpurt'))\nc.tsg()\nprint('ready', flush=True)\nwhile True: time.sleep(0)\n"
-)
+
+
+def be_restless(client: Client) -> NoReturn:
+    """Sleeps and wakes as fast as it can."""
+    while True:
+        time.sleep(0)
 
 
 def thread_time() -> float:
@@ -43,15 +44,12 @@ def thread_time() -> float:
 @pytest.fixture
 def crowd(module: Control) -> Iterator[Control]:
     """Very many clients with TSGs, so that looking at them takes long, and one that changes state all the time."""
-    path = str(Path(sys.modules["links"].__file__ or "").parent)
     with ExitStack() as stack:
         for _ in range(CLIENTS):
             stack.enter_context(client_of(DEVICE)).tsg()
-        command = [sys.executable, "-c", RESTLESS.format(path=path)]
-        restless = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
-        stack.callback(restless.kill)
-        assert restless.stdout
-        restless.stdout.readline()
+        restless = stack.enter_context(Actor(DEVICE))
+        restless.do("tsg")
+        restless.start(be_restless)
         yield module
         module.set_policy(Policy.SEGMENT)
 

@@ -5,36 +5,32 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
 import subprocess
-import sys
 import time
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from loading import MODULE, PARAMETERS, load, unload
+from actors import Actor
+from links import PATIENCE
+from loading import DEVICE, MODULE, PARAMETERS, load, unload
+from modules import insert, remove
 
 from gpurt._gpurt import ffi, lib
-from gpurt.errors import DeviceError
+from gpurt.errors import DeviceError, GpurtError
 from pycontrol.live.control import Control, connect
 
 LONG = bool(os.environ.get("GPURT_LONG"))
-PATIENCE = 5500 if LONG else 550  # s
+LASTS = 5500 if LONG else 550  # s
 #: One kernel is tried hard, the others only for what may differ between kernels.
 THOROUGH = LONG or os.environ.get("GPURT_TEST_KERNEL") == "amd64-6.1"
-USER = """
-import sys, time
-from gpurt._gpurt import ffi, lib
-handle = ffi.new("struct gpurt_handle **")
-while lib.gpurt_open(handle, b"/dev/gpurt"):
-    time.sleep(0.001)
-lib.gpurt_segment_begin(handle[0], 0, 0)
-print("in", flush=True)
-time.sleep(100)
-"""
 
 
-@pytest.mark.timeout(PATIENCE + 50)
+@pytest.mark.timeout(LASTS + 50)
 @pytest.mark.parametrize(
     "options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"], ["policy=5"]]
 )
@@ -44,7 +40,7 @@ def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     load(*options)
     rounds = 10_000 if LONG else 500 if THOROUGH and not options else 50
     command = [compiled / "killed", str(rounds), "1", *(["boosted"] if "policy=5" in options else [])]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LASTS, check=False)
     assert run.returncode == 0, run.stdout
     with capfd.disabled():
         print(f" {run.stdout.strip()}", flush=True)
@@ -55,85 +51,64 @@ def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     load()
 
 
-SPAWNED = """
-import os, select, sys
-from links import DeviceClient
-from gpurt._gpurt import lib
-client = DeviceClient.__new__(DeviceClient)
-client.fd = 9
-poll = select.poll()
-poll.register(9)
-assert poll.poll(0) == [(9, select.POLLERR)]
-os._exit(-client.code(lib.GPURT_IOC_BEGIN))
-"""
-
-
 @pytest.mark.skipif(not THOROUGH, reason="what inherits a descriptor is asked for in amd64-6.1")
-def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_executed(module: Control) -> None:
+def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_executed(
+    module: Control, compiled: Path
+) -> None:
     """posix_spawn() opens it in a process that shares the memory of this one, which stays."""
     opens = [(os.POSIX_SPAWN_OPEN, 9, "/dev/gpurt", os.O_RDWR, 0)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    child = os.posix_spawn(sys.executable, [sys.executable, "-c", SPAWNED], environment, file_actions=opens)
+    program = str(compiled / "inherited")
+    child = os.posix_spawn(program, [program, "9"], os.environ, file_actions=opens)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESTALE
     assert module.status()[0].clients == 0
 
 
 def test_the_module_stays_while_it_is_used(module: Control) -> None:
-    with subprocess.Popen([sys.executable, "-c", USER], stdout=subprocess.PIPE) as user:
-        assert user.stdout is not None
-        assert user.stdout.readline() == b"in\n"
-        refused = subprocess.run(["rmmod", "gpurt"], capture_output=True, text=True, check=False)
-        assert refused.returncode != 0
-        assert "in use" in refused.stderr
+    with Actor(DEVICE) as user:
+        user.do("begin")
+        assert not remove("gpurt")
         assert module.status()[0].clients == 1
-        user.kill()
 
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """At every instant somebody tries to open it, to use it, and to ask it things."""
+    """At every instant somebody tries to open it, to use it, and to ask it things; somebody has used it in between."""
     times = 1_000 if LONG else 40 if THOROUGH else 5
-    users = [
-        subprocess.Popen([sys.executable, "-c", OPENER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(2)
-    ]
-    gone = 0
+    load()
+    reader, writer = os.pipe()
+    users = [get_context("fork").Process(target=use_forever, args=(writer,)) for _ in range(2)]
     try:
+        for user in users:
+            user.start()
         for _ in range(times):
             with capfd.disabled():  # a machine that prints nothing for long counts as hung
                 print(end=".", flush=True)
-            deadline = time.monotonic() + 200
-            while subprocess.run(["rmmod", "gpurt"], capture_output=True, check=False).returncode:
-                assert time.monotonic() < deadline, "it is never free"
-            gone += 1
+            assert select.select([reader], [], [], PATIENCE)[0], "nobody uses it"
+            unload()
+            os.read(reader, 1 << 16)  # all that was written while it was there
             load()
     finally:
         for user in users:
             user.kill()
-            user.wait()
+            user.join()
+        os.close(reader)
+        os.close(writer)
     with capfd.disabled():
-        print(f" the module was removed and loaded {gone} times under load", flush=True)
-    assert gone == times
-    assert all(user.returncode == -signal.SIGKILL for user in users)
+        print(f" the module was removed and loaded {times} times under load", flush=True)
+    assert [user.exitcode for user in users] == [-signal.SIGKILL] * 2
 
 
-OPENER = """
-import time
-from gpurt._gpurt import ffi, lib
-from pycontrol.live.control import connect
-from gpurt.errors import GpurtError
-handle = ffi.new("struct gpurt_handle **")
-while True:
-    if not lib.gpurt_open(handle, b"/dev/gpurt"):
-        lib.gpurt_segment_begin(handle[0], 0, 0)
-        lib.gpurt_segment_end(handle[0], 0)
-        lib.gpurt_close(handle[0])
-    try:
-        with connect("/dev/gpurt") as control:
+def use_forever(used: int) -> NoReturn:
+    """Opens the module, uses it and asks it things, whether it is there or not.  Writes a byte in each segment."""
+    handle = ffi.new("struct gpurt_handle **")
+    while True:
+        if not lib.gpurt_open(handle, b"/dev/gpurt"):
+            if lib.gpurt_segment_begin(handle[0], 0, 0) >= 0:
+                os.write(used, b".")
+            lib.gpurt_segment_end(handle[0], 0)
+            lib.gpurt_close(handle[0])
+        with suppress(GpurtError, OSError), connect("/dev/gpurt") as control:
             control.status()
-    except (GpurtError, OSError):
-        pass
-    time.sleep(0.002)
-"""
+        time.sleep(0.002)
 
 
 def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
@@ -157,7 +132,7 @@ def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
 def test_the_module_comes_without_a_gpu() -> None:
     """A virtual GPU executes what any user of the device asks for, in the kernel: it is for trying and testing."""
     unload()
-    subprocess.run(["insmod", MODULE], check=True)
+    insert(MODULE)
     with connect("/dev/gpurt") as control:
         assert control.status() == []
     load()
@@ -165,14 +140,12 @@ def test_the_module_comes_without_a_gpu() -> None:
 
 def test_bad_parameters_are_refused() -> None:
     unload()
-    for options in (["policy=9"], ["policy=6"], ["vgpus=17"], ["vgpus=x"], ["thread_cpu=4096"], ["nonsense=1"]):
-        refused = subprocess.run(["insmod", MODULE, *options], capture_output=True, check=False)
-        loaded = PARAMETERS.parent.exists()
-        if loaded:
-            unload()
-        # an unknown parameter is only warned of, as the kernel does with every module
-        assert loaded == (options == ["nonsense=1"]), options
-        assert (refused.returncode == 0) == loaded
+    for option in ("policy=9", "policy=6", "vgpus=17", "vgpus=x", "thread_cpu=4096"):
+        with pytest.raises(OSError, match=MODULE):
+            insert(MODULE, option)
+        assert not PARAMETERS.exists(), option
+    insert(MODULE, "nonsense=1")  # only warned of, as the kernel does with every module
+    unload()
     with pytest.raises(DeviceError):
         connect("/dev/gpurt")
     load()

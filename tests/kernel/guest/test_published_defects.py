@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import errno
 import threading
+from fcntl import ioctl
 from functools import partial
 from pathlib import Path
 
 from actors import in_child
-from links import MS, PENDING, RUNNING, Client, client_of, eventually
+from links import MS, PENDING, RUNNING, Client, client_of, eventually, structure
 from loading import DEVICE, PARAMETERS, kernel_log
 
 from gpurt._gpurt import lib
@@ -116,13 +117,16 @@ def unreclaimable() -> int:
 
 def test_6_nothing_is_leaked_by_a_call(module: Control) -> None:
     with client_of(DEVICE) as client:
-        tsg = client.tsg()
+        segment = [
+            (lib.GPURT_IOC_BEGIN, structure(lib.GPURT_IOC_BEGIN, priority=10)),
+            (lib.GPURT_IOC_SUBMIT, structure(lib.GPURT_IOC_SUBMIT, tsg=client.tsg(), duration_ns=1000)),
+            (lib.GPURT_IOC_END, structure(lib.GPURT_IOC_END)),
+        ]
 
         def calls() -> None:
             for _ in range(5_000):
-                client.begin(priority=10)
-                client.submit(tsg, 1000)
-                client.end()
+                for code, fields in segment:
+                    ioctl(client.descriptor(), code, fields)  # raises OSError; what it returns is a copy
             client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, timeout_ns=FOREVER)
 
         calls()
