@@ -69,7 +69,7 @@ def tracing() -> Iterator[Path]:
         (folder / "buffer_size_kb").write_text("4096")
         asleep = folder / "events/sched/sched_switch"
         # a task that was preempted has a state as well, 256
-        (asleep / "filter").write_text('prev_comm == "kernel_calls" && prev_state & 255')
+        (asleep / "filter").write_text('prev_comm == "gpurt-jobs" && prev_state & 255')
         (asleep / "enable").write_text("1")
         (folder / "events/gpurt/gpurt_commit/enable").write_text("1")
         yield folder

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -106,12 +107,14 @@ static int jobs(int fd, int count)
 	if (ioctl(fd, GPURT_IOC_TSG_OPEN, &tsg))
 		return 1;
 	srandom(1);
+	prctl(PR_SET_NAME, "gpurt-jobs");	/* sleeps before the first job, or after the last, are not the jobs' */
 	while (count--) {
 		until = now() + 3000000 + (unsigned long long)random() % 3000000;
 		while (now() < until)
 			;
 		pause_for(3000000 + (unsigned long long)random() % 3000000);
 	}
+	prctl(PR_SET_NAME, "kernel_calls");
 	return 0;
 }
 
