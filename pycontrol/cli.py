@@ -112,23 +112,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise FileError("stdout is closed: there is nowhere to write to")
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(cli, {}, "gpurt", COMPLETE, instruction)
-        with cli.make_context("gpurt", list(given)) as context:
-            code = cli.invoke(context)
+        try:
+            with cli.make_context("gpurt", list(given)) as context:
+                code = cli.invoke(context)
+        except HELP_INSTEAD as error:
+            render.say(error.format_message())
+            code = UsageError.exit_code
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except BrokenPipeError:
-        _discard_output()
+        render.discard(1)
         return NOBODY_READS
-    except HELP_INSTEAD as error:
-        render.say(error.format_message())
-        return UsageError.exit_code
     except (Exception, KeyboardInterrupt) as error:
         failure = explain(error)
         if _asked_for_json(context, given, error):
             name = next((word for word in given if word in COMMANDS), None)
-            click.echo(json.dumps(failure.document(name)), err=True)
+            render.remark(json.dumps(failure.document(name)))
         else:
             for line in failure.lines:
                 render.say(f"gpurt: {line}", err=True)
@@ -164,7 +165,7 @@ def explain(error: BaseException) -> Failure:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return Failure(("interrupted",), INTERRUPTED)
     if isinstance(error, OSError) and error.errno in UNWRITABLE and not error.filename:
-        _discard_output()
+        render.discard(1)
         return Failure((f"stdout cannot be written: {error.strerror}",), FileError.exit_code)
     if os.environ.get("GPURT_DEBUG") == "1":
         traceback.print_exception(error)
@@ -177,11 +178,6 @@ def _asked_for_json(context: click.Context | None, arguments: Sequence[str], err
     if isinstance(error, click.UsageError):
         return "--json" in takewhile(lambda word: word != "--", arguments)
     return context is not None and bool(context.meta.get(ASKED_FOR_JSON))
-
-
-def _discard_output() -> None:
-    """What is still in Python's buffer goes nowhere, instead of failing once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 if __name__ == "__main__":

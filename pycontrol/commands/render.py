@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -46,7 +47,24 @@ def ms(ns: int | None) -> str:
 
 def say(text: str, err: bool = False) -> None:
     """Prints lines of text.  Nothing in them reaches the terminal as a control character."""
-    click.echo("\n".join(map(visible, text.split("\n"))), err=err)
+    lines = "\n".join(map(visible, text.split("\n")))
+    if err:
+        remark(lines)
+    else:
+        click.echo(lines)
+
+
+def remark(text: str) -> None:
+    """Writes to stderr.  A stderr that cannot be written changes neither the answer nor the exit code."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        discard(2)
+
+
+def discard(descriptor: int) -> None:
+    """What is still in Python's buffer for a descriptor goes nowhere, instead of failing once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def note(*notes: str, as_json: bool) -> None:

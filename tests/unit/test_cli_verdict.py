@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -402,11 +403,28 @@ def test_output_that_cannot_be_written_is_no_verdict() -> None:
 
     code, err = shell(f"set -o pipefail; {analyze} | true")
     assert (code, err) == (141, "")
+    assert shell(f"set -o pipefail; {gpurt} | true") == (141, "")  # help, for want of arguments
+    assert shell(f"{gpurt} >/dev/full")[0] == 3
     code, err = shell(f"{analyze} >/dev/full")
     assert (code, err) == (3, "gpurt: stdout cannot be written: No space left on device\n")
     code, err = shell(f"{analyze} >&-")
     assert code == 3
     assert err.count("\n") == 1
+
+
+def test_a_stderr_that_cannot_be_written_changes_no_exit_code(write: Write) -> None:
+    """Notes and errors are lost then; the answer on stdout and the exit code are not."""
+    equals = write(SPINNER.replace("priority = 50", "priority = 40").replace('"busy"', '"suspend"'))
+    reader, gone = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "w") as full, os.fdopen(gone, "w") as pipe:
+        for stderr, words, code in (
+            (full, ["analyze", equals], 0), (full, ["analyze", equals + "x"], 3),
+            (pipe, ["analyze", equals], 0), (pipe, ["analyze", equals + "x", "--json"], 3),
+        ):  # fmt: skip
+            command = [f"{Path(sys.executable).parent}/gpurt", *words]
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, check=False)
+            assert (done.returncode, bool(done.stdout)) == (code, code == 0), words
 
 
 def test_bounds_of_a_file_without_epsilon_are_not_compared_with(gpurt: Gpurt, write: Write, tmp_path: Path) -> None:
