@@ -12,7 +12,7 @@ from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of
-from pycontrol.commands.render import ms
+from pycontrol.commands.render import bound, ms, room
 
 #: Tests and what they said.
 Results: TypeAlias = list[tuple[Any, Any]]
@@ -124,7 +124,7 @@ def _overview(results: Results) -> str:
         if result.failures:
             rows.append((test.name, test.policy, "NO", "-", result.failures[0].task))
         else:
-            rows.append((test.name, test.policy, "yes", ms(least), tightest))
+            rows.append((test.name, test.policy, "yes", room(least), tightest))
     return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
 
 
@@ -143,7 +143,7 @@ def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
     theta = max(theta, system.platform.theta)
     changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta))
-    text = f"alpha is {ms(longest)} ms, the longest of {count} runlist updates that the host has seen"
+    text = f"alpha is {bound(longest)} ms, the longest of {count} runlist updates that the host has seen"
     return changed, f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"
 
 
@@ -159,7 +159,7 @@ def _tabulated(test: Any, result: Any) -> str:
     rows = []
     for name, verdict in result.verdicts.items():
         if isinstance(verdict, Bound):
-            rows.append((name, ms(verdict.wcrt), ms(verdict.deadline), ms(verdict.slack), "yes"))
+            rows.append((name, bound(verdict.wcrt), ms(verdict.deadline), room(verdict.slack), "yes"))
         elif isinstance(verdict, Failure):
             rows.append((name, "-", ms(verdict.deadline), "-", "NO"))
         else:
@@ -182,8 +182,8 @@ def _explained(test: Any, result: Any, task: str) -> str:
         return f"{test.name}: {verdict}"
     if not isinstance(verdict, Bound):
         return f"{test.name}: {task} is best effort: nothing is guaranteed to it"
-    rows = [(term.kind.value, term.source or "", ms(term.amount), term.lemma) for term in verdict.terms]
-    rows.append(("total", "", ms(verdict.wcrt), f"deadline {ms(verdict.deadline)}, slack {ms(verdict.slack)}"))
+    rows = [(term.kind.value, term.source or "", bound(term.amount), term.lemma) for term in verdict.terms]
+    rows.append(("total", "", bound(verdict.wcrt), f"deadline {ms(verdict.deadline)}, slack {room(verdict.slack)}"))
     warning = "" if test.sound else f"UNSOUND, do not rely on it: {test.note}\n"
     return f"{test.name}: {task}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
 

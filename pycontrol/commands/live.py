@@ -12,7 +12,7 @@ from gpurt.enums import Image
 from gpurt.files import check_writable
 from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, connect, time_of
-from pycontrol.commands.render import ms
+from pycontrol.commands.render import bound, ms
 
 
 @click.command(
@@ -41,7 +41,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         headers = ("GPU", "cause", "updates", "min ms", "mean ms", "p99 ms", "max ms")
         text += "\n\n" + render.table(headers, timed)
         if times:
-            text += f"\nepsilon is at least {ms(max(one.maximum for one in times))} ms plus the context switch"
+            text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
     data = {"gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times))}
     render.emit(data, as_json, text)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pycontrol.commands import documents, render
-from pycontrol.commands.render import ms
+from pycontrol.commands.render import bound, ms
 from pycontrol.run.check import Line
 
 #: How the table spells the verdicts of JSON; those that are no look that way.
@@ -31,7 +31,7 @@ def text(lines: Sequence[Line], bounds: bool) -> str:
     """The table with a row for each task; with a column for bounds if there are some to compare with."""
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [
-        [name, str(one["jobs"]), ms(one["mort_ns"]), ms(one["wcrt_ns"]), ms(one["deadline_ns"]), str(one["misses"]),
+        [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]), ms(one["deadline_ns"]), str(one["misses"]),
          VERDICTS.get(one["verdict"], one["verdict"])] for name, one in data(lines).items()
     ]  # fmt: skip
     shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]

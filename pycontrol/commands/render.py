@@ -45,6 +45,16 @@ def ms(ns: int | None) -> str:
     return "-" if ns is None else f"{ns / US / 1000:.3f}"
 
 
+def bound(ns: int | None) -> str:
+    """As `ms`, rounded up, so that what is printed is a bound as well."""
+    return ms(None if ns is None else -(-ns // US) * US)
+
+
+def room(ns: int | None) -> str:
+    """As `ms`, rounded down, so that there is at least as much room as printed."""
+    return ms(None if ns is None else ns // US * US)
+
+
 def say(text: str, err: bool = False) -> None:
     """Prints lines of text.  Nothing in them reaches the terminal as a control character."""
     lines = "\n".join(map(visible, text.split("\n")))

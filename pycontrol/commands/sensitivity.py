@@ -13,7 +13,7 @@ import click
 from gpurt.errors import UsageError
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, analysable, covering_test
-from pycontrol.commands.render import ms
+from pycontrol.commands.render import ms, room
 
 #: What grows, in words, by the letter of the analyses.
 WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)", "clock": "all times together"}
@@ -71,10 +71,11 @@ def _text(
     else:
         lines.append(f"NOT SCHEDULABLE under {test.name}: {result.failures[0]}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
-    rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), ms(one.most), _factor(one)) for one in found]
+    rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), room(one.most), _factor(one))
+            for one in found]  # fmt: skip
     lines += [render.table(("what", "task", "now ms", "at most ms", "factor"), rows), ""]
     lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")
-    machines = [(name, f"{float(factor):g}", ms(budgets[name])) for name, factor in hardware.items()]
+    machines = [(name, f"{float(factor):g}", room(budgets[name])) for name, factor in hardware.items()]
     lines.append(render.table(("hardware", "times", "epsilon at most ms"), machines))
     return "\n".join(lines)
 
@@ -86,8 +87,8 @@ def _tightest(found: Sequence[Any]) -> str:
         return "no task's time limits it"
     least = min(single, key=lambda one: one.factor)
     return (
-        f"the tightest: {least.task}'s {WORDS[least.what.value]} may grow to {float(least.factor):.2f} times, "
-        f"from {ms(least.now)} to {ms(least.most)} ms"
+        f"the tightest: {least.task}'s {WORDS[least.what.value]} may grow to {_down(least.factor, 2)} times, "
+        f"from {ms(least.now)} to {room(least.most)} ms"
     )
 
 
@@ -96,7 +97,12 @@ def _factor(margin: Any) -> str:
 
     if margin.factor is None:
         return "not even 0"
-    return "no limit" if margin.factor == UNLIMITED else f"{float(margin.factor):.4f}"
+    return "no limit" if margin.factor == UNLIMITED else _down(margin.factor, 4)
+
+
+def _down(factor: Fraction, digits: int) -> str:
+    """The factor with so many digits, rounded down: at what is printed the test passes, too."""
+    return f"{float(Fraction(int(factor * 10**digits), 10**digits)):.{digits}f}"
 
 
 def _hardware(clocks: Sequence[str]) -> dict[str, Fraction]:

@@ -111,6 +111,19 @@ def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> No
     assert "UNSOUND" in gpurt("sensitivity", path, "--test", "gcaps-busy-printed")[1]
 
 
+def test_a_printed_time_errs_on_the_safe_side(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Bounds are rounded up, room for growth down: a file with what `sensitivity` prints passes."""
+    more = 'deadline = "9999600ns"'
+    path = taskset(tmp_path / "set.toml", task("a", [cpu("6000400ns")], more=more))
+    assert gpurt("analyze", path)[1].splitlines()[-1].split() == ["a", "6.001", "10.000", "3.999", "yes"]
+    assert gpurt("analyze", path, "--explain", "a")[1].splitlines()[-1].split()[:2] == ["total", "6.001"]
+    assert gpurt("simulate", path, "--offsets", "1")[1].splitlines()[-1].split()[2:4] == ["6.000", "6.001"]
+    row = next(line for line in gpurt("sensitivity", path)[1].splitlines() if line.startswith("CPU time"))
+    most, factor = row.split()[-2:]
+    for time, code in ((f"{most}ms", 0), (f"{float(factor) * 6000400:.0f}ns", 0), ("10ms", 1)):
+        assert gpurt("analyze", taskset(path, task("a", [cpu(time)], more=more)))[0] == code, time
+
+
 def test_attack_says_what_it_broke(gpurt: Gpurt, tmp_path: Path) -> None:
     tests = ["gcaps-busy", "gcaps-busy-printed"]
     command = ["experiment", "attack", *tests, "--tasksets", "60", "--seed", "3", "--runs", "5", "--steps", "10"]
