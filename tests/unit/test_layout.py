@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomlkit
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Packages from the ground floor up, and where they are.
@@ -75,3 +77,20 @@ def test_the_names_of_release_0_1_0_still_work() -> None:
     run = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=False)
     assert run.stdout.split() == ["gpurt.segments"] * 2, run.stderr
     assert "pycontrol.segment is now gpurt.segment" in run.stderr
+
+
+def included(source: str) -> set[str]:
+    """The headers of the tree that a C file includes, and those that these include."""
+    file = ROOT / source
+    places = (file.parent, ROOT, ROOT / "userlib/include")
+    names = re.findall(r'^#include [<"]([^>"]+)[>"]', file.read_text(encoding="utf-8"), re.MULTILINE)
+    headers = {(place / name).resolve() for name in names for place in places if (place / name).is_file()}
+    found = {str(header.relative_to(ROOT)) for header in headers}
+    return found.union(*map(included, found))
+
+
+def test_the_extension_is_compiled_again_after_a_change_to_any_of_its_headers() -> None:
+    project = tomlkit.parse((ROOT / "pyproject.toml").read_text(encoding="utf-8")).unwrap()
+    (extension,) = project["tool"]["setuptools"]["ext-modules"]
+    headers = set().union(*map(included, extension["sources"]))
+    assert headers | {"userlib/cffi_build.py"} == set(extension["depends"])
