@@ -1,4 +1,4 @@
-"""Short ways to write tasksets, with times in milliseconds; and hypothesis strategies for random ones."""
+"""Short ways to write tasksets, with times in milliseconds, and to get bounds; hypothesis strategies for random ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from analysis import rta
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 
 
@@ -30,6 +31,22 @@ def taskset(*tasks: Task, epsilon: float = 0, theta: float = 0, slice_: float = 
     cpus = max((t.cpu for t in tasks), default=0) + 1
     platform = Platform(cpus, alpha=ms(epsilon) - ms(theta), theta=ms(theta), time_slice=ms(slice_))
     return Taskset(platform, tasks)
+
+
+def three(theta: float = 0) -> Taskset:
+    """h and j on one CPU, i on another; h above i above j, all use the GPU."""
+    return taskset(
+        task("h", 0, 9, 100, cpu(1), gpu(1, 4), cpu(1)),
+        task("i", 1, 5, 200, cpu(2), gpu(1, 5), cpu(2)),
+        task("j", 0, 1, 400, cpu(3), gpu(2, 8), cpu(3)),
+        theta=theta,
+        epsilon=theta,
+    )
+
+
+def wcrt(name: str, system: Taskset, of: str) -> int | None:
+    """The bound of a test for one of the tasks, ns."""
+    return rta.find(name).run(system).wcrt(of)
 
 
 @st.composite

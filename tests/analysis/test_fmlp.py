@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from builders import cpu, gpu, ms, task, taskset
+from builders import cpu, gpu, ms, task, taskset, three, wcrt
 
 from analysis import rta
-from analysis.model import Taskset, Waiting
+from analysis.model import Waiting
 from analysis.rta import Bound, Kind
 from analysis.simulate import Options, simulate
 
 MODES = list(Waiting)
-
-
-def wcrt(name: str, system: Taskset, of: str) -> int | None:
-    return rta.find(name).run(system).wcrt(of)
-
-
-def three(theta: float = 0) -> Taskset:
-    """h and j on one CPU, i on another; h above i above j, all use the GPU."""
-    return taskset(
-        task("h", 0, 9, 100, cpu(1), gpu(1, 4), cpu(1)),
-        task("i", 1, 5, 200, cpu(2), gpu(1, 5), cpu(2)),
-        task("j", 0, 1, 400, cpu(3), gpu(2, 8), cpu(3)),
-        theta=theta,
-        epsilon=theta,
-    )
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import cpu, gpu, ms, task, taskset, tasksets
+from builders import cpu, gpu, ms, task, taskset, tasksets, wcrt
 from hypothesis import given, settings
 
 from analysis import rta
@@ -21,10 +21,6 @@ TABLE2 = (
     task("t3", 1, 2, 190, cpu(4), gpu(5, 80), cpu(30)),
     task("t4", 0, 1, 200, cpu(16), gpu(2, 10), cpu(2)),
 )
-
-
-def wcrt(name: str, system: Taskset, of: str) -> int | None:
-    return rta.find(name).run(system).wcrt(of)
 
 
 def test_single_task_pays_for_itself_its_updates_and_lemma_8() -> None:

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from builders import cpu, gpu, ms, task, taskset
+from builders import cpu, gpu, ms, task, taskset, wcrt
 from test_audsley import exists_by_brute_force
 from test_readings import small
 
@@ -18,10 +18,6 @@ from analysis.simulate import Options, simulate, worst_over_offsets
 
 NOTIFIED = "thesis-kthread-notify-busy"
 REDUCED = ["thesis-ioctl-suspend-reduced", "thesis-ioctl-busy-reduced"]
-
-
-def wcrt(name: str, system: Taskset, of: str) -> int | None:
-    return rta.find(name).run(system).wcrt(of)
 
 
 def observed(system: Taskset, of: str, releases: list[float], waiting: Waiting, policy: str, poll: int = 0) -> int:
