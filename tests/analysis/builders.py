@@ -1,4 +1,4 @@
-"""Short ways to write tasksets, with times in milliseconds, and to get bounds; hypothesis strategies for random ones."""
+"""Short ways to write tasksets (times in milliseconds) and to get bounds; hypothesis strategies for random sets."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from raw import PATIENCE, Raw, StartHost
+from links import PATIENCE, SocketClient
+from processes import StartHost
 
 MS = 1_000_000
 
@@ -49,12 +50,12 @@ def host(start_host: StartHost) -> Path:
 
 
 @pytest.fixture
-def connect(host: Path) -> Iterator[Callable[[], Raw]]:
+def connect(host: Path) -> Iterator[Callable[[], SocketClient]]:
     """Makes clients of the host."""
-    made: list[Raw] = []
+    made: list[SocketClient] = []
 
-    def one() -> Raw:
-        made.append(Raw(host))
+    def one() -> SocketClient:
+        made.append(SocketClient(host))
         return made[-1]
 
     yield one

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from raw import PATIENCE, StartHost
+from links import PATIENCE
+from processes import StartHost
 
 from gpurt.errors import DeviceError
 from pycontrol.host.endpoint import Access, Endpoint

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 import pytest
-from raw import PATIENCE, Raw, StartHost, eventually
+from links import PATIENCE, SocketClient, eventually
+from processes import StartHost
 
 from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
@@ -43,7 +44,7 @@ def gpurt(host: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 
 def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=33)
         status = json.loads(gpurt("status", "--latency", "--json")[1])
         assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
@@ -57,7 +58,7 @@ def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
 
 
 def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         assert json.loads(gpurt("priority", str(ME), "--set", "44", "--json")[1])["clients"][0]["priority"] == 44
         assert json.loads(gpurt("priority", str(ME), "--json")[1])["clients"][0]["set_priority"] == 44
@@ -74,7 +75,7 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
     code, _, err = gpurt("policy", "job", "--notice", "notify")
     assert code == 5
     assert "kernel module" in err
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin()
         assert gpurt("budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[0] == 0
         assert gpurt("exempt", "--pid", str(ME))[0] == 0
@@ -85,7 +86,7 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
 
 
 def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host: Path) -> None:
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         assert gpurt("priority", str(ME), "1", "--set", "44")[0] == 5
         assert gpurt("budget", str(ME), "4194304", "--time", "1ms", "--period", "1s")[0] == 5
@@ -94,7 +95,7 @@ def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host
 
 
 def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin()
         out = gpurt("budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[1]
         assert out.startswith(f"process {ME}: 5ms in each 1s, demote\n")
@@ -196,8 +197,8 @@ def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, mon
 
 def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:
     assert "malformed" not in gpurt("status")[1]
-    with Raw(host) as client:
-        assert client.answer(client.send(0x12345678, bytes(64)))[0] < 0
+    with SocketClient(host) as client:
+        assert client.exchange(0x12345678, bytes(64))[0] < 0
     assert "1 malformed calls were refused" in gpurt("status")[1]
 
 
@@ -242,7 +243,7 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as recorder, Raw(host) as client:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **pipes) as recorder, SocketClient(host) as client:  # type: ignore[call-overload]
         assert recorder.stderr
         assert b"recording" in recorder.stderr.readline()  # it has subscribed
         for _ in range(3):
@@ -358,7 +359,7 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
         f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
     assert gpurt("apply", str(path))[0] == 1  # no such process is a client
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")
         assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
@@ -372,7 +373,7 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         f'[platform]\ncpus = 1\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = ["{name}"]\n'
     )
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin()
         before = json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"]
         code, out, _ = gpurt("apply", str(path))
@@ -405,7 +406,7 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
     mine = json.dumps(procs.command(ME))
     other = f'command = ["/usr/bin/{comm}", "other.py"]'
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin()
         path.write_text(taskset_of(("a", f"command = {mine}"), ("b", f"{other}\ngpu_priority = 7")))
         code, out, _ = gpurt("apply", str(path), "--json")
@@ -423,7 +424,7 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
 def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
     process = f"process {ME} ({comm})"
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         path.write_text(taskset_of(("mine", f'command = ["{comm}"]')))
         notes = json.loads(gpurt("apply", str(path), "--json")[1])["notes"]
@@ -487,7 +488,7 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
         f'[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "segment"\n[[task]]\nname = "mine"\ncpu = 0\n'
         f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         for policy, cure in (("boosted", "`gpurt policy boosted`"), ("lock-priority", "`gpurt policy lock-priority`")):
             path.write_text(text.replace("segment", policy, 1))
@@ -565,7 +566,7 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
     task = ('[platform]\ncpus = 1\n[[task]]\nname = "{}"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
             'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n')  # fmt: skip
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as recorder, Raw(host) as client:
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as recorder, SocketClient(host) as client:
         assert recorder.stderr
         recorder.stderr.readline()  # it has subscribed
         client.begin(priority=9)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from raw import PATIENCE, Raw
+from links import PATIENCE, SocketClient
 
 ME = str(os.getpid())
 #: Escape sequences: the cursor is moved, shown and so on.
@@ -67,15 +67,15 @@ class Top:
 
 
 @pytest.fixture
-def owner(host: Path) -> Iterator[Raw]:
+def owner(host: Path) -> Iterator[SocketClient]:
     """Owns the GPU; another client of this process waits for it."""
-    with Raw(host) as first, Raw(host) as second:
+    with SocketClient(host) as first, SocketClient(host) as second:
         first.begin(priority=9)
         second.begin(priority=4)
         yield first
 
 
-def test_the_column_of_what_is_owned_is_filled(host: Path, owner: Raw) -> None:
+def test_the_column_of_what_is_owned_is_filled(host: Path, owner: SocketClient) -> None:
     top = Top(host, 200, "--once", "--interval", "0.2")
     lines = top.until("pending.*\n")
     assert top.process.wait(PATIENCE) == 0
@@ -89,7 +89,7 @@ def test_the_column_of_what_is_owned_is_filled(host: Path, owner: Raw) -> None:
     assert "#" not in rows[1]
 
 
-def test_narrow_wide_and_resized_terminals(host: Path, owner: Raw) -> None:
+def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> None:
     """The interval is so long that only the new size makes it draw again."""
     top = Top(host, 100, "--interval", "3600")
     wide = top.until(f"{ME}.*{ME}")
@@ -113,7 +113,7 @@ def test_narrow_wide_and_resized_terminals(host: Path, owner: Raw) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_pipe_gets_one_report_after_the_other(host: Path, owner: Raw, as_json: bool) -> None:
+def test_a_pipe_gets_one_report_after_the_other(host: Path, owner: SocketClient, as_json: bool) -> None:
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--interval", "0.1"]
     with subprocess.Popen(
         [*command, "--json"] if as_json else command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

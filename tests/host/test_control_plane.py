@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw import Raw
+from links import SocketClient
 
 from gpurt.enums import Command, Packet
 from gpurt.errors import DeviceError, RefusedError, UsageError
@@ -61,7 +61,7 @@ def request(
 
 def refusal(host: Path, message: bytes) -> tuple[int, str]:
     """Error and extack text that a raw netlink message is answered with."""
-    with Raw(host) as raw:
+    with SocketClient(host) as raw:
         raw.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + message)
         answer = raw.sock.recv(1 << 16)
         (_, flags, _, data) = next(split(answer[PACKET.size :]))

@@ -17,7 +17,8 @@ from subprocess import PIPE
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw import Raw, StartHost, eventually
+from links import SocketClient, SocketPending, eventually
+from processes import StartHost
 
 from gpurt._gpurt import ffi, lib
 from pycontrol import procs
@@ -25,7 +26,7 @@ from pycontrol.host.calls import KINDS
 from pycontrol.host.connection import UNANSWERED
 from pycontrol.live.control import connect as control
 
-Connect = Callable[[], Raw]
+Connect = Callable[[], SocketClient]
 
 
 def test_a_structure_must_fill_its_packet(connect: Connect) -> None:
@@ -34,17 +35,17 @@ def test_a_structure_must_fill_its_packet(connect: Connect) -> None:
         size = ffi.sizeof(kind)
         declared = size.to_bytes(4, sys.byteorder)
         for payload in (b"", b"\1", declared[:3], declared + bytes(size - 8), declared + bytes(size)):
-            assert client.answer(client.send(code, payload))[0] == -errno.EINVAL
+            assert client.exchange(code, payload)[0] == -errno.EINVAL
     assert client.begin() == lib.GPURT_STATE_RUNNING
 
 
 def test_unknown_calls_and_packets_are_counted(host: Path, connect: Connect) -> None:
     client = connect()
-    assert client.answer(client.send(0x12345678, bytes(64)))[0] == -errno.ENOTTY
+    assert client.exchange(0x12345678, bytes(64))[0] == -errno.ENOTTY
     client.sock.send(b"x")
-    assert client.answer(0)[0] == -errno.EINVAL
+    assert SocketPending(client, 0).wait()[0] == -errno.EINVAL
     client.sock.send(bytes(16))
-    assert client.answer(0)[0] == -errno.EINVAL
+    assert SocketPending(client, 0).wait()[0] == -errno.EINVAL
     with control(str(host)) as plane:
         assert plane.status()[0].malformed == 3
 
@@ -52,7 +53,7 @@ def test_unknown_calls_and_packets_are_counted(host: Path, connect: Connect) -> 
 @settings(max_examples=60)
 @given(packets=st.lists(st.binary(min_size=1, max_size=80), max_size=8))
 def test_garbage_does_not_disturb_other_clients(host: Path, packets: list[bytes]) -> None:
-    with Raw(host) as bad, Raw(host) as good:
+    with SocketClient(host) as bad, SocketClient(host) as good:
         for packet in packets:
             bad.sock.send(packet)
         assert good.begin() == lib.GPURT_STATE_RUNNING
@@ -96,7 +97,7 @@ sys.stdin.readline()
 """
 
 
-def host_of(client: Raw) -> int:
+def host_of(client: SocketClient) -> int:
     """The host's process id."""
     credentials = client.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int(struct.unpack_from("i", credentials)[0])
@@ -132,7 +133,7 @@ def test_a_new_connection_does_not_get_the_events_of_the_one_before(host: Path, 
     fresh.end()
 
 
-def wait_for_the_gpu(client: Raw, times: int) -> None:
+def wait_for_the_gpu(client: SocketClient, times: int) -> None:
     """Sends so many calls that wait, and looks at no answer."""
     for _ in range(times):
         client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
@@ -164,7 +165,7 @@ def test_connections_without_a_descriptor_wait_for_one(host: Path, connect: Conn
     client = connect()
     client.begin()
     resource.prlimit(host_of(client), resource.RLIMIT_NOFILE, (32, 32))
-    waiting = [Raw(host) for _ in range(40)]
+    waiting = [SocketClient(host) for _ in range(40)]
     for _ in range(20):
         client.begin()
     assert host.with_suffix(".log").read_text().count("too many connections") <= 1

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 from jsonschema import Draft202012Validator
-from raw import Raw
+from links import SocketClient
 
 from pycontrol import cli
 
@@ -155,7 +155,7 @@ def test_a_wrong_option_is_a_document(name: str, capfd: pytest.CaptureFixture[st
 
 def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
     """One host for all of them."""
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         client.end()
         for name, calls in CALLS.items():
@@ -210,7 +210,7 @@ def test_a_stdout_that_takes_nothing_is_no_answer_of_any_command(gpurt: Gpurt, h
     reader, pipe = os.pipe()
     os.close(reader)
     full = os.open("/dev/full", os.O_WRONLY)
-    with Raw(host) as client:
+    with SocketClient(host) as client:
         client.begin(priority=5)
         for name, calls in CALLS.items():
             words = [word for word in calls[0][0] if word != "--json"]

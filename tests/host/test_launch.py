@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from raw import PATIENCE, eventually
+from links import PATIENCE, eventually
+from processes import alive, until_written
 
 from analysis import taskset
 from analysis.model import Waiting
@@ -71,13 +72,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def gpu_times(report: Report) -> list[GpuTimes]:
     return [times for job in report.jobs for times in job.segments if isinstance(times, GpuTimes)]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("waiting", list(Waiting))
@@ -142,20 +136,22 @@ def test_execution_times_are_drawn(write: Write, host: str) -> None:
 
 def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host: str, tmp_path: Path) -> None:
     script = "printf %s $GPURT_DEVICE > $OUT; exec sleep 600"
-    os.environ["OUT"] = str(tmp_path / "out")
+    out = tmp_path / "out"
+    os.environ["OUT"] = str(out)
     command = f'command = ["sh", "-c", "{script}"]\n'
     try:
-        run = launch.launch(write(PLAIN, LOW + command), crew.Options(1.0, host))
+        run = launch.launch(write(PLAIN, LOW + command), crew.Options(1.0, host), until_written(out))
     finally:
         del os.environ["OUT"]
-    assert (tmp_path / "out").read_text() == host
+    assert out.read_text() == host
     assert set(run.reports) == {"plain"}
 
 
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
     out = tmp_path / "pid"
     shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"
-    launch.launch(write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n'), crew.Options(0.5, host))
+    file = write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n')
+    launch.launch(file, crew.Options(0.5, host), until_written(out))
     eventually(lambda: not alive(int(out.read_text())))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raw import PATIENCE, eventually
+from links import PATIENCE, eventually
+from processes import alive
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.trace import About, Event, Kind
@@ -164,7 +165,7 @@ class TestProgram:
             task = int(launcher.stdout.readline())
             eventually(lambda: Path(f"/proc/{task}/comm").read_text() == "sleep\n")
             launcher.kill()
-        eventually(lambda: not running(task))
+        eventually(lambda: not alive(task))
 
     def test_a_parent_that_is_not_the_given_one(self, program: Path) -> None:
         assert run(program, "--parent=1", "--exec", "true").returncode == 6
@@ -201,13 +202,6 @@ class TestProgram:
         given = task_program.arguments(task, waiting=Waiting.BUSY, managed=False, scale=(0, 50), seed=4)
         assert "--segments=cpu:1ns..2ns,gpu:3ns+4ns..5ns" in given
         assert {"--waiting=busy", "--no-segments", "--scale=0..50", "--period=100ns", "--deadline=90ns"} <= set(given)
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 REPORT = """gpurt-task 1

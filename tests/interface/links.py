@@ -47,7 +47,7 @@ def is_device(host: Path) -> bool:
     return stat.S_ISCHR(host.stat().st_mode)
 
 
-def eventually(holds: Callable[[], bool]) -> None:
+def eventually(holds: Callable[[], object]) -> None:
     """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
     end = time.monotonic() + PATIENCE
     while not holds():

@@ -11,31 +11,20 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from links import PATIENCE, eventually
 
 from pycontrol.live.control import Control
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = Path(__file__).parent / "fakes"
 FLAGS = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
-#: How long anything may take before it counts as hung, seconds: far longer than a busy machine needs.
-PATIENCE = 200.0
-
 LONG = "launch 0 600000000"  # longer than a test: FakeGpu.finish() ends it
 ALWAYS = 10**9
-
-
-def eventually(holds: Callable[[], Any]) -> None:
-    """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it never came to hold"
-        time.sleep(0.002)
 
 
 def build(folder: Path) -> Path:

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, ROOT
+from links import PATIENCE
+from machines import ROOT
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import LONG, PATIENCE, FakeGpu, Served, Start, eventually, real_time, stop
+from links import PATIENCE, eventually
+from machines import LONG, FakeGpu, Served, Start, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE, ROOT, FakeGpu, Served, Start, eventually, stop
+from links import PATIENCE, eventually
+from machines import ROOT, FakeGpu, Served, Start, stop
 
 from pycontrol.live.control import Control, connect
 

@@ -12,7 +12,8 @@ import cuda_forms
 import pytest
 import wrappers
 from cuda_headers import RUNTIMES, preprocessed, read, runtime
-from machines import PATIENCE, ROOT
+from links import PATIENCE
+from machines import ROOT
 
 CUDA_ERROR_NOT_FOUND = 500
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import hip_headers
 import pytest
 import wrappers
-from machines import FLAGS, PATIENCE, ROOT, FakeGpu, Start
+from links import PATIENCE
+from machines import FLAGS, ROOT, FakeGpu, Start
 
 Depth = Callable[..., int]
 TABLE = ROOT / "userlib/preload/hip.table"

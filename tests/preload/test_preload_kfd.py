@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from machines import LONG, FakeGpu, Program, Start, eventually, real_time
+from links import eventually
+from machines import LONG, FakeGpu, Program, Start, real_time
 
 from gpurt.enums import Tier
 from pycontrol.live.control import Control

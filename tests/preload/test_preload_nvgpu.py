@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pytest
-from machines import LONG, FakeGpu, Start, eventually, never_known_to_be_off, real_time
+from links import eventually
+from machines import LONG, FakeGpu, Start, never_known_to_be_off, real_time
 
 from pycontrol.live.control import Control
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, eventually, real_time
+from links import eventually
+from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, real_time
 from rocm import HIP, RUNTIME, lacking, libraries, unpacked
 
 from pycontrol.live.control import Control

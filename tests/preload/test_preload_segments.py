@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from machines import FakeGpu, Program, Start, eventually
+from links import eventually
+from machines import FakeGpu, Program, Start
 
 from gpurt.enums import Form
 from pycontrol.live.control import Control

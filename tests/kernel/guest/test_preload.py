@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from links import eventually
 from loading import BROUGHT, DEVICE, load, unload
-from machines import FakeGpu, Program, build, eventually
+from machines import FakeGpu, Program, build
 
 from gpurt.enums import Tier
 from pycontrol.live.control import Control, connect
