@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import Actor
-from links import RUNNING, Client, client_of, eventually
+from links import MS, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
 from gpurt.enums import Tier
+from pycontrol.live.control import Control
 
 #: Longer than anything takes that is not waited for, s; an agent's time that never ends, and one that does, ms, but not
 #: for an agent that obeys on a slow machine.
-SOON, NEVER, BRIEFLY = 15.0, 30_000, 2_000
+SOON, NEVER, BRIEFLY = 15.0, lib.GPURT_AGENT_BOUND_MAX_NS // MS, 2_000
 PARKED = None
 #: Makes a process; its first argument is what the process does before it connects.
 Make = Callable[..., Actor]
@@ -171,3 +172,8 @@ def takes(actor: Actor, other: Actor, priority: int) -> None:
     assert order.on == 0
     assert other.run(park, order.sequence) is PARKED
     assert comes(actor, begun) == RUNNING
+
+
+def waited(plane: Control) -> bool:
+    """Whether an update waited until an agent's time was over, where that never ends."""
+    return any(one.maximum >= NEVER * MS for one in plane.latency())
