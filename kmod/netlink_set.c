@@ -67,18 +67,6 @@ static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
 	return count;
 }
 
-/* Does it to every client of the process that the message names, by its number in the sender's namespace. */
-static int each_client(struct genl_info *info, gpu_fn fn)
-{
-	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
-	int ret = each_gpu(info, fn, pid);
-
-	put_pid(pid);
-	if (!ret)
-		return gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
-	return min(ret, 0);
-}
-
 static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
 {
 	struct gpurt_client *client;
@@ -90,15 +78,34 @@ static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid
 	return count;
 }
 
-/* Whether policy `boosted` can order it. */
-static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+/* Whether policy `boosted` can order it, if the process is a client of the GPU. */
+static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
 {
 	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+	struct gpurt_client *client;
 
 	if (READ_ONCE(gpu->sched.policy) != GPURT_POLICY_BOOSTED || priority == GPURT_PRIORITY_OWN ||
 	    priority <= gpurt_normal)
 		return 0;
-	return gpurt_nl_refuse(info->extack, -ERANGE, "policy boosted: the priority is above the parameter normal");
+	gpurt_for_each_client(client, gpu)
+		if (pid && client->tgid == pid)
+			return gpurt_nl_refuse(info->extack, -ERANGE,
+					       "policy boosted: the priority is above the parameter normal");
+	return 0;
+}
+
+/* To every client of the process that the message names, by its number in the sender's namespace. */
+static int set_priorities(struct genl_info *info)
+{
+	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	int ret = each_gpu(info, check_priority, pid);
+
+	if (ret >= 0)
+		ret = each_gpu(info, set_priority, pid);
+	put_pid(pid);
+	if (!ret)
+		return gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
+	return min(ret, 0);
 }
 
 int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
@@ -111,10 +118,7 @@ int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
 	priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
 	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
-	err = each_gpu(info, check_priority, NULL);
-	if (err < 0)
-		return err;
-	return each_client(info, set_priority);
+	return set_priorities(info);
 }
 
 struct budget_update {

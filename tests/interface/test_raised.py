@@ -134,6 +134,9 @@ def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control, for
     with pytest.raises(RefusedError) as caught:
         plane.set_priority(actor.pid, N + 1)
     assert caught.value.errno == errno.ERANGE
+    with pytest.raises(RefusedError) as caught:
+        plane.set_priority(1, N + 1)  # no client of the GPU
+    assert caught.value.errno == errno.ESRCH
     actor.do("end")
     assert has(actor.pid) == (FIFO, 5)
     actor.do("begin")
