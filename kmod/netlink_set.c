@@ -328,8 +328,12 @@ static int set_rule(struct sk_buff *skb, struct genl_info *info, enum gpurt_rule
 				       "attribute GPURT_A_CGROUP must be a path that begins with /");
 	if (kind == GPURT_A_PID) {
 		pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+		if (add && !is_process(pid)) {
+			put_pid(pid);
+			return gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid");
+		}
 		if (!pid)
-			return add ? gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid") : 0;
+			return 0;
 	}
 	err = gpurt_rule_change(what, kind, text, pid, add, &why);
 	put_pid(pid);

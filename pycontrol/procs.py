@@ -69,6 +69,11 @@ def stat(pid: int) -> Stat | None:
     return parse_stat(text) if text else None
 
 
+def process(pid: int) -> Stat | None:
+    """As stat(); None also for the id of a thread that is not its process's main thread."""
+    return stat(pid) if status(pid, "Tgid") == [str(pid)] else None
+
+
 def ancestry(pid: int) -> Iterator[tuple[int, int]]:
     """Pid and start time (see Stat) of the process, of its parent, and so on up."""
     while pid and (text := read(pid, "stat")):

@@ -163,7 +163,8 @@
  *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
- *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.
+ *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.  ESRCH: PID is no
+ *			  process's, for example that of one of its threads.
  * GPURT_CMD_SET_BARRED	  BARRED (0 or 1), and one of PID, COMM, CGROUP.  Policy `boosted` does not raise the threads of
  *			  a barred client: see "Raised threads".  A thread that the host has raised is lowered.
  *			  Errors as for GPURT_CMD_SET_EXEMPT.

@@ -51,7 +51,7 @@ class Budgets:
         """
         start = 0
         if isinstance(what, int):
-            stat = procs.stat(what)
+            stat = procs.process(what)
             if stat is None:
                 raise Refusal(errno.ESRCH, f"no process with pid {what}")
             start = stat.start

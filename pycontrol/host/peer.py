@@ -121,7 +121,7 @@ class Named:
         if not add:
             self.pids.pop(pid, None)
             return
-        stat = procs.stat(pid)
+        stat = procs.process(pid)
         if stat is None:
             raise Refusal(errno.ESRCH, f"no process with pid {pid}")
         self.pids[pid] = stat.start

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from actors import Actor, of
 from links import MS, PENDING, RUNNING, Client
 
 from gpurt.enums import Image, State
+from gpurt.errors import RefusedError
 from pycontrol import procs
 from pycontrol.live.control import Control
 
@@ -45,6 +47,25 @@ def test_an_exempt_process_runs_beside_the_runner(connect: Connect, spawn: Spawn
         assert plane.status()[0].image is Image.ONE
     assert of(plane, other.pid).state is State.PENDING
     assert not of(plane, other.pid).exempt
+
+
+def test_a_thread_is_not_taken_for_a_process(plane: Control) -> None:
+    """No client is a thread's, so a rule or a budget for its id would be nobody's."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    tid = thread.native_id
+    assert tid is not None
+    try:
+        for command in (
+            lambda: plane.set_exempt(True, pid=tid), lambda: plane.set_barred(True, pid=tid),
+            lambda: plane.set_budget(tid, MS, 10 * MS),
+        ):  # fmt: skip
+            with pytest.raises(RefusedError, match="no process"):
+                command()
+    finally:
+        over.set()
+        thread.join()
 
 
 def work_done(client: Client) -> int:
