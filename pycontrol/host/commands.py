@@ -90,8 +90,8 @@ class Commands:
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("NORMAL", gpu.band.normal),
-                ("BARRED", sum(m.boost.barred for m in gpu.clients.values())), ("CLIENTS", len(gpu.clients)),
-                ("TSGS", sum(m.core.tsgs for m in gpu.clients.values())),
+                ("BARRED", sum(one.boost.barred for one in gpu.clients.values())), ("CLIENTS", len(gpu.clients)),
+                ("TSGS", sum(one.core.tsgs for one in gpu.clients.values())),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
@@ -131,7 +131,7 @@ class Commands:
     def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
         """The clients of the process that is named.  Raises Refusal ESRCH."""
         pid = int(request["PID"])
-        found = [(gpu, m) for gpu in self.chosen(request) for m in gpu.clients.values() if m.peer.pid == pid]
+        found = [(gpu, one) for gpu in self.chosen(request) for one in gpu.clients.values() if one.peer.pid == pid]
         if not found:
             raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
         return found
