@@ -81,7 +81,7 @@ static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
 	return &next->entry != &queue->head;
 }
 
-/* The place is before all that wait.  Who begins to wait later comes before it, and looks afterwards. */
+/* The place is before all calls that wait.  A call that begins to wait later comes before it, and looks afterwards. */
 static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
 {
 	init_waitqueue_func_entry(place, not_woken);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has been told that the GPU is theirs.  While updates of the runlist fail, the scheduler's answers do not hold
- * yet: a client that gains the GPU by such a decision is told, and woken, when an update succeeds.
+ * Which clients have been told that they have the GPU.  While updates of the runlist fail, the scheduler's answers do
+ * not hold yet: a client that gains the GPU by such a decision is told, and woken, when an update succeeds.
  */
 #include <linux/sched.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Who has been told that the GPU is theirs. */
+/* Which clients have been told that they have the GPU. */
 #ifndef GPURT_GRANTS_H
 #define GPURT_GRANTS_H
 
