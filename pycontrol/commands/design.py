@@ -51,7 +51,12 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     loaded = _loaded(file, write).taskset
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
     if test and not why and not test.assignable:
-        raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
+        if name:
+            raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
+        raise UsageError(
+            f"{filename(file)}: policy is {test.policy}, for which no test assigns GPU priorities; "
+            "`gpurt analyze` has the verdict, `gpurt choose` compares policies"
+        )
     render.note(*notes, as_json=as_json)
     if why or test is None:
         render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE: {why}")

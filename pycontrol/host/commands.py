@@ -56,7 +56,7 @@ class Commands:
             Refusal: it is not permitted or not valid; nothing has changed.
         """
         if lib.gpurt_request_find(command).administrator and not peer.administrator:
-            raise Refusal(errno.EPERM, f"{command.name} needs CAP_SYS_NICE: run as root or as the host's own user")
+            raise Refusal(errno.EPERM, "this needs CAP_SYS_NICE: run as root or as the host's own user")
         reading: dict[Command, Callable[[Peer, Request], Iterator[Record]]] = {
             Command.GET_STATUS: self.status,
             Command.GET_CLIENTS: self.clients,

@@ -270,6 +270,15 @@ def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
     assert "no GPU priorities help tasks that use no GPU\n  b: exceeds its deadline of 20 ms" in out
 
 
+def test_assign_names_the_policy_that_the_user_chose(gpurt: Gpurt, write: Write) -> None:
+    """Not a test that nobody named, nor one of another policy, whose yes would not be about the file."""
+    path = write(SPINNER.replace("cpus = 1", 'cpus = 1\npolicy = "lock-fifo"'))
+    code, out, err = gpurt("assign", path)
+    assert (code, out) == (2, "")
+    assert "policy is lock-fifo" in err
+    assert "--test" not in err
+
+
 def test_a_failure_has_one_unit(gpurt: Gpurt, write: Write) -> None:
     for name in ("analyze", "assign", "sensitivity"):
         out = gpurt(name, write(SPINNER))[1]
