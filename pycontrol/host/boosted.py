@@ -41,10 +41,13 @@ class Boost:
     barred: bool = False  # by the administrator
     asked: dict[Thread, Asked] = field(default_factory=dict)
 
-    def begin(self, sched: Any, thread: Thread, made: Any, now: int) -> tuple[int, int]:
-        """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority."""
+    def begin(self, sched: Any, thread: Thread, has: Scheduling, made: Any, now: int) -> tuple[int, int]:
+        """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority.
+
+        `has` is what the thread has, apart from being raised by this host.
+        """
         self.may = self.may and self.core.depth > 0
-        own = self._own(thread)
+        own = self._own(thread, has)
         level = int(lib.gpurt_begin_level(self.core.set, own.own, made.priority))
         result = 0
         if not self.core.depth:
@@ -69,10 +72,10 @@ class Boost:
             self.level(0)
             self.may = False
 
-    def _own(self, thread: Thread) -> Scheduling:
-        """What the thread has apart from being raised, by this host or by itself as it was asked to."""
-        own, asked = thread.own(), self.asked.get(thread)
-        return asked.own if asked and own == asked.raised else own
+    def _own(self, thread: Thread, has: Scheduling) -> Scheduling:
+        """Of what the thread has: without what it has raised itself to, as it was asked to."""
+        asked = self.asked.get(thread)
+        return asked.own if asked and has == asked.raised else has
 
     def _admit(self, own: Scheduling, level: int, made: Any) -> int:
         """Whether the client's thread may be raised, for a segment of that level: 0 or -errno."""

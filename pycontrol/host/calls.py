@@ -92,7 +92,8 @@ class Calls:
     def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_BEGIN."""
         gpu, thread = self.gpu(made), caller.thread()
-        own = thread.own().own
+        scheduling, at_once = thread.own_now(), True
+        own = scheduling.own
         if made.priority > own and not caller.peer.may_have(made.priority):
             raise Refusal(errno.EPERM, f"priority {made.priority} is above what process {caller.peer.pid} may take")
         if made.flags & lib.GPURT_BEGIN_FENCE and not gpu.sees_work:
@@ -101,7 +102,9 @@ class Calls:
 
         def ask(now: int) -> int:
             nonlocal own
-            result, own = client.boost.begin(gpu.sched, thread, made, now)
+            # reading it takes three system calls
+            has = scheduling if at_once else thread.own()
+            result, own = client.boost.begin(gpu.sched, thread, has, made, now)
             return result
 
         def decide(now: int) -> int:
@@ -123,6 +126,7 @@ class Calls:
             return int(lib.gpurt_begin_level(client.core.set, own, made.priority))
 
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask))
+        at_once = False
 
     def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_END."""

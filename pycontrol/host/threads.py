@@ -104,8 +104,12 @@ class Thread:
 
     def own(self) -> Scheduling:
         """What it has apart from being raised; nothing once it has ended."""
+        return self.own_now() if self.alive() else NONE
+
+    def own_now(self) -> Scheduling:
+        """The same of a thread that makes a call."""
         try:
-            now = scheduling(self.tid) if self.alive() else NONE
+            now = scheduling(self.tid)
         except OSError:
             return NONE
         return self.saved if self.saved and now == self.raised else now
