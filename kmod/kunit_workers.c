@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit suite gpurt-workers; part of kunit.c: what ordinary workers do, and that others cannot keep it from being done. */
+/* KUnit suite gpurt-workers; part of kunit.c: what ordinary workers do, whatever others have them do. */
 #include <linux/workqueue.h>
 
 #define PLUGS 600		/* more than a work queue of the system carries out at a time */

@@ -37,7 +37,10 @@ STARTING = """
 import os, signal
 from pycontrol.start import interrupt, main
 signal.signal(signal.SIGINT, interrupt)
-os.write(1, b".")
+try:
+    os.write(1, b".")
+except KeyboardInterrupt:  # on a busy machine it comes before main() is called
+    os._exit(130)
 main()
 """
 
