@@ -40,9 +40,13 @@ static void look_soon(struct gpurt_gpu *gpu)
 		hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
+/*
+ * A kernel thread is no client, but may share its bucket with one.  The GPU's own thread, when it goes to sleep after a
+ * look, would make itself look again for ever.
+ */
 static void changed(struct gpurt_gpu *gpu, struct task_struct *task)
 {
-	if (has_watched(gpu, task_tgid(task)))
+	if (!(task->flags & PF_KTHREAD) && has_watched(gpu, task_tgid(task)))
 		look_soon(gpu);
 }
 

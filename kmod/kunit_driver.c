@@ -406,6 +406,29 @@ static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *t
 	bench_free(b);
 }
 
+/* Whether the GPU's thread did not go to sleep, and hence was not awake, for a while. */
+static bool stays_asleep(struct bench *b)
+{
+	unsigned long before = READ_ONCE(b->gpu->thread->nvcsw);
+
+	msleep(50);
+	return READ_ONCE(b->gpu->thread->nvcsw) == before;
+}
+
+/* The probes know processes by hashes.  That of the thread's own process may be that of a client's. */
+static void the_thread_does_not_look_because_it_looked(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	const char *why = NULL;
+
+	gpurt_job_watch(b->gpu, task_tgid(b->gpu->worker->task), 1);
+	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_NOTIFY, NSEC_PER_SEC, &why), 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(has_looked, b));
+	KUNIT_EXPECT_TRUE(test, comes_true(stays_asleep, b));
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(a_gpu_that_is_gone_has_no_runner),
 	KUNIT_CASE(a_gpu_that_is_gone_needs_its_driver_no_more),
@@ -419,6 +442,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
 	KUNIT_CASE(exemptions_are_for_processes_without_clients_too),
 	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),
+	KUNIT_CASE(the_thread_does_not_look_because_it_looked),
 	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}
 };

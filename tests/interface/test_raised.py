@@ -342,9 +342,21 @@ def test_a_killed_owner_hands_the_gpu_on(spawn: Spawn, plane: Control) -> None:
 # Threads of a process
 
 
+#: In the child: tells its thread to execute another program.
+go_on = threading.Event()
+
+
+def tell_thread(_client: Client) -> None:
+    """Lets the thread of `thread_begins` go on; what it does then may end the process before this is answered."""
+    go_on.set()
+
+
 def thread_begins(client: Client, how: str, form: int) -> tuple[int, list[tuple[int, int]]]:
-    """Another thread than the main one begins in that form.  Returns its id, and what both threads have then."""
-    begun, go_on, seen = threading.Event(), threading.Event(), []
+    """Another thread than the main one begins in that form.  Returns its id, and what both threads have then.
+
+    The thread stays, or exits before this returns, or executes another program after `tell_thread`.
+    """
+    begun, seen = threading.Event(), []
 
     def body() -> None:
         at(6)()
@@ -360,9 +372,8 @@ def thread_begins(client: Client, how: str, form: int) -> tuple[int, list[tuple[
     thread.start()
     begun.wait()
     seen.append(has(os.getpid()))
-    if how != "stay":
-        go_on.set()
     if how == "exit":
+        go_on.set()
         thread.join()
     return thread.native_id or 0, seen
 
@@ -394,6 +405,7 @@ def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, pla
 def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn, form: int) -> None:
     actor = spawn(at(5))
     tid, _ = actor.run(thread_begins, "exec", form)
+    actor.start(tell_thread)
     eventually(lambda: tid not in procs.threads(actor.pid))
     eventually(lambda: has(actor.pid) == (FIFO, 6))
 
