@@ -11,7 +11,7 @@ from itertools import product
 from analysis import rta
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from analysis.verdict import stated, thread_moves
+from analysis.verdict import lacks_theta, stated, thread_moves
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -74,7 +74,7 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 def _eligible(test: Test, taskset: Taskset) -> bool:
     """Whether a test is about what a file can state, for a policy that is compared and one mode, on this machine."""
-    usable = stated(test) and test.usual and not thread_moves(test, taskset)
+    usable = stated(test) and test.usual and not thread_moves(test, taskset) and not lacks_theta(test, taskset)
     return usable and test.policy in COMPARED and test.waiting is not None
 
 
@@ -111,7 +111,8 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
     """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
     users = _users(taskset)
-    if len(users) < 2:
+    spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
+    if len(users) < 2 or lacks_theta(rta.find(test), spinning):
         return []
     if len(users) <= MOST_COMBINED:
         every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))

@@ -156,7 +156,8 @@ class Platform:
     ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
     update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
-    `job` stays; None: it moves.
+    `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then they are taken as
+    equal.
     """
 
     cpus: int
@@ -167,6 +168,7 @@ class Platform:
     compute_units: int = 0
     policy: str = "segment"
     thread_cpu: int | None = None
+    theta_known: bool = True
 
     @property
     def epsilon(self) -> int:

@@ -6,10 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis import compiled, rta
-from analysis.model import Taskset
+from analysis.model import Taskset, Waiting
 from analysis.rta import Result, Test
 from analysis.rta.thesis import POLL, THREAD_CPU
 
+#: Policies whose bounds contain theta, however tasks wait.
+SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
+#: Why a test proves nothing that needs theta.
+NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was proved"
 
@@ -55,6 +59,17 @@ def thread_moves(test: Test, taskset: Taskset) -> bool:
     )  # fmt: skip
 
 
+def lacks_theta(test: Test, taskset: Taskset) -> bool:
+    """Whether the test's bounds depend on theta by itself, and the file gives only epsilon, the sum of alpha and theta.
+
+    Zero is no default: these bounds would be too small.  The others depend on epsilon, or on alpha, which is less.
+    """
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    modes = {test.waiting or task.waiting for task in users}
+    needed = test.policy in SWITCHING or (test.policy == "boosted" and Waiting.BUSY in modes)
+    return needed and bool(users) and not taskset.platform.theta_known
+
+
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
 
@@ -79,6 +94,8 @@ def answer(taskset: Taskset) -> Answer:
         return Answer(policy, None, None, NOTHING)
     first: Answer | None = None
     for test in covering(taskset):
+        if lacks_theta(test, taskset):
+            return Answer(policy, None, None, NO_THETA.format(test.name))
         result = compiled.run(test, taskset)
         if result.schedulable:
             return Answer(policy, test, result, "")
@@ -90,6 +107,8 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
+    if lacks_theta(test, taskset):
+        return NO_THETA.format(test.name)
     return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
 
 

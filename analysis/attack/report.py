@@ -78,7 +78,8 @@ def toml(taskset: Taskset) -> str:
     platform = taskset.platform
     lines = ["[platform]", f"cpus = {platform.cpus}"]
     lines.append(f'epsilon = "{format_time(platform.epsilon)}"')
-    lines.append(f'theta = "{format_time(platform.theta)}"')
+    if platform.theta_known:
+        lines.append(f'theta = "{format_time(platform.theta)}"')
     lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
     for task in taskset:
         lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]

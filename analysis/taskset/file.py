@@ -208,6 +208,7 @@ def _platform(value: object, report: Report) -> Platform | None:
     if values is None:
         return None
     epsilon, alpha, theta = (values.get(key) for key in ("epsilon", "alpha", "theta"))
+    theta_known = theta is not None or not (epsilon or alpha) or None not in (epsilon, alpha)
     if theta is None:
         theta = epsilon - alpha if epsilon is not None and alpha is not None else 0
     if alpha is None:
@@ -222,7 +223,7 @@ def _platform(value: object, report: Report) -> Platform | None:
     return Platform(
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
         values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", "segment"),
-        thread_cpu,
+        thread_cpu, theta_known,
     )  # fmt: skip
 
 
@@ -322,9 +323,10 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
     platform = taskset.platform
     if not any(t.uses_gpu for t in taskset.real_time):
         return
+    free = platform.theta_known and platform.theta == 0
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
-    elif platform.theta == 0 and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
+    elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
         yield f"theta is 0: every bound for policy {platform.policy} assumes that context switches cost nothing"
 
 

@@ -50,7 +50,7 @@ def analyze(
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
     from analysis import compiled, taskset
-    from analysis.verdict import answer
+    from analysis.verdict import answer, lacks_theta
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
@@ -62,6 +62,11 @@ def analyze(
     if measured:
         system, note = _with_measured(system, device)
         notes.append(note)
+    if every:
+        known = [test for test in chosen if not lacks_theta(test, system)]
+        if len(known) < len(chosen):
+            notes.append("theta is missing in [platform]: the tests that need it were left out")
+        chosen = known
     if names:
         notes += about_others(chosen, system)
     render.note(*notes, as_json=as_json)
@@ -142,7 +147,7 @@ def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
     theta = max(theta, system.platform.theta)
-    changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta))
+    changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta, theta_known=True))
     text = f"alpha is {bound(longest)} ms, the longest of {count} runlist updates that the host has seen"
     return changed, f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"
 

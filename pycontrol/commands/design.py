@@ -126,8 +126,10 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     """
     from analysis.choose import choices
     from analysis.model import FORMS
+    from analysis.rta import TESTS
     from analysis.taskset.file import assumptions
     from analysis.taskset.write import write_values
+    from analysis.verdict import lacks_theta
     from gpurt.enums import Form
 
     loaded = _loaded(file, write).taskset
@@ -139,6 +141,8 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         return 1
     found = choices(loaded)
     best = found[0]
+    if any(lacks_theta(test, loaded) for test in TESTS.values()):
+        notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
     if best.schedulable:
         notes += assumptions(replace(loaded, platform=replace(loaded.platform, policy=best.policy)))
     render.note(*notes, as_json=as_json)

@@ -11,7 +11,7 @@ import click
 from gpurt.enums import Image
 from gpurt.files import check_writable
 from pycontrol.commands import documents, render, top
-from pycontrol.commands.options import GPU, JSON, connect, time_of
+from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
 
 
@@ -119,7 +119,7 @@ Examples:
 ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 2 wrong usage;
 3 cannot be written; 4 no host."""
 )
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write the trace to.")
+@click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")
 @click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")
 @click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
 @JSON

@@ -71,6 +71,19 @@ class Time(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class Output(click.Path):
+    """A file to write.  ``-`` is refused: stdout has the command's answer."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if str(value) == "-":
+            self.fail("'-' names no file here; stdout is /dev/stdout", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def tests(names: tuple[str, ...]) -> list[Any]:
     """The schedulability tests of these names; all sound ones where there are none.
 

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, written
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Time, outside, unlike
+from pycontrol.commands.options import JSON, Output, Time, outside, unlike
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -70,7 +70,7 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", metavar="NAME", help="Set the host's policy first.")
-@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the run as a trace.")
+@click.option("--trace", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
 def run(
@@ -167,7 +167,7 @@ Exit codes: the program's own, 0 if all went well; 2 wrong usage; 3 the entry ca
 @click.option("--name", help="Name of the task; the program's name unless given.")
 @click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
               help="Period to write into the entry.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the entry to this file instead of stdout.")
+@click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
 @JSON
 @click.pass_obj
 def profile(

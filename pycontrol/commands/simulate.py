@@ -13,7 +13,7 @@ from gpurt.errors import FileError, UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, render
-from pycontrol.commands.options import FILE, JSON, Time, about_others, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Output, Time, about_others, analysable, tests
 from pycontrol.commands.render import ms
 
 
@@ -38,7 +38,7 @@ under policy job; 2 wrong usage;
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
-@click.option("--trace", "trace_path", type=click.Path(path_type=Path), help="Write the first run as a trace.")
+@click.option("--trace", "trace_path", type=Output(), help="Write the first run as a trace.")
 @JSON
 def simulate(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
@@ -176,7 +176,7 @@ Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be writt
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path),
+    "-o", "--output", type=Output(),
     help="The picture: .png, .svg or .pdf; PNG without a suffix. Default: TRACE with .png.",
 )  # fmt: skip
 @click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)

@@ -105,6 +105,15 @@ def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> Non
     assert "cannot be written: No such file or directory\n" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["simulate", "plot"])
+def test_no_file_is_named_like_stdin(name: str, trace: Path, tmp_path: Path) -> None:
+    words = [{"OUT": "-", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
+    done = shell(f"cd {tmp_path}; {' '.join([GPURT, *words])}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'-' names no file here" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["simulate", "plot"])  # the others write folders
 def test_a_reader_that_has_gone_ends_it_quietly(name: str, trace: Path) -> None:
     """As if by SIGPIPE: -o /dev/stdout | head."""

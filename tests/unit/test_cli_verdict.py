@@ -243,7 +243,7 @@ def test_the_answer_comes_first(gpurt: Gpurt, write: Write) -> None:
     yes, no = SPINNER.replace('"busy"', '"suspend"'), SPINNER
     for name, words in (
         ("assign", "schedulable under gcaps-suspend with the priorities in the file"),
-        ("choose", "schedulable under policy timesliced if tasks wait so: all suspend; least slack 39.0 %"),
+        ("choose", "schedulable under policy boosted if tasks wait so: all suspend; least slack 37.0 %"),
         ("sensitivity", "schedulable under gcaps-suspend; the tightest: a's GPU time may grow to "),
     ):
         code, out, _ = gpurt(name, write(yes))
@@ -272,7 +272,7 @@ def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
 
 def test_assign_names_the_policy_that_the_user_chose(gpurt: Gpurt, write: Write) -> None:
     """Not a test that nobody named, nor one of another policy, whose yes would not be about the file."""
-    path = write(SPINNER.replace("cpus = 1", 'cpus = 1\npolicy = "lock-fifo"'))
+    path = write(SPINNER.replace("cpus = 1", 'cpus = 1\ntheta = "0ns"\npolicy = "lock-fifo"'))
     code, out, err = gpurt("assign", path)
     assert (code, out) == (2, "")
     assert "policy is lock-fifo" in err
@@ -326,11 +326,10 @@ def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None
     ],
 )
 def test_what_bounds_of_a_policy_assume_is_noted(gpurt: Gpurt, write: Write, policy: str, words: str) -> None:
-    text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"')
+    text = SPINNER.replace("cpus = 1", f'cpus = 1\ntheta = "0ns"\npolicy = "{policy}"')
     err = gpurt("analyze", write(text))[2]
     assert (words in err, bool(err)) == (True, bool(words))
-    err = gpurt("analyze", write(text.replace('epsilon = "1ms"', 'epsilon = "1ms"\ntheta = "1ms"')))[2]
-    assert err == ""
+    assert gpurt("analyze", write(text.replace('"0ns"', '"1ms"')))[2] == ""
 
 
 @pytest.mark.parametrize("name", ["analyze", "assign", "sensitivity"])
@@ -350,11 +349,37 @@ def test_the_verdict_on_policy_job_follows_where_the_file_says_the_thread_is(
 
 
 def test_choose_notes_what_the_bounds_of_its_choice_assume(gpurt: Gpurt, write: Write) -> None:
-    code, out, err = gpurt("choose", write(SPINNER))
+    free = write(SPINNER.replace("cpus = 1", 'cpus = 1\ntheta = "0ns"'))
+    code, out, err = gpurt("choose", free)
     assert (code, out.startswith("schedulable under policy timesliced")) == (0, True)
     note = "theta is 0: every bound for policy timesliced assumes that context switches cost nothing"
     assert err == f"note: {note}\n"
-    assert json.loads(gpurt("choose", write(SPINNER), "--json")[1])["notes"] == [note]
+    assert json.loads(gpurt("choose", free, "--json")[1])["notes"] == [note]
+
+
+@pytest.mark.parametrize("policy", ["timesliced", "lock-priority", "lock-fifo", "boosted"])
+def test_nothing_is_proved_with_a_context_switch_that_nobody_stated(gpurt: Gpurt, write: Write, policy: str) -> None:
+    """Zero would make the bounds too small.  Those for tasks that suspend under `boosted` do not need it."""
+    text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"').replace('"30ms"', '"3ms"')
+    for name in ("analyze", "sensitivity"):
+        code, out, _ = gpurt(name, write(text))
+        assert (code, "needs theta in [platform]" in out) == (1, True), out
+        assert gpurt(name, write(text.replace("[platform]", '[platform]\ntheta = "0ns"')))[0] == 0
+    suspending = gpurt("analyze", write(text.replace('"busy"', '"suspend"')))[0]
+    assert suspending == (0 if policy == "boosted" else 1)
+
+
+def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, write: Write) -> None:
+    for arguments in (["choose"], ["analyze", "--all"]):
+        for theta, left_out in (("", True), ('theta = "0ns"', False)):
+            path = write(SPINNER.replace("[platform]", f"[platform]\n{theta}"))
+            _, out, err = gpurt(*arguments, path)
+            assert ("theta is missing" in err) is left_out
+            assert "boosted-suspend" in out
+            for name in ("tsg-rr-suspend", "lock-fifo-suspend", "boosted-busy"):
+                assert (name in out) is not left_out
+    code, out, _ = gpurt("analyze", "--test", "tsg-rr-suspend", write(SPINNER))
+    assert (code, "NOT SCHEDULABLE: tsg-rr-suspend needs theta" in out) == (1, True)
 
 
 def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
