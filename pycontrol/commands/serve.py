@@ -8,7 +8,7 @@ import grp
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,13 @@ def band_of(normal: int, priority: int) -> Band:
     return replace(made, able=may_raise() and priority > made.cpu(lib.GPURT_RAISED_TOP))
 
 
+def bounded(gpus: Sequence[Gpu], lock_bound: int) -> list[Gpu]:
+    """The GPUs, on which best effort may hold a lock for that many ns; 0: for ever."""
+    for gpu in gpus:
+        gpu.sched.lock_bound = lock_bound
+    return list(gpus)
+
+
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
@@ -95,6 +102,8 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
                      type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
+        click.option("--lock-bound", default=format_time(lib.GPURT_LOCK_BOUND_NS), type=Time(), show_default=True,
+                     help="Policies lock-*: how long best effort may hold the GPU; 0s: for ever."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
@@ -127,7 +136,7 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not wr
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
 def emulate(
     path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
-    priority: int, ready_fd: int | None,
+    lock_bound: int, priority: int, ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
@@ -138,7 +147,8 @@ def emulate(
     number = int(Policy.parse(policy))
 
     def make(tell: Tell) -> list[Gpu]:
-        return [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        made = [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        return bounded(made, lock_bound)
 
     what = f"{gpus} virtual GPU(s), policy {policy},"
     run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))
@@ -165,7 +175,7 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not wr
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
     path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
-    priority: int, ready_fd: int | None,
+    lock_bound: int, priority: int, ready_fd: int | None,
     quiet: bool, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
@@ -180,7 +190,8 @@ def serve(
     number = int(Policy.parse(policy))
 
     def make(tell: Tell) -> list[Gpu]:
-        return [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        return bounded(made, lock_bound)
 
     what = f"{gpus} GPU(s) through agents, policy {policy},"
     run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from links import PATIENCE, eventually
+from links import MS, PATIENCE, eventually
 from modules import insert, remove
 
 from gpurt._gpurt import lib
@@ -30,6 +30,7 @@ class Shape:
     theta: int = 0
     gpus: int = 1
     slice: int = 1_024_000
+    lock_bound: int = lib.GPURT_LOCK_BOUND_NS
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Emulators:
 
     def start(self, shape: Shape) -> Path:
         costs = (f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--slice={shape.slice}ns")
-        return self._run("emulate", *costs, f"--gpus={shape.gpus}")
+        return self._run("emulate", *costs, f"--gpus={shape.gpus}", f"--lock-bound={shape.lock_bound}ns")
 
     def serve(self, obedience: Obedience) -> Path:
         when_late = "wait" if obedience.wait else "go-on"
@@ -110,6 +111,7 @@ class Module:
             "vgpu_alpha_ns": shape.alpha,
             "vgpu_theta_ns": shape.theta,
             "vgpu_slice_ns": shape.slice,
+            "lock_bound_ms": shape.lock_bound // MS,
         }
         if any(int((PARAMETERS / name).read_text()) != value for name, value in wanted.items()):
             self.reload([f"{name}={value}" for name, value in wanted.items()])
