@@ -45,6 +45,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	INIT_LIST_HEAD(&client->node);
 	INIT_LIST_HEAD(&client->leaving);
 	INIT_LIST_HEAD(&client->urgent.node);
+	gpurt_looked_init(&client->looked);
 	gpurt_news_init(client);
 	gpurt_waiters_init(&client->waiters);
 	gpurt_waiters_init(&client->orders);
@@ -120,7 +121,7 @@ static int client_join(struct gpurt_client *client)
 	list_add_tail_rcu(&client->node, &gpu->clients);
 	gpurt_process_enter(client);
 	mutex_unlock(&gpu->clients_lock);
-	gpurt_job_watch(gpu, client->tgid, 1);
+	gpurt_job_join(client);
 	/*
 	 * Pairs with each_gpu() in netlink_set.c: either that walk meets the client, or what follows, which first looks
 	 * without a lock, sees the new budget or rule.  To unlock the mutex orders no later read.
@@ -194,7 +195,7 @@ static void client_leave(struct gpurt_client *client)
 		return;
 	if (client->waits)
 		atomic_dec(&gpu->runlist.leaving);
-	gpurt_job_watch(gpu, client->tgid, -1);
+	gpurt_job_leave(client);
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
 	gpurt_news_stop(client);

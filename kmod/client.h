@@ -64,6 +64,7 @@ struct gpurt_client {
 	struct kthread_work poll_wake;		/* has the GPU's thread wake poll() */
 	struct kthread_work take_off;		/* has it take the client off the GPU */
 	struct gpurt_urgent urgent;
+	struct gpurt_looked looked;
 	struct gpurt_boosted boost;
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;

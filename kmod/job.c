@@ -31,13 +31,40 @@ void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change)
 	atomic_add(change, &gpu->job.watched[hash_ptr(tgid, GPURT_WATCH_BITS)]);
 }
 
+/* The client can be found from now on. */
+void gpurt_job_join(struct gpurt_client *client)
+{
+	gpurt_looks_add(&client->gpu->job.looks, &client->looked);
+	gpurt_job_watch(client->gpu, client->tgid, 1);
+}
+
+/* The client cannot be found any more. */
+void gpurt_job_leave(struct gpurt_client *client)
+{
+	gpurt_looks_remove(&client->gpu->job.looks, &client->looked);
+	gpurt_job_watch(client->gpu, client->tgid, -1);
+}
+
+/* In process context.  The client is, or is about to be, real-time.  It may not have joined yet, or have left. */
+void gpurt_job_urgent(struct gpurt_client *client)
+{
+	gpurt_looks_urgent(&client->gpu->job.looks, &client->looked);
+}
+
 /* Wakes the thread.  Any context, also with the scheduler's locks held. */
-static void look_soon(struct gpurt_gpu *gpu)
+static void go_on(struct gpurt_gpu *gpu)
 {
 	if (arch_irq_work_has_interrupt())
 		irq_work_queue(&gpu->job.irq);
 	else
 		hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* The same, and something has changed. */
+static void look_soon(struct gpurt_gpu *gpu)
+{
+	WRITE_ONCE(gpu->job.news, true);
+	go_on(gpu);
 }
 
 /*
@@ -79,9 +106,9 @@ bool gpurt_job_can_notify(void)
 
 /*
  * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
- * sees the THREADS oldest threads of a process, and THREADS threads in all of clients that are real-time, as far as is
- * known, and as many of the others; it goes on with the next ones at the next look.  Best effort, however much of it
- * there is, delays no look at a real-time client.
+ * sees the THREADS oldest threads of a process, and THREADS clients and threads in all of those clients that have been
+ * real-time, and as many of the others.  Clients have their turns in lists, so the next look goes on with the next
+ * ones.  Best effort, however much of it there is, delays no look at a client that has been real-time.
  */
 #define THREADS 1024U
 
@@ -144,26 +171,42 @@ static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool run
 }
 
 /*
- * Called with the GPU held alive and clients kept from being freed.  Looks in turn at some of the best-effort clients
- * and at some of the real-time ones, both in order of their ids.  False: more of them are to be looked at.
+ * Called with the GPU held alive and clients kept from being freed.  Looks in turn at some of the clients that have
+ * been real-time (@urgent), or at some of the others.
  */
-static bool scan(struct gpurt_gpu *gpu, bool runnable)
+static void scan(struct gpurt_gpu *gpu, bool runnable, bool urgent)
 {
-	u64 *looked = gpu->job.looked[runnable];
+	u32 *left = &gpu->job.left[runnable][urgent], seen = 0;
 	struct gpurt_client *client;
-	u32 seen[2] = { }, urgent;
+	struct gpurt_looked *next;
 
-	gpurt_for_each_client(client, gpu) {
-		urgent = !!READ_ONCE(client->core.level);
-		if (!READ_ONCE(client->core.tsgs) || client->id <= looked[urgent] || seen[urgent] >= THREADS)
-			continue;
-		look_at(gpu, client, runnable, &seen[urgent]);
-		looked[urgent] = client->id;
+	while (*left && seen < THREADS) {
+		next = gpurt_looks_next(&gpu->job.looks, runnable, urgent);
+		client = next ? container_of(next, struct gpurt_client, looked) : NULL;
+		*left = next ? *left - 1 : 0;
+		seen++;
+		if (next && READ_ONCE(client->core.tsgs))
+			look_at(gpu, client, runnable, &seen);
 	}
-	for (urgent = 0; urgent < ARRAY_SIZE(seen); urgent++)
-		if (seen[urgent] < THREADS)
-			looked[urgent] = 0;
-	return seen[0] < THREADS && seen[1] < THREADS;
+}
+
+/* Likewise.  False: more clients are to have a turn. */
+static bool scan_all(struct gpurt_gpu *gpu)
+{
+	struct gpurt_job *job = &gpu->job;
+	u32 left = 0;
+	int i;
+
+	/* Without probes nobody tells that something has changed. */
+	if (xchg(&job->news, false) || !READ_ONCE(job->probed))
+		for (i = 0; i < 4; i++)
+			job->left[i / 2][i % 2] = gpurt_looks_count(&job->looks, i % 2);
+	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
+	for (i = 3; i >= 0; i--) {
+		scan(gpu, i / 2, i % 2);
+		left |= job->left[i / 2][i % 2];
+	}
+	return !left;
 }
 
 static void look(struct kthread_work *work)
@@ -176,9 +219,7 @@ static void look(struct kthread_work *work)
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	reading = gpurt_clients_read();
-	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
-	all = scan(gpu, true);
-	all &= scan(gpu, false);
+	all = scan_all(gpu);
 	gpurt_clients_done(reading);
 	gpurt_gpu_release(gpu, token);
 	/*
@@ -192,7 +233,7 @@ static void look(struct kthread_work *work)
 	WRITE_ONCE(gpu->job.rest_until, now + took);
 	/* With `poll` the timer expires anyway. */
 	if (!all && READ_ONCE(gpu->job.probed))
-		look_soon(gpu);
+		go_on(gpu);
 }
 
 /* How long until the thread may look again, in ns. */
@@ -255,6 +296,7 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 			*why = "the scheduler's tracepoints are missing in this kernel: polling instead";
 		}
 	}
+	WRITE_ONCE(gpu->job.news, true);
 	/* The timer expires at once, so that tasks that are runnable already are noticed. */
 	hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_HARD);
 }
@@ -274,6 +316,7 @@ void gpurt_job_init(struct gpurt_gpu *gpu)
 	compat_hrtimer_setup(&gpu->job.timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 	compat_irq_work_init_hard(&gpu->job.irq, irq_raised);
 	kthread_init_work(&gpu->job.look, look);
+	gpurt_looks_init(&gpu->job.looks);
 	gpu->job.notice = GPURT_NOTICE_POLL;
 	gpu->job.poll_ns = GPURT_POLL_DEFAULT_NS;
 }

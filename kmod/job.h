@@ -9,6 +9,9 @@
 #include <linux/kthread.h>
 #include <linux/types.h>
 
+#include "looks.h"
+
+struct gpurt_client;
 struct gpurt_gpu;
 struct pid;
 
@@ -21,7 +24,9 @@ struct gpurt_job {
 	u64 poll_ns;
 	bool probed;			/* the probes of the scheduler's tracepoints are registered */
 
-	u64 looked[2][2];		/* clients up to this id have had their turn: scan() */
+	struct gpurt_looks looks;
+	u32 left[2][2];			/* how many of looks.turns are to have one before all had; the thread's */
+	bool news;			/* something changed: all are to have a turn */
 	u64 rest_until;			/* the thread does not look again before; ktime_get_ns() */
 	struct hrtimer timer;
 	struct irq_work irq;
@@ -37,6 +42,9 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why);
 void gpurt_job_stop(struct gpurt_gpu *gpu);
 
 void gpurt_job_watch(struct gpurt_gpu *gpu, struct pid *tgid, int change);
+void gpurt_job_join(struct gpurt_client *client);
+void gpurt_job_leave(struct gpurt_client *client);
+void gpurt_job_urgent(struct gpurt_client *client);
 void gpurt_job_tsg_opened(struct gpurt_gpu *gpu);
 
 #endif

@@ -374,14 +374,11 @@ static bool has_looked(struct bench *b)
 	return READ_ONCE(b->gpu->job.rest_until);
 }
 
-#define CROWD 600
+#define CROWD 1200
 
-/* Users choose how many there are, and nothing else executes on the thread's CPU during a look. */
-static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *test)
+static struct gpurt_client **crowd_make(struct kunit *test, struct bench *b)
 {
 	struct gpurt_client **crowd = kunit_kcalloc(test, CROWD, sizeof(*crowd), GFP_KERNEL);
-	struct bench *b = bench_make(test, &atomic_driver);
-	const char *why = NULL;
 	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, crowd);
@@ -389,21 +386,64 @@ static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *t
 		gpurt_gpu_get(b->gpu->index);	/* the client's */
 		crowd[i] = gpurt_client_open(b->gpu, &b->file);
 		KUNIT_ASSERT_FALSE(test, IS_ERR(crowd[i]));
-		gpurt_client_priority(crowd[i], 20);
-		gpurt_client_tsgs_changed(crowd[i], 1);
 	}
+	return crowd;
+}
+
+/* Looks once. */
+static void look_once(struct kunit *test, struct bench *b)
+{
+	const char *why = NULL;
+
 	kthread_flush_worker(b->gpu->worker);
-	i = gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why);
-	KUNIT_ASSERT_EQ(test, i, 0);
+	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why), 0);
 	KUNIT_EXPECT_TRUE(test, comes_true(has_looked, b));
-	KUNIT_EXPECT_GT(test, b->gpu->job.looked[true][true], 0ULL);
-	KUNIT_EXPECT_LT(test, b->gpu->job.looked[true][true], crowd[CROWD - 1]->id);
+	kthread_flush_work(&b->gpu->job.look);
+}
+
+static void crowd_free(struct bench *b, struct gpurt_client **crowd)
+{
+	int i;
+
 	gpurt_gpu_unregister(b->gpu);
 	for (i = 0; i < CROWD; i++) {
 		gpurt_client_gone(crowd[i], false);
 		gpurt_client_put(crowd[i]);
 	}
 	bench_free(b);
+}
+
+/* Users choose how many there are, and nothing else executes on the thread's CPU during a look. */
+static void a_look_is_bounded_however_many_clients_are_real_time(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_client **crowd = crowd_make(test, b);
+	int i;
+
+	for (i = 0; i < CROWD; i++) {
+		gpurt_client_priority(crowd[i], 20);
+		gpurt_client_tsgs_changed(crowd[i], 1);
+	}
+	look_once(test, b);
+	KUNIT_EXPECT_GT(test, b->gpu->job.left[true][true], 0U);
+	KUNIT_EXPECT_LT(test, b->gpu->job.left[true][true], (u32)CROWD);
+	crowd_free(b, crowd);
+}
+
+/* Those without TSGs, too: no task of theirs is looked at, but they are in the way. */
+static void best_effort_clients_delay_no_look_at_a_real_time_one(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_client **crowd = crowd_make(test, b), *last = crowd[CROWD - 1];
+
+	gpurt_client_priority(last, 20);
+	gpurt_client_tsgs_changed(last, 1);
+	look_once(test, b);
+	KUNIT_EXPECT_EQ(test, gpurt_looks_count(&b->gpu->job.looks, true), 1U);
+	KUNIT_EXPECT_EQ(test, b->gpu->job.left[true][true], 0U);
+	KUNIT_EXPECT_GT(test, b->gpu->job.left[true][false], 0U);
+	KUNIT_EXPECT_LT(test, b->gpu->job.left[true][false], (u32)CROWD);
+	crowd_free(b, crowd);
 }
 
 /* Whether the GPU's thread did not go to sleep, and hence was not awake, for a while. */
@@ -442,6 +482,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(drivers_learn_whose_tsgs_may_run),
 	KUNIT_CASE(exemptions_are_for_processes_without_clients_too),
 	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),
+	KUNIT_CASE(best_effort_clients_delay_no_look_at_a_real_time_one),
 	KUNIT_CASE(the_thread_does_not_look_because_it_looked),
 	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}

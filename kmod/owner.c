@@ -306,6 +306,7 @@ void gpurt_owner_urgent(struct gpurt_client *client)
 	if (likely(!list_empty(&client->urgent.node) && !READ_ONCE(client->urgent.brief)))
 		return;
 	make_urgent(client, false);
+	gpurt_job_urgent(client);
 }
 
 /* Called with the gate held.  The client owns the GPU from now on; where it is best effort, as a lock. */
