@@ -3,6 +3,7 @@
 #include <linux/jhash.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "vgpu.h"
@@ -60,6 +61,7 @@ void vgpu_reap(struct vgpu *dev, unsigned int most)
 		if (!w)
 			break;
 		kfree(work_of(w));
+		cond_resched();
 	}
 }
 
@@ -117,7 +119,7 @@ void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 	LIST_HEAD(dropped);
 
 	while (!drop_some(dev, tsg, &dropped))
-		;
+		cond_resched();
 	list_for_each_entry_safe(w, next, &dropped, node)
 		kfree(work_of(w));
 	kfree(tsg);
