@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "exempt.h"
 #include "gpu.h"
+#include "netlink.h"
 #include "policy.h"
 #include "register.h"
 #include "rules.h"
@@ -779,10 +780,11 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_boost.c"
 #include "kunit_processes.c"
 #include "kunit_workers.c"
+#include "kunit_dumps.c"
 
 static struct kunit_suite *suites[] = {
 	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
-	&exempt_suite, &gpurt_ring_suite,
+	&dumps_suite, &exempt_suite, &gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */

@@ -2,6 +2,9 @@
 /*
  * The control plane's GET commands, which are all dumps.  They do not take the gate: an unprivileged reader must not
  * delay a decision.  Process numbers are those of the reader's namespace, and are told to those who may know them.
+ *
+ * Users choose how many clients there are.  So wherever all clients are met, other tasks may execute in between, also in
+ * a kernel without full preemption.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -136,6 +139,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		clients++;
 		tsgs += READ_ONCE(client->core.tsgs);
 		barred += READ_ONCE(client->boost.barred);
+		cond_resched();
 	}
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
@@ -231,6 +235,7 @@ static int put_clients(struct sk_buff *skb, struct netlink_callback *cb, struct 
 	struct gpurt_client *client;
 
 	gpurt_for_each_client(client, gpu) {
+		cond_resched();
 		if (client->id <= at->item)
 			continue;
 		if (put_client(skb, cb, gpu, client))

@@ -72,9 +72,11 @@ static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid
 	struct gpurt_client *client;
 	int count = 0;
 
-	gpurt_for_each_client(client, gpu)
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
 		if (pid && client->tgid == pid)
 			count += !gpurt_client_priority(client, nla_get_u32(info->attrs[GPURT_A_PRIORITY]));
+	}
 	return count;
 }
 
@@ -87,10 +89,12 @@ static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *p
 	if (READ_ONCE(gpu->sched.policy) != GPURT_POLICY_BOOSTED || priority == GPURT_PRIORITY_OWN ||
 	    priority <= gpurt_normal)
 		return 0;
-	gpurt_for_each_client(client, gpu)
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
 		if (pid && client->tgid == pid)
 			return gpurt_nl_refuse(info->extack, -ERANGE,
 					       "policy boosted: the priority is above the parameter normal");
+	}
 	return 0;
 }
 
@@ -158,8 +162,10 @@ static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *un
 {
 	struct gpurt_client *client;
 
-	gpurt_for_each_client(client, gpu)
+	gpurt_for_each_client(client, gpu) {
 		gpurt_group_apply(client);
+		cond_resched();
+	}
 	return 0;
 }
 
@@ -271,8 +277,10 @@ static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void 
 {
 	struct gpurt_client *client;
 
-	gpurt_for_each_client(client, gpu)
+	gpurt_for_each_client(client, gpu) {
 		gpurt_exempt_apply(client);
+		cond_resched();
+	}
 	gpurt_exempt_tell(gpu);
 	return 0;
 }
@@ -281,8 +289,10 @@ static int apply_bars(struct gpurt_gpu *gpu, struct genl_info *info, void *unuse
 {
 	struct gpurt_client *client;
 
-	gpurt_for_each_client(client, gpu)
+	gpurt_for_each_client(client, gpu) {
 		gpurt_boost_bar(client);
+		cond_resched();
+	}
 	return 0;
 }
 
