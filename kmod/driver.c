@@ -3,6 +3,7 @@
 #include <linux/export.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 
 #include "client.h"
 #include "compat.h"
@@ -167,7 +168,8 @@ static int decide_nothing(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now
 
 void gpurt_gpu_suspend(struct gpurt_gpu *gpu)
 {
-	struct gpurt_update u = { .decide = decide_nothing, .level = GPURT_GATE_URGENT };
+	/* Not above the caller's priority: a caller that is kept from its CPU would keep all others waiting. */
+	struct gpurt_update u = { .decide = decide_nothing, .level = current->rt_priority };
 
 	gpurt_gpu_reset_begin(gpu);
 	/* The commit that may be under way has returned when the gate is free. */

@@ -90,6 +90,8 @@ static void suspend_waits_for_the_commit_that_is_under_way(struct kunit *test)
 	init_completion(&r->done);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(be_suspender, r, "gpurt-kunit")));
 	KUNIT_EXPECT_TRUE(test, comes_true(is_held, b));
+	/* An ordinary thread, behind which no more urgent client waits until it gets its CPU. */
+	KUNIT_EXPECT_TRUE(test, comes_true(best_effort_waits, b));
 	KUNIT_EXPECT_FALSE(test, completion_done(&r->done));
 	complete(&b->go);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&r->done, msecs_to_jiffies(PATIENCE)));
