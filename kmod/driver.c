@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What drivers ask of the module, and what they tell it.  drv/drv.h describes these functions. */
 #include <linux/export.h>
+#include <linux/ktime.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -112,7 +113,8 @@ void gpurt_client_retry(struct gpurt_client *client)
 {
 	struct gpurt_gpu *gpu = client->gpu;
 
-	if (!READ_ONCE(gpu->runlist.fault))
+	/* The thread would refuse to hurry, and processes decide how often agents bring their driver here. */
+	if (!READ_ONCE(gpu->runlist.fault) || ktime_get_ns() < READ_ONCE(gpu->runlist.retry.patient_until))
 		return;
 	WRITE_ONCE(gpu->runlist.retry_now, true);
 	gpurt_runlist_look(gpu);

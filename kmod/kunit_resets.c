@@ -60,6 +60,27 @@ static void a_driver_that_needs_a_reset_is_left_alone_until_then(struct kunit *t
 	bench_end(b);
 }
 
+/* What agents do makes their driver ask; in between the thread would do nothing but take other tasks' time. */
+static void the_thread_does_not_look_again_before_it_may_try(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	unsigned long before;
+	int i;
+
+	b->failures = 1;
+	b->fails_with = -ENOTRECOVERABLE;	/* hence no other try */
+	KUNIT_EXPECT_EQ(test, begin(b->clients[0], 20), (u32)GPURT_STATE_PENDING);
+	b->gpu->runlist.retry.patient_until = U64_MAX;
+	KUNIT_EXPECT_TRUE(test, comes_true(stays_asleep, b));
+	before = READ_ONCE(b->gpu->thread->nvcsw);
+	for (i = 0; i < 10; i++) {
+		gpurt_client_retry(b->clients[0]);
+		msleep(1);
+	}
+	KUNIT_EXPECT_EQ(test, READ_ONCE(b->gpu->thread->nvcsw), before);
+	bench_end(b);
+}
+
 static int be_suspender(void *data)
 {
 	struct remover *r = data;
@@ -240,6 +261,7 @@ static struct kunit_case reset_cases[] = {
 	KUNIT_CASE(decisions_are_taken_during_a_reset_and_carried_out_after_it),
 	KUNIT_CASE(a_reset_in_the_middle_of_a_commit),
 	KUNIT_CASE(a_driver_that_needs_a_reset_is_left_alone_until_then),
+	KUNIT_CASE(the_thread_does_not_look_again_before_it_may_try),
 	KUNIT_CASE(suspend_waits_for_the_commit_that_is_under_way),
 	KUNIT_CASE(the_gpu_is_powered_before_every_commit),
 	KUNIT_CASE(a_reset_that_begins_during_a_commit_is_seen_when_that_returns),
