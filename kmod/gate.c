@@ -196,10 +196,11 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	gate->holder = gpu->worker->task;
 	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
 	smp_store_release(&gate->handed, u);
-	preempt_enable();
 	kthread_queue_work(gpu->worker, &gate->work);
 	/* The thread may be in the middle of other work, and wait for the gate. */
 	wake_up_process(gpu->worker->task);
+	/* Not before: a caller that is preempted, and has not told the thread, keeps the gate from everyone. */
+	preempt_enable();
 	for (;;) {
 		get_ready_to_sleep(u);
 		/* Pairs with work_for_holder(): a caller that sees @done also sees the result. */
