@@ -394,9 +394,11 @@ static struct gpurt_client **crowd_make(struct kunit *test, struct bench *b)
 static void look_once(struct kunit *test, struct bench *b)
 {
 	const char *why = NULL;
+	int err;
 
 	kthread_flush_worker(b->gpu->worker);
-	KUNIT_ASSERT_EQ(test, gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why), 0);
+	err = gpurt_policy_set(b->gpu, GPURT_POLICY_JOB, GPURT_NOTICE_POLL, GPURT_POLL_MAX_NS, &why);
+	KUNIT_ASSERT_EQ(test, err, 0);
 	KUNIT_EXPECT_TRUE(test, comes_true(has_looked, b));
 	kthread_flush_work(&b->gpu->job.look);
 }

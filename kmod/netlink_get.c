@@ -3,8 +3,8 @@
  * The control plane's GET commands, which are all dumps.  They do not take the gate: an unprivileged reader must not
  * delay a decision.  Process numbers are those of the reader's namespace, and are told to those who may know them.
  *
- * Users choose how many clients there are.  So wherever all clients are met, other tasks may execute in between, also in
- * a kernel without full preemption.
+ * Users choose how many clients there are.  So wherever all clients are met, other tasks may execute in between, in a
+ * kernel without full preemption, too.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
