@@ -209,13 +209,27 @@ static bool scan_all(struct gpurt_gpu *gpu)
 	return !left;
 }
 
+/* How long until the thread may look again, in ns. */
+static u64 rest(struct gpurt_gpu *gpu)
+{
+	u64 until = READ_ONCE(gpu->job.rest_until), now = ktime_get_ns();
+
+	return until > now ? until - now : 0;
+}
+
 static void look(struct kthread_work *work)
 {
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job.look);
-	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->runlist.updated_ns), now, took;
+	u64 began = ktime_get_ns(), updated = READ_ONCE(gpu->runlist.updated_ns), now, took, wait = rest(gpu);
 	int token, reading;
 	bool all;
 
+	/* What changed, or expired, during the last look has queued this one before the rest began. */
+	if (wait) {
+		if (READ_ONCE(gpu->job.probed))
+			hrtimer_start(&gpu->job.timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
+		return;
+	}
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
 	reading = gpurt_clients_read();
@@ -234,14 +248,6 @@ static void look(struct kthread_work *work)
 	/* With `poll` the timer expires anyway. */
 	if (!all && READ_ONCE(gpu->job.probed))
 		go_on(gpu);
-}
-
-/* How long until the thread may look again, in ns. */
-static u64 rest(struct gpurt_gpu *gpu)
-{
-	u64 until = READ_ONCE(gpu->job.rest_until), now = ktime_get_ns();
-
-	return until > now ? until - now : 0;
 }
 
 static enum hrtimer_restart timer_expired(struct hrtimer *timer)
