@@ -86,6 +86,17 @@ void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 		gpurt_boost_refresh(s, s->runner, now);
 }
 
+/*
+ * The runner does not have the GPU, because an update failed or the GPU is being reset.  gpurt_boost_over() says when
+ * it has the GPU again.
+ */
+void gpurt_boost_lost(struct gpurt_sched *s, u64 now)
+{
+	s->updating = s->policy == GPURT_POLICY_BOOSTED;
+	if (s->runner)
+		gpurt_boost_refresh(s, s->runner, now);
+}
+
 /* Form fence: the client's thread begins to wait for its own work, or the driver says that the work has completed. */
 void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool working, u64 now)
 {

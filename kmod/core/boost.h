@@ -41,6 +41,7 @@ int gpurt_boost_form(struct gpurt_sched_client *c, u32 form);
 void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now);
 void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+void gpurt_boost_lost(struct gpurt_sched *s, u64 now);
 void gpurt_boost_work(struct gpurt_sched *s, struct gpurt_sched_client *c, bool working, u64 now);
 void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c);

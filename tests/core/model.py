@@ -169,6 +169,10 @@ class Model:
         if c:
             c.asked, c.turn = 0, False
 
+    def lost(self) -> None:
+        """The runner does not have the GPU, because an update failed or the GPU is being reset."""
+        self.updating = self.policy == lib.GPURT_POLICY_BOOSTED
+
     def raised(self, c: Client) -> int:
         """How the client's thread has to execute (kmod/core/boost.h)."""
         if c.form == lib.GPURT_FORM_SELF:

@@ -18,7 +18,7 @@ MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
 DEPTHS = {
     "no-budgets": (7 if LONG else 6, "0", 39, 5),
     "budgets": (6 if LONG else 5, "1", 39, 5),
-    "boosted": (6 if LONG else 5, "2", 51, 2),
+    "boosted": (6 if LONG else 5, "2", 52, 2),
 }
 
 
@@ -102,6 +102,7 @@ PLANTED = {
     "idle runner keeps the GPU": (
         "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
     ),
+    "raised although the GPU is lost": ("boost", "	s->updating = s->policy == GPURT_POLICY_BOOSTED;\n", ""),
     "raised before the update is over": ("policy", "s->updating = s->policy == GPURT_POLICY_BOOSTED;", ""),
     "old owner lowered too late": ("policy", "		if (old)\n			gpurt_boost_refresh(s, old, now);\n", ""),
     "owner stays raised under another policy": (
@@ -111,7 +112,10 @@ PLANTED = {
     "a client that died stays raised": ("policy", "	c->boost.asked = 0;\n	c->boost.turn = false;\n", ""),
     "work of the last segment": ("policy", "	c->boost.working = false;\n", ""),
     "raised without its turn": ("boost", "turn && c->boost.asked && s->policy", "c->boost.asked && s->policy"),
-    "new owner not raised": ("boost", "	if (s->runner)\n		gpurt_boost_refresh(s, s->runner, now);\n", ""),
+    "new owner not raised": (
+        "boost", "(s, c, now);\n	}\n	if (s->runner)\n		gpurt_boost_refresh(s, s->runner, now);\n",
+        "(s, c, now);\n	}\n",
+    ),
     "raised after its end": ("boost", "	if (!c->depth && !b->asked)\n		b->self = false;\n", ""),
     "raised in the middle of a segment": (
         "boost", "	if (!c->depth)\n		b->self = s->policy", "	b->self = s->policy"

@@ -258,6 +258,11 @@ class PolicyMachine(RuleBasedStateMachine):
         lib.gpurt_boost_over(self.core.sched, ffi.NULL if nobody else c, self.now)
         self.model.over(None if nobody else m)
 
+    @rule()
+    def gpu_lost(self) -> None:
+        lib.gpurt_boost_lost(self.core.sched, self.now)
+        self.model.lost()
+
     @rule(data=st.data(), working=st.booleans())
     def work(self, data: st.DataObject, working: bool) -> None:
         c, m = self.pick(data)

@@ -69,7 +69,7 @@ static u32 choose_priority(void)
 
 static void step(u32 event, u64 now)
 {
-	struct gpurt_sched_client *client = event < 9 || event > 10 ? &c[choose(CLIENTS)] : &c[0];
+	struct gpurt_sched_client *client = event < 9 || (event > 10 && event < 14) ? &c[choose(CLIENTS)] : &c[0];
 
 	switch (event) {
 	case 0:
@@ -115,6 +115,9 @@ static void step(u32 event, u64 now)
 		break;
 	case 13:
 		gpurt_boost_over(&s, client, now);
+		break;
+	case 14:
+		gpurt_boost_lost(&s, now);
 		break;
 	}
 }
@@ -187,7 +190,7 @@ int main(void)
 	step(FIRST, 2);
 	check();
 #endif
-	step(choose(POLICY == GPURT_POLICY_BOOSTED ? 14 : 11), 3);
+	step(choose(POLICY == GPURT_POLICY_BOOSTED ? 15 : 11), 3);
 #ifdef PLANT_BUG
 	if (s.runner && c[0].depth > 1)
 		s.runner = &c[0];

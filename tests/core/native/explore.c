@@ -88,6 +88,8 @@ static void make_alphabet(void)
 		if (visited(i))
 			letter(OP_POLICY, 0, i, 0);
 	letter(OP_TICK, 0, 0, 0);
+	if (kind == 2)
+		letter(OP_LOST, 0, 0, 0);
 }
 
 static void fail(const struct world *w, const char *wrong, const u8 *path, u32 length)

@@ -270,6 +270,9 @@ static void apply(struct model *m, struct facts *f, const struct event *e)
 		f->turn = false;
 		m->updating = false;
 		break;
+	case OP_LOST:
+		m->updating = m->policy == GPURT_POLICY_BOOSTED;
+		break;
 	case OP_WORK:
 		f->working = e->a;
 		break;

@@ -53,6 +53,7 @@ enum op {
 	OP_ASK,			/* a: at the level of a begin by a task of that priority; of an end in a segment */
 	OP_TURN,		/* a: has the gate, or lost it */
 	OP_OVER,
+	OP_LOST,
 	OP_WORK,		/* a: begins or completes */
 	OP_COUNT,
 };

@@ -103,6 +103,9 @@ static int act(struct world *w, const struct event *e)
 	case OP_OVER:
 		gpurt_boost_over(&w->s, c, w->now);
 		return 0;
+	case OP_LOST:
+		gpurt_boost_lost(&w->s, w->now);
+		return 0;
 	case OP_WORK:
 		gpurt_boost_work(&w->s, c, e->a, w->now);
 		return 0;
