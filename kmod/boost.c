@@ -6,17 +6,19 @@
  * It is carried out without the gate, because a change of a thread's scheduling may sleep: kernels 5.3 to 6.4 take the
  * lock of the cpusets for it, which others hold for milliseconds.  Hence no interrupt does it either.  Who does it:
  *
- *   - the thread itself, before it asks for a begin and after each of its calls (form `self`).  The other forms need a
- *     thread that is raised at the end of somebody else's update, and waiters at the gate that spin; the module refuses
- *     them (docs/kernel.md);
- *   - the thread gpurt-boost, of the highest FIFO priority, when something else ends or changes a segment: a budget, an
- *     administrator, the driver, another thread of the client, the end of the process.  A GPU's own thread has updates
- *     to carry out, and does not wait for the lock of the cpusets.
+ *   - the thread itself, before it asks for a begin and after each of its calls.  A thread that becomes the owner is
+ *     raised before it has the gate, so that nothing of its CPU comes between its update and that;
+ *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits at the gate: the
+ *     GPU is taken from its client or given to it by another one's update; a budget, an administrator, the driver or
+ *     the end of its process ends its segment; it is handed the gate while its CPU executes others; its work has
+ *     completed (form `fence`).  A GPU's own thread has updates to carry out, and does not wait for the lock of the
+ *     cpusets.
+ *
+ * Threads of forms `owner` and `fence` wait at the gate as they would execute without their call: see gate.c.
  *
  * Changes are made one at a time, under a lock with priority inheritance: a thread of low priority that is about to
  * raise itself does not keep the others from it.
  */
-#include <linux/capability.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/printk.h>
@@ -51,129 +53,83 @@ const char *gpurt_boost_why_not(void)
 	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
 }
 
-/* Called with the lock held.  Has the client's thread execute as the scheduler wants it. */
-static void settle(struct gpurt_boosted *b)
+void gpurt_boost_lock(void)
 {
-	const struct gpurt_client *client = container_of(b, struct gpurt_client, boost);
-	u32 level = max(READ_ONCE(b->level), b->asked);
+	rt_mutex_lock(&lock);
+}
+
+void gpurt_boost_unlock(void)
+{
+	rt_mutex_unlock(&lock);
+}
+
+/* Called with the lock held, hence before the driver forgets the client.  Whether there is nothing to wait for. */
+static bool has_completed(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+	struct gpurt_gpu *gpu = client->gpu;
+	int token, ret;
+	u64 when;
+
+	if (b->over || !gpurt_gpu_hold(gpu, &token))
+		return true;
+	if (b->awaited.what == GPURT_WAIT_IDLE)
+		ret = gpu->ops.work->idle(gpu->driver, client->ctx, &when);
+	else
+		ret = gpu->ops.work->work_done(gpu->driver, client->ctx, b->awaited.tsg, b->awaited.work, &when);
+	gpurt_gpu_release(gpu, token);
+	return ret;
+}
+
+/* Called with the lock held.  Whether the thread is not to be raised any more, before another begin of its client. */
+static bool is_over(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+
+	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
+	if (b->over || b->barred || gpurt_owner_ends(client->file))
+		return true;
+	if (b->asker)
+		return false;
+	if (!READ_ONCE(b->may) || !READ_ONCE(client->core.depth))
+		return true;
+	return b->form == GPURT_FORM_SELF && !READ_ONCE(b->level);
+}
+
+/* Called with the lock held.  The level that the thread needs now. */
+static u32 needed(const struct gpurt_boosted *b)
+{
+	u32 level = READ_ONCE(b->may) && !b->working ? READ_ONCE(b->level) : 0;
+
+	return READ_ONCE(b->turn) ? GPURT_RAISED_TOP : max(level, b->asked);
+}
+
+/* Called with the lock held.  Has the client's thread execute as the scheduler wants it. */
+void gpurt_boost_settle(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
 
 	if (!b->raised.task)
 		return;
-	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (level && !b->over && !b->barred && !gpurt_owner_ends(client->file))
-		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, level));
-	else
+	if (b->working && has_completed(client))
+		WRITE_ONCE(b->working, false);
+	if (is_over(client))
 		gpurt_raised_let_go(&b->raised);
-}
-
-/* Called with the lock held. */
-static void ask(struct gpurt_boosted *b, u32 level)
-{
-	if (b->over)
-		return;
-	if (b->raised.task != current) {
-		if (b->raised.task)
-			gpurt_raised_let_go(&b->raised);
-		gpurt_raised_take(&b->raised, current);
-	}
-	WRITE_ONCE(b->asker, current);
-	b->asked = level;
-	settle(b);
-}
-
-/*
- * Whether the caller may begin the outermost segment of a client at that @level under policy `boosted`: 0, or as
- * uapi/gpurt.h says under "Raised threads".
- */
-static int check(const struct gpurt_client *client, u32 own, u32 level, u32 form)
-{
-	int err = gpurt_boost_refusal(gpurt_normal, own, level);
-
-	if (!level)
-		return 0;
-	if (form != GPURT_FORM_SELF)
-		return -EOPNOTSUPP;
-	if (err)
-		return err;
-	if (READ_ONCE(client->boost.barred))
-		return -EPERM;
-	return gpurt_boost_cpu(gpurt_normal, level) <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE) ? 0 : -EPERM;
-}
-
-/*
- * Called by a client's thread before it asks the gate for a begin, with what gpurt_client_begin() is given.  Under
- * policy `boosted` it raises itself before it begins the outermost segment.  gpurt_boost_returns() must follow, with
- * *@raised, if it returns 0.
- */
-int gpurt_boost_begins(struct gpurt_client *client, u32 own, u32 hint, u32 form, bool *raised)
-{
-	struct gpurt_boosted *b = &client->boost;
-	u32 level;
-	int err;
-
-	*raised = false;
-	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED || READ_ONCE(client->core.depth))
-		return 0;
-	level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
-	err = check(client, own, level, form);
-	if (err || !level)
-		return err;
-	*raised = true;
-	WRITE_ONCE(b->calling, true);
-	rt_mutex_lock(&lock);
-	ask(b, level);
-	rt_mutex_unlock(&lock);
-	return 0;
-}
-
-/* The same before it asks for an end.  gpurt_boost_returns() must follow, with what it returns. */
-bool gpurt_boost_ends(struct gpurt_client *client)
-{
-	/* Another thread of the client may be kept from its CPU, even by the raised thread. */
-	if (READ_ONCE(client->boost.raised.task) != current)
-		return false;
-	WRITE_ONCE(client->boost.calling, true);
-	return true;
-}
-
-/* Called with the gate held, for a begin.  Whether a thread of the client has raised itself for it. */
-bool gpurt_boost_asks(const struct gpurt_client *client)
-{
-	return READ_ONCE(client->boost.asker);
-}
-
-/*
- * In process context.  A decision about the client has been taken and carried out, or refused.  @raised: what
- * gpurt_boost_begins() or gpurt_boost_ends() said; false: the caller may be any thread.
- */
-void gpurt_boost_returns(struct gpurt_client *client, bool raised)
-{
-	struct gpurt_boosted *b = &client->boost;
-
-	if (raised)
-		smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
-	if (!READ_ONCE(b->raised.task))
-		return;
-	rt_mutex_lock(&lock);
-	if (b->asker == current) {
-		WRITE_ONCE(b->asker, NULL);
-		b->asked = 0;
-	}
-	settle(b);
-	rt_mutex_unlock(&lock);
+	else
+		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(b)));
 }
 
 static void work(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, boost.work);
 
-	rt_mutex_lock(&lock);
-	settle(&client->boost);
-	rt_mutex_unlock(&lock);
+	gpurt_boost_lock();
+	gpurt_boost_settle(client);
+	gpurt_boost_unlock();
 	gpurt_client_put(client);
 }
 
-/* Any context, by a caller that has a reference.  gpurt-boost looks whether the client's thread is to be lowered. */
+/* Any context, by a caller that has a reference.  gpurt-boost looks how the client's thread is to execute. */
 void gpurt_boost_look(struct gpurt_client *client)
 {
 	if (!READ_ONCE(client->boost.raised.task))
@@ -206,10 +162,10 @@ void gpurt_boost_bar(struct gpurt_client *client)
 	mutex_lock(&one_at_a_time);
 	barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
 	if (barred != b->barred) {
-		rt_mutex_lock(&lock);
+		gpurt_boost_lock();
 		WRITE_ONCE(b->barred, barred);
-		settle(b);
-		rt_mutex_unlock(&lock);
+		gpurt_boost_settle(client);
+		gpurt_boost_unlock();
 	}
 	mutex_unlock(&one_at_a_time);
 }
@@ -219,10 +175,10 @@ void gpurt_boost_stop(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	rt_mutex_lock(&lock);
+	gpurt_boost_lock();
 	b->over = true;
-	settle(b);
-	rt_mutex_unlock(&lock);
+	gpurt_boost_settle(client);
+	gpurt_boost_unlock();
 }
 
 void gpurt_boost_init(struct gpurt_client *client)

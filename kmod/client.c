@@ -196,6 +196,7 @@ static void client_leave(struct gpurt_client *client)
 	if (client->waits)
 		atomic_dec(&gpu->runlist.leaving);
 	gpurt_job_leave(client);
+	gpurt_boost_stop(client);	/* which asks the driver of its work */
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
 	gpurt_news_stop(client);
@@ -357,7 +358,6 @@ void gpurt_clients_drain(struct gpurt_gpu *gpu)
 		mutex_unlock(&gpu->clients_lock);
 		if (!client)
 			return;
-		gpurt_boost_stop(client);
 		client_leave(client);
 		gpurt_wait_wake(client);
 		gpurt_client_ordered(client);
@@ -383,6 +383,7 @@ void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
 		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
 	atomic_inc(&client->completions);
 	gpurt_wait_wake(client);
+	gpurt_boost_completed(client);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_work_done);
 
@@ -408,19 +409,22 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct begin_update *b = container_of(u, struct begin_update, u);
 	struct gpurt_sched_client *c = &u->client->core;
+	bool asks = gpurt_boost_asks(u->client);
 	int err;
 
 	if (u->client->gone)
 		return -ESTALE;
 	if (!c->depth) {
 		WRITE_ONCE(u->client->killed, false);
+		WRITE_ONCE(u->client->boost.may, asks);
 		gpurt_boost_form(c, b->form);
 	}
 	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
-	if (gpurt_boost_asks(u->client))
+	if (asks)
 		gpurt_boost_ask(&gpu->sched, c, u->level, now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
-	gpurt_boost_over(&gpu->sched, c, now);
+	if (asks)
+		gpurt_boost_ask(&gpu->sched, c, 0, now);
 	b->state = gpurt_state_of(&gpu->sched, c);
 	return err;
 }

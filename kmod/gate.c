@@ -13,6 +13,10 @@
  *     may sleep, the caller hands the update to the GPU's thread, which has the highest FIFO priority, and the gate
  *     stays closed until the thread has carried it out.
  *
+ * Under policy `boosted` a thread that is raised while its client owns the GPU waits here at the priority that it would
+ * have without its call, and keeps its CPU.  If it is handed the gate while its CPU executes others, it is raised above
+ * all of them (boost.c).  The bounds for tasks that spin need both.
+ *
  * The thread works only for updates.  A decision that changes no runlist costs nobody but its caller, so best effort
  * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
  * register), it rests for as long as the thread has worked for it.
@@ -25,16 +29,25 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
+#include "boost.h"
 #include "client.h"
 #include "events.h"
 #include "gate.h"
 #include "gpu.h"
+
+/* How long a thread that keeps its CPU waits at most; the library polls the user-space host for as long. */
+#define SPIN_NS (20 * NSEC_PER_MSEC)
 
 static struct gpurt_update *first(const struct gpurt_gate *gate)
 {
 	struct gpurt_turn *turn = gpurt_turns_first(&gate->turns);
 
 	return turn ? container_of(turn, struct gpurt_update, turn) : NULL;
+}
+
+static bool is_next(const struct gpurt_gate *gate, const struct gpurt_update *u)
+{
+	return !gate->turns.held && first(gate) == u;
 }
 
 static void open_gate(struct gpurt_gate *gate)
@@ -45,8 +58,12 @@ static void open_gate(struct gpurt_gate *gate)
 	gate->turns.held = false;
 	gate->holder = NULL;
 	next = first(gate);
-	if (next)
+	if (next) {
+		WRITE_ONCE(next->handed, true);
+		if (next->off)
+			gpurt_boost_handed(next->client);
 		wake_up_process(next->task);
+	}
 	raw_spin_unlock(&gate->lock);
 }
 
@@ -146,6 +163,46 @@ static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
+ * Called with gate->lock held, which it lets go for a time.  The caller executes as it would without its call, and lets
+ * tasks execute that are more urgent than that.
+ */
+static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
+{
+	u->off = true;
+	raw_spin_unlock(&gate->lock);
+	gpurt_boost_waits(u->client);
+	cond_resched();
+	raw_spin_lock(&gate->lock);
+}
+
+/*
+ * Called with gate->lock held, by the thread of a client of form `owner` or `fence`.  It keeps its CPU from less urgent
+ * tasks until the gate is free and @u is the first.  It loses its CPU in give_way() only, so open_gate() knows whether
+ * it sees at once that it has the gate.  It gives up after SPIN_NS: the one before it may be a thread that waits for
+ * this CPU.
+ */
+static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
+{
+	u64 until = ktime_get_ns() + SPIN_NS;
+
+	while (!is_next(gate, u) && ktime_get_ns() < until) {
+		if (gpurt_boost_passed(u->client) || need_resched()) {
+			give_way(gate, u);
+			continue;
+		}
+		u->off = false;
+		WRITE_ONCE(u->handed, false);
+		preempt_disable();
+		raw_spin_unlock(&gate->lock);
+		while (!READ_ONCE(u->handed) && !need_resched() && ktime_get_ns() < until)
+			cpu_relax();
+		raw_spin_lock(&gate->lock);
+		preempt_enable();
+	}
+	u->off = true;
+}
+
+/*
  * Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept.  A
  * caller that need not wait does not pay for it.
  */
@@ -154,9 +211,14 @@ static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u
 	struct gpurt_gate *gate = &gpu->gate;
 
 	gpurt_turns_add(&gate->turns, &u->turn, u->level);
+	if (u->own && gpurt_boost_is_owners(u->client)) {
+		give_way(gate, u);
+		if (gpurt_boost_spins(u->client))
+			spin_in_queue(gate, u);
+	}
 	for (;;) {
 		get_ready_to_sleep(u);
-		if (!gate->turns.held && first(gate) == u)
+		if (is_next(gate, u))
 			break;
 		raw_spin_unlock(&gate->lock);
 		doze(gpu, u);

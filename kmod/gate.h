@@ -30,6 +30,8 @@ struct gpurt_update {
 	/* The gate's own. */
 	struct gpurt_turn turn;
 	struct task_struct *task;
+	bool off;			/* the caller is an owner's thread, and its CPU executes others, or may */
+	bool handed;			/* it was the first when the gate was opened last */
 	bool told;			/* the caller was killed, and the driver knows */
 	bool done;			/* the GPU's thread has carried it out */
 };

@@ -74,7 +74,9 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 		return PTR_ERR(client);
 	if (b->priority && !may_have(own, b->priority))
 		return -EPERM;
-	err = gpurt_boost_begins(client, own, b->priority, form, &raised);
+	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
+		return -EOPNOTSUPP;
+	err = gpurt_boost_begins(client, own, b, &raised);
 	if (err)
 		return err;
 	err = gpurt_client_begin(client, own, b->priority, form, &b->state);
@@ -114,6 +116,7 @@ static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, a->wait.gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
+	gpurt_boost_works(client, &a->wait);
 	err = gpurt_wait_for(client, &a->wait);
 	if (err != -EOPNOTSUPP)
 		WRITE_ONCE(client->seen, atomic_read(&client->completions));
@@ -149,8 +152,10 @@ static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
 	mutex_lock(&file->lock);
 	err = tsg_call(client, t, open);
 	mutex_unlock(&file->lock);
-	if (!open)
+	if (!open) {
 		gpurt_wait_wake(client);	/* a call that waits for the TSG's work must return ENOENT */
+		gpurt_boost_completed(client);
+	}
 	return err;
 }
 

@@ -41,6 +41,7 @@ struct bench {
 	int power, power_failures;	/* references to its power now; so many attempts to come fail */
 	int power_error, powered;	/* what those return; 0: -EIO.  How often it was asked for */
 	struct task_struct *committer;	/* that called it */
+	bool work_done;		/* what it says of all work */
 	void *given[16];
 };
 

@@ -10,16 +10,42 @@ static void be_fifo(struct kunit *test, u32 priority)
 	KUNIT_ASSERT_EQ(test, compat_find_setscheduler()(current, SCHED_FIFO, &param), 0);
 }
 
-/* A GPU with that policy, for the calling thread of priority OWN. */
-static struct bench *boosted_bench(struct kunit *test)
+static int boosted_work_done(void *driver, void *ctx, u32 tsg, u64 work, u64 *when)
 {
-	struct bench *b = bench_make(test, &sleeping_driver);
+	struct bench *b = driver;
+
+	return READ_ONCE(b->work_done);
+}
+
+static int boosted_idle(void *driver, void *ctx, u64 *when)
+{
+	struct bench *b = driver;
+
+	return READ_ONCE(b->work_done);
+}
+
+static const struct gpurt_work_ops boosted_work = { .work_done = boosted_work_done, .idle = boosted_idle };
+
+static const struct gpurt_driver_ops working_driver = {
+	GPURT_DRIVER, .name = "kunit", .client_open = bench_open, .client_close = bench_close, .commit = bench_commit,
+	.work = &boosted_work,
+};
+
+/* A GPU with that policy, for the calling thread of priority OWN. */
+static struct bench *boosted_bench_of(struct kunit *test, const struct gpurt_driver_ops *ops)
+{
+	struct bench *b = bench_make(test, ops);
 	const char *why = NULL;
 
 	KUNIT_ASSERT_EQ(test, 0, gpurt_policy_set(b->gpu, GPURT_POLICY_BOOSTED, GPURT_NOTICE_POLL,
 						  GPURT_POLL_DEFAULT_NS, &why));
 	be_fifo(test, OWN);
 	return b;
+}
+
+static struct bench *boosted_bench(struct kunit *test)
+{
+	return boosted_bench_of(test, &sleeping_driver);
 }
 
 static void boosted_bench_free(struct bench *b)
@@ -30,18 +56,24 @@ static void boosted_bench_free(struct bench *b)
 }
 
 /* As the ioctl does it. */
-static int boosted_begin(struct gpurt_client *client, u32 hint)
+static int boosted_begin_as(struct gpurt_client *client, u32 flags, u32 hint)
 {
+	const struct gpurt_begin begin = { .flags = flags, .priority = hint };
 	u32 own = gpurt_raised_own(current), state;
 	bool raised;
 	int err;
 
-	err = gpurt_boost_begins(client, own, hint, GPURT_FORM_SELF, &raised);
+	err = gpurt_boost_begins(client, own, &begin, &raised);
 	if (err)
 		return err;
-	err = gpurt_client_begin(client, own, hint, GPURT_FORM_SELF, &state);
+	err = gpurt_client_begin(client, own, hint, gpurt_boost_stated(flags), &state);
 	gpurt_boost_returns(client, raised);
 	return err;
+}
+
+static int boosted_begin(struct gpurt_client *client, u32 hint)
+{
+	return boosted_begin_as(client, 0, hint);
 }
 
 static int boosted_end(struct gpurt_client *client)
@@ -56,6 +88,11 @@ static int boosted_end(struct gpurt_client *client)
 static bool is_lowered(struct bench *b)
 {
 	return current->rt_priority == OWN;
+}
+
+static bool is_raised(struct bench *b)
+{
+	return current->rt_priority == gpurt_normal + OWN;
 }
 
 static void a_thread_is_raised_for_its_segment(struct kunit *test)
@@ -148,10 +185,116 @@ static void a_begin_that_fails_leaves_nothing_raised(struct kunit *test)
 	sched_set_normal(current, 0);
 }
 
-/* A thread that raises itself, begins, and says so. */
+static void an_owner_is_raised_while_it_owns_the_gpu(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[1], GPURT_BEGIN_OWNER, 20), 0);
+	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + 20);
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[2], GPURT_BEGIN_OWNER, 15), 0);
+	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + 20);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[2]), 0);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[1]), 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
+static void an_owner_is_raised_once_its_update_has_succeeded(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+
+	b->failures = INT_MAX;
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	WRITE_ONCE(b->failures, 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+	b->late = true;
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[1], GPURT_BEGIN_OWNER, 0), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	gpurt_gpu_committed(b->gpu, b->last.sequence, 1, 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+	b->late = false;
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[1]), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
+static void a_gpu_that_is_being_reset_has_no_raised_owner(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
+	gpurt_gpu_reset_begin(b->gpu);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_lowered, b));
+	gpurt_gpu_reset_done(b->gpu);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+	gpurt_gpu_reset_begin(b->gpu);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	gpurt_gpu_reset_done(b->gpu);
+	boosted_bench_free(b);
+}
+
+static void form_fence_is_raised_when_its_work_is_done(struct kunit *test)
+{
+	static const struct gpurt_wait kinds[] = { { .what = GPURT_WAIT_WORK }, { .what = GPURT_WAIT_IDLE } };
+	static const struct gpurt_wait grant = { .what = GPURT_WAIT_GRANT };
+	struct bench *b = boosted_bench_of(test, &working_driver);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		b->work_done = false;
+		KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_FENCE, 0), 0);
+		gpurt_boost_works(b->clients[0], &grant);
+		KUNIT_EXPECT_TRUE(test, is_raised(b));
+		gpurt_boost_works(b->clients[0], &kinds[i]);
+		KUNIT_EXPECT_TRUE(test, is_lowered(b));
+		gpurt_client_work_done(b->clients[0], 0, 0);	/* other work */
+		KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[0], 0), 0);	/* has it looked at */
+		KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+		KUNIT_EXPECT_TRUE(test, is_lowered(b));
+		b->work_done = true;
+		gpurt_client_work_done(b->clients[0], 0, 0);
+		KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+		gpurt_boost_works(b->clients[0], &kinds[i]);	/* nothing to wait for */
+		KUNIT_EXPECT_TRUE(test, is_raised(b));
+		KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+		KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	}
+	/* form owner is raised while it waits */
+	b->work_done = false;
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
+	gpurt_boost_works(b->clients[0], &kinds[0]);
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	boosted_bench_free(b);
+}
+
+static void a_client_that_goes_while_it_waits_for_its_work_is_not_asked_for_it(struct kunit *test)
+{
+	static const struct gpurt_wait idle = { .what = GPURT_WAIT_IDLE };
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_FENCE, 0), 0);
+	gpurt_boost_works(b->clients[0], &idle);
+	gpurt_client_gone(b->clients[0], false);
+	KUNIT_EXPECT_EQ(test, b->closed, 1);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	gpurt_boost_look(b->clients[0]);
+	KUNIT_EXPECT_PTR_EQ(test, b->clients[0]->boost.raised.task, NULL);
+	boosted_bench_free(b);
+}
+
+/* A thread of priority OWN that begins, and says so. */
 struct boosted_beginner {
 	struct gpurt_client *client;
 	struct task_struct *task;
+	u32 flags, hint;
 	int err;
 	struct completion done;
 };
@@ -161,9 +304,29 @@ static int be_boosted_beginner(void *data)
 	struct boosted_beginner *one = data;
 	const struct sched_param param = { .sched_priority = OWN };
 
-	one->err = compat_find_setscheduler()(current, SCHED_FIFO, &param) ?: boosted_begin(one->client, 0);
+	one->err = compat_find_setscheduler()(current, SCHED_FIFO, &param) ?:
+		   boosted_begin_as(one->client, one->flags, one->hint);
 	complete(&one->done);
 	return 0;
+}
+
+static void start_boosted(struct kunit *test, struct boosted_beginner *one, struct gpurt_client *client, u32 flags)
+{
+	one->client = client;
+	one->flags = flags;
+	init_completion(&one->done);
+	one->task = kthread_create(be_boosted_beginner, one, "gpurt-kunit");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(one->task));
+	get_task_struct(one->task);
+	kthread_bind(one->task, 0);
+	wake_up_process(one->task);
+}
+
+static void finish_boosted(struct kunit *test, struct boosted_beginner *one)
+{
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&one->done, msecs_to_jiffies(PATIENCE)));
+	KUNIT_EXPECT_EQ(test, one->err, 0);
+	put_task_struct(one->task);
 }
 
 static bool second_asks(struct bench *b)
@@ -176,28 +339,116 @@ static void it_is_raised_while_it_waits_at_the_gate(struct kunit *test)
 {
 	struct boosted_beginner *one = kunit_kcalloc(test, 2, sizeof(*one), GFP_KERNEL);
 	struct bench *b = boosted_bench(test);
-	int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, one);
 	b->block = true;
-	for (i = 0; i < 2; i++) {
-		one[i].client = b->clients[i];
-		init_completion(&one[i].done);
-		one[i].task = kthread_create(be_boosted_beginner, &one[i], "gpurt-kunit");
-		KUNIT_ASSERT_FALSE(test, IS_ERR(one[i].task));
-		get_task_struct(one[i].task);
-	}
-	wake_up_process(one[0].task);
+	start_boosted(test, &one[0], b->clients[0], 0);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
-	wake_up_process(one[1].task);
+	start_boosted(test, &one[1], b->clients[1], 0);
 	KUNIT_EXPECT_TRUE(test, comes_true(second_asks, b));
 	KUNIT_EXPECT_EQ(test, one[1].task->rt_priority, gpurt_normal + OWN);
 	complete(&b->go);
-	for (i = 0; i < 2; i++) {
-		KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&one[i].done, msecs_to_jiffies(PATIENCE)));
-		KUNIT_EXPECT_EQ(test, one[i].err, 0);
-		put_task_struct(one[i].task);
-	}
+	finish_boosted(test, &one[0]);
+	finish_boosted(test, &one[1]);
+	boosted_bench_free(b);
+}
+
+static struct task_struct *boosted_second;	/* that second_has_the_gate() looks at */
+
+static bool second_waits(struct bench *b)
+{
+	return waiting(&b->gpu->gate, 20) && boosted_second->rt_priority == OWN;
+}
+
+static bool second_is_on_top(struct bench *b)
+{
+	return boosted_second->rt_priority == 2 * gpurt_normal + 1;
+}
+
+/* It waits at its own priority, and is above all others from the hand-over until its update is over. */
+static void an_owner_to_be_is_raised_when_it_is_handed_the_gate(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kcalloc(test, 2, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b->block = true;
+	start_boosted(test, &one[0], b->clients[0], GPURT_BEGIN_OWNER);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	one[1].hint = 20;
+	start_boosted(test, &one[1], b->clients[1], GPURT_BEGIN_OWNER);
+	boosted_second = one[1].task;
+	KUNIT_EXPECT_TRUE(test, comes_true(second_waits, b));
+	b->block = true;
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	KUNIT_EXPECT_TRUE(test, comes_true(second_is_on_top, b));
+	complete(&b->go);
+	finish_boosted(test, &one[0]);
+	finish_boosted(test, &one[1]);
+	KUNIT_EXPECT_FALSE(test, b->clients[1]->boost.turn);
+	boosted_bench_free(b);
+}
+
+static int decide_nothing_boosted(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return 0;
+}
+
+static void hold_gate(struct gpurt_gate *gate, bool held)
+{
+	raw_spin_lock(&gate->lock);
+	gate->turns.held = held;
+	raw_spin_unlock(&gate->lock);
+}
+
+/* It keeps its CPU for a time and sleeps then; a decision that passes it opens the gate for it. */
+static void a_thread_that_spins_at_the_gate_does_so_at_its_own_priority(struct kunit *test)
+{
+	struct gpurt_update urgent = { .decide = decide_nothing_boosted, .level = GPURT_GATE_URGENT };
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+	struct gpurt_gate *gate = &b->gpu->gate;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	hold_gate(gate, true);
+	one->hint = 20;
+	start_boosted(test, one, b->clients[0], GPURT_BEGIN_FENCE);
+	boosted_second = one->task;
+	KUNIT_EXPECT_TRUE(test, comes_true(second_waits, b));
+	KUNIT_EXPECT_TRUE(test, b->clients[0]->boost.spins);
+	hold_gate(gate, false);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
+	finish_boosted(test, one);
+	KUNIT_EXPECT_FALSE(test, b->clients[0]->boost.turn);
+	KUNIT_EXPECT_EQ(test, b->commits, 1);
+	boosted_bench_free(b);
+}
+
+/* The test's thread is above it and keeps their CPU from then on; without the raise this would go on for ever. */
+static void a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate(struct kunit *test)
+{
+	struct gpurt_update urgent = { .decide = decide_nothing_boosted, .level = GPURT_GATE_URGENT };
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+	ktime_t end;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current, cpumask_of(0)), 0);
+	be_fifo(test, gpurt_normal);
+	hold_gate(&b->gpu->gate, true);
+	one->hint = 20;
+	start_boosted(test, one, b->clients[0], GPURT_BEGIN_OWNER);
+	boosted_second = one->task;
+	KUNIT_EXPECT_TRUE(test, comes_true(second_waits, b));
+	hold_gate(&b->gpu->gate, false);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
+	end = ktime_add_ms(ktime_get(), PATIENCE);
+	while (!completion_done(&one->done) && ktime_before(ktime_get(), end))
+		cond_resched();
+	KUNIT_EXPECT_TRUE(test, completion_done(&one->done));
+	finish_boosted(test, one);
+	KUNIT_EXPECT_EQ(test, set_cpus_allowed_ptr(current, cpu_possible_mask), 0);
 	boosted_bench_free(b);
 }
 
@@ -207,7 +458,15 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(decisions_of_others_lower_it),
 	KUNIT_CASE(what_the_thread_did_meanwhile_stays),
 	KUNIT_CASE(a_begin_that_fails_leaves_nothing_raised),
+	KUNIT_CASE(an_owner_is_raised_while_it_owns_the_gpu),
+	KUNIT_CASE(an_owner_is_raised_once_its_update_has_succeeded),
+	KUNIT_CASE(a_gpu_that_is_being_reset_has_no_raised_owner),
+	KUNIT_CASE(form_fence_is_raised_when_its_work_is_done),
+	KUNIT_CASE(a_client_that_goes_while_it_waits_for_its_work_is_not_asked_for_it),
 	KUNIT_CASE(it_is_raised_while_it_waits_at_the_gate),
+	KUNIT_CASE(an_owner_to_be_is_raised_when_it_is_handed_the_gate),
+	KUNIT_CASE(a_thread_that_spins_at_the_gate_does_so_at_its_own_priority),
+	KUNIT_CASE(a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate),
 	{}
 };
 

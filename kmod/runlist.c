@@ -40,10 +40,13 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 	WRITE_ONCE(r->fault, err);
 	gpurt_updated(&gpu->sched, now, err ? 0 : r->switch_ns);
 	if (!err) {
+		if (unlikely(gpu->sched.updating))
+			gpurt_boost_over(&gpu->sched, NULL, now);
 		r->stale = 0;
 		WRITE_ONCE(r->carried, r->commits);
 		gpurt_retry_init(&r->retry);
 	} else {
+		gpurt_boost_lost(&gpu->sched, now);
 		r->faults++;
 		gpurt_retry_failed(&r->retry, r->cause, now);
 		if (r->broken)
@@ -88,6 +91,7 @@ static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	gpurt_updated(&gpu->sched, now, 0);
+	gpurt_boost_lost(&gpu->sched, now);
 	next_sequence(r);
 	r->flight = false;
 	r->err = 0;

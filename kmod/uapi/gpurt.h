@@ -117,11 +117,13 @@
  * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
  * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
  *
- * A host with GPURT_CAP_RAISES raises threads.  The kernel module does so for form `self` only: there the other
- * forms are EOPNOTSUPP under policy `boosted`.  One without (a user-space host that has not CAP_SYS_NICE) has them
- * raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the outermost begin of a
- * thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives its thread that
- * priority and calls again.  libgpurt does so, and lowers the thread after the end.
+ * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its turn to take a
+ * decision, unless its begin has GPURT_BEGIN_WAIT: then it sleeps, as one of form `self` does.
+ *
+ * A host with GPURT_CAP_RAISES raises threads, in all forms.  One without (a user-space host that has not
+ * CAP_SYS_NICE) has them raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the
+ * outermost begin of a thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives
+ * its thread that priority and calls again.  libgpurt does so, and lowers the thread after the end.
  *
  * Control plane
  * -------------

@@ -6,6 +6,10 @@
  *
  *	open				/dev/gpurt, as the descriptor of what follows: 0
  *	begin FLAGS PRIORITY, end	0 or -errno
+ *	loop FLAGS COUNT		begins and ends so often: after how many ends it is not what it was before
+ *	tsg, drop			a TSG of the client, opened or closed: 0
+ *	submit NS			work for it: 0
+ *	spin, wait			waits for that work, not at all or until it is done: 0 or -errno
  *	close				the last descriptor: 0
  *	sched POLICY PRIORITY		sched_setscheduler(2) of the thread: 0 or -errno
  *	param PRIORITY			sched_setparam(2)
@@ -56,6 +60,36 @@ static int end(void)
 	struct gpurt_end e = { .size = sizeof(e) };
 
 	return call(GPURT_IOC_END, &e);
+}
+
+static struct gpurt_wait work = { .size = sizeof(work), .what = GPURT_WAIT_WORK };
+
+static int change_tsg(unsigned long code)
+{
+	struct gpurt_tsg t = { .size = sizeof(t), .tsg = work.tsg };
+	int result = call(code, &t);
+
+	work.tsg = t.tsg;
+	return result;
+}
+
+static int submit(const char *line)
+{
+	struct gpurt_submit s = { .size = sizeof(s), .tsg = work.tsg };
+	unsigned long long ns;
+	int result;
+
+	MUST(sscanf(line, "submit %llu", &ns) == 1);
+	s.duration_ns = ns;
+	result = call(GPURT_IOC_SUBMIT, &s);
+	work.work = s.work;
+	return result;
+}
+
+static int wait_for_work(uint64_t timeout)
+{
+	work.timeout_ns = timeout;
+	return call(GPURT_IOC_WAIT, &work);
 }
 
 static int set_scheduler(const char *line)
@@ -135,6 +169,19 @@ static int make_child(void)
 	return seen;
 }
 
+static int loop(const char *line)
+{
+	struct gpurt_begin b = { .size = sizeof(b) };
+	int before = scheduling(), left, wrong = 0;
+
+	MUST(sscanf(line, "loop %u %d", &b.flags, &left) == 2);
+	while (left--) {
+		MUST(!call(GPURT_IOC_BEGIN, &b) && !end());
+		wrong += scheduling() != before;
+	}
+	return wrong;
+}
+
 static int execute(const char *line)
 {
 	if (!strncmp(line, "open", 4)) {
@@ -145,6 +192,18 @@ static int execute(const char *line)
 		return begin(line);
 	if (!strncmp(line, "end", 3))
 		return end();
+	if (!strncmp(line, "loop", 4))
+		return loop(line);
+	if (!strncmp(line, "tsg", 3))
+		return change_tsg(GPURT_IOC_TSG_OPEN);
+	if (!strncmp(line, "drop", 4))
+		return change_tsg(GPURT_IOC_TSG_CLOSE);
+	if (!strncmp(line, "submit", 6))
+		return submit(line);
+	if (!strncmp(line, "spin", 4))
+		return wait_for_work(0);
+	if (!strncmp(line, "wait", 4))
+		return wait_for_work(GPURT_FOREVER);
 	if (!strncmp(line, "close", 5))
 		return close(fds[--opened]);
 	if (!strncmp(line, "sched", 5) || !strncmp(line, "param", 5))

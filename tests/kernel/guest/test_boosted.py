@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,8 @@ from pycontrol.live.control import Control, connect
 N = lib.GPURT_NORMAL_DEFAULT
 OTHER, FIFO, RR, DEADLINE = os.SCHED_OTHER, os.SCHED_FIFO, os.SCHED_RR, 6
 RESET = os.SCHED_RESET_ON_FORK
+#: Flags of a begin that state a form.
+SELF, OWNER, FENCE = 0, lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE
 #: Drivers whose updates keep the caller's CPU, and drivers whose updates sleep.
 DRIVERS = {"busy": ("vgpu_alpha_ns=20000",), "sleeping": ("vgpu_sleeps=1", "vgpu_alpha_ns=20000")}
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
@@ -36,7 +38,8 @@ CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
 class Driven:
     """A process of two threads that do what they are told (boosted.c)."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(self, program: Path, form: int) -> None:
+        self.form = form
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
         self.first, self.second = map(int, self.process.stdout.readline().split())
@@ -58,9 +61,9 @@ class Driven:
         """Makes a thread that from now on."""
         assert self.do(f"{thread}sched {policy} {priority}") == 0
 
-    def begin(self, priority: int = 0, flags: int = 0, thread: str = "") -> int:
+    def begin(self, priority: int = 0, flags: int | None = None, thread: str = "") -> int:
         """0 or -errno."""
-        return self.do(f"{thread}begin {flags} {priority}")
+        return self.do(f"{thread}begin {self.form if flags is None else flags} {priority}")
 
     def end(self, thread: str = "") -> int:
         """0 or -errno."""
@@ -75,6 +78,11 @@ def scheduling(thread: int) -> tuple[int, int]:
 def raised(level: int) -> tuple[int, int]:
     """The scheduling of a thread that is raised at that GPU priority."""
     return FIFO | RESET, N + level
+
+
+def becomes(thread: int, expected: tuple[int, int]) -> None:
+    """Waits until a thread has that scheduling: another thread than the one that calls carries it out."""
+    eventually(lambda: scheduling(thread) == expected)
 
 
 def effective(thread: int) -> int:
@@ -99,17 +107,17 @@ def module(request: pytest.FixtureRequest) -> Iterator[Control]:
         yield control
 
 
-@pytest.fixture
-def driven(module: Control, compiled: Path) -> Iterator[Driven]:
+@pytest.fixture(params=[SELF, OWNER], ids=["self", "owner"])
+def driven(module: Control, compiled: Path, request: pytest.FixtureRequest) -> Iterator[Driven]:
     """A process with one descriptor, whose first thread has priority 10; afterwards no client is left."""
-    with started(compiled) as one:
+    with started(compiled, request.param) as one:
         yield one
     eventually(lambda: module.clients() == [])
 
 
 @contextmanager
-def started(compiled: Path) -> Iterator[Driven]:
-    one = Driven(compiled / "boosted")
+def started(compiled: Path, form: int = SELF) -> Iterator[Driven]:
+    one = Driven(compiled / "boosted", form)
     try:
         one.be(FIFO, 10)
         assert one.do("open") == 0
@@ -140,6 +148,7 @@ def test_what_the_thread_was_comes_back(driven: Driven) -> None:
         assert scheduling(driven.pid) == (policy, 5)
 
 
+@pytest.mark.parametrize("driven", [SELF], indirect=True)
 def test_pending_threads_are_raised_too_in_order_of_gpu_priority(driven: Driven, compiled: Path) -> None:
     with started(compiled) as other:
         assert driven.begin(20) == 0
@@ -168,12 +177,185 @@ def test_best_effort_and_what_cannot_be_ordered_are_left_alone(driven: Driven) -
         assert (driven.end(), os.sched_getscheduler(driven.pid)) == (0, DEADLINE)
 
 
-def test_forms_that_the_module_does_not_do_are_refused(module: Control, driven: Driven) -> None:
-    for flag in (lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE):
-        assert driven.begin(0, flag) == -errno.EOPNOTSUPP
+@pytest.mark.parametrize("driven", [OWNER, FENCE], indirect=True)
+def test_an_owner_is_raised_exactly_while_it_owns_the_gpu(driven: Driven, compiled: Path) -> None:
+    with started(compiled, OWNER) as other, started(compiled, FENCE) as last:
+        other.be(FIFO, 20)
+        assert driven.begin() == 0
+        assert scheduling(driven.pid) == raised(10)
+        assert last.begin(9) == 0  # it pends
+        assert scheduling(last.pid) == (FIFO, 10)
+        assert other.begin() == 0
+        assert scheduling(other.pid) == raised(20)
+        becomes(driven.pid, (FIFO, 10))
+        assert other.end() == 0
+        assert scheduling(other.pid) == (FIFO, 20)
+        becomes(driven.pid, raised(10))
+        assert driven.end() == 0
         assert scheduling(driven.pid) == (FIFO, 10)
+        becomes(last.pid, raised(9))
+        assert (last.end(), scheduling(last.pid)) == (0, (FIFO, 10))
+
+
+@pytest.mark.parametrize("driven", [FENCE], indirect=True)
+def test_form_fence_is_raised_again_when_its_work_completes(driven: Driven, compiled: Path) -> None:
+    assert (driven.do("tsg"), driven.begin(), driven.do(f"submit {3600 * 1000 * MS}")) == (0, 0, 0)
+    assert scheduling(driven.pid) == raised(10)
+    assert driven.do("spin") == -errno.ETIMEDOUT
+    assert scheduling(driven.pid) == (FIFO, 10)
+    with started(compiled, OWNER) as other:  # it loses the GPU and has it again: that is no completion
+        assert other.begin(20) == 0
+        assert other.end() == 0
+        assert scheduling(driven.pid) == (FIFO, 10)
+    assert (driven.do("drop"), driven.end()) == (0, -errno.ENOENT)  # with its last TSG the segment is over
+    assert scheduling(driven.pid) == (FIFO, 10)
+    assert (driven.do("tsg"), driven.begin(), driven.do(f"submit {20 * MS}")) == (0, 0, 0)
+    driven.do("spin")
+    becomes(driven.pid, raised(10))
+    assert driven.do("spin") == 0
+    assert scheduling(driven.pid) == raised(10)
+    assert driven.do(f"submit {MS}") == 0
+    assert driven.do("wait") == 0
+    becomes(driven.pid, raised(10))
+    assert (driven.end(), scheduling(driven.pid)) == (0, (FIFO, 10))
+
+
+@pytest.mark.parametrize("driven", [FENCE], indirect=True)
+def test_a_thread_that_waits_for_its_own_work_may_be_barred_killed_and_demoted(
+    module: Control, driven: Driven
+) -> None:
+    assert (driven.do("tsg"), driven.begin(), driven.do(f"submit {50 * MS}")) == (0, 0, 0)
+    driven.do("spin")
+    module.set_barred(True, pid=driven.pid)
+    assert driven.do("wait") == 0
+    assert scheduling(driven.pid) == (FIFO, 10)
+    module.set_barred(False, pid=driven.pid)
+    assert (driven.end(), scheduling(driven.pid)) == (0, (FIFO, 10))
+    assert (driven.begin(), driven.do(f"submit {50 * MS}")) == (0, 0)
+    driven.do("spin")
+    module.set_priority(driven.pid, 0)
+    assert driven.do("wait") == 0
+    assert scheduling(driven.pid) == (FIFO, 10)
+    module.set_priority(driven.pid, None)
+    becomes(driven.pid, raised(10))
+    assert driven.do(f"submit {3600 * 1000 * MS}") == 0
+    driven.do("spin")
+    (PARAMETERS / "vgpu_kill").write_text(str(driven.pid))
+    eventually(lambda: [one.depth for one in module.clients()] == [0])
+    assert driven.end() == -errno.EIO
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+@pytest.mark.parametrize(("policy", "priority"), [(FIFO, 7), (RR, 12), (OTHER, 0), (FIFO, N + 30)])
+def test_what_a_pending_thread_does_to_itself_stays(
+    driven: Driven, compiled: Path, policy: int, priority: int
+) -> None:
+    with started(compiled, OWNER) as other:
+        assert other.begin(20) == 0
+        assert driven.begin() == 0
+        driven.be(policy, priority)
+        assert other.end() == 0
+        if policy == OTHER or priority > N:  # it is not to be raised, or above that already
+            assert (driven.begin(), driven.end()) == (0, 0)
+            assert scheduling(driven.pid) == (policy, priority)
+        else:
+            becomes(driven.pid, raised(10))
+    assert driven.end() == 0
+    assert scheduling(driven.pid) == (policy, priority)
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_a_raised_owner_that_changed_itself_is_left_alone_however_often_it_gains_the_gpu(
+    driven: Driven, compiled: Path
+) -> None:
+    assert driven.begin() == 0
+    driven.be(FIFO, 11)
+    with started(compiled, OWNER) as other:
+        for _ in range(3):
+            assert (other.begin(20), other.end()) == (0, 0)
+            assert (driven.begin(), driven.end()) == (0, 0)
+            assert scheduling(driven.pid) == (FIFO, 11)
+    assert driven.end() == 0
+    assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10 + 1))
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_an_owner_without_the_right_begins_nothing(driven: Driven, compiled: Path) -> None:
+    assert driven.do(f"user {N + 9}") == 0
+    for form in (OWNER, FENCE, OWNER | lib.GPURT_BEGIN_WAIT):
+        assert driven.begin(flags=form) == -errno.EPERM
+    with started(compiled, OWNER) as other:
+        assert (other.begin(), other.end()) == (0, 0)
+    assert driven.end() == -errno.ENOENT
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_owners_that_end_between_raise_and_lower_hand_the_gpu_on(driven: Driven, compiled: Path) -> None:
+    assert driven.begin(9) == 0
+    for how in ("exit", "exec", "kill", "thread"):
+        with started(compiled, OWNER) as other:
+            thread = "2 " if how == "thread" else ""
+            other.be(FIFO, 10, thread)
+            assert other.begin(20, thread=thread) == 0
+            becomes(driven.pid, (FIFO, 10))
+            if how == "kill":
+                os.kill(other.pid, signal.SIGKILL)
+            else:
+                other.tell(f"{thread}{'exit' if thread else how}")
+            becomes(driven.pid, raised(9))
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_another_policy_lowers_an_owner(module: Control, driven: Driven) -> None:
+    assert driven.begin() == 0
     module.set_policy(Policy.SEGMENT)
-    assert driven.begin(0, lib.GPURT_BEGIN_OWNER) == 0
+    becomes(driven.pid, (FIFO, 10))
+    module.set_policy(Policy.BOOSTED)
+    becomes(driven.pid, raised(10))  # the right to that was checked when it began
+    module.set_policy(Policy.SEGMENT)
+    assert (driven.end(), driven.begin()) == (0, 0)
+    module.set_policy(Policy.BOOSTED)
+    assert (driven.begin(), driven.end()) == (0, 0)
+    assert scheduling(driven.pid) == (FIFO, 10)  # and now it was not
+    assert driven.end() == 0
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_nobody_is_raised_while_updates_fail(driven: Driven, compiled: Path) -> None:
+    assert driven.begin() == 0
+    with started(compiled, OWNER) as other:
+        (PARAMETERS / "vgpu_fail").write_text("1000000")
+        assert other.begin(20) == 0
+        assert scheduling(other.pid) == (FIFO, 10)
+        becomes(driven.pid, (FIFO, 10))
+        (PARAMETERS / "vgpu_fail").write_text("0")
+        becomes(other.pid, raised(20))
+        assert scheduling(driven.pid) == (FIFO, 10)
+        assert other.end() == 0
+    becomes(driven.pid, raised(10))
+
+
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_threads_that_contend_for_the_gate_are_lowered_by_every_end(driven: Driven, compiled: Path) -> None:
+    """Whether they spin there or sleep, on two CPUs; the second of each CPU can be kept from it by the first."""
+    forms = [OWNER, FENCE, SELF, OWNER | lib.GPURT_BEGIN_WAIT, FENCE, OWNER]
+    with ExitStack() as stack:
+        all_of_them = [stack.enter_context(started(compiled, form)) for form in forms]
+        for index, one in enumerate(all_of_them):
+            one.be(FIFO, 5 + 3 * index)
+            assert one.do(f"cpu {index % 2}") == 0
+        for one in all_of_them:
+            one.tell(f"loop {one.form} 100")
+        for one in all_of_them:
+            assert one.process.stdout
+            assert one.process.stdout.readline() == "0\n"
+
+
+def test_segments_that_began_under_another_policy_are_not_raised(module: Control, driven: Driven) -> None:
+    module.set_policy(Policy.SEGMENT)
+    assert driven.begin(0) == 0
     module.set_policy(Policy.BOOSTED)
     assert scheduling(driven.pid) == (FIFO, 10)
     assert driven.end() == 0
@@ -246,11 +428,11 @@ def test_a_thread_with_two_descriptors_has_the_higher_of_both(driven: Driven) ->
     assert driven.begin(15) == 0
     assert scheduling(driven.pid) == raised(15)
     assert driven.end() == 0
-    assert scheduling(driven.pid) == raised(5)
+    becomes(driven.pid, raised(5))
     assert driven.begin() == 0  # its own priority is still 10
     assert scheduling(driven.pid) == raised(10)
     assert driven.do("close") == 0
-    assert scheduling(driven.pid) == raised(5)
+    becomes(driven.pid, raised(5))
     assert driven.end() == 0
     assert scheduling(driven.pid) == (FIFO, 10)
 
@@ -328,6 +510,7 @@ def test_a_budget_ends_the_boost(module: Control, driven: Driven) -> None:
     assert driven.end() == 0
 
 
+@pytest.mark.parametrize("driven", [SELF], indirect=True)
 def test_the_administrator_changes_things_meanwhile(module: Control, driven: Driven) -> None:
     assert driven.begin() == 0
     module.set_priority(driven.pid, 17)
