@@ -34,9 +34,9 @@ def compiled(folder: Path) -> Path:
     return program
 
 
-def medians(program: Path, mode: str) -> dict[str, float]:
+def medians(program: Path, *mode: str) -> dict[str, float]:
     """What the measuring program prints in that mode, by name, ns."""
-    run = subprocess.run([program, mode], capture_output=True, text=True, check=True)
+    run = subprocess.run([program, *mode], capture_output=True, text=True, check=True)
     return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
 
 
@@ -52,11 +52,12 @@ def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]
     """What policy `boosted` adds to an uncontended segment: its thread is raised and lowered."""
     plain = medians(program, "low")
     control.set_policy(Policy.BOOSTED)
-    raised = medians(program, "low")
+    for form in ("self", "owner"):
+        raised = medians(program, "low", form)
+        added = raised["begin_end"] - plain["begin_end"]
+        yield f"kernel.raise_lower_{form}_ns", added, "ns"
+        yield f"kernel.raise_lower_{form}_over_noop", added / (2 * raised["noop"]), "ratio"
     control.set_policy(Policy.SEGMENT)
-    added = raised["begin_end"] - plain["begin_end"]
-    yield "kernel.raise_lower_ns", added, "ns"
-    yield "kernel.raise_lower_over_noop", added / (2 * raised["noop"]), "ratio"
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 /*
  * kernel_calls calls        nanoseconds of an ioctl on /dev/gpurt that does nothing (an end outside a segment), and of a
  *                           begin and an end, uncontended: the medians of many batches, interleaved
- * kernel_calls low          the same by a thread of a priority that policy `boosted` can raise
+ * kernel_calls low [owner]  the same by a thread of a priority that policy `boosted` can raise, in form `self` or `owner`
  * kernel_calls clients PRIORITY    the same beside 1, 10, 100 and 1000 other clients in segments, all best effort
  *                           (PRIORITY 0), or all real-time and those others less urgent
  *                           (counted, without all else that scripts/bench kernel does: scripts/vm-test --counted --cpus 1
@@ -45,9 +45,11 @@ static double median(double *values)
 	return values[BATCHES / 2];
 }
 
+static unsigned int form;	/* flags of begins */
+
 static int calls(int fd, const char *label, unsigned int priority)
 {
-	struct gpurt_begin begin = { .size = sizeof(begin), .priority = priority };
+	struct gpurt_begin begin = { .size = sizeof(begin), .flags = form, .priority = priority };
 	struct gpurt_end end = { .size = sizeof(end) };
 	double noop[BATCHES], pair[BATCHES];
 	unsigned long long start;
@@ -121,7 +123,7 @@ static int jobs(int fd, int count)
 int main(int argc, char **argv)
 {
 	int best_effort = argc == 3 && !strcmp(argv[1], "clients") && !atoi(argv[2]);
-	int low = argc == 2 && !strcmp(argv[1], "low");
+	int low = argc >= 2 && !strcmp(argv[1], "low");
 	struct sched_param param = { .sched_priority = best_effort ? 0 : low ? 10 : 50 };
 	int fd = open(GPURT_DEFAULT_DEVICE, O_RDWR);
 
@@ -129,6 +131,7 @@ int main(int argc, char **argv)
 		perror("kernel_calls");
 		return 1;
 	}
+	form = low && argc == 3 && !strcmp(argv[2], "owner") ? GPURT_BEGIN_OWNER : 0;
 	if (argc == 3 && !strcmp(argv[1], "jobs"))
 		return jobs(fd, atoi(argv[2]));
 	if (argc == 3 && !strcmp(argv[1], "clients"))
