@@ -27,7 +27,7 @@ struct segment {
 };
 
 struct task {
-	char name[32];
+	char name[32], form[8];
 	unsigned int priority, gpu_priority, jobs, segments;
 	uint64_t offset, period;
 	uint64_t budget;
@@ -47,8 +47,8 @@ static void parse_task(const char *line)
 	char waiting[16];
 
 	MUST(count <= TASKS);
-	MUST(sscanf(line, "task %31s %u %u %lu %lu %u %15s", t->name, &t->priority, &t->gpu_priority, &t->offset,
-		    &t->period, &t->jobs, waiting) == 7);
+	MUST(sscanf(line, "task %31s %u %u %lu %lu %u %15s %7s", t->name, &t->priority, &t->gpu_priority, &t->offset,
+		    &t->period, &t->jobs, waiting, t->form) == 8);
 	MUST(t->jobs <= JOBS);
 	t->busy = !strcmp(waiting, "busy");
 }

@@ -7,7 +7,7 @@
  *
  *	calls none|segment|wait		what programs call: nothing, begin and end, or begin and wait and end
  *	job poll|notify PERIOD		policy `job` is set POLICY_AHEAD before the first instant
- *	task NAME PRIORITY GPU_PRIORITY OFFSET PERIOD JOBS busy|suspend
+ *	task NAME PRIORITY GPU_PRIORITY OFFSET PERIOD JOBS busy|suspend self|owner|fence
  *	budget TIME report|demote	of the task; what happens when a segment takes longer
  *	cpu TIME			the task's next segment, of the CPU
  *	gpu MISC PURE			of the GPU
@@ -66,6 +66,11 @@ static void execute(const struct job_state *s, uint64_t ns)
 		MUST(!ioctl(s->burn, BURN_RUN, &ns));
 }
 
+static int has_form(const struct job_state *s, const char *form)
+{
+	return !strcmp(s->task->form, form);
+}
+
 static void begin(const struct job_state *s)
 {
 	struct gpurt_begin b = { .size = sizeof(b), .priority = s->task->gpu_priority };
@@ -73,6 +78,7 @@ static void begin(const struct job_state *s)
 	if (!strcmp(calls, "none"))
 		return;
 	b.flags = !strcmp(calls, "wait") ? GPURT_BEGIN_WAIT : 0;
+	b.flags |= has_form(s, "owner") ? GPURT_BEGIN_OWNER : has_form(s, "fence") ? GPURT_BEGIN_FENCE : 0;
 	MUST(!ioctl(s->gpu, GPURT_IOC_BEGIN, &b));
 }
 
@@ -84,6 +90,20 @@ static void end(const struct job_state *s)
 		MUST(!ioctl(s->gpu, GPURT_IOC_END, &e));
 }
 
+/* Of form fence it says that it begins to spin for that work.  Whether there is nothing to spin for. */
+static int is_over(const struct job_state *s, const struct gpurt_wait *wait)
+{
+	struct gpurt_wait look = *wait;
+
+	look.timeout_ns = 0;
+	if (!has_form(s, "fence"))
+		return 0;
+	if (!ioctl(s->gpu, GPURT_IOC_WAIT, &look))
+		return 1;
+	MUST(errno == ETIMEDOUT);
+	return 0;
+}
+
 static void use_gpu(const struct job_state *s, uint64_t ns)
 {
 	struct gpurt_submit submit = { .size = sizeof(submit), .tsg = s->tsg, .duration_ns = ns };
@@ -92,9 +112,11 @@ static void use_gpu(const struct job_state *s, uint64_t ns)
 	__u64 gpu = (__u64)s->gpu;
 
 	MUST(!ioctl(s->gpu, GPURT_IOC_SUBMIT, &submit));
+	wait.work = submit.work;
+	if (s->task->busy && is_over(s, &wait))
+		return;
 	if (s->task->busy)
 		MUST(!ioctl(s->burn, BURN_SPIN, &gpu));
-	wait.work = submit.work;
 	MUST(!ioctl(s->gpu, GPURT_IOC_WAIT, &wait));
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.model import FORMS, MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.simulate import POLICIES, Options, simulate
 from analysis.trace import Kind
 from gpurt._gpurt import lib
@@ -66,9 +66,10 @@ class Case:
             lines.append(f"job {'poll' if self.options.poll else 'notify'} {self.options.poll or MS}")
         for index, task in enumerate(self.taskset):
             offset, jobs = self.offsets[index], self.jobs(index)
-            waiting = (self.options.waiting or task.waiting).value
+            waiting = self.options.waiting or task.waiting
+            how = f"{waiting.value} {task.form_in(waiting).word}"
             lines.append(
-                f"task {task.name} {task.priority} {task.gpu_priority or 0} {offset} {task.period} {jobs} {waiting}"
+                f"task {task.name} {task.priority} {task.gpu_priority or 0} {offset} {task.period} {jobs} {how}"
             )
             if task.name in self.budgets:
                 lines.append("budget {} {}".format(*self.budgets[task.name]))
@@ -161,9 +162,9 @@ def _task(draw: random.Random, index: int, utilization: float, priorities: list[
     own = priorities[index]
     other = draw.choice(priorities) or None if own and policy != "job" and draw.random() < 0.5 else None
     waiting = Waiting.BUSY if policy == "job" or draw.random() < 0.5 else Waiting.SUSPEND
-    if policy == "boosted":  # the module knows form `self` only, which is not for tasks that spin
-        waiting = Waiting.SUSPEND
-    return Task(f"t{index}", 0, own, period, period, _segments(draw, demand, uses_gpu), waiting, other)
+    form = draw.choice(FORMS[waiting]) if policy == "boosted" else None
+    segments = _segments(draw, demand, uses_gpu)
+    return Task(f"t{index}", 0, own, period, period, segments, waiting, other, form=form)
 
 
 def random_case(seed: int, policy: str, alpha: int = 0, theta: int = 0, notify: bool = False) -> Case:
