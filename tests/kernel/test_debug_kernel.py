@@ -21,7 +21,7 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
     "": 400_000 if LONG else 10_000,
-    "vgpus=2 vgpu_alpha_ns=20000": 200_000 if LONG else 3_000,
+    "vgpus=2 vgpu_alpha_ns=20000 policy=5 normal=49": 200_000 if LONG else 3_000,
     "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 3_000,
     "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
 }

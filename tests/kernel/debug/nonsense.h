@@ -67,7 +67,7 @@ static unsigned long fill(union argument *a)
 		return GPURT_IOC_QUERY;
 	case 1:
 		a->begin = (struct gpurt_begin){ .size = sizeof(a->begin), .gpu = some_gpu(),
-						 .flags = (uint32_t)about(2), .priority = (uint32_t)about(100) };
+						 .flags = (uint32_t)about(GPURT_BEGIN_FLAGS), .priority = (uint32_t)about(100) };
 		return GPURT_IOC_BEGIN;
 	case 2:
 		a->end = (struct gpurt_end){ .size = sizeof(a->end), .gpu = some_gpu(),
