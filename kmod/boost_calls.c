@@ -26,7 +26,7 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags)
 		return;
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
-	gpurt_raised_take(&b->raised, current);
+	gpurt_raised_take(&b->raised, current, gpurt_boost_cpu(gpurt_normal, level));
 	WRITE_ONCE(b->asker, current);
 	WRITE_ONCE(b->turn, false);
 	WRITE_ONCE(b->working, false);

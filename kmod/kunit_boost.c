@@ -452,6 +452,37 @@ static void a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate(struct 
 	boosted_bench_free(b);
 }
 
+static bool is_on_top(struct bench *b)
+{
+	return current->rt_priority == 2 * gpurt_normal + 1;
+}
+
+/* While it is on top, another thread of its user may give it any priority up to there. */
+static u32 after_a_change_on_top(struct kunit *test, struct bench *b, u32 priority)
+{
+	const struct gpurt_begin begin = { .flags = GPURT_BEGIN_OWNER };
+	const struct sched_param param = { .sched_priority = priority };
+	bool raised;
+
+	KUNIT_ASSERT_EQ(test, gpurt_boost_begins(b->clients[0], OWN, &begin, &raised), 0);
+	gpurt_boost_handed(b->clients[0]);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_on_top, b));
+	KUNIT_EXPECT_EQ(test, compat_find_setscheduler()(current, SCHED_FIFO | SCHED_RESET_ON_FORK, &param), 0);
+	gpurt_boost_returns(b->clients[0], raised);
+	return current->rt_priority;
+}
+
+static void a_thread_keeps_no_priority_that_it_has_no_right_to(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, 2 * gpurt_normal), (u32)OWN);
+	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, gpurt_normal + OWN + 1), (u32)OWN);
+	KUNIT_EXPECT_FALSE(test, current->sched_reset_on_fork);
+	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, gpurt_normal + OWN), gpurt_normal + OWN);
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
@@ -467,6 +498,7 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(an_owner_to_be_is_raised_when_it_is_handed_the_gate),
 	KUNIT_CASE(a_thread_that_spins_at_the_gate_does_so_at_its_own_priority),
 	KUNIT_CASE(a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate),
+	KUNIT_CASE(a_thread_keeps_no_priority_that_it_has_no_right_to),
 	{}
 };
 

@@ -5,6 +5,10 @@
  * A thread is lowered only if its policy and priority are those that it was raised to.  The kernel offers modules no
  * comparison and change in one: a change that somebody else makes within the same microsecond may be lost.
  *
+ * The kernel lets everybody give the threads of his user any priority up to their present one.  So another thread may
+ * give a raised one a priority that neither has the right to.  That is undone, before the raised thread returns to its
+ * program.
+ *
  * The functions that change something are called one at a time, by callers that may sleep: kernels 5.3 to 6.4 take the
  * lock of the cpusets to change a thread's scheduling, which others hold for milliseconds.
  */
@@ -108,6 +112,23 @@ static void note(const struct gpurt_raised *news)
 	raw_spin_unlock(&table_lock);
 }
 
+/*
+ * Whether the change that somebody else has made since is one that only the raise has made possible.  Without
+ * CAP_SYS_NICE nobody clears the flag.
+ */
+static bool is_usurped(const struct gpurt_raised *news)
+{
+	const struct task_struct *task = news->task;
+	u32 right = news->saved.priority;
+	const struct gpurt_raised *b;
+
+	hlist_for_each_entry(b, bucket_of(task), node)
+		if (b->task == task)
+			right = max_t(u32, right, b->right);
+	return is_real_time(task) && task->sched_reset_on_fork && task->rt_priority > right &&
+	       task->rt_priority <= news->set;
+}
+
 /* What the thread needs; 0: nothing. */
 static u32 wanted_of(const struct task_struct *task)
 {
@@ -154,6 +175,8 @@ static void carry_out(struct gpurt_raised *b)
 	struct gpurt_raised news = { .task = b->task, .set = b->set, .refused = b->refused, .saved = b->saved };
 
 	if (news.set && !is_as_set(b)) {
+		if (is_usurped(&news))
+			lower(&news);
 		news.set = 0;
 		news.refused = true;
 		note(&news);
@@ -166,8 +189,11 @@ static void carry_out(struct gpurt_raised *b)
 		lower(&news);
 }
 
-/* A reason to raise that thread.  How high, gpurt_raised_want() says. */
-void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task)
+/*
+ * A reason to raise that thread.  How high, gpurt_raised_want() says.  @right: the highest CPU priority that its user may
+ * give it by himself, as far as that was looked at.
+ */
+void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 right)
 {
 	const struct gpurt_raised *other;
 
@@ -175,6 +201,7 @@ void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task)
 	other = find(task);
 	b->task = get_task_struct(task);
 	b->want = 0;
+	b->right = right;
 	b->set = other ? other->set : 0;
 	b->refused = other && other->refused;
 	if (other)

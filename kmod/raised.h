@@ -20,6 +20,7 @@ struct gpurt_raised {
 	struct task_struct *task;	/* with a reference; NULL: none */
 	struct hlist_node node;
 	u8 want;			/* the CPU priority that the thread needs for this reason */
+	u8 right;			/* the one that its user was found to have the right to */
 	/* The same for all reasons of a thread: */
 	u8 set;				/* that it was raised to; 0: it is not, or has changed its scheduling */
 	bool refused;			/* it has done that: it is left alone while it has a reason */
@@ -30,7 +31,7 @@ u32 gpurt_raised_own(struct task_struct *task);
 u32 gpurt_raised_to(const struct gpurt_raised *b);
 
 /* Called one at a time, by callers that may sleep. */
-void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task);
+void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 right);
 void gpurt_raised_want(struct gpurt_raised *b, u32 priority);
 void gpurt_raised_let_go(struct gpurt_raised *b);
 

@@ -113,7 +113,8 @@
  * GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
  *
  * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
- * only if those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes
+ * only if those that it has are still the ones it was raised to.  A priority that it has the right to only while it is
+ * raised does not stay.  Threads and processes that a raised thread makes
  * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
  * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
  *

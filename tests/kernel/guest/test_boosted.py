@@ -353,6 +353,19 @@ def test_threads_that_contend_for_the_gate_are_lowered_by_every_end(driven: Driv
             assert one.process.stdout.readline() == "0\n"
 
 
+@pytest.mark.parametrize("driven", [OWNER], indirect=True)
+def test_a_thread_keeps_no_priority_that_it_had_at_the_gate_only(driven: Driven, compiled: Path) -> None:
+    """There it is above all raised ones, and the kernel lets each thread of its user choose what it has at present."""
+    assert driven.do(f"user {N + 10}") == 0
+    with started(compiled, OWNER) as other:
+        assert (driven.do("cpu 0"), driven.do("2 cpu 1"), other.do("cpu 0")) == (0, 0, 0)
+        driven.tell(f"2 hammer {2 * N}", f"loop {OWNER} 300")
+        assert other.do(f"loop {OWNER} 300") == 0
+        assert driven.process.stdout
+        assert [driven.process.stdout.readline() for _ in range(2)] == ["0\n", "0\n"]
+    assert scheduling(driven.first) == (FIFO, 10)
+
+
 def test_segments_that_began_under_another_policy_are_not_raised(module: Control, driven: Driven) -> None:
     module.set_policy(Policy.SEGMENT)
     assert driven.begin(0) == 0
