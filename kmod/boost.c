@@ -86,11 +86,14 @@ static bool is_over(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (b->over || b->barred || gpurt_owner_ends(client->file))
+	if (b->over)
 		return true;
-	if (b->asker)
+	/* Others wait for its decision, and it is above all that could keep it from its CPU until that is taken. */
+	if (b->at_gate)
 		return false;
+	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
+	if (b->barred || gpurt_owner_ends(client->file))
+		return true;
 	if (!READ_ONCE(b->may) || !READ_ONCE(client->core.depth))
 		return true;
 	return b->form == GPURT_FORM_SELF && !READ_ONCE(b->level);
@@ -184,6 +187,7 @@ void gpurt_boost_stop(struct gpurt_client *client)
 void gpurt_boost_init(struct gpurt_client *client)
 {
 	INIT_HLIST_NODE(&client->boost.raised.node);
+	rt_mutex_init(&client->boost.calls);
 	kthread_init_work(&client->boost.work, work);
 }
 

@@ -7,6 +7,7 @@
 #define GPURT_BOOST_H
 
 #include <linux/kthread.h>
+#include <linux/rtmutex.h>
 #include <linux/types.h>
 
 #include "raised.h"
@@ -22,12 +23,14 @@ struct gpurt_boosted {
 	u32 level;			/* what gpurt_sched_ops.raise said last */
 	bool may;			/* the begin of its segment has raised its thread */
 
-	bool calling;			/* the thread is in a call, and carries `level` out at its end */
+	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, from before the gate to after it */
+	bool calling;			/* the thread is in such a call, and carries `level` out at its end */
 	bool turn;			/* it was handed the gate without its CPU; set with the lock of the gate held */
 	/* With gpurt_boost_lock() held: */
 	struct gpurt_raised raised;	/* the thread that began the outermost segment */
+	bool at_gate;			/* it is in such a call; it stays the one until the call is over */
 	struct task_struct *asker;	/* the same, while it asks for that begin; only compared */
-	u32 asked;			/* at that level; 0: it does not, or waits at the gate */
+	u32 asked;			/* the level that it needs for its call; 0: none, or it waits at the gate */
 	u32 form;			/* enum gpurt_form, of that begin */
 	bool spins;			/* it keeps its CPU while it waits at the gate */
 	bool working;			/* form fence: it waits for its own work, */
@@ -46,6 +49,7 @@ void gpurt_boost_init(struct gpurt_client *client);
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
 bool gpurt_boost_asks(const struct gpurt_client *client);
+u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level);
 void gpurt_boost_look(struct gpurt_client *client);

@@ -9,6 +9,7 @@
  * then on gpurt-boost carries out what the scheduler says of it.
  */
 #include <linux/capability.h>
+#include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
@@ -17,23 +18,34 @@
 #include "core/boost.h"
 #include "gpu.h"
 
-/* Called with the lock held, by a thread that is about to begin the outermost segment. */
+/*
+ * Called with `calls` and the lock held, by the client's thread.  Until gpurt_boost_returns() it carries `level` out
+ * itself, and needs that @level for its call.
+ */
+static void enter(struct gpurt_boosted *b, u32 level)
+{
+	b->at_gate = true;
+	b->asked = level;
+	WRITE_ONCE(b->calling, true);
+}
+
+/* The same, by a thread that is about to begin the outermost segment. */
 static void ask(struct gpurt_client *client, u32 level, u32 flags)
 {
 	struct gpurt_boosted *b = &client->boost;
 
+	enter(b, level);
+	WRITE_ONCE(b->asker, current);
 	if (b->over)
 		return;
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
 	gpurt_raised_take(&b->raised, current, gpurt_boost_cpu(gpurt_normal, level));
-	WRITE_ONCE(b->asker, current);
 	WRITE_ONCE(b->turn, false);
 	WRITE_ONCE(b->working, false);
 	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
 	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
 	b->spins = !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps;
-	b->asked = level;
 	gpurt_boost_settle(client);
 }
 
@@ -53,9 +65,32 @@ static int check(const struct gpurt_client *client, u32 own, u32 level)
 }
 
 /*
+ * Called by a client's thread before it asks the gate for a nested begin or an end.  gpurt_boost_returns() must follow,
+ * with what it returns: whether the caller is the thread that is raised.
+ */
+bool gpurt_boost_ends(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+	bool is;
+
+	/* Another thread of the client may be kept from its CPU, even by the raised thread. */
+	if (READ_ONCE(b->raised.task) != current)
+		return false;
+	rt_mutex_lock(&b->calls);
+	gpurt_boost_lock();
+	is = b->raised.task == current;
+	if (is)
+		enter(b, b->form == GPURT_FORM_SELF ? READ_ONCE(client->core.level) : 0);
+	gpurt_boost_unlock();
+	if (!is)
+		rt_mutex_unlock(&b->calls);
+	return is;
+}
+
+/*
  * Called by a client's thread of priority @own before it asks the gate for that begin.  Under policy `boosted` it
  * raises itself before it begins the outermost segment.  If it returns 0, gpurt_boost_returns() must follow, with
- * *@raised.
+ * *@raised.  What this rests on may change before the decision: see decide_begin().
  */
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised)
 {
@@ -64,40 +99,64 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	int err;
 
 	*raised = false;
-	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED || READ_ONCE(client->core.depth))
+	if (READ_ONCE(client->core.depth)) {
+		*raised = gpurt_boost_ends(client);
+		return 0;
+	}
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
 	level = gpurt_begin_level(READ_ONCE(client->core.set), own, begin->priority);
 	err = check(client, own, level);
 	if (err || !level)
 		return err;
+	rt_mutex_lock(&b->calls);
+	/* Another thread may have begun it meanwhile, and is not to be lowered. */
+	if (READ_ONCE(client->core.depth)) {
+		rt_mutex_unlock(&b->calls);
+		return 0;
+	}
 	*raised = true;
-	WRITE_ONCE(b->calling, true);
 	gpurt_boost_lock();
 	ask(client, level, begin->flags);
 	gpurt_boost_unlock();
 	return 0;
 }
 
-/* The same before it asks for an end.  gpurt_boost_returns() must follow, with what it returns. */
-bool gpurt_boost_ends(struct gpurt_client *client)
-{
-	/* Another thread of the client may be kept from its CPU, even by the raised thread. */
-	if (READ_ONCE(client->boost.raised.task) != current)
-		return false;
-	WRITE_ONCE(client->boost.calling, true);
-	return true;
-}
-
-/* Called with the gate held, for a begin.  Whether a thread of the client has raised itself for it. */
+/* Called with the gate held, for a begin by the caller.  Whether it may have a real-time priority, and is raised. */
 bool gpurt_boost_asks(const struct gpurt_client *client)
 {
-	return READ_ONCE(client->boost.asker);
+	return READ_ONCE(client->boost.asker) == current;
 }
 
-/* Whether the caller is the client's thread, and is raised while its client owns the GPU. */
+/* Whether the caller is the client's thread in a call, and is raised unless it has changed its own scheduling. */
+static bool is_raised(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !READ_ONCE(b->raised.refused);
+}
+
+/*
+ * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
+ * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that others may keep from it, because nobody
+ * raises it, is best effort here.
+ */
+u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
+{
+	u32 top = gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP);
+
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
+		return level;
+	/* What a nested begin asks for decides nothing, and was not checked. */
+	if (READ_ONCE(client->core.depth))
+		level = min_t(u32, level, READ_ONCE(client->core.level));
+	return is_raised(client) || current->rt_priority >= top ? level : 0;
+}
+
+/* Whether the caller is the client's thread in a call, and is raised while its client owns the GPU. */
 bool gpurt_boost_is_owners(const struct gpurt_client *client)
 {
-	return READ_ONCE(client->boost.raised.task) == current && client->boost.form != GPURT_FORM_SELF;
+	return is_raised(client) && client->boost.form != GPURT_FORM_SELF;
 }
 
 /* Whether that thread keeps its CPU while it waits at the gate. */
@@ -147,17 +206,19 @@ void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 
 	if (raised)
 		smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
-	if (!READ_ONCE(b->raised.task))
+	else if (!READ_ONCE(b->raised.task))
 		return;
 	gpurt_boost_lock();
-	if (b->asker == current) {
+	if (raised) {
 		WRITE_ONCE(b->asker, NULL);
-		b->asked = 0;
-	}
-	if (b->raised.task == current)
 		WRITE_ONCE(b->turn, false);
+		b->asked = 0;
+		b->at_gate = false;
+	}
 	gpurt_boost_settle(client);
 	gpurt_boost_unlock();
+	if (raised)
+		rt_mutex_unlock(&b->calls);
 }
 
 /* Called by a thread that is about to wait for that.  Form `fence`: it is not raised until its work has completed. */

@@ -304,7 +304,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
  */
 static u32 level_for(const struct gpurt_client *client)
 {
-	return min_t(u32, READ_ONCE(client->core.level), current->rt_priority);
+	return gpurt_boost_queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
 }
 
 /*
@@ -409,19 +409,23 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct begin_update *b = container_of(u, struct begin_update, u);
 	struct gpurt_sched_client *c = &u->client->core;
+	u32 level = gpurt_begin_level(c->set, b->own, b->hint);
 	bool asks = gpurt_boost_asks(u->client);
 	int err;
 
 	if (u->client->gone)
 		return -ESTALE;
 	if (!c->depth) {
+		/* The policy or a priority has changed since gpurt_boost_begins(), or another thread has ended the segment. */
+		if (!asks && level && gpu->sched.policy == GPURT_POLICY_BOOSTED)
+			return -EAGAIN;
 		WRITE_ONCE(u->client->killed, false);
 		WRITE_ONCE(u->client->boost.may, asks);
 		gpurt_boost_form(c, b->form);
 	}
 	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
 	if (asks)
-		gpurt_boost_ask(&gpu->sched, c, u->level, now);
+		gpurt_boost_ask(&gpu->sched, c, level, now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
 	if (asks)
 		gpurt_boost_ask(&gpu->sched, c, 0, now);
@@ -429,17 +433,21 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return err;
 }
 
-/* Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW, or -ENODEV once the driver goes away. */
+/*
+ * Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW; -ENODEV once the driver goes away; -EAGAIN if
+ * the caller has to call gpurt_boost_begins() again, and then this.
+ */
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
 {
 	struct begin_update b = {
 		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
 		.own = own, .hint = hint, .form = form,
 	};
+	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
 	int err;
 
-	b.u.level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
-	if (b.u.level)
+	b.u.level = gpurt_boost_queues_at(client, level);
+	if (level)
 		gpurt_owner_urgent(client);
 	err = gpurt_update(client->gpu, &b.u);
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
@@ -469,7 +477,8 @@ static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
-		.decide = decide_end, .client = client, .own = true, .level = READ_ONCE(client->core.level),
+		.decide = decide_end, .client = client, .own = true,
+		.level = gpurt_boost_queues_at(client, READ_ONCE(client->core.level)),
 	};
 
 	return gpurt_update(client->gpu, &u);

@@ -35,7 +35,7 @@
 #include "gate.h"
 #include "gpu.h"
 
-/* How long a thread that keeps its CPU waits at most; the library polls the user-space host for as long. */
+/* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
 #define SPIN_NS (20 * NSEC_PER_MSEC)
 
 static struct gpurt_update *first(const struct gpurt_gate *gate)
@@ -175,17 +175,29 @@ static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hol
 	raw_spin_lock(&gate->lock);
 }
 
+/* Called with preemption off.  Keeps the CPU for @ns at most; what is left of that. */
+static u64 spin(const struct gpurt_update *u, u64 ns)
+{
+	u64 now = ktime_get_ns(), until = now + ns;
+
+	while (!READ_ONCE(u->handed) && !need_resched() && now < until) {
+		cpu_relax();
+		now = ktime_get_ns();
+	}
+	return now < until ? until - now : 0;
+}
+
 /*
  * Called with gate->lock held, by the thread of a client of form `owner` or `fence`.  It keeps its CPU from less urgent
  * tasks until the gate is free and @u is the first.  It loses its CPU in give_way() only, so open_gate() knows whether
- * it sees at once that it has the gate.  It gives up after SPIN_NS: the one before it may be a thread that waits for
- * this CPU.
+ * it sees at once that it has the gate.  It gives up when it has spun for SPIN_NS: the one before it may be a thread that
+ * waits for this CPU.  Time in which more urgent threads have the CPU does not count.
  */
 static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
 {
-	u64 until = ktime_get_ns() + SPIN_NS;
+	u64 left = SPIN_NS;
 
-	while (!is_next(gate, u) && ktime_get_ns() < until) {
+	while (!is_next(gate, u) && left) {
 		if (gpurt_boost_passed(u->client) || need_resched()) {
 			give_way(gate, u);
 			continue;
@@ -194,8 +206,7 @@ static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __mus
 		WRITE_ONCE(u->handed, false);
 		preempt_disable();
 		raw_spin_unlock(&gate->lock);
-		while (!READ_ONCE(u->handed) && !need_resched() && ktime_get_ns() < until)
-			cpu_relax();
+		left = spin(u, left);
 		raw_spin_lock(&gate->lock);
 		preempt_enable();
 	}
@@ -211,7 +222,7 @@ static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u
 	struct gpurt_gate *gate = &gpu->gate;
 
 	gpurt_turns_add(&gate->turns, &u->turn, u->level);
-	if (u->own && gpurt_boost_is_owners(u->client)) {
+	if (u->own && u->level && gpurt_boost_is_owners(u->client)) {
 		give_way(gate, u);
 		if (gpurt_boost_spins(u->client))
 			spin_in_queue(gate, u);

@@ -61,12 +61,27 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	return err;
 }
 
+/* Begins a segment.  Under policy `boosted` the outermost one is that of a thread that may be raised. */
+static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
+{
+	bool raised;
+	int err;
+
+	do {
+		err = gpurt_boost_begins(client, own, b, &raised);
+		if (err)
+			return err;
+		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
+		gpurt_boost_returns(client, raised);
+	} while (err == -EAGAIN);
+	return err;
+}
+
 static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_begin *b = &a->begin;
 	u32 own = gpurt_raised_own(current), form = gpurt_boost_stated(b->flags);
 	struct gpurt_client *client;
-	bool raised;
 	int err;
 
 	client = gpurt_file_client(file, b->gpu);
@@ -76,11 +91,7 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 		return -EPERM;
 	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
 		return -EOPNOTSUPP;
-	err = gpurt_boost_begins(client, own, b, &raised);
-	if (err)
-		return err;
-	err = gpurt_client_begin(client, own, b->priority, form, &b->state);
-	gpurt_boost_returns(client, raised);
+	err = begin(client, own, form, b);
 	if (err || b->state == GPURT_STATE_RUNNING || !(b->flags & GPURT_BEGIN_WAIT))
 		return err;
 	return wait_for_grant(client, b);

@@ -135,6 +135,7 @@ static void bench_free(struct bench *b)
 	gpurt_owner_over(&b->file);
 	for (i = 0; i < CLIENTS; i++) {
 		gpurt_client_gone(b->clients[i], false);
+		kthread_flush_work(&b->clients[i]->boost.work);	/* which has a reference of it */
 		gpurt_client_put(b->clients[i]);
 	}
 	gpurt_owner_forget(&b->file);

@@ -191,6 +191,7 @@ static void an_owner_is_raised_while_it_owns_the_gpu(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
 	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_FALSE(test, gpurt_boost_is_owners(b->clients[0]));	/* not in other calls: nothing would lower it */
 	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[1], GPURT_BEGIN_OWNER, 20), 0);
 	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + 20);
 	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[2], GPURT_BEGIN_OWNER, 15), 0);
@@ -290,10 +291,11 @@ static void a_client_that_goes_while_it_waits_for_its_work_is_not_asked_for_it(s
 	boosted_bench_free(b);
 }
 
-/* A thread of priority OWN that begins, and says so. */
+/* A thread of priority OWN that begins, or does something else, and says so. */
 struct boosted_beginner {
 	struct gpurt_client *client;
 	struct task_struct *task;
+	int (*does)(struct gpurt_client *client, u32 flags, u32 hint);	/* NULL: begins */
 	u32 flags, hint;
 	int err;
 	struct completion done;
@@ -305,7 +307,7 @@ static int be_boosted_beginner(void *data)
 	const struct sched_param param = { .sched_priority = OWN };
 
 	one->err = compat_find_setscheduler()(current, SCHED_FIFO, &param) ?:
-		   boosted_begin_as(one->client, one->flags, one->hint);
+		   (one->does ?: boosted_begin_as)(one->client, one->flags, one->hint);
 	complete(&one->done);
 	return 0;
 }
@@ -331,7 +333,7 @@ static void finish_boosted(struct kunit *test, struct boosted_beginner *one)
 
 static bool second_asks(struct bench *b)
 {
-	return waiting(&b->gpu->gate, OWN) && gpurt_boost_asks(b->clients[1]);
+	return waiting(&b->gpu->gate, OWN) && READ_ONCE(b->clients[1]->boost.asker);
 }
 
 /* The update of the first client is under way. */
@@ -452,6 +454,182 @@ static void a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate(struct 
 	boosted_bench_free(b);
 }
 
+static bool somebody_waits(struct bench *b)
+{
+	return waiting(&b->gpu->gate, 0) || waiting(&b->gpu->gate, 20);
+}
+
+static bool second_sleeps(struct bench *b)
+{
+	return somebody_waits(b) && compat_task_state(boosted_second) != TASK_RUNNING;
+}
+
+/* Nobody raises its thread, so it must not keep real-time clients waiting. */
+static void waits_as_best_effort(struct kunit *test, struct bench *b, struct boosted_beginner *one)
+{
+	struct gpurt_update urgent = { .decide = decide_nothing_boosted, .level = GPURT_GATE_URGENT };
+
+	start_boosted(test, one, b->clients[0], GPURT_BEGIN_OWNER);
+	boosted_second = one->task;
+	KUNIT_ASSERT_TRUE(test, comes_true(second_sleeps, b));
+	KUNIT_EXPECT_TRUE(test, waiting(&b->gpu->gate, 0));
+	/* it did not spin, and is not raised when it is handed the gate */
+	KUNIT_EXPECT_FALSE(test, container_of(gpurt_turns_first(&b->gpu->gate.turns), struct gpurt_update, turn)->off);
+	hold_gate(&b->gpu->gate, false);
+	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
+	finish_boosted(test, one);
+}
+
+static void a_nested_begin_of_best_effort_waits_as_best_effort(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	begin(b->clients[0], 0);
+	hold_gate(&b->gpu->gate, true);
+	one->hint = 20;
+	waits_as_best_effort(test, b, one);
+	boosted_bench_free(b);
+}
+
+static int end_boosted(struct gpurt_client *client, u32 flags, u32 hint)
+{
+	return boosted_end(client);
+}
+
+static void an_end_by_a_thread_that_is_not_raised_waits_as_best_effort(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 20), 0);
+	hold_gate(&b->gpu->gate, true);
+	one->does = end_boosted;
+	waits_as_best_effort(test, b, one);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_lowered, b));
+	boosted_bench_free(b);
+}
+
+static int end_demoted(struct gpurt_client *client, u32 flags, u32 hint)
+{
+	int err = boosted_begin_as(client, flags, hint) ?: gpurt_client_priority(client, 0);
+
+	hold_gate(&client->gpu->gate, true);
+	return err ?: boosted_end(client);
+}
+
+static void a_demoted_owner_does_not_spin_at_its_end(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	one->does = end_demoted;
+	waits_as_best_effort(test, b, one);
+	KUNIT_EXPECT_EQ(test, b->clients[0]->core.depth, 0U);
+	boosted_bench_free(b);
+}
+
+/* Between the check of a nested begin and its decision another thread may end the segment. */
+static void no_begin_becomes_the_outermost_one_unchecked(struct kunit *test)
+{
+	const struct gpurt_begin inner = { .flags = GPURT_BEGIN_OWNER, .priority = 20 };
+	struct bench *b = boosted_bench(test);
+	bool raised;
+	u32 state;
+
+	b->clients[0]->boost.barred = true;
+	begin(b->clients[0], 0);
+	KUNIT_EXPECT_EQ(test, gpurt_boost_begins(b->clients[0], OWN, &inner, &raised), 0);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_NE(test, gpurt_client_begin(b->clients[0], OWN, 20, GPURT_FORM_OWNER, &state), 0);
+	KUNIT_EXPECT_EQ(test, b->clients[0]->core.level, 0);
+	KUNIT_EXPECT_PTR_EQ(test, b->gpu->sched.runner, NULL);
+	boosted_bench_free(b);
+}
+
+static bool second_is_raised(struct bench *b)
+{
+	return waiting(&b->gpu->gate, 20) && boosted_second->rt_priority == gpurt_normal + 20;
+}
+
+/* Those behind it in the queue wait for its CPU. */
+static void barred_while_it_waits_at_the_gate(struct kunit *test, u32 flags, bool (*waits)(struct bench *b),
+					      u32 with_gate)
+{
+	struct boosted_beginner *one = kunit_kcalloc(test, 2, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	b->block = true;
+	start_boosted(test, &one[0], b->clients[0], flags);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	one[1].hint = 20;
+	start_boosted(test, &one[1], b->clients[1], flags);
+	boosted_second = one[1].task;
+	KUNIT_EXPECT_TRUE(test, comes_true(waits, b));
+	gpurt_boost_lock();
+	b->clients[1]->boost.barred = true;
+	gpurt_boost_settle(b->clients[1]);
+	gpurt_boost_unlock();
+	KUNIT_EXPECT_TRUE(test, waits(b));
+	b->block = true;
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	if (flags)
+		KUNIT_EXPECT_TRUE(test, comes_true(second_is_on_top, b));
+	KUNIT_EXPECT_EQ(test, boosted_second->rt_priority, with_gate);
+	complete(&b->go);
+	finish_boosted(test, &one[0]);
+	finish_boosted(test, &one[1]);
+	KUNIT_EXPECT_PTR_EQ(test, b->clients[1]->boost.asker, NULL);
+	KUNIT_EXPECT_PTR_EQ(test, b->clients[1]->boost.raised.task, NULL);
+	boosted_bench_free(b);
+}
+
+static void a_barred_owner_to_be_is_raised_when_it_is_handed_the_gate(struct kunit *test)
+{
+	barred_while_it_waits_at_the_gate(test, GPURT_BEGIN_OWNER, second_waits, 2 * gpurt_normal + 1);
+}
+
+static void a_barred_thread_of_form_self_is_raised_until_it_has_left_the_gate(struct kunit *test)
+{
+	barred_while_it_waits_at_the_gate(test, 0, second_is_raised, gpurt_normal + 20);
+}
+
+static bool second_is_asleep(struct bench *b)
+{
+	return compat_task_state(boosted_second) != TASK_RUNNING;
+}
+
+/* Two threads begin at once: the one that asked first begins the outermost segment, and is raised for it. */
+static void the_thread_that_asked_first_is_raised(struct kunit *test)
+{
+	const struct gpurt_begin begin = { .flags = GPURT_BEGIN_OWNER };
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench(test);
+	bool raised;
+	u32 state;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	KUNIT_ASSERT_EQ(test, gpurt_boost_begins(b->clients[0], OWN, &begin, &raised), 0);
+	start_boosted(test, one, b->clients[0], 0);
+	boosted_second = one->task;
+	KUNIT_EXPECT_TRUE(test, comes_true(second_is_asleep, b));
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, gpurt_client_begin(b->clients[0], OWN, 0, GPURT_FORM_OWNER, &state), 0);
+	gpurt_boost_returns(b->clients[0], raised);
+	finish_boosted(test, one);
+	KUNIT_EXPECT_EQ(test, b->clients[0]->core.depth, 2U);
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
 static bool is_on_top(struct bench *b)
 {
 	return current->rt_priority == 2 * gpurt_normal + 1;
@@ -483,6 +661,38 @@ static void a_thread_keeps_no_priority_that_it_has_no_right_to(struct kunit *tes
 	boosted_bench_free(b);
 }
 
+static void set_policy_boosted(struct kunit *test, struct bench *b, u32 policy)
+{
+	const char *why = NULL;
+
+	KUNIT_EXPECT_EQ(test, gpurt_policy_set(b->gpu, policy, GPURT_NOTICE_POLL, GPURT_POLL_DEFAULT_NS, &why), 0);
+}
+
+static int boosted_commits;
+
+static bool is_tried_again(struct bench *b)
+{
+	return READ_ONCE(b->commits) > boosted_commits;
+}
+
+static void a_change_of_policy_raises_nobody_while_updates_fail(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+
+	b->failures = INT_MAX;
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
+	set_policy_boosted(test, b, GPURT_POLICY_SEGMENT);
+	boosted_commits = READ_ONCE(b->commits);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_tried_again, b));
+	set_policy_boosted(test, b, GPURT_POLICY_BOOSTED);
+	KUNIT_EXPECT_EQ(test, b->clients[0]->boost.level, 0U);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_lowered, b));
+	WRITE_ONCE(b->failures, 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
@@ -498,7 +708,15 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(an_owner_to_be_is_raised_when_it_is_handed_the_gate),
 	KUNIT_CASE(a_thread_that_spins_at_the_gate_does_so_at_its_own_priority),
 	KUNIT_CASE(a_thread_that_lost_its_cpu_has_it_when_it_is_handed_the_gate),
+	KUNIT_CASE(a_nested_begin_of_best_effort_waits_as_best_effort),
+	KUNIT_CASE(an_end_by_a_thread_that_is_not_raised_waits_as_best_effort),
+	KUNIT_CASE(a_demoted_owner_does_not_spin_at_its_end),
+	KUNIT_CASE(no_begin_becomes_the_outermost_one_unchecked),
+	KUNIT_CASE(a_barred_owner_to_be_is_raised_when_it_is_handed_the_gate),
+	KUNIT_CASE(a_barred_thread_of_form_self_is_raised_until_it_has_left_the_gate),
+	KUNIT_CASE(the_thread_that_asked_first_is_raised),
 	KUNIT_CASE(a_thread_keeps_no_priority_that_it_has_no_right_to),
+	KUNIT_CASE(a_change_of_policy_raises_nobody_while_updates_fail),
 	{}
 };
 

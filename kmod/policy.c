@@ -38,7 +38,12 @@ struct policy_update {
 
 static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	return gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
+	int err = gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
+
+	/* The runner of the last policy does not have the GPU before an update has succeeded. */
+	if (gpu->runlist.fault)
+		gpurt_boost_lost(&gpu->sched, now);
+	return err;
 }
 
 /* -EINVAL or -EOPNOTSUPP with the reason in @why, or -ENODEV.  On success @why may be a warning. */
