@@ -198,14 +198,17 @@ static int socket_call(void *state, uint32_t code, void *argument, bool interrup
 	struct connection *c = state;
 	struct pending call = { .argument = argument }, **link;
 	bool decides = code == GPURT_IOC_BEGIN || code == GPURT_IOC_END;
+	uint32_t flags;
 	uint64_t poll_ns;
 	int err;
 
 	memcpy(&call.size, argument, sizeof(call.size));
 	if (call.size > MAX_ARGUMENT)
 		return -E2BIG;
-	if (code == GPURT_IOC_BEGIN)
-		c->spins = ((struct gpurt_begin *)argument)->flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE);
+	if (code == GPURT_IOC_BEGIN) {
+		flags = ((struct gpurt_begin *)argument)->flags;
+		c->spins = flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE) && !(flags & GPURT_BEGIN_WAIT);
+	}
 	/* Calls that wait for the GPU or for work are interruptible.  Others are answered soon, except an agent's for orders. */
 	poll_ns = interruptible ? 0 : decides && c->spins && !c->agents ? SPIN_NS : POLL_NS;
 	pthread_mutex_lock(&c->lock);

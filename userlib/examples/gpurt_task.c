@@ -280,6 +280,7 @@ static int start_watcher(bool boosted)
 static int open_host(void)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
+	const char *form = getenv("GPURT_FORM");
 	int result = gpurt_open(&host, args.device);
 
 	if (!result)
@@ -290,6 +291,9 @@ static int open_host(void)
 		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
 	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
 		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
+	/* By itself an owner spins while it waits, and the bounds for tasks that suspend themselves want it to sleep. */
+	if (query.policy == GPURT_POLICY_BOOSTED && !args.busy && form && !strcmp(form, "owner"))
+		begin_flags = GPURT_BEGIN_WAIT;
 	return result;
 }
 
