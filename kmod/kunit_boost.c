@@ -208,10 +208,12 @@ static void an_owner_is_raised_once_its_update_has_succeeded(struct kunit *test)
 {
 	struct bench *b = boosted_bench(test);
 
-	b->failures = INT_MAX;
+	b->failures = 1;
+	b->fails_with = -ENOTRECOVERABLE;	/* it is not tried again before a reset */
 	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_OWNER, 0), 0);
 	KUNIT_EXPECT_TRUE(test, is_lowered(b));
-	WRITE_ONCE(b->failures, 0);
+	gpurt_gpu_reset_begin(b->gpu);
+	gpurt_gpu_reset_done(b->gpu);
 	KUNIT_EXPECT_TRUE(test, comes_true(is_raised, b));
 	b->late = true;
 	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
