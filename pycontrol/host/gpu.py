@@ -296,13 +296,23 @@ class Gpu(ABC):
             return False
         self._current, self._turns.held = None, False
         asked = decision.ask and decision.client and not decision.client.gone
-        lib.gpurt_boost_over(self.sched, decision.client.core if decision.client and asked else ffi.NULL, self.clock())
+        self._boost_over(decision.client if asked else None, self.clock())
         if decision.client and decision.call:
             decision.client.calls.popleft()
             if decision.client.calls:
                 self._queue(decision.client.calls[0])
         decision.done(decision.result)
         return True
+
+    def _boost_over(self, asked: Client | None, now: int) -> None:
+        """A decision is over: the thread of the client that asked for it, and the owner's, execute accordingly."""
+        if not self.fault:
+            lib.gpurt_boost_over(self.sched, asked.core if asked else ffi.NULL, now)
+            return
+        lib.gpurt_boost_lost(self.sched, now)
+        if asked:
+            lib.gpurt_boost_turn(self.sched, asked.core, False, now)
+            lib.gpurt_boost_ask(self.sched, asked.core, 0, now)
 
     def settle(self) -> None:
         """Does all that can be done now: takes decisions, and answers those whose wait is over."""

@@ -450,6 +450,27 @@ def test_under_boosted_an_owner_is_raised_when_all_agents_have_answered(
     eventually(lambda: os.sched_getparam(owner.pid).sched_priority == 5)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give threads real-time priorities")
+def test_under_boosted_nobody_is_raised_while_updates_fail(strict: Control, make: Make) -> None:
+    strict.set_policy(Policy.BOOSTED)
+    normal = strict.status()[0].normal
+    owner, late = ready(make), ready(make)
+    os.sched_setscheduler(owner.pid, os.SCHED_FIFO, os.sched_param(5))
+    assert owner.run(begin_itself) == PENDING
+    eventually(lambda: strict.status()[0].faults >= 3)
+    assert os.sched_getparam(owner.pid).sched_priority == 5
+    assert late.run(park, 2) is PARKED
+    eventually(lambda: os.sched_getparam(owner.pid).sched_priority == normal + 5)
+    owner.run(end)
+    assert os.sched_getparam(owner.pid).sched_priority == 5
+
+
+def begin_itself(client: Any) -> int:
+    """As `begin_as_owner`, by the process's first thread; the state."""
+    client.second = client_of(client.host)
+    return int(client.second.begin(flags=lib.GPURT_BEGIN_OWNER))
+
+
 def begin_as_owner(client: Any) -> None:
     """Begins a segment of form owner by another descriptor of the process."""
     client.second = client_of(client.host)
