@@ -23,7 +23,7 @@ struct gpurt_boosted {
 	u32 level;			/* what gpurt_sched_ops.raise said last */
 	bool may;			/* the begin of its segment has raised its thread */
 
-	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, from before the gate to after it */
+	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, while it is in a call */
 	bool calling;			/* the thread is in such a call, and carries `level` out at its end */
 	bool turn;			/* it was handed the gate without its CPU; set with the lock of the gate held */
 	/* With gpurt_boost_lock() held: */

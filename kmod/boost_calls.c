@@ -138,8 +138,8 @@ static bool is_raised(const struct gpurt_client *client)
 
 /*
  * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
- * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that others may keep from it, because nobody
- * raises it, is best effort here.
+ * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that nobody raises, which others may keep
+ * from its CPU, is best effort here.
  */
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 {

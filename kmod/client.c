@@ -416,7 +416,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	if (u->client->gone)
 		return -ESTALE;
 	if (!c->depth) {
-		/* The policy or a priority has changed since gpurt_boost_begins(), or another thread has ended the segment. */
+		/* Since gpurt_boost_begins() the policy or a priority changed, or another thread ended the segment. */
 		if (!asks && level && gpu->sched.policy == GPURT_POLICY_BOOSTED)
 			return -EAGAIN;
 		WRITE_ONCE(u->client->killed, false);

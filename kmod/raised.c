@@ -190,8 +190,8 @@ static void carry_out(struct gpurt_raised *b)
 }
 
 /*
- * A reason to raise that thread.  How high, gpurt_raised_want() says.  @right: the highest CPU priority that its user may
- * give it by himself, as far as that was looked at.
+ * A reason to raise that thread.  How high, gpurt_raised_want() says.  @right: the highest CPU priority that its user
+ * may give it by himself, as far as that was looked at.
  */
 void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 right)
 {

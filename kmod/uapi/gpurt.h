@@ -114,9 +114,9 @@
  *
  * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
  * only if those that it has are still the ones it was raised to.  A priority that it has the right to only while it is
- * raised does not stay.  Threads and processes that a raised thread makes
- * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
- * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
+ * raised does not stay.  Threads and processes that a raised thread makes are not raised: SCHED_RESET_ON_FORK makes
+ * them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a thread that loops is
+ * lowered when that is used up, unless it raised itself.
  *
  * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its turn to take a
  * decision, unless its begin has GPURT_BEGIN_WAIT: then it sleeps, as one of form `self` does.
