@@ -40,28 +40,29 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags)
 		return;
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
-	gpurt_raised_take(&b->raised, current, gpurt_boost_cpu(gpurt_normal, level));
 	WRITE_ONCE(b->turn, false);
 	WRITE_ONCE(b->working, false);
 	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
+	gpurt_raised_take(&b->raised, current, gpurt_boost_right(gpurt_normal, b->form, level));
 	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
 	b->spins = !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps;
 	gpurt_boost_settle(client);
 }
 
 /*
- * Whether the caller may begin the outermost segment of a client at that @level under policy `boosted`: 0, or as
- * uapi/gpurt.h says under "Raised threads".
+ * Whether the caller may begin the outermost segment of a client at that @level, in the form that @flags state, under
+ * policy `boosted`: 0, or as uapi/gpurt.h says under "Raised threads".
  */
-static int check(const struct gpurt_client *client, u32 own, u32 level)
+static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags)
 {
+	u32 right = gpurt_boost_right(gpurt_normal, gpurt_boost_stated(flags), level);
 	int err = gpurt_boost_refusal(gpurt_normal, own, level);
 
 	if (!level || err)
 		return err;
 	if (READ_ONCE(client->boost.barred))
 		return -EPERM;
-	return gpurt_boost_cpu(gpurt_normal, level) <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE) ? 0 : -EPERM;
+	return right <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE) ? 0 : -EPERM;
 }
 
 /*
@@ -106,7 +107,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
 	level = gpurt_begin_level(READ_ONCE(client->core.set), own, begin->priority);
-	err = check(client, own, level);
+	err = check(client, own, level, begin->flags);
 	if (err || !level)
 		return err;
 	rt_mutex_lock(&b->calls);

@@ -632,23 +632,16 @@ static void the_thread_that_asked_first_is_raised(struct kunit *test)
 	boosted_bench_free(b);
 }
 
-static bool is_on_top(struct bench *b)
+/* The administrator has had it raised above what its user was found to have the right to. */
+static u32 after_a_change_above_its_right(struct kunit *test, struct gpurt_client *client, u32 priority)
 {
-	return current->rt_priority == 2 * gpurt_normal + 1;
-}
-
-/* While it is on top, another thread of its user may give it any priority up to there. */
-static u32 after_a_change_on_top(struct kunit *test, struct bench *b, u32 priority)
-{
-	const struct gpurt_begin begin = { .flags = GPURT_BEGIN_OWNER };
 	const struct sched_param param = { .sched_priority = priority };
-	bool raised;
 
-	KUNIT_ASSERT_EQ(test, gpurt_boost_begins(b->clients[0], OWN, &begin, &raised), 0);
-	gpurt_boost_handed(b->clients[0]);
-	KUNIT_EXPECT_TRUE(test, comes_true(is_on_top, b));
+	KUNIT_EXPECT_EQ(test, boosted_begin(client, 0), 0);
+	KUNIT_EXPECT_EQ(test, gpurt_client_priority(client, 20), 0);
+	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + 20);
 	KUNIT_EXPECT_EQ(test, compat_find_setscheduler()(current, SCHED_FIFO | SCHED_RESET_ON_FORK, &param), 0);
-	gpurt_boost_returns(b->clients[0], raised);
+	KUNIT_EXPECT_EQ(test, boosted_end(client), 0);
 	return current->rt_priority;
 }
 
@@ -656,10 +649,11 @@ static void a_thread_keeps_no_priority_that_it_has_no_right_to(struct kunit *tes
 {
 	struct bench *b = boosted_bench(test);
 
-	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, 2 * gpurt_normal), (u32)OWN);
-	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, gpurt_normal + OWN + 1), (u32)OWN);
+	KUNIT_EXPECT_EQ(test, after_a_change_above_its_right(test, b->clients[0], gpurt_normal + 19), (u32)OWN);
+	KUNIT_EXPECT_EQ(test, after_a_change_above_its_right(test, b->clients[1], gpurt_normal + OWN + 1), (u32)OWN);
 	KUNIT_EXPECT_FALSE(test, current->sched_reset_on_fork);
-	KUNIT_EXPECT_EQ(test, after_a_change_on_top(test, b, gpurt_normal + OWN), gpurt_normal + OWN);
+	KUNIT_EXPECT_EQ(test, after_a_change_above_its_right(test, b->clients[2], gpurt_normal + OWN),
+			gpurt_normal + OWN);
 	boosted_bench_free(b);
 }
 

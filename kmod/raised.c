@@ -5,9 +5,9 @@
  * A thread is lowered only if its policy and priority are those that it was raised to.  The kernel offers modules no
  * comparison and change in one: a change that somebody else makes within the same microsecond may be lost.
  *
- * The kernel lets everybody give the threads of his user any priority up to their present one.  So another thread may
- * give a raised one a priority that neither has the right to.  That is undone, before the raised thread returns to its
- * program.
+ * The kernel lets everybody give the threads of his user any priority up to their present one.  So nobody is raised
+ * without the right to that (gpurt_boost_right()), except by an administrator who sets a higher priority of a client.
+ * What another thread makes of that is undone when the raised thread changes next.
  *
  * The functions that change something are called one at a time, by callers that may sleep: kernels 5.3 to 6.4 take the
  * lock of the cpusets to change a thread's scheduling, which others hold for milliseconds.

@@ -131,3 +131,13 @@ u32 gpurt_boost_cpu(u32 normal, u32 level)
 		return 2 * normal;
 	return level ? normal + level : 0;
 }
+
+/*
+ * The CPU priority that the thread of a segment of that form and @level must have the right to: the highest one that it
+ * is raised to.  Linux lets every user give his threads any priority up to their present one, for good, and compares
+ * both before it changes anything: a thread that was lowered meanwhile is given it nevertheless.
+ */
+u32 gpurt_boost_right(u32 normal, u32 form, u32 level)
+{
+	return gpurt_boost_cpu(normal, form == GPURT_FORM_SELF ? level : GPURT_RAISED_TOP);
+}

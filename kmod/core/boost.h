@@ -37,6 +37,7 @@ struct gpurt_sched_client;
 u32 gpurt_boost_stated(u32 begin_flags);
 int gpurt_boost_refusal(u32 normal, u32 own, u32 level);
 u32 gpurt_boost_cpu(u32 normal, u32 level);
+u32 gpurt_boost_right(u32 normal, u32 form, u32 level);
 int gpurt_boost_form(struct gpurt_sched_client *c, u32 form);
 void gpurt_boost_ask(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
 void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool turn, u64 now);

@@ -107,16 +107,16 @@
  * for.
  *
  * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
- * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p, or the administrator has barred it (GPURT_CMD_SET_BARRED), so that its
- * thread may not be raised; a bound that silently does not hold is worse than a refusal.  ERANGE: the GPU priority
+ * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p (form `self`) or 2 N + 1 (forms `owner` and `fence`), or the administrator
+ * has barred it (GPURT_CMD_SET_BARRED), so that its thread may not be raised; a bound that silently does not hold is
+ * worse than a refusal.  ERANGE: the GPU priority
  * or the caller's own is above N, or the caller has a GPU priority but is not SCHED_FIFO or SCHED_RR; so does
  * GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
  *
  * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
- * only if those that it has are still the ones it was raised to.  A priority that it has the right to only while it is
- * raised does not stay.  Threads and processes that a raised thread makes are not raised: SCHED_RESET_ON_FORK makes
- * them SCHED_OTHER, unless the thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a thread that loops is
- * lowered when that is used up, unless it raised itself.
+ * only if those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes
+ * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
+ * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
  *
  * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its turn to take a
  * decision, unless its begin has GPURT_BEGIN_WAIT: then it sleeps, as one of form `self` does.

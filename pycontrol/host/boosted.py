@@ -80,12 +80,11 @@ class Boost:
     def _admit(self, own: Scheduling, level: int, made: Any) -> int:
         """Whether the client's thread may be raised, for a segment of that level: 0 or -errno."""
         refused = int(lib.gpurt_boost_refusal(self.band.normal, own.own, level))
-        cpu = self.band.cpu(level)
         if refused:
             return refused
-        if self.barred or not self.peer.may_have(cpu):
+        if self.barred or not self.peer.may_have(self.band.right(self.core.boost.form, level)):
             return -errno.EPERM
-        return 0 if self.band.able else self._raised_itself(own, cpu, made)
+        return 0 if self.band.able else self._raised_itself(own, self.band.cpu(level), made)
 
     def _raised_itself(self, own: Scheduling, cpu: int, made: Any) -> int:
         assert self.thread

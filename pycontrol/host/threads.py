@@ -78,6 +78,10 @@ class Band:
         """The CPU priority for a level of core/boost.h; 0: the thread's own."""
         return int(lib.gpurt_boost_cpu(self.normal, level))
 
+    def right(self, form: int, level: int) -> int:
+        """The CPU priority that a thread of that form must have the right to, to be raised for a level."""
+        return int(lib.gpurt_boost_right(self.normal, form, level))
+
 
 def may_raise() -> bool:
     """Whether this process has CAP_SYS_NICE."""

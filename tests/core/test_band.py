@@ -23,6 +23,15 @@ def test_all_of_it_is_below_threaded_interrupts() -> None:
     assert lib.gpurt_boost_cpu(N, lib.GPURT_RAISED_TOP) < 50
 
 
+@pytest.mark.parametrize("normal", [1, N, lib.GPURT_NORMAL_MAX])
+def test_the_right_is_that_to_the_highest_priority_that_a_form_is_raised_to(normal: int) -> None:
+    top = lib.gpurt_boost_cpu(normal, lib.GPURT_RAISED_TOP)
+    for level in range(1, normal + 1):
+        assert lib.gpurt_boost_right(normal, lib.GPURT_FORM_SELF, level) == lib.gpurt_boost_cpu(normal, level)
+        for form in (lib.GPURT_FORM_OWNER, lib.GPURT_FORM_FENCE):
+            assert lib.gpurt_boost_right(normal, form, level) == top
+
+
 def test_a_level_that_was_there_before_stays_within_the_band() -> None:
     assert {lib.gpurt_boost_cpu(N, level) for level in range(N, 100)} == {2 * N}
 

@@ -176,14 +176,17 @@ def limit(_client: Client) -> int:
     return resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
 
 
-def test_the_right_to_the_raised_level_is_needed(host: Path, spawn: Spawn, plane: Control) -> None:
+def test_the_right_to_the_highest_raised_level_is_needed(
+    host: Path, spawn: Spawn, plane: Control, form: int
+) -> None:
+    needed = N + 5 if form == SELF else 2 * N + 1
     mode = host.stat().st_mode & 0o777
     host.chmod(0o666)
     try:
-        for wanted in (N + 4, N + 5):
+        for wanted in (needed - 1, needed):
             actor = spawn(partial(ordinary, wanted))
-            may = actor.run(limit) >= N + 5
-            assert actor.run(begin_code_at, 0) == (0 if may else -errno.EPERM)
+            may = actor.run(limit) >= needed
+            assert actor.do("code", code=lib.GPURT_IOC_BEGIN, flags=form) == (0 if may else -errno.EPERM)
             assert has(actor.pid) == (FIFO, N + 5 if may else 5)
             actor.kill()
     finally:

@@ -7,7 +7,6 @@
  *	open				/dev/gpurt, as the descriptor of what follows: 0
  *	begin FLAGS PRIORITY, end	0 or -errno
  *	loop FLAGS COUNT		begins and ends so often: after how many ends it is not what it was before
- *	hammer PRIORITY			gives the first thread that priority as often as it may, until its loop is over: 0
  *	tsg, drop			a TSG of the client, opened or closed: 0
  *	submit NS			work for it: 0
  *	spin, wait			waits for that work, not at all or until it is done: 0 or -errno
@@ -27,8 +26,6 @@
 #include <gpurt.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,18 +169,6 @@ static int make_child(void)
 	return seen;
 }
 
-static atomic_bool looped;
-
-static int hammer(const char *line)
-{
-	struct sched_param param;
-
-	MUST(sscanf(line, "hammer %d", &param.sched_priority) == 1);
-	while (!atomic_load(&looped))
-		sched_setscheduler(getpid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
-	return 0;
-}
-
 static int loop(const char *line)
 {
 	struct gpurt_begin b = { .size = sizeof(b) };
@@ -194,7 +179,6 @@ static int loop(const char *line)
 		MUST(!call(GPURT_IOC_BEGIN, &b) && !end());
 		wrong += scheduling() != before;
 	}
-	atomic_store(&looped, true);
 	return wrong;
 }
 
@@ -210,8 +194,6 @@ static int execute(const char *line)
 		return end();
 	if (!strncmp(line, "loop", 4))
 		return loop(line);
-	if (!strncmp(line, "hammer", 6))
-		return hammer(line);
 	if (!strncmp(line, "tsg", 3))
 		return change_tsg(GPURT_IOC_TSG_OPEN);
 	if (!strncmp(line, "drop", 4))

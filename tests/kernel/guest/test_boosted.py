@@ -282,7 +282,7 @@ def test_a_raised_owner_that_changed_itself_is_left_alone_however_often_it_gains
 
 @pytest.mark.parametrize("driven", [OWNER], indirect=True)
 def test_an_owner_without_the_right_begins_nothing(driven: Driven, compiled: Path) -> None:
-    assert driven.do(f"user {N + 9}") == 0
+    assert driven.do(f"user {2 * N}") == 0
     for form in (OWNER, FENCE, OWNER | lib.GPURT_BEGIN_WAIT):
         assert driven.begin(flags=form) == -errno.EPERM
     with started(compiled, OWNER) as other:
@@ -353,19 +353,6 @@ def test_threads_that_contend_for_the_gate_are_lowered_by_every_end(driven: Driv
             assert one.process.stdout.readline() == "0\n"
 
 
-@pytest.mark.parametrize("driven", [OWNER], indirect=True)
-def test_a_thread_keeps_no_priority_that_it_had_at_the_gate_only(driven: Driven, compiled: Path) -> None:
-    """There it is above all raised ones, and the kernel lets each thread of its user choose what it has at present."""
-    assert driven.do(f"user {N + 10}") == 0
-    with started(compiled, OWNER) as other:
-        assert (driven.do("cpu 0"), driven.do("2 cpu 1"), other.do("cpu 0")) == (0, 0, 0)
-        driven.tell(f"2 hammer {2 * N}", f"loop {OWNER} 300")
-        assert other.do(f"loop {OWNER} 300") == 0
-        assert driven.process.stdout
-        assert [driven.process.stdout.readline() for _ in range(2)] == ["0\n", "0\n"]
-    assert scheduling(driven.first) == (FIFO, 10)
-
-
 def test_segments_that_began_under_another_policy_are_not_raised(module: Control, driven: Driven) -> None:
     module.set_policy(Policy.SEGMENT)
     assert driven.begin(0) == 0
@@ -375,13 +362,14 @@ def test_segments_that_began_under_another_policy_are_not_raised(module: Control
     assert (driven.begin(), scheduling(driven.pid)) == (0, raised(10))
 
 
-@pytest.mark.parametrize(("limit", "answer"), [(N + 9, -errno.EPERM), (N + 10, 0)])
-def test_the_right_to_the_raised_priority_is_needed(driven: Driven, limit: int, answer: int) -> None:
+@pytest.mark.parametrize(("missing", "answer"), [(1, -errno.EPERM), (0, 0)])
+def test_the_right_to_the_highest_raised_priority_is_needed(driven: Driven, missing: int, answer: int) -> None:
+    limit = (N + 10 if driven.form == SELF else 2 * N + 1) - missing
     assert driven.do(f"user {limit}") == 0
     assert driven.begin() == answer
     assert scheduling(driven.pid) == ((FIFO, 10) if answer else raised(10))
     # being raised gives no right to more
-    assert driven.begin(N + 11) == -errno.EPERM
+    assert driven.begin(limit + 1) == -errno.EPERM
     assert driven.do(f"sched {FIFO | RESET} {limit + 1}") == -errno.EPERM
     assert driven.end() == (-errno.ENOENT if answer else 0)
     assert scheduling(driven.pid) == (FIFO, 10)
