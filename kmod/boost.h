@@ -48,7 +48,6 @@ const char *gpurt_boost_why_not(void);
 void gpurt_boost_init(struct gpurt_client *client);
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
-bool gpurt_boost_asks(const struct gpurt_client *client);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level);

@@ -123,12 +123,6 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	return 0;
 }
 
-/* Called with the gate held, for a begin by the caller.  Whether it may have a real-time priority, and is raised. */
-bool gpurt_boost_asks(const struct gpurt_client *client)
-{
-	return READ_ONCE(client->boost.asker) == current;
-}
-
 /* Whether the caller is the client's thread in a call, and is raised unless it has changed its own scheduling. */
 static bool is_raised(const struct gpurt_client *client)
 {

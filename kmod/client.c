@@ -298,13 +298,21 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	gpurt_gpu_release(gpu, token);
 }
 
+/* gpurt_boost_queues_at(), of which other policies do not pay for the call. */
+static u32 queues_at(const struct gpurt_client *client, u32 level)
+{
+	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
+		return level;
+	return gpurt_boost_queues_at(client, level);
+}
+
 /*
  * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
  * Else a caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
  */
 static u32 level_for(const struct gpurt_client *client)
 {
-	return gpurt_boost_queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
+	return queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
 }
 
 /*
@@ -409,15 +417,14 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
 	struct begin_update *b = container_of(u, struct begin_update, u);
 	struct gpurt_sched_client *c = &u->client->core;
-	u32 level = gpurt_begin_level(c->set, b->own, b->hint);
-	bool asks = gpurt_boost_asks(u->client);
+	bool asks = READ_ONCE(u->client->boost.asker) == current;	/* it is raised for this begin */
 	int err;
 
 	if (u->client->gone)
 		return -ESTALE;
 	if (!c->depth) {
 		/* Since gpurt_boost_begins() the policy or a priority changed, or another thread ended the segment. */
-		if (!asks && level && gpu->sched.policy == GPURT_POLICY_BOOSTED)
+		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks && gpurt_begin_level(c->set, b->own, b->hint))
 			return -EAGAIN;
 		WRITE_ONCE(u->client->killed, false);
 		WRITE_ONCE(u->client->boost.may, asks);
@@ -425,7 +432,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	}
 	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
 	if (asks)
-		gpurt_boost_ask(&gpu->sched, c, level, now);
+		gpurt_boost_ask(&gpu->sched, c, gpurt_begin_level(c->set, b->own, b->hint), now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
 	if (asks)
 		gpurt_boost_ask(&gpu->sched, c, 0, now);
@@ -446,7 +453,7 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
 	int err;
 
-	b.u.level = gpurt_boost_queues_at(client, level);
+	b.u.level = queues_at(client, level);
 	if (level)
 		gpurt_owner_urgent(client);
 	err = gpurt_update(client->gpu, &b.u);
@@ -478,7 +485,7 @@ int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
 		.decide = decide_end, .client = client, .own = true,
-		.level = gpurt_boost_queues_at(client, READ_ONCE(client->core.level)),
+		.level = queues_at(client, READ_ONCE(client->core.level)),
 	};
 
 	return gpurt_update(client->gpu, &u);

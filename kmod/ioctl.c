@@ -61,8 +61,14 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	return err;
 }
 
+/* Whether a thread of the client is raised, or was and may have to be lowered. */
+static bool is_raised(const struct gpurt_client *client)
+{
+	return READ_ONCE(client->boost.raised.task);
+}
+
 /* Begins a segment.  Under policy `boosted` the outermost one is that of a thread that may be raised. */
-static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
+static noinline int begin_boosted(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
 {
 	bool raised;
 	int err;
@@ -75,6 +81,19 @@ static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_be
 		gpurt_boost_returns(client, raised);
 	} while (err == -EAGAIN);
 	return err;
+}
+
+/* The same.  Where no thread is raised, that costs next to nothing. */
+static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
+{
+	int err;
+
+	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED && !is_raised(client))) {
+		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
+		if (err != -EAGAIN)
+			return err;
+	}
+	return begin_boosted(client, own, form, b);
 }
 
 static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
@@ -113,9 +132,10 @@ static long do_end(struct gpurt_file *file, union gpurt_argument *a)
 		err = gpurt_wait_for(client, &drained);
 	if (err)
 		return err;
-	raised = gpurt_boost_ends(client);
+	raised = is_raised(client) && gpurt_boost_ends(client);
 	err = gpurt_client_end(client);
-	gpurt_boost_returns(client, raised);
+	if (raised || is_raised(client))
+		gpurt_boost_returns(client, raised);
 	return err;
 }
 
