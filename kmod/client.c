@@ -337,7 +337,9 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		if (gpu->ops.client_ends)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
 		kthread_flush_work(&client->take_off);
-		gpurt_gate_update(gpu, &u);
+		/* A process that ends would otherwise wait behind all clients that are more urgent than its threads. */
+		if (!client->gone)
+			gpurt_gate_update(gpu, &u);
 		gone = client->gone;
 		if (gone)
 			leave_soon(client);

@@ -657,6 +657,37 @@ static void a_thread_keeps_no_priority_that_it_has_no_right_to(struct kunit *tes
 	boosted_bench_free(b);
 }
 
+static bool first_is_gone(struct bench *b)
+{
+	return READ_ONCE(b->clients[0]->gone);
+}
+
+static int leave_boosted(struct gpurt_client *client, u32 flags, u32 hint)
+{
+	gpurt_client_gone(client, true);
+	return 0;
+}
+
+/* Its thread is best effort at the gate, where others may follow each other without end. */
+static void a_process_that_was_taken_off_does_not_wait_at_the_gate(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[0], 0), 0);
+	gpurt_client_take_off(b->clients[0]);
+	KUNIT_EXPECT_TRUE(test, comes_true(first_is_gone, b));
+	hold_gate(&b->gpu->gate, true);
+	one->does = leave_boosted;
+	start_boosted(test, one, b->clients[0], 0);
+	finish_boosted(test, one);
+	hold_gate(&b->gpu->gate, false);
+	KUNIT_EXPECT_EQ(test, b->closed, 1);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
 static void set_policy_boosted(struct kunit *test, struct bench *b, u32 policy)
 {
 	const char *why = NULL;
@@ -712,6 +743,7 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(a_barred_thread_of_form_self_is_raised_until_it_has_left_the_gate),
 	KUNIT_CASE(the_thread_that_asked_first_is_raised),
 	KUNIT_CASE(a_thread_keeps_no_priority_that_it_has_no_right_to),
+	KUNIT_CASE(a_process_that_was_taken_off_does_not_wait_at_the_gate),
 	KUNIT_CASE(a_change_of_policy_raises_nobody_while_updates_fail),
 	{}
 };
