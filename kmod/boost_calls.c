@@ -123,12 +123,16 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	return 0;
 }
 
-/* Whether the caller is the client's thread in a call, and is raised unless it has changed its own scheduling. */
+/*
+ * Whether the caller is the client's thread in a call, and is raised unless its scheduling was changed.  A thread that is
+ * not raised at the moment may have been made an ordinary one (rt_priority 0), which nobody raises.
+ */
 static bool is_raised(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !READ_ONCE(b->raised.refused);
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !READ_ONCE(b->raised.refused) &&
+	       current->rt_priority;
 }
 
 /*

@@ -170,8 +170,12 @@ static int decide_nothing(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now
 
 void gpurt_gpu_suspend(struct gpurt_gpu *gpu)
 {
-	/* Not above the caller's priority: a caller that is kept from its CPU would keep all others waiting. */
-	struct gpurt_update u = { .decide = decide_nothing, .level = current->rt_priority };
+	/*
+	 * Not above the caller's priority: a caller that is kept from its CPU would keep all others waiting.  Under
+	 * `boosted` raised threads keep any caller from its CPU.
+	 */
+	bool boosted = READ_ONCE(gpu->sched.policy) == GPURT_POLICY_BOOSTED;
+	struct gpurt_update u = { .decide = decide_nothing, .level = boosted ? 0 : current->rt_priority };
 
 	gpurt_gpu_reset_begin(gpu);
 	/* The commit that may be under way has returned when the gate is free. */

@@ -720,6 +720,29 @@ static void a_change_of_policy_raises_nobody_while_updates_fail(struct kunit *te
 	boosted_bench_free(b);
 }
 
+/* A thread that is no real-time thread may be kept from its CPU by all that are: nobody may wait for it at the gate. */
+static void one_that_is_not_real_time_any_more_waits_as_best_effort(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+	struct gpurt_client *first = b->clients[0];
+	bool raised;
+
+	/* pending, hence not raised */
+	b->failures = INT_MAX;
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(first, GPURT_BEGIN_OWNER, 5), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	sched_set_normal(current, 0);
+	raised = gpurt_boost_ends(first);
+	KUNIT_EXPECT_EQ(test, current->rt_priority, 0U);
+	KUNIT_EXPECT_EQ(test, gpurt_boost_queues_at(first, READ_ONCE(first->core.level)), 0U);
+	KUNIT_EXPECT_FALSE(test, gpurt_boost_is_owners(first));
+	gpurt_boost_returns(first, raised);
+	WRITE_ONCE(b->failures, 0);
+	be_fifo(test, OWN);
+	KUNIT_EXPECT_EQ(test, boosted_end(first), 0);
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
@@ -744,6 +767,7 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(the_thread_that_asked_first_is_raised),
 	KUNIT_CASE(a_thread_keeps_no_priority_that_it_has_no_right_to),
 	KUNIT_CASE(a_process_that_was_taken_off_does_not_wait_at_the_gate),
+	KUNIT_CASE(one_that_is_not_real_time_any_more_waits_as_best_effort),
 	KUNIT_CASE(a_change_of_policy_raises_nobody_while_updates_fail),
 	{}
 };
