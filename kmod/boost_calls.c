@@ -124,8 +124,8 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 }
 
 /*
- * Whether the caller is the client's thread in a call, and is raised unless its scheduling was changed.  A thread that is
- * not raised at the moment may have been made an ordinary one (rt_priority 0), which nobody raises.
+ * Whether the caller is the client's thread in a call, and is raised unless its scheduling was changed.  A thread that
+ * is not raised at the moment may have been made an ordinary one (rt_priority 0), which nobody raises.
  */
 static bool is_raised(const struct gpurt_client *client)
 {
