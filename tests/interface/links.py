@@ -210,22 +210,29 @@ class SocketClient(Client):
         self.early[cookie] = (result, data[PACKET.size :])
 
 
-@dataclass(frozen=True)
+@dataclass
 class SocketPending:
-    """A packet that was sent; answers come in any order."""
+    """A packet that was sent; answers come in any order.  The answer stays, however often it is asked for."""
 
     client: SocketClient
     cookie: int
+    outcome: tuple[int, bytes] | None = None
 
     def done(self) -> bool:
-        while self.cookie not in self.client.early and select.select([self.client.sock], [], [], 0)[0]:
+        while not self._arrived() and select.select([self.client.sock], [], [], 0)[0]:
             self.client.receive()
-        return self.cookie in self.client.early
+        return self.outcome is not None
 
     def wait(self) -> tuple[int, bytes]:
-        while self.cookie not in self.client.early:
+        while not self._arrived():
             self.client.receive()
-        return self.client.early.pop(self.cookie)
+        assert self.outcome
+        return self.outcome
+
+    def _arrived(self) -> bool:
+        if self.outcome is None:
+            self.outcome = self.client.early.pop(self.cookie, None)
+        return self.outcome is not None
 
 
 class DeviceClient(Client):
