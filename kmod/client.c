@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Clients: they come, go, and have decisions taken. */
-#include <linux/ktime.h>
+/* Clients: they come and go. */
 #include <linux/llist.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -14,7 +12,6 @@
 #include "chardev.h"
 #include "client.h"
 #include "driver.h"
-#include "events.h"
 #include "exempt.h"
 #include "wait.h"
 #include "workers.h"
@@ -298,23 +295,6 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	gpurt_gpu_release(gpu, token);
 }
 
-/* gpurt_boost_queues_at(), of which other policies do not pay for the call. */
-static u32 queues_at(const struct gpurt_client *client, u32 level)
-{
-	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
-		return level;
-	return gpurt_boost_queues_at(client, level);
-}
-
-/*
- * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
- * Else a caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
- */
-static u32 level_for(const struct gpurt_client *client)
-{
-	return queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
-}
-
 /*
  * The client's process ended (@process), or closed the descriptor.  No call of the client is under way.
  *
@@ -332,7 +312,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		return;
 	client->ended = true;
 	gpurt_owner_let_go(client);
-	u.level = level_for(client);
+	u.level = gpurt_client_caller_level(client);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops.client_ends)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
@@ -384,220 +364,6 @@ bool gpurt_client_granted(const struct gpurt_client *client)
 	if (READ_ONCE(client->gpu->runlist.fault) || gpurt_runlist_is_held(client->gpu))
 		return false;
 	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
-}
-
-/* Called by the driver, in any context: work of the client completed. */
-void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
-{
-	if (gpurt_events_wanted())
-		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
-	atomic_inc(&client->completions);
-	gpurt_wait_wake(client);
-	gpurt_boost_completed(client);
-}
-EXPORT_SYMBOL_GPL(gpurt_client_work_done);
-
-/* Called by the driver, in any context: the client, an agent, has not carried out the order of @since in time. */
-void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since)
-{
-	if (gpurt_events_wanted())
-		gpurt_event(client->gpu, client, GPURT_EVENT_LATE, now, 0, now - since);
-}
-EXPORT_SYMBOL_GPL(gpurt_client_late);
-
-struct value_update {
-	struct gpurt_update u;
-	u64 value;
-};
-
-struct begin_update {
-	struct gpurt_update u;
-	u32 own, hint, form, state;
-};
-
-static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	struct begin_update *b = container_of(u, struct begin_update, u);
-	struct gpurt_sched_client *c = &u->client->core;
-	bool asks = READ_ONCE(u->client->boost.asker) == current;	/* it is raised for this begin */
-	int err;
-
-	if (u->client->gone)
-		return -ESTALE;
-	if (!c->depth) {
-		/* Since gpurt_boost_begins() the policy or a priority changed, or another thread ended the segment. */
-		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks && gpurt_begin_level(c->set, b->own, b->hint))
-			return -EAGAIN;
-		WRITE_ONCE(u->client->killed, false);
-		WRITE_ONCE(u->client->boost.may, asks);
-		gpurt_boost_form(c, b->form);
-	}
-	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
-	if (asks)
-		gpurt_boost_ask(&gpu->sched, c, gpurt_begin_level(c->set, b->own, b->hint), now);
-	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
-	if (asks)
-		gpurt_boost_ask(&gpu->sched, c, 0, now);
-	b->state = gpurt_state_of(&gpu->sched, c);
-	return err;
-}
-
-/*
- * Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW; -ENODEV once the driver goes away; -EAGAIN if
- * the caller has to call gpurt_boost_begins() again, and then this.
- */
-int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
-{
-	struct begin_update b = {
-		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
-		.own = own, .hint = hint, .form = form,
-	};
-	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
-	int err;
-
-	b.u.level = queues_at(client, level);
-	if (level)
-		gpurt_owner_urgent(client);
-	err = gpurt_update(client->gpu, &b.u);
-	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
-	smp_mb();
-	if (unlikely(gpurt_owner_ends(client->file)))
-		gpurt_client_take_off(client);
-	*state = b.u.fault ? GPURT_STATE_PENDING : b.state;
-	return err;
-}
-
-/* Why the client has no segment open: it ended them all, or the driver killed its work. */
-int gpurt_client_without_segment(const struct gpurt_client *client)
-{
-	return READ_ONCE(client->killed) ? -EIO : -ENOENT;
-}
-
-static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	if (u->client->gone)
-		return -ESTALE;
-	if (!u->client->core.depth)
-		return gpurt_client_without_segment(u->client);
-	return gpurt_end(&gpu->sched, &u->client->core, now);
-}
-
-/* Ends the innermost segment.  -ENOENT, -EIO, or -ENODEV once the driver goes away. */
-int gpurt_client_end(struct gpurt_client *client)
-{
-	struct gpurt_update u = {
-		.decide = decide_end, .client = client, .own = true,
-		.level = queues_at(client, READ_ONCE(client->core.level)),
-	};
-
-	return gpurt_update(client->gpu, &u);
-}
-
-static int decide_news(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	struct gpurt_client *client = u->client;
-	int count = atomic_read(&client->tsgs);
-
-	if (client->gone)
-		return 0;
-	if (READ_ONCE(client->kill)) {
-		WRITE_ONCE(client->kill, false);
-		WRITE_ONCE(client->killed, client->killed || client->core.depth);
-		gpurt_killed(&gpu->sched, &client->core, now);
-	}
-	gpurt_set_tsgs(&gpu->sched, &client->core, max(count, 0), now);
-	return 0;
-}
-
-/* Called with the GPU held alive.  The scheduler learns what the driver has told of the client, if that is new. */
-void gpurt_client_hear(struct gpurt_client *client)
-{
-	struct gpurt_update u = {
-		.decide = decide_news, .client = client, .level = level_for(client),
-	};
-	u32 before = READ_ONCE(client->core.tsgs);
-
-	if ((u32)atomic_read(&client->tsgs) == before && !READ_ONCE(client->kill))
-		return;
-	gpurt_gate_update(client->gpu, &u);
-	if (READ_ONCE(client->core.tsgs) > before)
-		gpurt_job_tsg_opened(client->gpu);
-}
-
-struct agent_update {
-	struct gpurt_update u;
-	struct gpurt_agent *agent;
-};
-
-static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	struct gpurt_agent *agent = container_of(u, struct agent_update, u)->agent;
-	int err;
-
-	if (u->client->gone)
-		return -ESTALE;
-	err = gpu->ops.agents->agent(gpu->driver, u->client->ctx, agent, now);
-	if (!err) {
-		atomic_set(&u->client->tsgs, agent->tsgs);
-		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
-	}
-	return err;
-}
-
-/*
- * The client is its process's agent, and that process has agent->tsgs TSGs now.  Errors as GPURT_IOC_AGENT.  An agent
- * registers between updates, so no update waits for a program that has just started.
- */
-int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
-{
-	struct gpurt_gpu *gpu = client->gpu;
-	struct agent_update a = {
-		.u = {
-			.decide = decide_agent, .client = client, .own = true, .rests = true, .in_thread = true,
-			.level = level_for(client),
-		},
-		.agent = agent,
-	};
-	int err, token;
-
-	if (!gpurt_gpu_hold(gpu, &token))
-		return -ENODEV;
-	err = gpurt_gate_update(gpu, &a.u);
-	if (err == -EDQUOT)
-		pr_warn_ratelimited("gpurt: GPU %u: process %d runs unmanaged: its user has too many agents (agent_limit)\n",
-				    gpu->index, task_tgid_nr(current));
-	/*
-	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
-	 * process may have to stay until updates are over, and updates must not wait for that agent.
-	 */
-	if (fatal_signal_pending(current) && gpu->ops.client_ends)
-		gpu->ops.client_ends(gpu->driver, client->ctx, true);
-	if (!err && agent->tsgs)
-		gpurt_job_tsg_opened(gpu);
-	gpurt_gpu_release(gpu, token);
-	return err;
-}
-
-static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	struct value_update *v = container_of(u, struct value_update, u);
-
-	return u->client->gone ? 0 : gpurt_set_priority(&gpu->sched, &u->client->core, v->value, now);
-}
-
-/* Called with the GPU held alive.  The control plane sets the client's priority; see gpurt_set_priority(). */
-int gpurt_client_priority(struct gpurt_client *client, u32 priority)
-{
-	struct value_update v = {
-		.u = { .decide = decide_priority, .client = client, .level = GPURT_GATE_CONTROL }, .value = priority,
-	};
-	int err;
-
-	err = gpurt_gate_update(client->gpu, &v.u);
-	if (READ_ONCE(client->core.level))
-		gpurt_owner_urgent(client);
-	gpurt_boost_returns(client, false);
-	return err;
 }
 
 int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)

@@ -12,6 +12,7 @@
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/rculist.h>
+#include <linux/sched.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 #include <linux/workqueue.h>
@@ -76,6 +77,23 @@ struct gpurt_client {
 static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 {
 	return container_of(c, struct gpurt_client, core);
+}
+
+/* gpurt_boost_queues_at(), of which other policies do not pay for the call. */
+static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)
+{
+	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED))
+		return level;
+	return gpurt_boost_queues_at(client, level);
+}
+
+/*
+ * At which level a caller queues that need not be a thread of the client's process: not above the caller's priority.
+ * Else a caller that is kept from its CPU would keep everyone waiting who is less urgent than the client.
+ */
+static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)
+{
+	return gpurt_client_queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
 }
 
 struct gpurt_client *gpurt_client_open(struct gpurt_gpu *gpu, struct gpurt_file *file);

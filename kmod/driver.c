@@ -6,10 +6,13 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
+#include "boost.h"
 #include "client.h"
 #include "compat.h"
 #include "driver.h"
+#include "events.h"
 #include "gpu.h"
+#include "wait.h"
 #include "workers.h"
 
 struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *tgid)
@@ -120,6 +123,25 @@ void gpurt_client_retry(struct gpurt_client *client)
 	gpurt_runlist_look(gpu);
 }
 EXPORT_SYMBOL_GPL(gpurt_client_retry);
+
+/* Called by the driver, in any context: work of the client completed. */
+void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since)
+{
+	if (gpurt_events_wanted())
+		gpurt_event(client->gpu, client, GPURT_EVENT_WORK, when, 0, when - since);
+	atomic_inc(&client->completions);
+	gpurt_wait_wake(client);
+	gpurt_boost_completed(client);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_work_done);
+
+/* Called by the driver, in any context: the client, an agent, has not carried out the order of @since in time. */
+void gpurt_client_late(struct gpurt_client *client, u64 now, u64 since)
+{
+	if (gpurt_events_wanted())
+		gpurt_event(client->gpu, client, GPURT_EVENT_LATE, now, 0, now - since);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_late);
 
 void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err)
 {
