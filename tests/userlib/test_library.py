@@ -35,7 +35,7 @@ int main(void)
 {
 	struct gpurt_handle *h, *none;
 	struct gpurt_query query;
-	uint32_t tsg;
+	uint32_t tsg, endless;
 	uint64_t work, when;
 
 	MUST(gpurt_open(&h, NULL), 0);
@@ -52,9 +52,12 @@ int main(void)
 	MUST(gpurt_segment_begin(h, 0, 0), 0);
 	MUST(gpurt_segment_wait(h, GPURT_FOREVER), 0);
 	MUST(gpurt_tsg_open(h, &tsg), 0);
+	MUST(gpurt_tsg_open(h, &endless), 0);
+	MUST(gpurt_submit_work(h, endless, GPURT_ENGINE_EXEC, 0, GPURT_MAX_WORK_NS, &work), 0);
+	MUST(gpurt_work_wait(h, endless, work, 0, NULL), -ETIMEDOUT);
+	MUST(gpurt_tsg_close(h, endless), 0);
 	MUST(gpurt_submit_work(h, tsg, GPURT_ENGINE_EXEC, 0, 2000000, &work), 0);
 	MUST(gpurt_submit_work(h, tsg, GPURT_ENGINE_COPY, GPURT_SUBMIT_FENCE, 1000000, NULL), 0);
-	MUST(gpurt_work_wait(h, tsg, work, 0, NULL), -ETIMEDOUT);
 	MUST(gpurt_work_wait(h, tsg, work, GPURT_FOREVER, &when), 0);
 	MUST(when > 0, 1);
 	MUST(gpurt_work_wait(h, tsg, 99, GPURT_FOREVER, NULL), -ENOENT);
