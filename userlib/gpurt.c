@@ -25,6 +25,7 @@ struct gpurt_handle {
 	unsigned int gpu;
 	bool raises;			/* the host raises threads */
 	struct gpurt_raising raising[GPURT_MAX_GPUS];
+	_Atomic bool spins[GPURT_MAX_GPUS];	/* as the outermost begin stated */
 };
 
 static _Atomic(struct gpurt_handle *) own_handle;
@@ -70,12 +71,12 @@ static void lower_all(struct gpurt_handle *h)
 		gpurt_raising_over(&h->raising[gpu]);
 }
 
-static int call(struct gpurt_handle *h, uint32_t code, void *argument, bool interruptible)
+static int call(struct gpurt_handle *h, uint32_t code, void *argument, enum gpurt_patience patience)
 {
 	int err;
 
 	inside++;
-	err = h->transport->call(h->state, code, argument, interruptible);
+	err = h->transport->call(h->state, code, argument, patience);
 	inside--;
 	if (err == -ENODEV && h->transport->lost && h->transport->lost(h->state))
 		lower_all(h);
@@ -96,7 +97,7 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 		free(h);
 		return err;
 	}
-	err = call(h, GPURT_IOC_QUERY, &query, false);
+	err = call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED);
 	if (!err && query.version < GPURT_VERSION)
 		err = -EPROTO;
 	if (err == -ENOTTY)
@@ -173,7 +174,7 @@ int gpurt_call(struct gpurt_handle *h, uint32_t code, void *argument, bool inter
 {
 	int err = resolve(&h);
 
-	return err ? err : call(h, code, argument, interruptible);
+	return err ? err : call(h, code, argument, interruptible ? GPURT_WAITS : GPURT_IS_ANSWERED);
 }
 
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)
@@ -185,7 +186,7 @@ int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)
 	memset(query, 0, sizeof(*query));
 	query->size = sizeof(*query);
 	query->gpu = h->gpu;
-	return call(h, GPURT_IOC_QUERY, query, false);
+	return call(h, GPURT_IOC_QUERY, query, GPURT_IS_ANSWERED);
 }
 
 int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
@@ -194,7 +195,7 @@ int gpurt_use_gpu(struct gpurt_handle *h, unsigned int gpu)
 	int err = resolve(&h);
 
 	if (!err)
-		err = call(h, GPURT_IOC_QUERY, &query, false);
+		err = call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED);
 	if (!err)
 		h->gpu = gpu;
 	return err;
@@ -212,6 +213,12 @@ static unsigned int with_form(unsigned int flags)
 	return flags | GPURT_BEGIN_FENCE | (strcmp(form, "fence") ? GPURT_BEGIN_OWNER : 0);
 }
 
+/* A begin or an end on @gpu that does not wait for the GPU. */
+static enum gpurt_patience decides(struct gpurt_handle *h, unsigned int gpu)
+{
+	return h->spins[gpu] ? GPURT_SPINS : GPURT_IS_ANSWERED;
+}
+
 /* The host demands that the thread raise itself first.  The demand can change while the segment has not begun. */
 static int begin_raised(struct gpurt_handle *h, struct gpurt_begin *b)
 {
@@ -221,7 +228,7 @@ static int begin_raised(struct gpurt_handle *h, struct gpurt_begin *b)
 	pthread_mutex_lock(&gpurt_raise_lock);
 	for (tries = 0; err == -EAGAIN && tries < MOST_DEMANDS; tries++) {
 		b->raised = 0;
-		err = call(h, GPURT_IOC_BEGIN, b, false);
+		err = call(h, GPURT_IOC_BEGIN, b, decides(h, b->gpu));
 		if (err == -EAGAIN && b->raised && gpurt_raise_self(&h->raising[b->gpu], b->raised))
 			err = -EPERM;
 	}
@@ -242,12 +249,12 @@ static int begin(struct gpurt_handle *h, struct gpurt_begin *b)
 	int err;
 
 	if (h->raises)
-		return call(h, GPURT_IOC_BEGIN, b, wait);
+		return call(h, GPURT_IOC_BEGIN, b, wait ? GPURT_WAITS : decides(h, b->gpu));
 	b->flags &= ~(unsigned int)GPURT_BEGIN_WAIT;
-	err = call(h, GPURT_IOC_BEGIN, b, false);
+	err = call(h, GPURT_IOC_BEGIN, b, decides(h, b->gpu));
 	if (err == -EAGAIN)
 		err = begin_raised(h, b);
-	return err || !wait || b->state == GPURT_STATE_RUNNING ? err : call(h, GPURT_IOC_WAIT, &granted, true);
+	return err || !wait || b->state == GPURT_STATE_RUNNING ? err : call(h, GPURT_IOC_WAIT, &granted, GPURT_WAITS);
 }
 
 /* Says once why policy `boosted` refuses the segments of this thread. */
@@ -263,7 +270,7 @@ static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
 		why = "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)";
 	else if (err == -EOPNOTSUPP)
 		why = "this host cannot raise threads at their form; run it as root, or use form self if they never spin";
-	if (!why || call(h, GPURT_IOC_QUERY, &query, false) || query.policy != GPURT_POLICY_BOOSTED)
+	if (!why || call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED) || query.policy != GPURT_POLICY_BOOSTED)
 		return;
 	if (!atomic_exchange(&refused, true))
 		fprintf(stderr, "gpurt: policy boosted: no GPU segment begins: %s\n", why);
@@ -278,7 +285,8 @@ int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags,
 		return err;
 	if (gpu >= GPURT_MAX_GPUS)
 		return -ENODEV;
-	gpurt_raising_begins(&h->raising[gpu]);
+	if (gpurt_raising_begins(&h->raising[gpu]))
+		h->spins[gpu] = b.flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE) && !(b.flags & GPURT_BEGIN_WAIT);
 	err = begin(h, &b);
 	if (err && err != -EINTR)
 		gpurt_raising_ended(&h->raising[gpu]);
@@ -299,7 +307,7 @@ int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
 	if (inside)
 		err = h->transport->post(h->state, GPURT_IOC_END, &e);
 	else
-		err = call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN);
+		err = call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN ? GPURT_WAITS : decides(h, gpu));
 	if (!err)
 		gpurt_raising_ended(&h->raising[gpu]);
 	else if (err == -ENOENT || err == -EIO || err == -ENODEV)
@@ -336,7 +344,7 @@ static int wait_for(struct gpurt_handle *h, struct gpurt_wait *w, uint64_t *comp
 		return err;
 	w->size = sizeof(*w);
 	w->gpu = h->gpu;
-	err = call(h, GPURT_IOC_WAIT, w, true);
+	err = call(h, GPURT_IOC_WAIT, w, GPURT_WAITS);
 	if (!err && completed_ns)
 		*completed_ns = w->completed_ns;
 	return err;
@@ -364,7 +372,7 @@ int gpurt_tsg_open(struct gpurt_handle *h, uint32_t *tsg)
 	if (err)
 		return err;
 	t.gpu = h->gpu;
-	err = call(h, GPURT_IOC_TSG_OPEN, &t, false);
+	err = call(h, GPURT_IOC_TSG_OPEN, &t, GPURT_IS_ANSWERED);
 	if (!err)
 		*tsg = t.tsg;
 	return err;
@@ -378,7 +386,7 @@ int gpurt_tsg_close(struct gpurt_handle *h, uint32_t tsg)
 	if (err)
 		return err;
 	t.gpu = h->gpu;
-	return call(h, GPURT_IOC_TSG_CLOSE, &t, false);
+	return call(h, GPURT_IOC_TSG_CLOSE, &t, GPURT_IS_ANSWERED);
 }
 
 int gpurt_submit_work(struct gpurt_handle *h, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
@@ -392,7 +400,7 @@ int gpurt_submit_work(struct gpurt_handle *h, uint32_t tsg, uint32_t engine, uns
 	if (err)
 		return err;
 	s.gpu = h->gpu;
-	err = call(h, GPURT_IOC_SUBMIT, &s, false);
+	err = call(h, GPURT_IOC_SUBMIT, &s, GPURT_IS_ANSWERED);
 	if (!err && work)
 		*work = s.work;
 	return err;

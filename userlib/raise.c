@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -111,9 +110,9 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-void gpurt_raising_begins(struct gpurt_raising *r)
+bool gpurt_raising_begins(struct gpurt_raising *r)
 {
-	atomic_fetch_add(&r->open, 1);
+	return !atomic_fetch_add(&r->open, 1);
 }
 
 void gpurt_raising_ended(struct gpurt_raising *r)

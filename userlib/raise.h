@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gpurt_raising {
@@ -15,8 +16,11 @@ struct gpurt_raising {
 	_Atomic uint64_t raised;	/* the thread, what it had before and what it has now; 0: none is raised */
 };
 
-/* A segment is about to begin; it has ended, or has not begun after all; no segment of the client is open any more. */
-void gpurt_raising_begins(struct gpurt_raising *r);
+/*
+ * A segment is about to begin, and whether it is the outermost one; it has ended, or has not begun after all; no segment
+ * of the client is open any more.
+ */
+bool gpurt_raising_begins(struct gpurt_raising *r);
 void gpurt_raising_ended(struct gpurt_raising *r);
 void gpurt_raising_over(struct gpurt_raising *r);
 

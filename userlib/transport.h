@@ -6,17 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How long a call may take, and hence what its thread does until the answer is there. */
+enum gpurt_patience {
+	GPURT_WAITS,			/* for the GPU or for work: it sleeps, and a signal interrupts it (-EINTR) */
+	GPURT_IS_ANSWERED,		/* as soon as the host has its turn */
+	GPURT_SPINS,			/* likewise; the thread keeps its CPU, for its client has form `owner` or `fence` */
+};
+
 struct gpurt_transport {
 	/* Stores the connection in *@state.  Returns 0 or -errno. */
 	int (*open)(const char *path, void **state);
 	void (*close)(void *state);
 	/* Called in a child of the process that opened it: frees what the child inherited and takes no lock. */
 	void (*abandon)(void *state);
-	/*
-	 * Carries out ioctl @code.  @argument begins with its own size and receives the answer.  Returns 0 or -errno.
-	 * -EINTR only if @interruptible.
-	 */
-	int (*call)(void *state, uint32_t code, void *argument, bool interruptible);
+	/* Carries out ioctl @code.  @argument begins with its own size and receives the answer.  Returns 0 or -errno. */
+	int (*call)(void *state, uint32_t code, void *argument, enum gpurt_patience patience);
 	/* Whether the host is gone.  NULL: it cannot go. */
 	bool (*lost)(void *state);
 	/* Like call(), without an answer.  For a signal handler that interrupted call(). */

@@ -28,19 +28,19 @@ static void ioctl_close(void *state)
 	close(fd_of(state));
 }
 
-static int ioctl_call(void *state, uint32_t code, void *argument, bool interruptible)
+static int ioctl_call(void *state, uint32_t code, void *argument, enum gpurt_patience patience)
 {
 	int ret;
 
 	do
 		ret = ioctl(fd_of(state), code, argument);
-	while (ret < 0 && errno == EINTR && !interruptible);
+	while (ret < 0 && errno == EINTR && patience != GPURT_WAITS);
 	return ret < 0 ? -errno : 0;
 }
 
 static int ioctl_post(void *state, uint32_t code, void *argument)
 {
-	return ioctl_call(state, code, argument, false);
+	return ioctl_call(state, code, argument, GPURT_IS_ANSWERED);
 }
 
 const struct gpurt_transport gpurt_transport_ioctl = {

@@ -25,7 +25,7 @@
  * that slept on another CPU than the host's takes as long again to wake, twice in each segment.
  */
 #define POLL_NS 100000
-/* Likewise in a client that spins (form `owner` or `fence`).  It keeps its CPU while the host carries out a decision. */
+/* Likewise for GPURT_SPINS, while the host carries out a decision. */
 #define SPIN_NS 20000000
 
 struct pending {
@@ -43,7 +43,6 @@ struct connection {
 	pthread_cond_t changed;
 	bool receiving;			/* a thread receives for all */
 	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
-	_Atomic bool spins;		/* the form of the latest begin */
 	int broken;			/* -errno after the host is gone, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
@@ -180,37 +179,35 @@ static int receive(struct connection *c, uint64_t poll_ns)
 	return err;
 }
 
-static int await(struct connection *c, struct pending *call, uint64_t poll_ns, bool interruptible)
+static uint64_t poll_for(struct connection *c, enum gpurt_patience patience)
+{
+	if (patience == GPURT_WAITS)
+		return 0;
+	return patience == GPURT_SPINS && !c->agents ? SPIN_NS : POLL_NS;
+}
+
+static int await(struct connection *c, struct pending *call, enum gpurt_patience patience)
 {
 	while (!call->answered) {
 		if (c->broken)
 			return c->broken;
 		if (c->receiving)
 			pthread_cond_wait(&c->changed, &c->lock);
-		else if (receive(c, poll_ns) == -EINTR && interruptible && !call->answered)
+		else if (receive(c, poll_for(c, patience)) == -EINTR && patience == GPURT_WAITS && !call->answered)
 			return -EINTR;
 	}
 	return call->result;
 }
 
-static int socket_call(void *state, uint32_t code, void *argument, bool interruptible)
+static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_patience patience)
 {
 	struct connection *c = state;
 	struct pending call = { .argument = argument }, **link;
-	bool decides = code == GPURT_IOC_BEGIN || code == GPURT_IOC_END;
-	uint32_t flags;
-	uint64_t poll_ns;
 	int err;
 
 	memcpy(&call.size, argument, sizeof(call.size));
 	if (call.size > MAX_ARGUMENT)
 		return -E2BIG;
-	if (code == GPURT_IOC_BEGIN) {
-		flags = ((struct gpurt_begin *)argument)->flags;
-		c->spins = flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE) && !(flags & GPURT_BEGIN_WAIT);
-	}
-	/* Calls that wait for the GPU or for work are interruptible.  Others are answered soon, except an agent's for orders. */
-	poll_ns = interruptible ? 0 : decides && c->spins && !c->agents ? SPIN_NS : POLL_NS;
 	pthread_mutex_lock(&c->lock);
 	if (!++c->cookie)
 		c->cookie = 1;		/* cookie 0 asks for no answer */
@@ -225,7 +222,7 @@ static int socket_call(void *state, uint32_t code, void *argument, bool interrup
 	if (err == -ENODEV)
 		c->broken = err;
 	if (!err)
-		err = await(c, &call, poll_ns, interruptible);
+		err = await(c, &call, patience);
 	for (link = &c->pending; *link != &call; link = &(*link)->next)
 		;
 	*link = call.next;

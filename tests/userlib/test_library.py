@@ -101,6 +101,69 @@ def test_without_a_host_the_program_runs_on_and_says_so_once(compile_c: Compile,
     assert "cannot begin a GPU segment" in required.stderr
 
 
+#: Nothing comes while a thread polls; what a poll takes is a millisecond of this clock.
+POLLS = """
+#define _GNU_SOURCE
+#include <sys/socket.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+""" + PRELUDE + """
+static int polls;
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+	if (flags & MSG_DONTWAIT) {
+		polls++;
+		errno = EAGAIN;
+		return -1;
+	}
+	return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	static long ms;
+
+	(void)clock;
+	ms++;
+	*now = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
+	return 0;
+}
+
+static struct gpurt_handle *h;
+
+#define SPINS(call, wanted) do { \\
+	polls = 0; MUST(call, 0); MUST(polls > 10, wanted); \\
+	} while (0)
+
+int main(void)
+{
+	MUST(gpurt_open(&h, NULL), 0);
+	SPINS(gpurt_segment_begin(h, GPURT_BEGIN_OWNER, 0), true);
+	SPINS(gpurt_segment_begin(h, 0, 0), true);
+	SPINS(gpurt_segment_end(h, 0), true);
+	SPINS(gpurt_segment_end(h, 0), true);
+	SPINS(gpurt_segment_begin(h, 0, 0), false);
+	SPINS(gpurt_segment_begin(h, GPURT_BEGIN_OWNER, 0), false);
+	SPINS(gpurt_segment_end(h, 0), false);
+	SPINS(gpurt_segment_end(h, 0), false);
+	SPINS(gpurt_segment_begin(h, GPURT_BEGIN_FENCE | GPURT_BEGIN_WAIT, 0), false);
+	SPINS(gpurt_segment_end(h, 0), false);
+	gpurt_close(h);
+	puts("ok");
+	return 0;
+}
+"""
+
+
+def test_a_thread_keeps_its_cpu_in_calls_as_the_outermost_begin_says(
+    compile_c: Compile, run: Run, emulator: Path
+) -> None:
+    done = run(compile_c(POLLS), emulator)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 THREADS = PRELUDE + """
 static struct gpurt_handle *handle;
 
