@@ -38,6 +38,7 @@ class Boost:
     core: Any
     thread: Thread | None = None  # that of the latest outermost begin
     may: bool = False  # be raised: checked at that begin
+    right: int = 0  # the highest CPU priority that it had the right to then
     barred: bool = False  # by the administrator
     asked: dict[Thread, Asked] = field(default_factory=dict)
 
@@ -61,6 +62,15 @@ class Boost:
             lib.gpurt_boost_ask(sched, self.core, level, now)
         return result, own.own
 
+    def outdated(self, sched: Any, own: int, made: Any) -> bool:
+        """Whether the begin of a thread of priority `own`, whose turn it is, has to come to the gate once more.
+
+        Its thread must be raised by now and was not when it came: the policy or a priority has changed, or a bar.
+        """
+        if sched.policy != BOOSTED or self.may or self.core.depth:
+            return False
+        return bool(lib.gpurt_begin_level(self.core.set, own, made.priority))
+
     def end(self, sched: Any, now: int) -> None:
         """Before an end comes to the gate."""
         lib.gpurt_boost_ask(sched, self.core, self.core.level, now)
@@ -82,7 +92,8 @@ class Boost:
         refused = int(lib.gpurt_boost_refusal(self.band.normal, own.own, level))
         if refused:
             return refused
-        if self.barred or not self.peer.may_have(self.band.right(self.core.boost.form, level)):
+        self.right = self.peer.right
+        if self.barred or self.right < self.band.right(self.core.boost.form, level):
             return -errno.EPERM
         return 0 if self.band.able else self._raised_itself(own, self.band.cpu(level), made)
 
@@ -104,7 +115,8 @@ class Boost:
     def level(self, level: int) -> None:
         """The thread has to execute at a level of core/boost.h from now on."""
         if self.thread and self.may and (self.band.able or not level):
-            self.thread.want(self, self.band.cpu(level))
+            # its user may give it, for good, what it has once: an administrator may have set a higher level since
+            self.thread.want(self, min(self.band.cpu(level), self.right))
 
     @property
     def raised(self) -> int:

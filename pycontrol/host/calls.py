@@ -125,7 +125,10 @@ class Calls:
         def level() -> int:
             return int(lib.gpurt_begin_level(client.core.set, own, made.priority))
 
-        gpu.update(Decision(decide, begun, level, client, call=True, ask=ask))
+        def outdated() -> bool:
+            return client.boost.outdated(gpu.sched, own, made)
+
+        gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
 
     def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:

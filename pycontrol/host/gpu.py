@@ -50,7 +50,8 @@ class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
     A decision about a client that is gone by then is not taken; its result is 0.  Nor is one that `ask` refuses.
-    Decisions by `call` of a client are taken in the order of the calls.
+    One that is `outdated` comes to the gate once more.  Decisions by `call` of a client are taken in the order of the
+    calls.
     """
 
     decide: Callable[[int], int]
@@ -59,6 +60,7 @@ class Decision:
     client: Client | None = None
     call: bool = False
     ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
+    outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
     result: int = 0
     turn: Any = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
@@ -278,9 +280,14 @@ class Gpu(ABC):
         if self._turns.held or turn == ffi.NULL:
             return False
         lib.gpurt_turns_remove(self._turns, turn)
-        decision = self._current = self._waiting.pop(turn)
+        decision = self._waiting.pop(turn)
+        taken = not decision.result and not (decision.client and decision.client.gone)
+        if taken and decision.outdated():
+            self._queue(decision)
+            return True
+        self._current = decision
         self._turns.held = True
-        if not decision.result and not (decision.client and decision.client.gone):
+        if taken:
             now = self.clock()
             if self.fault:
                 lib.gpurt_uncharged(self.sched, now)

@@ -46,9 +46,14 @@ class Peer:
         """Whether it is told which process the other one is: it has the same user, or is the administrator."""
         return self.administrator or self.uid == other.uid
 
+    @property
+    def right(self) -> int:
+        """The highest real-time priority that the process may give its threads, whatever they have now."""
+        return int(lib.GPURT_MAX_PRIORITY) if self.uid == 0 else procs.rt_limit(self.pid)
+
     def may_have(self, priority: int) -> bool:
         """Whether the process may give its threads that real-time priority, whatever they have now."""
-        return self.uid == 0 or priority <= procs.rt_limit(self.pid)
+        return priority <= self.right
 
 
 def tell_senders(listener: socket.socket) -> None:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policy `boosted` in the user-space host: what changes while a begin waits for its turn, or a segment is open."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Command, EventKind, Policy
+from pycontrol import procs
+from pycontrol.host import threads
+from pycontrol.host.budgets import Budgets
+from pycontrol.host.calls import Calls
+from pycontrol.host.commands import Commands
+from pycontrol.host.gpu import Client, Gpu
+from pycontrol.host.keeper import Keeper
+from pycontrol.host.peer import Peer, Rules
+from pycontrol.host.threads import NONE, Band, Scheduling, Thread
+from pycontrol.host.virtual import Shape, VirtualGpu
+from pycontrol.host.waiter import Deadlines
+
+MS = 1_000_000
+N = lib.GPURT_NORMAL_DEFAULT
+OWNER, SELF = lib.GPURT_BEGIN_OWNER, 0
+ORDINARY = 1000
+
+
+def fifo(priority: int) -> Scheduling:
+    """A thread of SCHED_FIFO."""
+    return Scheduling(os.SCHED_FIFO, priority)
+
+
+class Program:
+    """A process with one thread, in a kernel that does what it is told."""
+
+    def __init__(self, world: World, number: int, has: Scheduling, uid: int) -> None:
+        self.world = world
+        self.tid = number
+        self.peer = Peer(number, uid, f"c{number}", 1)
+        alive = Path("/proc/self/comm").open("rb", buffering=0)  # noqa: SIM115 the thread's, which keeps it
+        self.own_thread = Thread(number, number, alive, alive, Keeper())
+        self.own_client: Client = world.gpu.join(number, self.peer, False)
+        world.kernel[number] = has
+
+    def thread(self) -> Thread:
+        return self.own_thread
+
+    def client(self, _gpu: Gpu) -> Client:
+        return self.own_client
+
+    @property
+    def has(self) -> int:
+        """Its thread's real-time priority."""
+        return self.world.kernel[self.tid].own
+
+    def begin(self, flags: int, name: str = "begin") -> None:
+        made = ffi.new("struct gpurt_begin *", {"size": ffi.sizeof("struct gpurt_begin"), "flags": flags})
+        payload = bytes(ffi.buffer(made))
+        self.world.calls.call(
+            self, lib.GPURT_IOC_BEGIN, payload, lambda result, _made: self.world.said.update({(self.tid, name): result})
+        )
+
+
+class World:
+    """A GPU whose updates take a millisecond, in a time of its own, and threads that have what they are given."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.kernel: dict[int, Scheduling] = {}
+        self.said: dict[tuple[int, str], int] = {}
+        band = Band(N, able=True)
+        self.gpu: Any = VirtualGpu(0, Shape(alpha=MS), int(Policy.SEGMENT), self.tell, lambda: self.now, band)
+        self.rules = Rules()
+        self.calls = Calls([self.gpu], lambda: self.now, Deadlines())
+        self.commands = Commands([self.gpu], self.rules, Budgets(), lambda: 0, lambda: self.now)
+
+    def tell(self, _gpu: Gpu, _client: Client | None, _kind: EventKind, *_: object) -> None:
+        """Nobody listens."""
+
+    def command(self, command: Command, **request: int) -> None:
+        self.commands.carry_out(Peer(1, 0, "admin", 1), command, request, lambda _records: None)
+
+    def updates(self) -> None:
+        """All updates that are due in the next second are over."""
+        for _ in range(1000):
+            self.now += MS
+            self.gpu.advance(self.now)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(threads, "scheduling", lambda tid: made.kernel[tid])
+    monkeypatch.setattr(threads, "schedule", made.kernel.__setitem__)
+    return made
+
+
+def test_a_begin_whose_priority_is_set_while_it_waits_is_checked(world: World) -> None:
+    """Best effort needs no right; a real-time segment is that of a thread that can be raised."""
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    first, later = Program(world, 1, fifo(9), 0), Program(world, 2, NONE, ORDINARY)
+    first.begin(OWNER)
+    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=20)
+    later.begin(SELF)
+    assert (2, "begin") not in world.said
+    world.updates()
+    assert world.said == {(1, "begin"): 0, (2, "begin"): -errno.ERANGE}
+    assert (later.own_client.core.depth, first.has, later.has) == (0, N + 9, 0)
+
+
+def test_a_begin_during_which_the_policy_becomes_boosted_is_checked(world: World) -> None:
+    first, later = Program(world, 1, fifo(9), 0), Program(world, 2, NONE, ORDINARY)
+    first.begin(OWNER)
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=20)
+    later.begin(SELF)
+    world.updates()
+    assert world.said == {(1, "begin"): 0, (2, "begin"): -errno.ERANGE}
+    assert later.own_client.core.depth == 0
+
+
+@pytest.mark.parametrize("form", [SELF, OWNER])
+def test_a_process_that_is_barred_while_its_begin_waits_begins_nothing(world: World, form: int) -> None:
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    first, later = Program(world, 1, fifo(9), 0), Program(world, 2, fifo(5), 0)
+    first.begin(OWNER)
+    later.begin(form)
+    later.own_client.boost.bar(True)
+    assert later.has == 5
+    world.updates()
+    assert world.said == {(1, "begin"): 0, (2, "begin"): -errno.EPERM}
+    assert (later.own_client.core.depth, later.has) == (0, 5)
+
+
+def test_a_begin_that_comes_to_the_gate_once_more_is_raised_and_answered_once(world: World) -> None:
+    """Its client is barred and not barred any more while it waits."""
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    first, later = Program(world, 1, fifo(5), 0), Program(world, 2, fifo(9), 0)
+    first.begin(OWNER)
+    later.begin(OWNER)
+    for barred in (True, False):
+        later.own_client.boost.bar(barred)
+    world.updates()
+    assert world.said == {(1, "begin"): 0, (2, "begin"): 0}
+    assert (later.own_client.core.depth, first.has, later.has) == (1, 5, N + 9)
+
+
+def test_nobody_is_raised_above_what_its_user_has_the_right_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An administrator sets a higher priority in the middle of a segment."""
+    monkeypatch.setattr(procs, "rt_limit", lambda _pid: N + 7)
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    one = Program(world, 1, fifo(5), ORDINARY)
+    one.begin(SELF)
+    world.updates()
+    assert one.has == N + 5
+    world.command(Command.SET_PRIORITY, PID=1, PRIORITY=20)
+    world.updates()
+    assert (one.own_client.core.level, one.has) == (20, N + 7)
+    privileged = Program(world, 2, fifo(5), 0)
+    privileged.begin(SELF)
+    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=21)
+    world.updates()
+    assert privileged.has == N + 21
+
+
+def test_a_nested_begin_changes_neither_form_nor_thread(world: World) -> None:
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    one = Program(world, 1, fifo(5), 0)
+    one.begin(OWNER)
+    world.updates()
+    outer, inner = one.own_thread, Program(world, 2, fifo(8), 0)
+    one.own_thread = inner.own_thread
+    one.begin(SELF, "nested")
+    world.updates()
+    boost = one.own_client.boost
+    assert (boost.core.depth, boost.core.boost.form, boost.thread) == (2, lib.GPURT_FORM_OWNER, cast(Any, outer))
+    assert (one.has, inner.has) == (N + 5, 8)
