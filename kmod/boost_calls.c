@@ -11,6 +11,7 @@
 #include <linux/capability.h>
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
+#include <linux/sched/prio.h>
 #include <linux/sched/signal.h>
 
 #include "boost.h"
@@ -29,8 +30,8 @@ static void enter(struct gpurt_boosted *b, u32 level)
 	WRITE_ONCE(b->calling, true);
 }
 
-/* The same, by a thread that is about to begin the outermost segment. */
-static void ask(struct gpurt_client *client, u32 level, u32 flags)
+/* The same, by a thread that is about to begin the outermost segment.  @right: as check() says. */
+static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 {
 	struct gpurt_boosted *b = &client->boost;
 
@@ -43,7 +44,7 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags)
 	WRITE_ONCE(b->turn, false);
 	WRITE_ONCE(b->working, false);
 	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
-	gpurt_raised_take(&b->raised, current, gpurt_boost_right(gpurt_normal, b->form, level));
+	gpurt_raised_take(&b->raised, current, right);
 	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
 	b->spins = !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps;
 	gpurt_boost_settle(client);
@@ -51,18 +52,24 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags)
 
 /*
  * Whether the caller may begin the outermost segment of a client at that @level, in the form that @flags state, under
- * policy `boosted`: 0, or as uapi/gpurt.h says under "Raised threads".
+ * policy `boosted`: 0, or as uapi/gpurt.h says under "Raised threads".  *@right becomes the highest CPU priority that
+ * its user was found to have the right to.
  */
-static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags)
+static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
 {
-	u32 right = gpurt_boost_right(gpurt_normal, gpurt_boost_stated(flags), level);
+	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_stated(flags), level);
 	int err = gpurt_boost_refusal(gpurt_normal, own, level);
 
+	*right = 0;
 	if (!level || err)
 		return err;
 	if (READ_ONCE(client->boost.barred))
 		return -EPERM;
-	return right <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE) ? 0 : -EPERM;
+	*right = min_t(unsigned long, rlimit(RLIMIT_RTPRIO), MAX_RT_PRIO - 1);
+	if (needed <= *right)
+		return 0;
+	*right = MAX_RT_PRIO - 1;
+	return capable(CAP_SYS_NICE) ? 0 : -EPERM;
 }
 
 /*
@@ -96,7 +103,7 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised)
 {
 	struct gpurt_boosted *b = &client->boost;
-	u32 level;
+	u32 level, right;
 	int err;
 
 	*raised = false;
@@ -107,7 +114,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
 	level = gpurt_begin_level(READ_ONCE(client->core.set), own, begin->priority);
-	err = check(client, own, level, begin->flags);
+	err = check(client, own, level, begin->flags, &right);
 	if (err || !level)
 		return err;
 	rt_mutex_lock(&b->calls);
@@ -118,7 +125,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	}
 	*raised = true;
 	gpurt_boost_lock();
-	ask(client, level, begin->flags);
+	ask(client, level, begin->flags, right);
 	gpurt_boost_unlock();
 	return 0;
 }

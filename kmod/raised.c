@@ -5,9 +5,8 @@
  * A thread is lowered only if its policy and priority are those that it was raised to.  The kernel offers modules no
  * comparison and change in one: a change that somebody else makes within the same microsecond may be lost.
  *
- * The kernel lets everybody give the threads of his user any priority up to their present one.  So nobody is raised
- * without the right to that (gpurt_boost_right()), except by an administrator who sets a higher priority of a client.
- * What another thread makes of that is undone when the raised thread changes next.
+ * The kernel lets everybody give the threads of his user any priority up to their present one, for good.  So nobody is
+ * raised above what his user has the right to, whatever priority an administrator sets in the middle of a segment.
  *
  * The functions that change something are called one at a time, by callers that may sleep: kernels 5.3 to 6.4 take the
  * lock of the cpusets to change a thread's scheduling, which others hold for milliseconds.
@@ -112,23 +111,6 @@ static void note(const struct gpurt_raised *news)
 	raw_spin_unlock(&table_lock);
 }
 
-/*
- * Whether the change that somebody else has made since is one that only the raise has made possible.  Without
- * CAP_SYS_NICE nobody clears the flag.
- */
-static bool is_usurped(const struct gpurt_raised *news)
-{
-	const struct task_struct *task = news->task;
-	u32 right = news->saved.priority;
-	const struct gpurt_raised *b;
-
-	hlist_for_each_entry(b, bucket_of(task), node)
-		if (b->task == task)
-			right = max_t(u32, right, b->right);
-	return is_real_time(task) && task->sched_reset_on_fork && task->rt_priority > right &&
-	       task->rt_priority <= news->set;
-}
-
 /* What the thread needs; 0: nothing. */
 static u32 wanted_of(const struct task_struct *task)
 {
@@ -175,8 +157,6 @@ static void carry_out(struct gpurt_raised *b)
 	struct gpurt_raised news = { .task = b->task, .set = b->set, .refused = b->refused, .saved = b->saved };
 
 	if (news.set && !is_as_set(b)) {
-		if (is_usurped(&news))
-			lower(&news);
 		news.set = 0;
 		news.refused = true;
 		note(&news);
@@ -190,8 +170,8 @@ static void carry_out(struct gpurt_raised *b)
 }
 
 /*
- * A reason to raise that thread.  How high, gpurt_raised_want() says.  @right: the highest CPU priority that its user
- * may give it by himself, as far as that was looked at.
+ * A reason to raise that thread.  How high, gpurt_raised_want() says, but not above @right, to which its user was found
+ * to have the right.
  */
 void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 right)
 {
@@ -213,7 +193,7 @@ void gpurt_raised_take(struct gpurt_raised *b, struct task_struct *task, u32 rig
 void gpurt_raised_want(struct gpurt_raised *b, u32 priority)
 {
 	raw_spin_lock(&table_lock);
-	b->want = priority;
+	b->want = min_t(u32, priority, b->right);
 	raw_spin_unlock(&table_lock);
 	carry_out(b);
 }

@@ -19,8 +19,8 @@ struct gpurt_saved {
 struct gpurt_raised {
 	struct task_struct *task;	/* with a reference; NULL: none */
 	struct hlist_node node;
-	u8 want;			/* the CPU priority that the thread needs for this reason */
-	u8 right;			/* the one that its user was found to have the right to */
+	u8 want;			/* the CPU priority that the thread needs for this reason, */
+	u8 right;			/* which is not above this one: its user was found to have the right to it */
 	/* The same for all reasons of a thread: */
 	u8 set;				/* that it was raised to; 0: it is not, or has changed its scheduling */
 	bool refused;			/* it has done that: it is left alone while it has a reason */

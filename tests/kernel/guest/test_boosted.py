@@ -375,6 +375,30 @@ def test_the_right_to_the_highest_raised_priority_is_needed(driven: Driven, miss
     assert scheduling(driven.pid) == (FIFO, 10)
 
 
+@pytest.mark.parametrize("driven", [SELF], indirect=True)
+def test_an_administrator_raises_nobody_above_what_its_user_has_a_right_to(module: Control, driven: Driven) -> None:
+    assert driven.do(f"user {N + 12}") == 0
+    assert driven.begin() == 0
+    module.set_priority(driven.pid, 20)
+    assert scheduling(driven.pid) == raised(12)
+    assert driven.do(f"sched {FIFO | RESET} {N + 13}") == -errno.EPERM
+    assert (driven.end(), scheduling(driven.pid)) == (0, (FIFO, 10))
+    assert driven.begin() == -errno.EPERM  # at the priority that it has now
+    assert scheduling(driven.pid) == (FIFO, 10)
+
+
+@pytest.mark.parametrize("driven", [SELF], indirect=True)
+def test_what_a_user_has_a_right_to_stays_though_an_administrator_had_it_raised_higher(
+    module: Control, driven: Driven
+) -> None:
+    assert driven.do("user 99") == 0
+    assert driven.begin() == 0
+    module.set_priority(driven.pid, 20)
+    assert scheduling(driven.pid) == raised(20)
+    driven.be(FIFO | RESET, N + 16)
+    assert (driven.end(), scheduling(driven.pid)) == (0, (FIFO | RESET, N + 16))
+
+
 @pytest.mark.parametrize(("policy", "priority"), [(FIFO, 7), (FIFO, N + 10), (FIFO, 80), (RR, N + 10), (OTHER, 0)])
 def test_what_a_raised_thread_does_to_itself_stays(driven: Driven, policy: int, priority: int) -> None:
     assert driven.begin() == 0
