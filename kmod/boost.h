@@ -69,6 +69,8 @@ bool gpurt_boost_passed(struct gpurt_client *client);
 
 /* Form fence. */
 void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w);
+void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w);
+void gpurt_boost_submits(struct gpurt_client *client);
 void gpurt_boost_completed(struct gpurt_client *client);
 
 int gpurt_boost_load(void);

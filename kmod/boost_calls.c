@@ -242,6 +242,39 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 	gpurt_boost_unlock();
 }
 
+/* Whether the caller is the client's thread, and is not raised because its work has not completed. */
+static bool is_working(const struct gpurt_boosted *b)
+{
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->working);
+}
+
+/* Called by a thread that returns from that wait, because what it waited for is done. */
+void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (w->what == GPURT_WAIT_GRANT || !is_working(b))
+		return;
+	gpurt_boost_lock();
+	/* Other threads may have made the client busy again since. */
+	WRITE_ONCE(b->working, false);
+	gpurt_boost_settle(client);
+	gpurt_boost_unlock();
+}
+
+/*
+ * Called by a thread before it submits work.  If it has seen in its memory that all of its work has completed, that is
+ * over which it waited for; once there is new work the driver would not say so any more.
+ */
+void gpurt_boost_submits(struct gpurt_client *client)
+{
+	if (!is_working(&client->boost))
+		return;
+	gpurt_boost_lock();
+	gpurt_boost_settle(client);
+	gpurt_boost_unlock();
+}
+
 /* Any context, by a caller that has a reference.  Work of the client has completed, or was dropped. */
 void gpurt_boost_completed(struct gpurt_client *client)
 {

@@ -149,6 +149,8 @@ static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
 		return PTR_ERR(client);
 	gpurt_boost_works(client, &a->wait);
 	err = gpurt_wait_for(client, &a->wait);
+	if (!err)
+		gpurt_boost_worked(client, &a->wait);
 	if (err != -EOPNOTSUPP)
 		WRITE_ONCE(client->seen, atomic_read(&client->completions));
 	return err;
@@ -214,6 +216,7 @@ static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
 		return -EOPNOTSUPP;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return -ENODEV;
+	gpurt_boost_submits(client);
 	err = gpu->ops.work->submit(gpu->driver, client->ctx, &a->submit);
 	gpurt_gpu_release(gpu, token);
 	return err;

@@ -278,6 +278,31 @@ static void form_fence_is_raised_when_its_work_is_done(struct kunit *test)
 	boosted_bench_free(b);
 }
 
+/* gpurt-boost is not told of a completion here: it would be late. */
+static void form_fence_is_raised_once_its_thread_has_seen_the_completion(struct kunit *test)
+{
+	static const struct gpurt_wait idle = { .what = GPURT_WAIT_IDLE };
+	static const struct gpurt_wait grant = { .what = GPURT_WAIT_GRANT };
+	struct bench *b = boosted_bench_of(test, &working_driver);
+
+	KUNIT_EXPECT_EQ(test, boosted_begin_as(b->clients[0], GPURT_BEGIN_FENCE, 0), 0);
+	gpurt_boost_works(b->clients[0], &idle);
+	gpurt_boost_worked(b->clients[0], &grant);
+	gpurt_boost_submits(b->clients[0]);	/* more work, while there still is some */
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	b->work_done = true;
+	gpurt_boost_submits(b->clients[0]);
+	b->work_done = false;
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	gpurt_client_work_done(b->clients[0], 0, 0);
+	gpurt_boost_works(b->clients[0], &idle);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	gpurt_boost_worked(b->clients[0], &idle);
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	boosted_bench_free(b);
+}
+
 static void a_client_that_goes_while_it_waits_for_its_work_is_not_asked_for_it(struct kunit *test)
 {
 	static const struct gpurt_wait idle = { .what = GPURT_WAIT_IDLE };
@@ -743,6 +768,7 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(an_owner_is_raised_once_its_update_has_succeeded),
 	KUNIT_CASE(a_gpu_that_is_being_reset_has_no_raised_owner),
 	KUNIT_CASE(form_fence_is_raised_when_its_work_is_done),
+	KUNIT_CASE(form_fence_is_raised_once_its_thread_has_seen_the_completion),
 	KUNIT_CASE(a_client_that_goes_while_it_waits_for_its_work_is_not_asked_for_it),
 	KUNIT_CASE(it_is_raised_while_it_waits_at_the_gate),
 	KUNIT_CASE(an_owner_to_be_is_raised_when_it_is_handed_the_gate),

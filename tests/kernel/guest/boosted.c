@@ -10,6 +10,7 @@
  *	tsg, drop			a TSG of the client, opened or closed: 0
  *	submit NS			work for it: 0
  *	spin, wait			waits for that work, not at all or until it is done: 0 or -errno
+ *	idle				waits for all of the client's work, looking again and again: 0 or -errno
  *	close				the last descriptor: 0
  *	sched POLICY PRIORITY		sched_setscheduler(2) of the thread: 0 or -errno
  *	param PRIORITY			sched_setparam(2)
@@ -90,6 +91,17 @@ static int wait_for_work(uint64_t timeout)
 {
 	work.timeout_ns = timeout;
 	return call(GPURT_IOC_WAIT, &work);
+}
+
+static int spin_until_idle(void)
+{
+	struct gpurt_wait idle = { .size = sizeof(idle), .what = GPURT_WAIT_IDLE };
+	int result;
+
+	do
+		result = call(GPURT_IOC_WAIT, &idle);
+	while (result == -ETIMEDOUT);
+	return result;
 }
 
 static int set_scheduler(const char *line)
@@ -202,6 +214,8 @@ static int execute(const char *line)
 		return submit(line);
 	if (!strncmp(line, "spin", 4))
 		return wait_for_work(0);
+	if (!strncmp(line, "idle", 4))
+		return spin_until_idle();
 	if (!strncmp(line, "wait", 4))
 		return wait_for_work(GPURT_FOREVER);
 	if (!strncmp(line, "close", 5))

@@ -216,7 +216,9 @@ def test_form_fence_is_raised_again_when_its_work_completes(driven: Driven, comp
     assert scheduling(driven.pid) == raised(10)
     assert driven.do(f"submit {MS}") == 0
     assert driven.do("wait") == 0
-    becomes(driven.pid, raised(10))
+    assert scheduling(driven.pid) == raised(10)  # it has seen the completion itself
+    assert (driven.do(f"submit {MS}"), driven.do("idle")) == (0, 0)
+    assert scheduling(driven.pid) == raised(10)
     assert (driven.end(), scheduling(driven.pid)) == (0, (FIFO, 10))
 
 
