@@ -4,7 +4,8 @@
 What a begin and an end cost beside how many other clients; and the attacker's test: how late real-time tasks execute
 while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same loops without it.
 
-With --attack SETTING ATTACK... only these attacks, each by itself, in one setting (SETTINGS).
+With --growth only the former.  With --attack SETTING ATTACK... only these attacks, each by itself, in one setting
+(SETTINGS); all at once, if none is named.  With --policy POLICY the module is attacked under that policy.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ sys.path.insert(0, str(GUEST))
 
 import attack  # noqa: E402
 
+from gpurt.enums import Policy  # noqa: E402
+
 CLIENTS = (1, 10, 100, 1000)
 #: Seconds that the victim is attacked for.
 SECONDS, QUICK_SECONDS = 2.0, 0.1
@@ -31,6 +34,8 @@ SETTINGS = {
     "sleeping": "vgpu_sleeps=1 vgpu_alpha_ns=50000",
     "agents": "agent_gpus=1 agent_bound_ms=5 vgpu_sleeps=1",
 }
+#: Under policies lock-* a client waits for as long as best effort may hold the GPU, ms.
+LOCK_BOUND = 10
 FLAGS = ["-static", "-O2", "-Wall", "-pthread", f"-I{ROOT}/userlib/include"]
 
 
@@ -85,43 +90,56 @@ def whole(programs: Path, setting: str, seconds: float, *attacks: str) -> None:
     attacked(programs, setting, seconds, *attacks)
 
 
-def reload(options: str) -> None:
-    """Loads the module with those parameters."""
+def reload(setting: str, policy: Policy) -> str:
+    """Loads the module for that setting and policy; what its figures are called."""
+    options = [f"policy={int(policy)}", f"lock_bound_ms={LOCK_BOUND}", *SETTINGS[setting].split()]
     subprocess.run(["rmmod", "gpurt"], check=True)
-    subprocess.run(["insmod", os.environ["GPURT_TEST_MODULE"], "vgpus=1", *options.split()], check=True)
+    subprocess.run(["insmod", os.environ["GPURT_TEST_MODULE"], "vgpus=1", *options], check=True)
+    return setting if policy is Policy.SEGMENT else f"{policy.word}.{setting}"
 
 
-def each(programs: Path, setting: str, *attacks: str) -> None:
+def each(programs: Path, policy: Policy, setting: str, *attacks: str) -> None:
     """Those attacks, one after another."""
-    reload(SETTINGS[setting])
-    show_victim(setting, "alone", attack.victim(programs, SECONDS))
+    show_victim(reload(setting, policy), "alone", attack.victim(programs, SECONDS))
     for one in attacks:
-        reload(SETTINGS[setting])
-        attacked(programs, f"{setting}.{one}", SECONDS, one)
+        attacked(programs, f"{reload(setting, policy)}.{one}", SECONDS, one)
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--policy", choices=Policy.words(), default=Policy.SEGMENT.word)
+    parser.add_argument("--attack", nargs="+", default=[], metavar="WHAT")
+    given = parser.parse_args()
+    if "GPURT_TEST_MODULE" not in os.environ and (given.attack or given.policy != Policy.SEGMENT.word):
+        parser.error("a module that is loaded already is attacked as it is")
+    if given.attack and given.attack[0] not in SETTINGS:
+        parser.error(f"{given.attack[0]!r} is not one of {', '.join(SETTINGS)}")
+    return given
 
 
 def main() -> None:
     """Prints all figures."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--attack", nargs="+", default=[], metavar="WHAT")
-    given = parser.parse_args()
-    quick = given.quick
+    given = arguments()
+    policy = Policy(Policy.parse(given.policy))
     with tempfile.TemporaryDirectory() as folder:
-        compiled(Path(folder))
-        if given.attack:
-            each(Path(folder), *given.attack)
+        programs = Path(folder)
+        compiled(programs)
+        if not given.attack:
+            growth(programs / "kernel_calls")
+        if given.growth:
             return
-        growth(Path(folder) / "kernel_calls")
         if "GPURT_TEST_MODULE" not in os.environ:
-            whole(Path(folder), "loaded", SECONDS)  # this machine's module, as it is
-            return
-        for setting, options in SETTINGS.items():
-            reload(options)
-            if quick:
-                whole(Path(folder), setting, QUICK_SECONDS, "storm")
-                break
-            whole(Path(folder), setting, SECONDS)
+            whole(programs, "loaded", SECONDS)  # this machine's module, as it is
+        elif given.quick:
+            whole(programs, reload("busy", policy), QUICK_SECONDS, "storm")
+        elif len(given.attack) > 1:
+            each(programs, policy, *given.attack)
+        else:
+            for setting in given.attack or SETTINGS:
+                whole(programs, reload(setting, policy), SECONDS)
 
 
 if __name__ == "__main__":

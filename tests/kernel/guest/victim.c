@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * victim SECONDS: measures, as root, what others do to real-time tasks.  On each CPU a thread of FIFO priority 90 sleeps
- * until each millisecond and measures how late it executes then.  One of FIFO priority 80, on any CPU, begins a segment
- * on every GPU in turn, waits until it has the GPU, and ends the segment.  It exits 1 if it waits for a minute.
+ * until each millisecond and measures how late it executes then.  A process of FIFO priority 80, on any CPU, begins a
+ * segment on every GPU in turn, waits until it has the GPU, and ends the segment.  Under policy `boosted` that priority
+ * is 20.  Under policy `job`, where runnable tasks have the GPU, it submits work of 100 us instead, and spins until that
+ * is done.  It exits 1 if it waits for a minute.
  *
  * Prints NAME VALUE, a line each: "latency_ns", "latency_p999_ns", and the "wakeups" of all CPUs; "served", how often
- * the client had a GPU; "begin_ns" and "end_ns", the longest time from a begin to the GPU and that of an end.
+ * the client had a GPU; "begin_ns" and "end_ns", the longest time from a begin to the GPU (or for how much longer than
+ * it takes work was not done) and that of an end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <gpurt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -18,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +31,8 @@
 #define MS 1000000ULL
 #define MAX_CPUS 64
 #define MAX_SECONDS 600
+#define PATIENCE (60000 * MS)
+#define WORK (MS / 10)
 
 static unsigned long long until;
 /* Of all CPUs: each thread fills its part. */
@@ -77,42 +84,90 @@ static void *wake_up(void *number)
 	return NULL;
 }
 
-static unsigned int gpus(int fd)
-{
-	struct gpurt_query query = { .size = sizeof(query) };
+/* The longest times that one call took, or several. */
+struct longest {
+	unsigned long long begin, end;
+};
 
-	MUST(!ioctl(fd, GPURT_IOC_QUERY, &query));
-	return query.gpus;
+static void note(unsigned long long *most, unsigned long long start, unsigned long long expected)
+{
+	unsigned long long took = now() - start;
+
+	if (took > expected && took - expected > *most)
+		*most = took - expected;
+}
+
+static void use_segment(int fd, unsigned int gpu, struct longest *most)
+{
+	struct gpurt_wait grant = { .size = sizeof(grant), .gpu = gpu, .what = GPURT_WAIT_GRANT, .timeout_ns = PATIENCE };
+	struct gpurt_begin begin = { .size = sizeof(begin), .gpu = gpu };
+	struct gpurt_end end = { .size = sizeof(end), .gpu = gpu };
+	unsigned long long start = now();
+
+	MUST(!ioctl(fd, GPURT_IOC_BEGIN, &begin));
+	if (begin.state != GPURT_STATE_RUNNING)
+		MUST(!ioctl(fd, GPURT_IOC_WAIT, &grant));
+	note(&most->begin, start, 0);
+	start = now();
+	MUST(!ioctl(fd, GPURT_IOC_END, &end));
+	note(&most->end, start, 0);
+}
+
+/* A task that sleeps would lose the GPU, so it spins. */
+static void use_job(int fd, unsigned int gpu, unsigned int tsg, struct longest *most)
+{
+	struct gpurt_submit work = { .size = sizeof(work), .gpu = gpu, .tsg = tsg, .duration_ns = WORK };
+	struct gpurt_wait done = { .size = sizeof(done), .gpu = gpu, .what = GPURT_WAIT_WORK, .tsg = tsg };
+	struct pollfd file = { .fd = fd, .events = POLLIN };
+	unsigned long long start = now();
+
+	MUST(!ioctl(fd, GPURT_IOC_SUBMIT, &work));
+	while (poll(&file, 1, 0) != 1)
+		MUST(now() - start < PATIENCE);
+	note(&most->begin, start, WORK);
+	done.work = work.work;
+	MUST(!ioctl(fd, GPURT_IOC_WAIT, &done));
 }
 
 static void use_gpus(void)
 {
-	struct gpurt_begin begin = { .size = sizeof(begin) };
-	struct gpurt_end end = { .size = sizeof(end) };
-	struct gpurt_wait grant = { .size = sizeof(grant), .what = GPURT_WAIT_GRANT, .timeout_ns = 60000 * MS };
-	unsigned long long next, start, took, begins = 0, ends = 0, served = 0;
+	struct gpurt_query query = { .size = sizeof(query) };
 	int fd = open("/dev/gpurt", O_RDWR | O_CLOEXEC);
-	unsigned int many = gpus(fd);
+	struct gpurt_tsg tsg[GPURT_MAX_GPUS];
+	struct longest most = { 0, 0 };
+	unsigned long long next, served;
+	unsigned int gpu;
 
-	be_fifo(80);
-	for (next = now(); next < until; next += 5 * MS) {
+	MUST(!ioctl(fd, GPURT_IOC_QUERY, &query));
+	for (gpu = 0; gpu < query.gpus && query.policy == GPURT_POLICY_JOB; gpu++) {
+		tsg[gpu] = (struct gpurt_tsg){ .size = sizeof(*tsg), .gpu = gpu };
+		MUST(!ioctl(fd, GPURT_IOC_TSG_OPEN, &tsg[gpu]));
+	}
+	be_fifo(query.policy == GPURT_POLICY_BOOSTED ? 20 : 80);
+	for (next = now(), served = 0; next < until; next += 5 * MS, served++) {
 		sleep_until(next);
-		begin.gpu = end.gpu = grant.gpu = (unsigned int)(served % many);
-		start = now();
-		MUST(!ioctl(fd, GPURT_IOC_BEGIN, &begin));
-		if (begin.state != GPURT_STATE_RUNNING)
-			MUST(!ioctl(fd, GPURT_IOC_WAIT, &grant));
-		took = now() - start;
-		begins = took > begins ? took : begins;
-		start = now();
-		MUST(!ioctl(fd, GPURT_IOC_END, &end));
-		took = now() - start;
-		ends = took > ends ? took : ends;
-		served++;
+		gpu = (unsigned int)(served % query.gpus);
+		if (query.policy == GPURT_POLICY_JOB)
+			use_job(fd, gpu, tsg[gpu].tsg, &most);
+		else
+			use_segment(fd, gpu, &most);
 		next = now() > next ? now() : next;
 	}
 	close(fd);
-	printf("served %llu\nbegin_ns %llu\nend_ns %llu\n", served, begins, ends);
+	printf("served %llu\nbegin_ns %llu\nend_ns %llu\n", served, most.begin, most.end);
+}
+
+/* A process of its own: under policy `job` the states of all threads of a process count. */
+static pid_t start_client(void)
+{
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child)
+		return child;
+	MUST(!mlockall(MCL_CURRENT | MCL_FUTURE));
+	use_gpus();
+	exit(0);
 }
 
 static int by_size(const void *a, const void *b)
@@ -140,17 +195,21 @@ int main(int argc, char **argv)
 	size_t cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN), cpu;
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
 	pthread_t threads[MAX_CPUS];
+	pid_t client;
+	int status;
 
 	MUST(cpus <= MAX_CPUS && seconds > 0 && seconds <= MAX_SECONDS);
 	most = (size_t)(seconds * 1000) + 1;
 	late = calloc(cpus * most, sizeof(*late));
 	MUST(late && !mlockall(MCL_CURRENT | MCL_FUTURE));
 	until = now() + (unsigned long long)(seconds * 1e9);
+	client = start_client();
 	for (cpu = 0; cpu < cpus; cpu++)
 		MUST(!pthread_create(&threads[cpu], NULL, wake_up, (void *)cpu));
-	use_gpus();
 	for (cpu = 0; cpu < cpus; cpu++)
 		MUST(!pthread_join(threads[cpu], NULL));
+	if (waitpid(client, &status, 0) != client || status)
+		return 1;	/* it has said why */
 	report(cpus);
 	return 0;
 }
