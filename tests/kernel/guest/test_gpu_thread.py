@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
-from links import MS, PENDING, RUNNING, client_of
+from actors import Actor
+from links import MS, PENDING, RUNNING, Client, client_of, eventually
 from loading import DEVICE, PARAMETERS, load, times_slept, unload
 
 from gpurt._gpurt import lib
-from gpurt.enums import Policy
+from gpurt.enums import Image, Notice, Policy
 from pycontrol.live.control import Control, connect
 
 LOOPS = 500
@@ -53,3 +57,28 @@ def test_best_effort_that_causes_updates_rests(sleeping: Control) -> None:
         assert urgent.begin(priority=50) == RUNNING  # comes later, and finds the lock free
         urgent.end()
         assert rested.result()[0] == 0
+
+
+def sleep_and_spin(_client: Client) -> NoReturn:
+    """Sleeps, is woken by a timer of its CPU, and keeps that CPU from all tasks that are less urgent."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(80))
+    time.sleep(0.2)
+    while True:
+        pass
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="with one CPU nothing executes beside a task that keeps it")
+def test_a_wake_up_is_noticed_although_no_other_task_of_that_cpu_executes(module: Control) -> None:
+    """Policy job with notify: the wake-up raises an interrupt, whose work no thread may have to do (5.10-rt)."""
+    cpus = sorted(os.sched_getaffinity(0))
+    module.set_policy(Policy.JOB, notice=Notice.NOTIFY)
+    assert module.status()[0].notice is Notice.NOTIFY
+    with Actor(DEVICE, lambda: os.sched_setaffinity(0, {cpus[-1]})) as task:
+        os.sched_setaffinity(0, {cpus[0]})
+        try:
+            task.do("tsg")
+            assert module.status()[0].image is Image.ALL
+            task.start(sleep_and_spin)
+            eventually(lambda: module.status()[0].runner_pid == task.pid)
+        finally:
+            os.sched_setaffinity(0, cpus)
