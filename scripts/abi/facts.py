@@ -28,6 +28,7 @@ RM_NR_FREE              NV_ESC_RM_FREE
 RM_NR_CONTROL           NV_ESC_RM_CONTROL
 RM_NR_ALLOC             NV_ESC_RM_ALLOC
 RM_NR_TRANSFER          NV_ESC_IOCTL_XFER_CMD
+RM_NR_IDLE              NV_ESC_RM_IDLE_CHANNELS
 RM_CLASS_DEVICE         NV01_DEVICE_0
 RM_CLASS_SUBDEVICE      NV20_SUBDEVICE_0
 RM_CLASS_TSG            KEPLER_CHANNEL_GROUP_A
@@ -44,6 +45,11 @@ A06C_GET_INTERLEAVE     NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL
 A06C_MAKE_REALTIME      NVA06C_CTRL_CMD_MAKE_REALTIME
 A06F_GPFIFO_SCHEDULE    NVA06F_CTRL_CMD_GPFIFO_SCHEDULE
 A06F_RESTART_RUNLIST    NVA06F_CTRL_CMD_RESTART_RUNLIST
+C0080_IDLE_CHANNELS     NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS
+C2080_SET_PREEMPTION    NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE
+C2080_BIND_PREEMPTION   NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND
+C506F_RESET_CHANNEL     NV506F_CTRL_CMD_RESET_ISOLATED_CHANNEL
+C83DE_RESUME_CONTEXT    NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT
 C2080_DISABLE_CHANNELS  NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
 RM_CHANNELS_MAX         NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES
 UVM_REGISTER_GPU_VASPACE    UVM_REGISTER_GPU_VASPACE
@@ -160,6 +166,19 @@ def nvidia(tree: Path, major: int) -> Iterator[Fact]:
     for status in re.findall(r"^#define RM_STATUS_(\w+)", RM.read_text(), re.M):
         yield Fact(f"RM_STATUS_{status}", f"RM_STATUS_{status}", "NV_OK" if status == "OK" else f"NV_ERR_{status}")
     yield from classes(tree)
+    yield from channel_calls(tree)
+
+
+def channel_calls(tree: Path) -> Iterator[Fact]:
+    """Numbers of calls that enable channels, of which older releases have more: each that the headers have."""
+    wanted = r"^#define\s+(NV\w+_CTRL_CMD_(GPFIFO_SCHEDULE|RESET_CHANNEL|FIFO_START_SELECTED_CHANNELS))\s+\((0x\w+)\)"
+    for header in sorted((tree / "src/common/sdk/nvidia/inc/ctrl").rglob("ctrl*.h")):
+        for name, what, number in re.findall(wanted, header.read_text(), re.M):
+            if what.startswith("FIFO"):
+                yield Fact("C0080_START_CHANNELS", "C0080_START_CHANNELS", number)
+            elif not name.startswith("NVA06C"):  # that is a group's
+                macro = f"RM_IS_CHANNEL_{what.removeprefix('GPFIFO_').removesuffix('_CHANNEL')}"
+                yield Fact(f"{macro}({name})", 1, f"{macro}({number})")
 
 
 def classes(tree: Path) -> Iterator[Fact]:

@@ -126,6 +126,20 @@ def test_what_the_program_makes_while_it_is_off(start: Start, plane: Control, gp
     assert not any(group["enabled"] for group in gpu.groups(background.pid))
 
 
+@pytest.mark.parametrize(
+    ("own", "version"),
+    [("volta", "550.163.01"), ("start", "560.35.03"), ("reset", "595.45.04"), ("preemption-mode", "595.45.04")],
+)
+def test_calls_of_which_the_driver_enables_channels(
+    own: str, version: str, start: Start, plane: Control, gpu: FakeGpu
+) -> None:
+    """Older releases have GPFIFO_SCHEDULE once more for each class of channels, and START_SELECTED_CHANNELS."""
+    background, urgent = start(version=version), start(version=version)
+    wants_the_gpu(plane, gpu, background, urgent)
+    background.do(f"own-{own} 0")
+    assert not gpu.enabled(background.pid)
+
+
 @pytest.mark.parametrize("call", [25, 26, 0])
 def test_what_the_uvm_driver_enables(call: int, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """It enables all channels of an address space that is registered or ends."""

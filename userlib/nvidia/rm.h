@@ -32,6 +32,7 @@
 #define RM_NR_FREE	0x29
 #define RM_NR_CONTROL	0x2a
 #define RM_NR_ALLOC	0x2b
+#define RM_NR_IDLE	0x41	/* an older form of C0080_IDLE_CHANNELS */
 #define RM_NR_TRANSFER	211
 
 struct rm_free {
@@ -114,6 +115,19 @@ RM_LAYOUT(rm_transfer, 16);
 #define A06F_GPFIFO_SCHEDULE	0xa06f0103u
 #define A06F_RESTART_RUNLIST	0xa06f0111u
 #define C2080_DISABLE_CHANNELS	0x2080110bu
+/* Up to release 550.163.01 the call of a channel also has a number for each class of channels (ctrlc36f.h). */
+#define RM_IS_CHANNEL_SCHEDULE(cmd)	(((cmd) & 0xffff) == 0x0103 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
+/* Of a channel, likewise, and in every release 0x906f0102: ctrl906f.h. */
+#define RM_IS_CHANNEL_RESET(cmd)	(((cmd) & 0xffff) == 0x0102 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
+/* Of a device: puts channels on the runlist, up to release 560.35.03; takes them off until their work is done (ctrl0080fifo.h). */
+#define C0080_START_CHANNELS	0x801705u
+#define C0080_IDLE_CHANNELS	0x801714u
+/* Of a subdevice: ctrl2080gr.h. */
+#define C2080_SET_PREEMPTION	0x20801210u
+#define C2080_BIND_PREEMPTION	0x20801211u
+/* Of a channel and of a debugger's session: ctrl506f.h, ctrl83dedebug.h. */
+#define C506F_RESET_CHANNEL	0x506f0105u
+#define C83DE_RESUME_CONTEXT	0x83de0318u
 
 /*
  * Releases before 575.51.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes (ctrla06fgpfifo.h; the

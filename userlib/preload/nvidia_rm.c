@@ -148,10 +148,30 @@ static void sliced(struct gpu_file *file, const struct rm_control *c)
 	agent_refresh(tsg);
 }
 
+/*
+ * Firmware carries these out, and the sources do not say whether it leaves channels off that are off.  START_CHANNELS is
+ * documented to put them on the runlist.  A program makes few of these calls, most of them when it starts.
+ */
+static bool may_enable(uint32_t command)
+{
+	static const uint32_t commands[] = {
+		C0080_START_CHANNELS, C0080_IDLE_CHANNELS, C2080_SET_PREEMPTION, C2080_BIND_PREEMPTION, C506F_RESET_CHANNEL,
+		C83DE_RESUME_CONTEXT,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (commands[i] == command)
+			return true;
+	return RM_IS_CHANNEL_RESET(command);
+}
+
 static void controlled(struct gpu_file *file, const struct rm_control *c)
 {
-	if (c->cmd == A06C_GPFIFO_SCHEDULE || c->cmd == A06F_GPFIFO_SCHEDULE)
+	if (c->cmd == A06C_GPFIFO_SCHEDULE || RM_IS_CHANNEL_SCHEDULE(c->cmd))
 		scheduled(file, c);
+	else if (may_enable(c->cmd))
+		agent_refresh_all(&family_nvidia_rm);
 	else if (c->cmd == C2080_DISABLE_CHANNELS)
 		disabled(file, c);
 	else if (c->cmd == A06C_SET_TIMESLICE)
@@ -177,6 +197,8 @@ static void call(struct gpu_file *file, unsigned int number, size_t size, const 
 	} else if (number == RM_NR_FREE && size == sizeof(struct rm_free)) {
 		if (!f->status)
 			rm_forget(file, f->client, f->object);
+	} else if (number == RM_NR_IDLE) {
+		agent_refresh_all(&family_nvidia_rm);
 	} else if (number == RM_NR_CONTROL || number == RM_NR_ALLOC || number == RM_NR_FREE) {
 		preload_count(COUNT_UNKNOWN);	/* another size: a release with other layouts */
 	}

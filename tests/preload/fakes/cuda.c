@@ -147,6 +147,22 @@ static int uvm(int call)
 	return ioctl(fd, (unsigned long)call, &call);
 }
 
+/* Calls of which the driver, or its firmware, enables channels: each with parameters of the size that it has. */
+static int own_control(const char *what)
+{
+	static const struct { const char *what; uint32_t object, command, size; } all[] = {
+		{ "volta", CHANNEL, 0xc36f0103, 2 }, { "start", DEVICE, 0x801705, 48 }, { "reset", CHANNEL, 0x906f0102, 16 },
+		{ "preemption-mode", SUBDEVICE, 0x20801210, 32 },
+	};
+	uint8_t params[64] = { 1 };
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!strcmp(what, all[i].what))
+			return rm_control(current, all[i].object, all[i].command, params, all[i].size);
+	return -1;
+}
+
 /* What a program does with its own channels and groups: see program.c. */
 EXPORT int fakeOwn(const char *what, int value)
 {
@@ -166,7 +182,7 @@ EXPORT int fakeOwn(const char *what, int value)
 		return rm_schedule(current, GROUP, value);
 	if (!strcmp(what, "slice"))
 		return rm_control(current, GROUP, 0xa06c0103, &slice, sizeof(slice));
-	return -1;
+	return own_control(what);
 }
 
 EXPORT int cuInit(unsigned int flags) { return (int)flags; }

@@ -21,6 +21,7 @@ from engine import Group
 ALLOC, CONTROL, FREE = 0x2B, 0x2A, 0x29
 OK, NOT_PERMITTED, INVALID_ARGUMENT, INVALID_CHANNEL = 0, 0x1B, 0x1F, 0x21
 INVALID_PARAM_STRUCT, NOT_SUPPORTED, NOT_FOUND = 0x3A, 0x56, 0x57
+INVALID_COMMAND = 0x24
 ROOT, DEVICE, SUBDEVICE, TSG = 0x41, 0x80, 0x2080, 0xA06C
 
 #: Controls that the model knows: name, class (0: a channel's), bytes of the parameters (0: by release).
@@ -28,7 +29,11 @@ CONTROLS = {
     0xA06C0101: ("schedule", TSG, 0), 0xA06C0103: ("timeslice", TSG, 8), 0xA06C0104: ("get-timeslice", TSG, 8),
     0xA06C0105: ("preempt", TSG, 8), 0xA06C0107: ("interleave", TSG, 4), 0xA06C0110: ("realtime", TSG, 1),
     0xA06F0103: ("schedule-channel", 0, 0), 0x2080110B: ("disable", SUBDEVICE, 536),
+    0xC36F0103: ("schedule-volta", 0, 0), 0x801705: ("start", DEVICE, 48), 0x906F0102: ("reset", 0, 16),
+    0x20801210: ("preemption-mode", SUBDEVICE, 32),
 }  # fmt: skip
+#: Controls that newer releases do not have: the last release that has them.
+LAST = {"schedule-volta": (550, 163, 1), "start": (560, 35, 3)}
 
 
 @dataclass
@@ -138,6 +143,8 @@ class Nvidia(File):
             return NOT_FOUND
         what = self.objects[client, handle]
         name, kind, size = CONTROLS.get(command, (f"{command:x}", -1, 0))
+        if self.release.numbers > LAST.get(name, self.release.numbers):
+            return INVALID_COMMAND
         if what.kind != kind and not (kind == 0 and what.channel):
             return NOT_SUPPORTED
         if len(nested) != (size or self.release.schedule_bytes):
@@ -153,6 +160,8 @@ class Nvidia(File):
     def carry_out(self, name: str, client: int, handle: int, nested: bytearray) -> int:
         if name == "disable":
             return self.disable(handle, nested)
+        if name in ("start", "reset", "preemption-mode"):
+            return self.enable_all(client, name)
         if name.startswith("schedule"):
             self.schedule(client, handle, bool(nested[0]))
             return OK
@@ -190,6 +199,15 @@ class Nvidia(File):
             if one.channel and (at == (client, handle) or (one.parent == handle and at[0] == client)):
                 one.scheduled, one.disabled = enable, not enable
         self.recount(key)
+
+    def enable_all(self, client: int, name: str) -> int:
+        """START puts channels on the runlist (ctrl0080fifo.h).  Here all calls do that to all, which firmware might do."""
+        for at, one in self.objects.items():
+            if one.channel and at[0] == client:
+                one.scheduled, one.disabled = one.scheduled or name == "start", False
+        for key in self.groups:
+            self.recount(key)
+        return OK
 
     def disable(self, subdevice: int, nested: bytearray) -> int:
         """Disables and preempts the listed channels, or enables them (ctrl2080fifo.h): 64 at most."""
