@@ -45,6 +45,17 @@ def test_what_the_driver_enables_is_off_again(own: str, start: Start, plane: Con
     assert gpu.order() == [urgent.pid, background.pid]
 
 
+def test_what_a_resume_enables_is_off_again_before_it_has_work(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """A GPU that is idle for half a second loses its power; the next call that needs it enables all channels."""
+    background, urgent = start(family="nvgpu"), real_time(plane, start(family="nvgpu"))
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    gpu.ask("resume")
+    assert gpu.enabled(background.pid)
+    background.do("own-submit 0")
+    assert not gpu.enabled(background.pid)
+
+
 def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The group is disabled and the preemption failed: it must be enabled again all the same."""
     background, urgent = start(family="nvgpu"), start(family="nvgpu")

@@ -8,7 +8,11 @@
  *	SETUP_BIND and its older forms, on the channel: from then on it runs (common/fifo/channel.c, tsg_gv11b_fusa.c);
  *	UNBIND, and the end of a channel's last descriptor: the group's other channels (common/fifo/tsg.c);
  *	on a channel: PREEMPT, SET_PREEMPTION_MODE, ALLOC_OBJ_CTX (common/gr/gr_setup.c), ENABLE, SET_BOOSTED_CTX, and
- *	ZCULL_BIND in r32.
+ *	ZCULL_BIND in r32;
+ *	every call that finds the GPU without power: all channels of all processes (common/fifo/channel.c,
+ *	nvgpu_channel_resume_all_serviceable_ch(), in r32 gk20a_channel_resume()).  Work that is submitted with SUBMIT keeps
+ *	the power on until it is done.  So a group that is off can be enabled then only if it has no such work, and is
+ *	switched again when it gets some.
  * Some do so also when they fail.  So all groups are switched again after each call that is not known to leave them
  * alone.
  */
@@ -29,9 +33,8 @@ enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 #define TSG_DISABLE		4
 #define TSG_PREEMPT		5
 #define TSG_BIND_EX		11
-/* Of a channel, type 'H': those that a program may call often and that leave groups alone. */
+/* Of a channel, type 'H': what a program may call often and what leaves groups alone. */
 #define CHANNEL_WAIT		102
-#define CHANNEL_SUBMIT		107
 #define CHANNEL_OPEN		112
 
 /* The names of the nodes below /dev: nvhost-tsg-gpu; since R35 also nvgpu/igpu0/tsg, or below a slice of the GPU. */
@@ -88,7 +91,7 @@ static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, vo
 	} else if (file->kind == NODE_CHANNEL && type == 'H') {
 		if (number == CHANNEL_OPEN && result >= 0 && argument)
 			made(argument, "/dev/nvhost-gpu");
-		else if (number != CHANNEL_WAIT && number != CHANNEL_SUBMIT)
+		else if (number != CHANNEL_WAIT)
 			agent_refresh_all(&family_nvgpu_tsg);
 	}
 }

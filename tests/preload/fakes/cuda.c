@@ -118,7 +118,7 @@ static int make_nvgpu(struct context *c)
 
 static int own_nvgpu(const char *what, int n)
 {
-	uint64_t object[2] = { 0 }, mode = 0;
+	uint64_t object[2] = { 0 }, submit[3] = { 0 }, mode = 0;
 
 	if (!strcmp(what, "channel"))
 		return add_channel(current, n);
@@ -126,6 +126,8 @@ static int own_nvgpu(const char *what, int n)
 		return close(current->channels[n]);
 	if (!strcmp(what, "unbind"))
 		return ioctl(current->tsg_fd, _IOW('T', 2, int32_t), &current->channels[n]);
+	if (!strcmp(what, "submit"))
+		return ioctl(current->channels[n], _IOWR('H', 107, uint64_t[3]), submit);
 	if (!strcmp(what, "object"))
 		return ioctl(current->channels[n], _IOWR('H', 108, object), object);
 	if (!strcmp(what, "mode"))

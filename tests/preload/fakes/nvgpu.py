@@ -46,6 +46,13 @@ class NvgpuTsg(File):
     def preempt(self) -> None:
         self.engine_of(self.groups[0, 0]).preempt(self.groups[0, 0])
 
+    @classmethod
+    def resume(cls) -> None:
+        """The GPU gets power again: every channel that is set up is enabled (nvgpu_channel_resume_all_serviceable_ch())."""
+        for file in cls.FILES.values():
+            if isinstance(file, NvgpuTsg):
+                file.set(True)
+
     def bind(self, channel: NvgpuChannel) -> None:
         """Enables nothing: nvgpu_tsg_bind_channel()."""
         if channel.tsg:
@@ -98,11 +105,11 @@ class NvgpuChannel(File):
             self.tsg.unbind(self)
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        names = {108: "object", 113: "channel-enable", 122: "mode", 123: "setup", 128: "setup"}
+        names = {107: "submit", 108: "object", 113: "channel-enable", 122: "mode", 123: "setup", 128: "setup"}
         name = names.get(code & 0xFF) if code >> 8 & 0xFF == ord("H") else None
         if name is None:
             raise Refused(errno.ENOTTY)
-        if self.tsg is None or (not self.ready and name == "mode"):
+        if self.tsg is None or (not self.ready and name in ("mode", "submit")):
             raise Refused(errno.EINVAL)
         if self.ready and name == "setup":
             raise Refused(errno.EEXIST)
@@ -111,7 +118,7 @@ class NvgpuChannel(File):
             self.ready |= name == "setup"
             self.enabled = True
             self.tsg.recount()
-        else:  # these disable and preempt the group while they work, and enable it afterwards
+        elif name != "submit":  # these disable and preempt the group while they work, and enable it afterwards
             self.tsg.preempt()
             self.tsg.set(True)
         return 0

@@ -161,6 +161,8 @@ class Server:
             self.faults.delay[str(what["name"])] = int(str(what["ns"]))
         elif what["op"] == "machine":
             self.machine(what["gpus"], what["release"], what["cwsr"])  # type: ignore[arg-type]
+        elif what["op"] == "resume":
+            NvgpuTsg.resume()
         elif what["op"] == "finish":
             for engine in self.engines:
                 engine.finish(int(str(what["pid"])))
