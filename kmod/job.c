@@ -106,11 +106,15 @@ bool gpurt_job_can_notify(void)
 
 /*
  * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
- * sees the THREADS oldest threads of a process, and THREADS clients and threads in all of those clients that have been
- * real-time, and as many of the others.  Clients have their turns in lists, so the next look goes on with the next
- * ones.  Best effort, however much of it there is, delays no look at a client that has been real-time.
+ * sees the THREADS oldest threads of a process, THREADS clients and threads in all of those clients that have been
+ * real-time, and PART of the others.  Clients have their turns in lists, so the next look goes on with the next ones.
+ * Best effort, however much of it there is, delays no look at a client that has been real-time, and prolongs none by
+ * much: real-time tasks of this CPU wait for it.
  */
 #define THREADS 1024U
+#define PART 64U
+/* With `poll`, how long until the next look while others are to have a turn. */
+#define SOON GPURT_POLL_MIN_NS
 
 /*
  * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
@@ -176,11 +180,11 @@ static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool run
  */
 static void scan(struct gpurt_gpu *gpu, bool runnable, bool urgent)
 {
-	u32 *left = &gpu->job.left[runnable][urgent], seen = 0;
+	u32 *left = &gpu->job.left[runnable][urgent], seen = 0, most = urgent ? THREADS : PART;
 	struct gpurt_client *client;
 	struct gpurt_looked *next;
 
-	while (*left && seen < THREADS) {
+	while (*left && seen < most) {
 		next = gpurt_looks_next(&gpu->job.looks, runnable, urgent);
 		client = next ? container_of(next, struct gpurt_client, looked) : NULL;
 		*left = next ? *left - 1 : 0;
@@ -194,18 +198,20 @@ static void scan(struct gpurt_gpu *gpu, bool runnable, bool urgent)
 static bool scan_all(struct gpurt_gpu *gpu)
 {
 	struct gpurt_job *job = &gpu->job;
+	bool news = xchg(&job->news, false);
 	u32 left = 0;
 	int i;
 
 	/* Without probes nobody tells that something has changed. */
-	if (xchg(&job->news, false) || !READ_ONCE(job->probed))
-		for (i = 0; i < 4; i++)
+	for (i = 0; i < 4; i++)
+		if (news || (!READ_ONCE(job->probed) && (i % 2 || !READ_ONCE(job->more))))
 			job->left[i / 2][i % 2] = gpurt_looks_count(&job->looks, i % 2);
 	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
 	for (i = 3; i >= 0; i--) {
 		scan(gpu, i / 2, i % 2);
 		left |= job->left[i / 2][i % 2];
 	}
+	WRITE_ONCE(job->more, job->left[false][false] || job->left[true][false]);
 	return !left;
 }
 
@@ -263,7 +269,7 @@ static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 			hrtimer_start(timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 		return HRTIMER_NORESTART;
 	}
-	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->job.poll_ns)));
+	hrtimer_forward_now(timer, ns_to_ktime(READ_ONCE(gpu->job.more) ? SOON : READ_ONCE(gpu->job.poll_ns)));
 	return HRTIMER_RESTART;
 }
 

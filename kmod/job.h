@@ -26,6 +26,7 @@ struct gpurt_job {
 
 	struct gpurt_looks looks;
 	u32 left[2][2];			/* how many of looks.turns are to have one before all had; the thread's */
+	bool more;			/* some of those that have not been real-time are */
 	bool news;			/* something changed: all are to have a turn */
 	u64 rest_until;			/* the thread does not look again before; ktime_get_ns() */
 	struct hrtimer timer;

@@ -448,6 +448,30 @@ static void best_effort_clients_delay_no_look_at_a_real_time_one(struct kunit *t
 	crowd_free(b, crowd);
 }
 
+/*
+ * Real-time tasks of that CPU wait for a look, so it sees few clients that are best effort.  With `poll` looks at the
+ * others need not wait for a period each: one may be the first at a task that has become real-time.
+ */
+static void best_effort_clients_are_looked_at_in_parts(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_client **crowd = crowd_make(test, b);
+	struct hrtimer *timer = &b->gpu->job.timer;
+	u32 left;
+
+	look_once(test, b);
+	left = b->gpu->job.left[true][false];
+	KUNIT_EXPECT_GE(test, left, (u32)(CROWD + CLIENTS - 64));
+	KUNIT_EXPECT_LT(test, left, (u32)(CROWD + CLIENTS));
+	hrtimer_cancel(timer);
+	hrtimer_set_expires(timer, ktime_get());
+	timer->function(timer);
+	KUNIT_EXPECT_LE(test, ktime_sub(hrtimer_get_expires(timer), ktime_get()), (s64)GPURT_POLL_MIN_NS);
+	kthread_flush_work(&b->gpu->job.look);
+	KUNIT_EXPECT_LT(test, b->gpu->job.left[true][false], left);
+	crowd_free(b, crowd);
+}
+
 /* Whether the GPU's thread did not go to sleep, and hence was not awake, for a while. */
 static bool stays_asleep(struct bench *b)
 {
@@ -485,6 +509,7 @@ static struct kunit_case driver_cases[] = {
 	KUNIT_CASE(exemptions_are_for_processes_without_clients_too),
 	KUNIT_CASE(a_look_is_bounded_however_many_clients_are_real_time),
 	KUNIT_CASE(best_effort_clients_delay_no_look_at_a_real_time_one),
+	KUNIT_CASE(best_effort_clients_are_looked_at_in_parts),
 	KUNIT_CASE(the_thread_does_not_look_because_it_looked),
 	KUNIT_CASE(a_client_whose_work_was_killed_loses_its_segment),
 	{}
