@@ -81,9 +81,9 @@ class Batch:
             setattr(struct, name, pointer("u32", numbers))
         for name, times in self.times.items():
             setattr(struct, name, pointer("int64_t", times))
-        struct.alpha, struct.theta, struct.slice = (
-            self.platform.alpha, self.platform.theta, self.platform.time_slice
-        )  # fmt: skip
+        costs = self.platform
+        struct.alpha, struct.theta, struct.slice = costs.alpha, costs.theta, costs.time_slice
+        struct.longest_switch = costs.longest_switch
         return struct
 
     def taskset(self, index: int) -> Taskset:
@@ -129,7 +129,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
     """
     platform = tasksets[0].platform
-    costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice) for t in tasksets}
+    costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice, t.platform.theta_known) for t in tasksets}
     if len(costs) > 1:
         raise ValueError("the tasksets have different platforms")
     tasks = [task for taskset in tasksets for task in taskset]

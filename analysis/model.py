@@ -20,6 +20,10 @@ MS = 1_000_000
 US = 1_000
 
 
+#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted.md).
+DEFAULT_POLICY = "boosted"
+
+
 class Waiting(str, Enum):
     """What a task does on its CPU while its pure GPU segment executes."""
 
@@ -148,6 +152,11 @@ class Task:
         """pi^g_i: the priority of the GPU segments."""
         return self.priority if self.gpu_priority is None else self.gpu_priority
 
+    @property
+    def highest_priority(self) -> int:
+        """The higher one of its CPU and GPU priority."""
+        return max(self.priority, self.segment_priority) if self.uses_gpu else self.priority
+
 
 @dataclass(frozen=True, slots=True)
 class Platform:
@@ -156,8 +165,8 @@ class Platform:
     ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
     update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
-    `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then they are taken as
-    equal.
+    `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
+    and ``theta`` 0.
     """
 
     cpus: int
@@ -166,7 +175,7 @@ class Platform:
     time_slice: int = 1_024 * US
     copy_engine: bool = True
     compute_units: int = 0
-    policy: str = "segment"
+    policy: str = DEFAULT_POLICY
     thread_cpu: int | None = None
     theta_known: bool = True
 
@@ -174,6 +183,11 @@ class Platform:
     def epsilon(self) -> int:
         """Runlist update cost epsilon = alpha + theta."""
         return self.alpha + self.theta
+
+    @property
+    def longest_switch(self) -> int:
+        """What a GPU context switch costs at most: theta, or epsilon where theta is unknown."""
+        return self.theta if self.theta_known else self.epsilon
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis import compiled, rta
-from analysis.model import Taskset, Waiting
+from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.rta.thesis import POLL, THREAD_CPU
+from gpurt.enums import Policy
 
 #: Policies whose bounds contain theta, however tasks wait.
 SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
@@ -62,12 +63,11 @@ def thread_moves(test: Test, taskset: Taskset) -> bool:
 def lacks_theta(test: Test, taskset: Taskset) -> bool:
     """Whether the test's bounds depend on theta by itself, and the file gives only epsilon, the sum of alpha and theta.
 
-    Zero is no default: these bounds would be too small.  The others depend on epsilon, or on alpha, which is less.
+    Zero is no default: these bounds would be too small.  The others depend on epsilon and on alpha, and those of
+    `boosted` on theta where tasks wait busily: there it counts as epsilon, which it cannot exceed.
     """
-    users = [task for task in taskset.real_time if task.uses_gpu]
-    modes = {test.waiting or task.waiting for task in users}
-    needed = test.policy in SWITCHING or (test.policy == "boosted" and Waiting.BUSY in modes)
-    return needed and bool(users) and not taskset.platform.theta_known
+    uses_gpu = any(task.uses_gpu for task in taskset.real_time)
+    return test.policy in SWITCHING and uses_gpu and not taskset.platform.theta_known
 
 
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
@@ -101,6 +101,13 @@ def answer(taskset: Taskset) -> Answer:
             return Answer(policy, test, result, "")
         first = first or Answer(policy, test, result, str(result.failures[0]))
     return first or Answer(policy, None, None, _uncovered(taskset))
+
+
+def elsewhere(taskset: Taskset) -> list[str]:
+    """The other policies that ship under which the taskset as it stands is schedulable."""
+    platform = taskset.platform
+    others = [replace(taskset, platform=replace(platform, policy=policy)) for policy in Policy.words()]
+    return [one.platform.policy for one in others if one.platform.policy != platform.policy and answer(one).schedulable]
 
 
 def no_proof(test: Test, taskset: Taskset) -> str:

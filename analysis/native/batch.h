@@ -23,6 +23,7 @@ struct gpurt_batch {
 	int64_t *last, *last_misc;	/* G and G^m of the GPU segment that a job ends with; 0 if with a CPU segment */
 	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
 	int64_t alpha, theta, slice;
+	int64_t longest_switch;		/* theta, or epsilon where theta is unknown */
 };
 
 /*

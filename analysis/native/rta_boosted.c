@@ -100,7 +100,7 @@ static inline void remote(struct rta *s, const struct charges *c, u32 from, u32 
 {
 	for (; from < to; from++) {
 		const struct rta_task *w = &s->tasks[s->users[from]];
-		int64_t amount = c->switching ? w->eta * s->theta : 0;
+		int64_t amount = c->switching ? w->eta * s->longest_switch : 0;
 
 		amount = w->gpu_priority >= c->level ? w->gpu_busy : amount;
 		rta_push(s, amount, w, rta_jitter(w, amount));

@@ -36,6 +36,7 @@ struct rta {
 	u32 *users;			/* entries that use the GPU: real-time ones by CPU, then best-effort ones */
 	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
 	int64_t alpha, theta, epsilon, slice, poll;
+	int64_t longest_switch;		/* as in the batch */
 	bool integers;			/* no shortcuts */
 	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */

@@ -235,6 +235,7 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	s->alpha = b->alpha;
 	s->theta = b->theta;
 	s->epsilon = b->alpha + b->theta;
+	s->longest_switch = b->longest_switch;
 	s->slice = b->slice;
 	s->poll = test->poll;
 	place(s, b, first, ranked);

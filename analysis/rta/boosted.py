@@ -142,7 +142,7 @@ def _remote(task: Task, level: int | None, switching: bool, system: System) -> S
 
 
 def _owners(cpu: int, level: int | None, switching: bool, system: System, kind: Kind) -> Iterator[Demand]:
-    theta = system.taskset.platform.theta
+    theta = system.taskset.platform.longest_switch
     for w in system.gpu_tasks:
         if w.cpu == cpu:
             continue

@@ -14,12 +14,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.model import FORMS, CpuSegment, GpuSegment, Partition, Platform, Segment, Task, Taskset, Waiting
+from analysis.model import (
+    DEFAULT_POLICY,
+    FORMS,
+    CpuSegment,
+    GpuSegment,
+    Partition,
+    Platform,
+    Segment,
+    Task,
+    Taskset,
+    Waiting,
+)
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
 from gpurt import files
+from gpurt._gpurt import lib
 from gpurt.enums import Form, Policy
 from gpurt.errors import Problem, TasksetError
 
@@ -61,7 +73,7 @@ PLATFORM = {
     "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
     "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
     "compute_units": Field(schema.integer(0, 4096), "SMs or CUs of the GPU"),
-    "policy": Field(schema.choice(*Policy.words()), "how the GPU is scheduled; segment unless given"),
+    "policy": Field(schema.choice(*Policy.words()), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
@@ -222,7 +234,7 @@ def _platform(value: object, report: Report) -> Platform | None:
         report.add(("platform", "thread_cpu"), f"thread_cpu: the platform has CPUs 0 to {last}, got {thread_cpu}")
     return Platform(
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
-        values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", "segment"),
+        values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", DEFAULT_POLICY),
         thread_cpu, theta_known,
     )  # fmt: skip
 
@@ -311,8 +323,9 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
-    """Epsilon, unless no real-time task uses the GPU."""
-    if {"epsilon", "alpha"} & platform.keys() or not any(t.uses_gpu for t in taskset.real_time):
+    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta."""
+    known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
+    if known or not any(t.uses_gpu for t in taskset.real_time):
         return ()
     text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
     return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
@@ -324,10 +337,27 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
     if not any(t.uses_gpu for t in taskset.real_time):
         return
     free = platform.theta_known and platform.theta == 0
+    if platform.policy == "boosted":
+        yield from _boosted(taskset)
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
         yield f"theta is 0: every bound for policy {platform.policy} assumes that context switches cost nothing"
+
+
+def _boosted(taskset: Taskset) -> Iterator[str]:
+    """What policy `boosted` makes of the file's costs, and what its hosts demand of the priorities."""
+    if not taskset.platform.theta_known and any(t.uses_gpu and t.waiting is Waiting.BUSY for t in taskset.real_time):
+        yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"
+    above = [(t.highest_priority, t.name) for t in taskset.real_time if t.highest_priority > lib.GPURT_NORMAL_DEFAULT]
+    if not above:
+        return
+    most, name = max(above)
+    started = f" unless started with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
+    yield (
+        f"under policy boosted hosts order priorities 1 to {lib.GPURT_NORMAL_DEFAULT}{started}, and {name} has {most}: "
+        "gpurt run and apply refuse that; other numbers in the same order have the same bounds"
+    )
 
 
 def _ties(taskset: Taskset) -> Iterator[str]:

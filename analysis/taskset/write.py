@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from analysis.model import DEFAULT_POLICY
 from analysis.taskset import load, read
 from analysis.taskset.lines import lines_of
 from gpurt.errors import FileError
@@ -77,7 +78,7 @@ def _check(path: Path, text: str, values: Values) -> None:
 def _with_policy(text: str, policy: str) -> str:
     """The text with the platform's ``policy`` replaced if it has one, else added below its ``cpus``."""
     platform = tomllib.loads(text)["platform"]
-    if platform.get("policy", "segment") == policy:
+    if platform.get("policy", DEFAULT_POLICY) == policy:
         return text
     lines = text.splitlines(keepends=True)
     where = lines_of(text)

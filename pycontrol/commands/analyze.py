@@ -50,7 +50,7 @@ def analyze(
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
     from analysis import compiled, taskset
-    from analysis.verdict import answer, lacks_theta
+    from analysis.verdict import answer, elsewhere, lacks_theta
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
@@ -69,9 +69,9 @@ def analyze(
         chosen = known
     if names:
         notes += about_others(chosen, system)
-    render.note(*notes, as_json=as_json)
-    data = {"file": file, "policy": system.platform.policy, "notes": notes}
+    data: dict[str, Any] = {"file": file, "policy": system.platform.policy, "notes": notes}
     if names:
+        render.note(*notes, as_json=as_json)
         results = [(test, compiled.run(test, system)) for test in chosen]
         why = _unproved(results, system)
         data |= {"schedulable": not why, "why": why or None, "tests": _data(results)}
@@ -79,6 +79,9 @@ def analyze(
         render.emit(data, as_json, _shown(results, explain) + (f"\nNOT SCHEDULABLE: {why}" if said else ""))
         return 1 if why else 0
     verdict = answer(system)
+    if not verdict.schedulable and (others := elsewhere(system)):
+        notes.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
+    render.note(*notes, as_json=as_json)
     if every:
         results = [(test, compiled.run(test, system)) for test in chosen]
         text = _overview(results) + "\n" + _said(verdict)

@@ -161,10 +161,10 @@ def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
 
     policy = platform.policy
     for gpu in gpus:
-        able = policy != "boosted" or gpu.normal
+        able, runs = policy != "boosted" or gpu.normal, gpu.policy.word
         cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
-        if gpu.policy.word != policy:
-            return f"the file is for policy {policy}, the host runs {gpu.policy.word}; {cure}"
+        if runs != policy:
+            return f"the file is for policy {policy}, the host runs {runs}; {cure}, policy = \"{runs}\" the file"
         if policy == "job" and gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
             return (
                 f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
@@ -191,7 +191,9 @@ def _dearer(platform: Platform, gpu: GpuStatus) -> str:
 
     costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
     if platform.policy not in ("segment", "job"):  # whose bounds charge both together
-        costs.append(("a context switch", gpu.theta_ns, "theta", platform.theta))
+        costs.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
+    if platform.policy == "boosted":  # whose bounds charge some updates without a context switch
+        costs.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
     if platform.policy == "timesliced":
         costs.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
     for what, here, key, there in costs:
@@ -210,10 +212,10 @@ def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
     if policy != "boosted" or not normal:
         return ""
     for task in taskset.real_time:
-        highest = max(task.priority, task.segment_priority if task.uses_gpu else 0)
-        if highest > normal:
+        if task.highest_priority > normal:
             return (
-                f"under policy boosted the host orders priorities 1 to {normal}, and {task.name} has {highest}; give "
+                f"under policy boosted the host orders priorities 1 to {normal}, and {task.name} has "
+                f"{task.highest_priority}; give "
                 "the tasks other numbers in the same order, or start the host with a higher --normal"
             )
     return ""

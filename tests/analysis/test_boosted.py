@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
-from agreement import random_taskset
+from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
@@ -231,3 +231,22 @@ def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Task
         for order in orders
     )
     assert (test.assign(system).priorities is not None) == exists
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_theta_is_charged_as_the_most_that_it_can_be(name: str) -> None:
+    """Whatever part of epsilon it is, no bound is larger, and no verdict is better for not knowing it."""
+    rng, larger, test = random.Random(name), 0, rta.find(name)
+    for _ in range(60):
+        system = random_taskset(rng)
+        epsilon, platform = ms(0.3), system.platform
+        unknown = replace(system, platform=replace(platform, alpha=epsilon, theta=0, theta_known=False))
+        assert disagreement(name, unknown) is None
+        bounds = test.run(unknown)
+        for theta in (0, epsilon // 3, epsilon):
+            stated = test.run(replace(system, platform=replace(platform, alpha=epsilon - theta, theta=theta)))
+            for one in system.real_time:
+                most, known = bounds.wcrt(one.name), stated.wcrt(one.name)
+                assert most is None or (known is not None and known <= most)
+                larger += most is None or known != most
+    assert larger

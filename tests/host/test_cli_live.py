@@ -355,7 +355,8 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
     name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     path.write_text(
-        f'[platform]\ncpus = 1\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'[platform]\ncpus = 1\npolicy = "segment"\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\n'
+        f'period = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
     assert gpurt("apply", str(path))[0] == 1  # no such process is a client
@@ -370,7 +371,8 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
     name = Path(f"/proc/{ME}/comm").read_text().strip()
     path = tmp_path / "set.toml"
     path.write_text(
-        f'[platform]\ncpus = 1\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
+        f'[platform]\ncpus = 1\npolicy = "segment"\nepsilon = "0ns"\n[[task]]\nname = "mine"\ncpu = 0\npriority = 21\n'
+        f'period = "1s"\n'
         f'segments = [{{ misc = "1ms", gpu = "1s" }}]\ncommand = ["{name}"]\n'
     )
     with SocketClient(host) as client:
@@ -390,9 +392,9 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
         assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
-def taskset_of(*tasks: tuple[str, str], epsilon: str = "0ns") -> str:
-    """A file of tasks of priority 21, each with its command or other lines."""
-    text = f'[platform]\ncpus = 1\nepsilon = "{epsilon}"\n'
+def taskset_of(*tasks: tuple[str, str], epsilon: str = "0ns", policy: str = "segment") -> str:
+    """A file of tasks of priority 21, each with its command or other lines; for a host that was given no policy."""
+    text = f'[platform]\ncpus = 1\npolicy = "{policy}"\nepsilon = "{epsilon}"\n'
     for name, lines in tasks:
         text += (f'[[task]]\nname = "{name}"\ncpu = 0\npriority = 21\nperiod = "1s"\n'
                  f'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n{lines}\n')  # fmt: skip
@@ -444,6 +446,11 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
          "a context switch takes 0.250 ms, the file's theta is 0.200 ms"),
         ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "2ms"',
          "a time slice takes 3.000 ms, the file's time_slice is 2.000 ms"),
+        ("boosted", 'epsilon = "1.25ms"\nalpha = "0.95ms"',
+         "a runlist update takes 1.000 ms, the file's alpha is 0.950 ms"),
+        ("boosted", 'epsilon = "1.25ms"\ntheta = "0.2ms"',
+         "a context switch takes 0.250 ms, the file's theta is 0.200 ms"),
+        ("boosted", 'epsilon = "1.25ms"', ""),
         ("segment", 'epsilon = "1.25ms"', ""),
     ],
 )  # fmt: skip
@@ -452,7 +459,7 @@ def test_a_host_whose_updates_cost_more_than_the_file_says(
 ) -> None:
     device = ["--device", str(start_host("--policy", policy, "--alpha", "1ms", "--theta", "0.25ms", "--slice", "3ms"))]
     path = tmp_path / "set.toml"
-    path.write_text(taskset_of(("mine", "")).replace('epsilon = "0ns"', f'policy = "{policy}"\n{lines}'))
+    path.write_text(taskset_of(("mine", ""), policy=policy).replace('epsilon = "0ns"', lines))
     code, out, _ = gpurt(*device, "apply", str(path))
     assert code == 1
     assert ("not applied: on the host's virtual GPU " + why in out) == bool(why)

@@ -31,18 +31,20 @@ epsilon = "1ms"
 [[task]]
 name = "a"
 cpu = 0
-priority = 50
+priority = 20
 period = "100ms"
 waiting = "busy"
 segments = [{ misc = "1ms", gpu = "60ms" }]
 [[task]]
 name = "b"
 cpu = 0
-priority = 40
+priority = 10
 period = "100ms"
 deadline = "80ms"
 segments = [{ cpu = "30ms" }]
 """
+#: The same for the policy of the papers.
+SEGMENT = SPINNER.replace("cpus = 1", 'cpus = 1\npolicy = "segment"')
 
 Gpurt = Callable[..., tuple[int, str, str]]
 Write = Callable[[str], str]
@@ -73,20 +75,22 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_analyze_answers_for_the_files_waiting_modes(gpurt: Gpurt, write: Write) -> None:
-    code, out, _ = gpurt("analyze", write(SPINNER))
-    assert code == 1
-    assert out.count("WCRT ms") == 1
-    assert out.startswith("gcaps-busy ")
-    assert out.count("exceeds its deadline") == 1
-    code, out, _ = gpurt("analyze", write(SPINNER.replace('"busy"', '"suspend"')))
-    assert code == 0
-    assert out.startswith("gcaps-suspend ")
+    for text, tests in ((SPINNER, "boosted"), (SEGMENT, "gcaps")):
+        code, out, _ = gpurt("analyze", write(text))
+        assert code == 1
+        assert out.count("WCRT ms") == 1
+        assert out.startswith(f"{tests}-busy ")
+        assert out.count("exceeds its deadline") == 1
+        code, out, _ = gpurt("analyze", write(text.replace('"busy"', '"suspend"')))
+        assert code == 0
+        assert out.startswith(f"{tests}-suspend ")
 
 
 def test_commands_agree_on_the_verdict(gpurt: Gpurt, write: Write) -> None:
-    for text, code in ((SPINNER, 1), (SPINNER.replace('"busy"', '"suspend"'), 0)):
-        path = write(text)
-        assert [gpurt(name, path)[0] for name in ("analyze", "sensitivity", "assign", "simulate")] == [code] * 4
+    for text in (SPINNER, SEGMENT):
+        for mode, code in (("busy", 1), ("suspend", 0)):
+            path = write(text.replace('"busy"', f'"{mode}"'))
+            assert [gpurt(name, path)[0] for name in ("analyze", "sensitivity", "assign", "simulate")] == [code] * 4
 
 
 def test_analyze_answers_for_the_files_policy(gpurt: Gpurt, write: Write) -> None:
@@ -107,7 +111,7 @@ def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Wri
     code, out, _ = gpurt("analyze", write(text))
     assert code == 1
     assert "no sound test is known for tasks that wait in mode suspend under policy job" in out
-    mixed = text.replace('"job"', '"lock-fifo"').replace("priority = 40", 'priority = 40\nwaiting = "busy"')
+    mixed = text.replace('"job"', '"lock-fifo"').replace("priority = 10", 'priority = 10\nwaiting = "busy"')
     code, out, _ = gpurt("analyze", write(mixed))
     assert code == 1
     assert "some suspend and some wait busily under policy lock-fifo" in out
@@ -142,7 +146,7 @@ def test_tasks_without_the_gpu_wait_in_no_mode(gpurt: Gpurt, write: Write, polic
     ],
 )
 def test_a_named_test_of_another_system_is_told_apart(gpurt: Gpurt, write: Write, name: str, how: str) -> None:
-    path = write(SPINNER)
+    path = write(SEGMENT)
     note = f"note: {name} is about {how}: the file's system is another one\n"
     assert gpurt("analyze", path, "--test", name)[2] == (note if how else "")
     assert gpurt("sensitivity", path, "--test", name)[2] == (note if how else "")
@@ -154,6 +158,7 @@ def test_a_named_test_of_another_system_is_told_apart(gpurt: Gpurt, write: Write
 EQUALS = """
 [platform]
 cpus = 2
+policy = "segment"
 epsilon = "0ns"
 """ + "".join(f"""
 [[task]]
@@ -232,8 +237,8 @@ def test_epsilon_is_never_taken_as_zero(gpurt: Gpurt, write: Write) -> None:
         code, out, err = gpurt(name, write(without))
         assert (code, out) == (3, "")
         assert ":2: platform: epsilon is missing: what a runlist update costs" in err
-    for given in ('epsilon = "0ns"', 'alpha = "0ns"'):
-        assert gpurt("analyze", write(without.replace("cpus = 1", f"cpus = 1\n{given}")))[0] == 0
+    for given, code in (('epsilon = "0ns"', 0), ('alpha = "0ns"\ntheta = "0ns"', 0), ('alpha = "1ms"', 3)):
+        assert gpurt("analyze", write(without.replace("cpus = 1", f"cpus = 1\n{given}")))[0] == code
     cpu_only = without.replace('{ misc = "1ms", gpu = "60ms" }', '{ cpu = "60ms" }').replace("30ms", "10ms")
     assert gpurt("analyze", write(cpu_only))[0] == 0
 
@@ -242,15 +247,15 @@ def test_the_answer_comes_first(gpurt: Gpurt, write: Write) -> None:
     """In words of the field, with units, and the same word for no."""
     yes, no = SPINNER.replace('"busy"', '"suspend"'), SPINNER
     for name, words in (
-        ("assign", "schedulable under gcaps-suspend with the priorities in the file"),
+        ("assign", "schedulable under boosted-suspend with the priorities in the file"),
         ("choose", "schedulable under policy boosted if tasks wait so: all suspend; least slack 37.0 %"),
-        ("sensitivity", "schedulable under gcaps-suspend; the tightest: a's GPU time may grow to "),
+        ("sensitivity", "schedulable under boosted-suspend; the tightest: a's GPU time may grow to "),
     ):
         code, out, _ = gpurt(name, write(yes))
         assert (code, out.startswith(words)) == (0, True), out
     for name in ("assign", "sensitivity"):
         code, out, _ = gpurt(name, write(no))
-        assert (code, out.startswith("NOT SCHEDULABLE under gcaps-busy: ")) == (1, True), out
+        assert (code, out.startswith("NOT SCHEDULABLE under boosted-busy: ")) == (1, True), out
     code, out, _ = gpurt("choose", write(no.replace('"80ms"', '"20ms"')))
     assert (code, out.startswith("NOT SCHEDULABLE: ")) == (1, True), out
 
@@ -298,7 +303,7 @@ def test_a_key_is_not_called_a_table(gpurt: Gpurt, write: Write) -> None:
 def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
     code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"))
     assert code == 1
-    assert "NOT SCHEDULABLE under policy segment: there is no real-time task" in out
+    assert "NOT SCHEDULABLE under policy boosted: there is no real-time task" in out
     code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"), "--json")
     assert json.loads(out)["schedulable"] is False
     for name in ("choose", "sensitivity", "assign", "simulate"):
@@ -306,15 +311,15 @@ def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
 
 
 def test_ties_are_noted(gpurt: Gpurt, write: Write) -> None:
-    _, _, err = gpurt("analyze", write(SPINNER.replace("priority = 40", "priority = 50")))
-    assert "a, b have the same priority on CPU 0, 50" in err
+    _, _, err = gpurt("analyze", write(SPINNER.replace("priority = 10", "priority = 20")))
+    assert "a, b have the same priority on CPU 0, 20" in err
     assert "same priority" not in gpurt("analyze", write(SPINNER))[2]
 
 
 def test_updates_that_cost_nothing_are_noted(gpurt: Gpurt, write: Write) -> None:
-    free = SPINNER.replace('epsilon = "1ms"', 'epsilon = "0ns"')
+    free = SEGMENT.replace('epsilon = "1ms"', 'epsilon = "0ns"')
     assert "epsilon is 0: every bound assumes" in gpurt("analyze", write(free))[2]
-    assert "epsilon" not in gpurt("analyze", write(SPINNER))[2]
+    assert "epsilon" not in gpurt("analyze", write(SEGMENT))[2]
 
 
 @pytest.mark.parametrize(
@@ -357,16 +362,42 @@ def test_choose_notes_what_the_bounds_of_its_choice_assume(gpurt: Gpurt, write: 
     assert json.loads(gpurt("choose", free, "--json")[1])["notes"] == [note]
 
 
-@pytest.mark.parametrize("policy", ["timesliced", "lock-priority", "lock-fifo", "boosted"])
+@pytest.mark.parametrize("policy", ["timesliced", "lock-priority", "lock-fifo"])
 def test_nothing_is_proved_with_a_context_switch_that_nobody_stated(gpurt: Gpurt, write: Write, policy: str) -> None:
-    """Zero would make the bounds too small.  Those for tasks that suspend under `boosted` do not need it."""
+    """Zero would make the bounds too small."""
     text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"').replace('"30ms"', '"3ms"')
     for name in ("analyze", "sensitivity"):
         code, out, _ = gpurt(name, write(text))
         assert (code, "needs theta in [platform]" in out) == (1, True), out
         assert gpurt(name, write(text.replace("[platform]", '[platform]\ntheta = "0ns"')))[0] == 0
-    suspending = gpurt("analyze", write(text.replace('"busy"', '"suspend"')))[0]
-    assert suspending == (0 if policy == "boosted" else 1)
+
+
+def test_an_unstated_context_switch_counts_as_an_update_under_boosted(gpurt: Gpurt, write: Write) -> None:
+    """Theta is a part of epsilon.  The bounds for tasks that suspend do not depend on it."""
+    spinning = '[platform]\ncpus = 2\nepsilon = "1ms"\n' + "".join(f"""
+[[task]]
+name = "{name}"
+cpu = {cpu}
+priority = {priority}
+period = "100ms"
+waiting = "busy"
+segments = [{{ misc = "1ms", gpu = "5ms" }}]
+""" for name, cpu, priority in (("high", 0, 20), ("low", 0, 10), ("far", 1, 5)))
+    note = "theta is missing in [platform]: it counts as epsilon, the most that it can be"
+
+    def analysed(text: str) -> tuple[dict[str, int], list[str]]:
+        code, out, _ = gpurt("analyze", write(text), "--json")
+        document = json.loads(out)
+        assert code == 0
+        return {name: task["wcrt_ns"] for name, task in document["tests"][0]["tasks"].items()}, document["notes"]
+
+    unstated, notes = analysed(spinning)
+    largest, nothing = (
+        analysed(spinning.replace("[platform]", f'[platform]\ntheta = "{theta}"'))[0] for theta in ("1ms", "0ns")
+    )
+    assert (unstated, note in notes) == (largest, True)
+    assert any(nothing[name] < largest[name] for name in largest)
+    assert note not in analysed(spinning.replace('"busy"', '"suspend"'))[1]
 
 
 def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, write: Write) -> None:
@@ -376,7 +407,8 @@ def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, wr
             _, out, err = gpurt(*arguments, path)
             assert ("theta is missing" in err) is left_out
             assert "boosted-suspend" in out
-            for name in ("tsg-rr-suspend", "lock-fifo-suspend", "boosted-busy"):
+            assert "boosted-busy" in out
+            for name in ("tsg-rr-suspend", "lock-fifo-suspend"):
                 assert (name in out) is not left_out
     code, out, _ = gpurt("analyze", "--test", "tsg-rr-suspend", write(SPINNER))
     assert (code, "NOT SCHEDULABLE: tsg-rr-suspend needs theta" in out) == (1, True)
@@ -448,7 +480,7 @@ def test_output_that_cannot_be_written_is_no_verdict() -> None:
 
 def test_a_stderr_that_cannot_be_written_changes_no_exit_code(write: Write) -> None:
     """Notes and errors are lost then; the answer on stdout and the exit code are not."""
-    equals = write(SPINNER.replace("priority = 50", "priority = 40").replace('"busy"', '"suspend"'))
+    equals = write(SEGMENT.replace("priority = 20", "priority = 10").replace('"busy"', '"suspend"'))
     reader, gone = os.pipe()
     os.close(reader)
     with open("/dev/full", "w") as full, os.fdopen(gone, "w") as pipe:

@@ -49,7 +49,7 @@ def test_minimal_example_is_read_exactly() -> None:
     camera, mapping = file.taskset.tasks
     assert (file.taskset.platform.alpha, file.taskset.platform.theta) == (800 * US, 200 * US)
     assert (camera.name, camera.cpu, camera.priority, camera.period, camera.deadline) == (
-        "camera", 0, 80, 33 * MS, 30 * MS,
+        "camera", 0, 20, 33 * MS, 30 * MS,
     )  # fmt: skip
     assert camera.segments[1] == GpuSegment(Span.exactly(500 * US), Span(8 * MS, 6 * MS))
     assert (mapping.deadline, mapping.waiting, mapping.gpu_priority) == (200 * MS, Waiting.SUSPEND, None)
@@ -158,7 +158,7 @@ pririty = 1
         (('period = "33ms"', 'period = inf'), 12, "unit"),
         (('period = "33ms"', 'period = "0.3ns"'), 12, "whole number"),
         (('period = "33ms"', 'period = "33 parsecs"'), 12, "not a unit"),
-        (('priority = 80', 'priority = 99999999999999999999999999'), 11, "huge"),
+        (('priority = 20', 'priority = 99999999999999999999999999'), 11, "huge"),
         (('period = "33ms"', ''), 8, '"period" is missing'),
         (('segments = [{', 'segments = [7, {'), 27, "expected a table"),
         (('{ cpu = "1ms" }', '{ cpu = "1ms", gpu = "1ms" }'), 18, "a segment is"),
@@ -209,7 +209,7 @@ def test_devices_and_what_is_too_large_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_wrong_field_does_not_hide_what_else_is_wrong_with_its_task(tmp_path: Path) -> None:
-    text = GOOD.replace("priority = 80", "priority = 800").replace('deadline = "30ms"', 'deadline = "34ms"')
+    text = GOOD.replace("priority = 20", "priority = 200").replace('deadline = "30ms"', 'deadline = "34ms"')
     text = text.replace("cpu = 0\n", "cpu = 9\n").replace('{ cpu = "1ms" }', '{ misc = "1ms" }')
     assert [line for line, _ in problems(tmp_path, text)] == [10, 11, 13, 18]
 
@@ -252,7 +252,7 @@ def test_epsilon_is_alpha_plus_theta(tmp_path: Path, costs: str, alpha: int | No
     assert (platform.alpha, platform.theta, platform.time_slice, platform.copy_engine) == (alpha, theta, 2 * MS, False)
 
 
-@pytest.mark.parametrize("change", [("priority = 80", "priority = 0"), ('{ misc = "0.5ms", gpu', '{ cpu')])
+@pytest.mark.parametrize("change", [("priority = 20", "priority = 0"), ('{ misc = "0.5ms", gpu', '{ cpu')])
 def test_only_a_real_time_task_with_a_gpu_segment_has_a_gpu_priority(tmp_path: Path, change: tuple[str, str]) -> None:
     text = GOOD.replace("cpu = 0\n", "cpu = 0\ngpu_priority = 5\n")
     (tmp_path / "good.toml").write_text(text)
@@ -286,7 +286,7 @@ def test_examples_are_valid_for_the_schema_too(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [("cpus = 2 ", "cpus = 0 "), ('"33ms"', '"33"'), ("priority = 80", "prio = 80"), ('"suspend"', '"x"')]
+    "change", [("cpus = 2 ", "cpus = 0 "), ('"33ms"', '"33"'), ("priority = 20", "prio = 20"), ('"suspend"', '"x"')]
 )
 def test_schema_refuses_what_loading_refuses(tmp_path: Path, change: tuple[str, str]) -> None:
     bad = GOOD.replace(*change)
@@ -305,7 +305,7 @@ def test_writing_priorities_keeps_everything_else(tmp_path: Path) -> None:
     old, new = GOOD.splitlines(), path.read_text().splitlines()
     assert [line for line in new if line not in old] == ["gpu_priority = 61"]
     assert [line for line in old if line not in new] == []
-    assert new.index("gpu_priority = 61") == new.index("priority = 40") + 1
+    assert new.index("gpu_priority = 61") == new.index("priority = 10") + 1
     write_values(path, {"gpu_priority": {"mapping": 7}})
     assert [t.gpu_priority for t in load(path).taskset] == [None, 7]
     assert len(path.read_text().splitlines()) == len(new)
