@@ -34,7 +34,7 @@ def _loaded(file: Path, write: bool) -> Any:
     epilog="""\b
 Examples:
   gpurt assign set.toml
-  gpurt assign set.toml --test gcaps-busy --write
+  gpurt assign set.toml --test boosted-busy --write
 
 \b
 Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so;
@@ -52,7 +52,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
     if test and not why and not test.assignable:
         if name:
-            raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as gcaps-suspend")
+            raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as boosted-suspend")
         raise UsageError(
             f"{filename(file)}: policy is {test.policy}, for which no test assigns GPU priorities; "
             "`gpurt analyze` has the verdict, `gpurt choose` compares policies"

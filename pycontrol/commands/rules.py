@@ -70,7 +70,7 @@ def _how(gpu: Any) -> str:
     epilog="""\b
 Examples:
   gpurt policy                        show
-  gpurt policy segment
+  gpurt policy boosted
   gpurt policy job --notice poll --period 1ms
 
 \b

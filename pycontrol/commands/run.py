@@ -22,7 +22,7 @@ STDERR = 2
     epilog="""\b
 Examples:
   gpurt demo
-  gpurt demo --seconds 3 --policy segment --out results
+  gpurt demo --seconds 3 --policy boosted --out results
 
 \b
 Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage;
@@ -55,7 +55,7 @@ def demo(
     epilog="""\b
 Examples:
   gpurt run set.toml --seconds 30 --trace run.json
-  gpurt check run.json set.toml --test gcaps-suspend
+  gpurt check run.json set.toml --test boosted-suspend
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b

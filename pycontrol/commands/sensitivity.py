@@ -23,7 +23,7 @@ WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)
     epilog="""\b
 Examples:
   gpurt sensitivity set.toml
-  gpurt sensitivity set.toml --test gcaps-busy --clock orin=0.6 --clock xavier=1.4
+  gpurt sensitivity set.toml --test boosted-busy --clock orin=0.6 --clock xavier=1.4
 
 \b
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""

@@ -119,7 +119,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     epilog="""\b
 Examples:
   gpurt emulate
-  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
+  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy boosted
   sudo gpurt emulate --group video      members of that group may use it
 
 \b

@@ -20,7 +20,7 @@ from pycontrol.commands.render import ms
 @click.command(
     epilog="""\b
 Examples:
-  gpurt simulate examples/case-study.toml --policy segment --waiting busy
+  gpurt simulate examples/case-study.toml --policy boosted --waiting busy
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
 
 \b
