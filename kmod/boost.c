@@ -16,8 +16,10 @@
  *
  * Threads of forms `owner` and `fence` wait at the gate as they would execute without their call: see gate.c.
  *
- * Changes are made one at a time, under a lock with priority inheritance: a thread of low priority that is about to
- * raise itself does not keep the others from it.
+ * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Nobody else changes a thread,
+ * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In a kernel with full
+ * preemption whoever holds such a lock may lose its CPU to a more urgent thread, and threads of other CPUs must not
+ * wait until that has executed.
  */
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
@@ -42,7 +44,6 @@ static bool boost = true;
 module_param(boost, bool, 0444);
 MODULE_PARM_DESC(boost, "allow policy boosted, which raises threads (default yes)");
 
-static DEFINE_RT_MUTEX(lock);
 static struct kthread_worker *worker;
 
 /* Why threads cannot be raised; NULL: they can. */
@@ -51,16 +52,6 @@ const char *gpurt_boost_why_not(void)
 	if (!boost)
 		return "policy boosted needs raised threads, which the parameter boost=0 forbids";
 	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
-}
-
-void gpurt_boost_lock(void)
-{
-	rt_mutex_lock(&lock);
-}
-
-void gpurt_boost_unlock(void)
-{
-	rt_mutex_unlock(&lock);
 }
 
 /* Called with the lock held, hence before the driver forgets the client.  Whether there is nothing to wait for. */
@@ -107,13 +98,22 @@ static u32 needed(const struct gpurt_boosted *b)
 	return READ_ONCE(b->turn) ? GPURT_RAISED_TOP : max(level, b->asked);
 }
 
-/* Called with the lock held.  Has the client's thread execute as the scheduler wants it. */
+/* Warns, in a module built with GPURT_DEBUG=y, if the caller may not change that thread. */
+static void assert_may_change(const struct task_struct *task)
+{
+#ifdef GPURT_DEBUG
+	WARN_ON_ONCE(current != task && current != worker->task);
+#endif
+}
+
+/* Called with the lock held, by the client's thread or gpurt-boost.  Has the thread execute as it has to. */
 void gpurt_boost_settle(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
 	if (!b->raised.task)
 		return;
+	assert_may_change(b->raised.task);
 	if (b->working && has_completed(client))
 		WRITE_ONCE(b->working, false);
 	if (is_over(client))
@@ -126,21 +126,33 @@ static void work(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, boost.work);
 
-	gpurt_boost_lock();
+	rt_mutex_lock(&client->boost.lock);
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&client->boost.lock);
 	gpurt_client_put(client);
 }
 
-/* Any context, by a caller that has a reference.  gpurt-boost looks how the client's thread is to execute. */
+/*
+ * Any context, by a caller that has a reference, or a walk of clients under way.  gpurt-boost looks how the client's
+ * thread is to execute.
+ */
 void gpurt_boost_look(struct gpurt_client *client)
 {
-	if (!READ_ONCE(client->boost.raised.task))
+	/* One without references has no thread any more. */
+	if (!READ_ONCE(client->boost.raised.task) || !kref_get_unless_zero(&client->ref))
 		return;
-	kref_get(&client->ref);
 	/* Work that waits already has a reference. */
 	if (!kthread_queue_work(worker, &client->boost.work))
 		gpurt_client_put(client);
+}
+
+/* In process context, without locks of clients.  The same, and gpurt-boost has looked when this returns. */
+void gpurt_boost_have_looked(struct gpurt_client *client)
+{
+	if (!READ_ONCE(client->boost.raised.task))
+		return;
+	gpurt_boost_look(client);
+	kthread_flush_work(&client->boost.work);
 }
 
 /* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */
@@ -164,31 +176,37 @@ void gpurt_boost_bar(struct gpurt_client *client)
 
 	mutex_lock(&one_at_a_time);
 	barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
-	if (barred != b->barred) {
-		gpurt_boost_lock();
-		WRITE_ONCE(b->barred, barred);
-		gpurt_boost_settle(client);
-		gpurt_boost_unlock();
-	}
+	/* Either a thread that becomes the client's sees it at the end of its call, or this sees the thread. */
+	smp_store_mb(b->barred, barred);
+	gpurt_boost_have_looked(client);
 	mutex_unlock(&one_at_a_time);
 }
 
-/* In process context.  The client is gone, or its GPU is: its thread is lowered, and is not raised again. */
+/*
+ * In process context.  The client is gone, or its GPU is: its thread is lowered, and is not raised again.  The driver
+ * is not asked of its work any more.
+ */
 void gpurt_boost_stop(struct gpurt_client *client)
 {
-	struct gpurt_boosted *b = &client->boost;
-
-	gpurt_boost_lock();
-	b->over = true;
-	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_lock(&client->boost.lock);
+	client->boost.over = true;
+	rt_mutex_unlock(&client->boost.lock);
+	gpurt_boost_have_looked(client);
 }
 
-void gpurt_boost_init(struct gpurt_client *client)
+/* 0 or -ENOMEM. */
+int gpurt_boost_init(struct gpurt_client *client)
 {
-	INIT_HLIST_NODE(&client->boost.raised.node);
 	rt_mutex_init(&client->boost.calls);
+	rt_mutex_init(&client->boost.lock);
 	kthread_init_work(&client->boost.work, work);
+	return gpurt_raised_init(&client->boost.raised);
+}
+
+/* Its thread was let go, if there ever was one. */
+void gpurt_boost_destroy(struct gpurt_client *client)
+{
+	gpurt_raised_destroy(&client->boost.raised);
 }
 
 /* Before there are GPUs.  -EINVAL, -ENOMEM. */

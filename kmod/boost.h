@@ -23,10 +23,11 @@ struct gpurt_boosted {
 	u32 level;			/* what gpurt_sched_ops.raise said last */
 	bool may;			/* the begin of its segment has raised its thread */
 
-	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, while it is in a call */
+	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, while it is in a call; */
+	struct rt_mutex lock;		/* innermost of the client's, and outside of raised.c's */
 	bool calling;			/* the thread is in such a call, and carries `level` out at its end */
 	bool turn;			/* it was handed the gate without its CPU; set with the lock of the gate held */
-	/* With gpurt_boost_lock() held: */
+	/* With the lock held: */
 	struct gpurt_raised raised;	/* the thread that began the outermost segment */
 	bool at_gate;			/* it is in such a call; it stays the one until the call is over */
 	struct task_struct *asker;	/* the same, while it asks for that begin; only compared */
@@ -36,7 +37,7 @@ struct gpurt_boosted {
 	bool working;			/* form fence: it waits for its own work, */
 	struct gpurt_wait awaited;	/* which is this */
 	bool over;			/* the client is gone: no thread is raised for it again */
-	bool barred;			/* the administrator has barred it: nor is one now; also read without */
+	bool barred;			/* the administrator has barred it: nor is one now; written without */
 
 	struct kthread_work work;	/* has a thread of the highest FIFO priority carry all that out */
 };
@@ -45,7 +46,8 @@ extern unsigned int gpurt_normal;	/* the highest CPU priority of threads that ar
 
 const char *gpurt_boost_why_not(void);
 
-void gpurt_boost_init(struct gpurt_client *client);
+int gpurt_boost_init(struct gpurt_client *client);
+void gpurt_boost_destroy(struct gpurt_client *client);
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
@@ -56,9 +58,8 @@ void gpurt_boost_bar(struct gpurt_client *client);
 void gpurt_boost_stop(struct gpurt_client *client);
 
 /* What of struct gpurt_boosted has the lock is changed with it held, and carried out before it is given back. */
-void gpurt_boost_lock(void);
 void gpurt_boost_settle(struct gpurt_client *client);
-void gpurt_boost_unlock(void);
+void gpurt_boost_have_looked(struct gpurt_client *client);
 
 /* At the gate, by and for a thread that is raised while its client owns the GPU. */
 bool gpurt_boost_is_owners(const struct gpurt_client *client);

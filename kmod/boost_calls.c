@@ -85,14 +85,26 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 	if (READ_ONCE(b->raised.task) != current)
 		return false;
 	rt_mutex_lock(&b->calls);
-	gpurt_boost_lock();
+	rt_mutex_lock(&b->lock);
 	is = b->raised.task == current;
 	if (is)
 		enter(b, b->form == GPURT_FORM_SELF ? READ_ONCE(client->core.level) : 0);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 	if (!is)
 		rt_mutex_unlock(&b->calls);
 	return is;
+}
+
+/*
+ * Called with `calls`, while no segment is open whose thread was raised for it.  If the last one's thread is another
+ * thread, gpurt-boost may not have let go of that yet, and nobody else may.
+ */
+static void forget_another(struct gpurt_client *client)
+{
+	struct task_struct *task = READ_ONCE(client->boost.raised.task);
+
+	if (task && task != current)
+		gpurt_boost_have_looked(client);
 }
 
 /*
@@ -124,9 +136,10 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 		return 0;
 	}
 	*raised = true;
-	gpurt_boost_lock();
+	forget_another(client);
+	rt_mutex_lock(&b->lock);
 	ask(client, level, begin->flags, right);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 	return 0;
 }
 
@@ -138,7 +151,7 @@ static bool is_raised(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !READ_ONCE(b->raised.refused) &&
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !gpurt_raised_refused(&b->raised) &&
 	       current->rt_priority;
 }
 
@@ -177,10 +190,10 @@ void gpurt_boost_waits(struct gpurt_client *client)
 	struct gpurt_boosted *b = &client->boost;
 
 	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
-	gpurt_boost_lock();
+	rt_mutex_lock(&b->lock);
 	b->asked = 0;
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 }
 
 /* Called with the lock of the gate held.  That thread is the next to have the gate, and has not got its CPU. */
@@ -210,21 +223,19 @@ void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (raised)
-		smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
-	else if (!READ_ONCE(b->raised.task))
+	if (!raised) {
+		gpurt_boost_have_looked(client);
 		return;
-	gpurt_boost_lock();
-	if (raised) {
-		WRITE_ONCE(b->asker, NULL);
-		WRITE_ONCE(b->turn, false);
-		b->asked = 0;
-		b->at_gate = false;
 	}
+	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
+	rt_mutex_lock(&b->lock);
+	WRITE_ONCE(b->asker, NULL);
+	WRITE_ONCE(b->turn, false);
+	b->asked = 0;
+	b->at_gate = false;
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
-	if (raised)
-		rt_mutex_unlock(&b->calls);
+	rt_mutex_unlock(&b->lock);
+	rt_mutex_unlock(&b->calls);
 }
 
 /* Called by a thread that is about to wait for that.  Form `fence`: it is not raised until its work has completed. */
@@ -234,12 +245,12 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 
 	if (READ_ONCE(b->raised.task) != current || b->form != GPURT_FORM_FENCE || w->what == GPURT_WAIT_GRANT)
 		return;
-	gpurt_boost_lock();
+	rt_mutex_lock(&b->lock);
 	b->awaited = *w;
 	/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
 	WRITE_ONCE(b->working, true);
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 }
 
 /* Whether the caller is the client's thread, and is not raised because its work has not completed. */
@@ -255,11 +266,11 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 
 	if (w->what == GPURT_WAIT_GRANT || !is_working(b))
 		return;
-	gpurt_boost_lock();
+	rt_mutex_lock(&b->lock);
 	/* Other threads may have made the client busy again since. */
 	WRITE_ONCE(b->working, false);
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 }
 
 /*
@@ -268,11 +279,13 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
  */
 void gpurt_boost_submits(struct gpurt_client *client)
 {
-	if (!is_working(&client->boost))
+	struct gpurt_boosted *b = &client->boost;
+
+	if (!is_working(b))
 		return;
-	gpurt_boost_lock();
+	rt_mutex_lock(&b->lock);
 	gpurt_boost_settle(client);
-	gpurt_boost_unlock();
+	rt_mutex_unlock(&b->lock);
 }
 
 /* Any context, by a caller that has a reference.  Work of the client has completed, or was dropped. */

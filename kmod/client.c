@@ -27,8 +27,13 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 
 	if (!client)
 		return NULL;
+	if (gpurt_boost_init(client)) {
+		kfree(client);
+		return NULL;
+	}
 	client->process = gpurt_process_make(file->tgid);
 	if (!client->process) {
+		gpurt_boost_destroy(client);
 		kfree(client);
 		return NULL;
 	}
@@ -48,7 +53,6 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	gpurt_waiters_init(&client->orders);
 	kthread_init_work(&client->poll_wake, gpurt_wait_wake_poll);
 	kthread_init_work(&client->take_off, take_off);
-	gpurt_boost_init(client);
 	return client;
 }
 
@@ -59,6 +63,7 @@ static void client_destroy(struct gpurt_client *client)
 	put_pid(client->tgid);
 	gpurt_group_put(client->group);
 	gpurt_process_put(client->process);
+	gpurt_boost_destroy(client);
 	kfree(client);
 }
 

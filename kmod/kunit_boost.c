@@ -129,6 +129,43 @@ static void it_needs_the_most_of_what_its_clients_need(struct kunit *test)
 	boosted_bench_free(b);
 }
 
+/* What raised.c describes a thread by, for the next thread of each client. */
+static bool each_has_a_spare(struct bench *b)
+{
+	int i, j;
+
+	for (i = 0; i < CLIENTS; i++) {
+		if (b->clients[i]->boost.raised.thread || !b->clients[i]->boost.raised.spare)
+			return false;
+		for (j = 0; j < i; j++)
+			if (b->clients[j]->boost.raised.spare == b->clients[i]->boost.raised.spare)
+				return false;
+	}
+	return true;
+}
+
+/* The client that brought it along may end its segment, and be freed, while others still have theirs. */
+static void what_describes_a_thread_is_passed_on(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+	int first, i;
+
+	for (first = 0; first < CLIENTS; first++) {
+		for (i = 0; i < CLIENTS; i++)
+			KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[i], 0), 0);
+		for (i = 0; i < CLIENTS; i++) {
+			KUNIT_EXPECT_TRUE(test, is_raised(b));
+			KUNIT_EXPECT_EQ(test, boosted_end(b->clients[(first + i) % CLIENTS]), 0);
+		}
+		KUNIT_EXPECT_TRUE(test, is_lowered(b));
+		KUNIT_EXPECT_TRUE(test, each_has_a_spare(b));
+	}
+	for (i = 0; i < CLIENTS; i++)
+		KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[i], 0), 0);
+	boosted_bench_free(b);
+	KUNIT_EXPECT_EQ(test, gpurt_raised_own(current), 0U);
+}
+
 static void decisions_of_others_lower_it(struct kunit *test)
 {
 	struct bench *b = boosted_bench(test);
@@ -597,10 +634,8 @@ static void barred_while_it_waits_at_the_gate(struct kunit *test, u32 flags, boo
 	start_boosted(test, &one[1], b->clients[1], flags);
 	boosted_second = one[1].task;
 	KUNIT_EXPECT_TRUE(test, comes_true(waits, b));
-	gpurt_boost_lock();
-	b->clients[1]->boost.barred = true;
-	gpurt_boost_settle(b->clients[1]);
-	gpurt_boost_unlock();
+	WRITE_ONCE(b->clients[1]->boost.barred, true);
+	gpurt_boost_have_looked(b->clients[1]);
 	KUNIT_EXPECT_TRUE(test, waits(b));
 	b->block = true;
 	complete(&b->go);
@@ -758,9 +793,34 @@ static void one_that_is_not_real_time_any_more_waits_as_best_effort(struct kunit
 	boosted_bench_free(b);
 }
 
+static bool first_is_in_its_segment(struct bench *b)
+{
+	return READ_ONCE(b->clients[0]->core.depth);
+}
+
+/*
+ * The caller stands for a thread that has lost its CPU to a more urgent one in the middle of a change.  No thread of
+ * another client, which may have a CPU for itself, is to wait for that CPU.
+ */
+static void threads_of_different_clients_share_no_lock(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench(test);
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	rt_mutex_lock(&b->clients[1]->boost.lock);
+	start_boosted(test, one, b->clients[0], 0);
+	KUNIT_EXPECT_TRUE(test, comes_true(first_is_in_its_segment, b));
+	rt_mutex_unlock(&b->clients[1]->boost.lock);
+	finish_boosted(test, one);
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
+	KUNIT_CASE(what_describes_a_thread_is_passed_on),
 	KUNIT_CASE(decisions_of_others_lower_it),
 	KUNIT_CASE(what_the_thread_did_meanwhile_stays),
 	KUNIT_CASE(a_begin_that_fails_leaves_nothing_raised),
@@ -784,6 +844,7 @@ static struct kunit_case boost_cases[] = {
 	KUNIT_CASE(what_the_user_sets_in_the_middle_of_a_segment_stays),
 	KUNIT_CASE(a_process_that_was_taken_off_does_not_wait_at_the_gate),
 	KUNIT_CASE(one_that_is_not_real_time_any_more_waits_as_best_effort),
+	KUNIT_CASE(threads_of_different_clients_share_no_lock),
 	KUNIT_CASE(a_change_of_policy_raises_nobody_while_updates_fail),
 	{}
 };

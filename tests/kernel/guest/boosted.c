@@ -19,14 +19,18 @@
  *	user LIMIT			is nobody from now on, with that RLIMIT_RTPRIO: 0
  *	fork, thread			100 * policy + priority of a child or thread that was just made
  *	lock, unlock			a mutex with priority inheritance: 0
+ *	hold				0; then keeps its CPU until the next command comes: 0, or -ETIME if none does
+ *	wake FLAGS PROCESS		begins, continues that process, which was stopped, and ends: 0
  *	abort, exit, exec		no answer
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <gpurt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +39,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MUST(x) do { if (!(x)) { \
@@ -194,6 +199,28 @@ static int loop(const char *line)
 	return wrong;
 }
 
+/* Says when it has its CPU.  It gives up after ten seconds in which it has executed. */
+static int hold_cpu(void)
+{
+	struct pollfd next = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct timespec used = { 0 };
+
+	MUST(printf("0\n") > 0 && !fflush(stdout));
+	while (!poll(&next, 1, 0) && used.tv_sec < 10)
+		MUST(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used));
+	return used.tv_sec < 10 ? 0 : -ETIME;
+}
+
+static int wake(const char *line)
+{
+	struct gpurt_begin b = { .size = sizeof(b) };
+	int pid;
+
+	MUST(sscanf(line, "wake %u %d", &b.flags, &pid) == 2);
+	MUST(!call(GPURT_IOC_BEGIN, &b) && !kill(pid, SIGCONT) && !end());
+	return 0;
+}
+
 static int execute(const char *line)
 {
 	if (!strncmp(line, "open", 4)) {
@@ -236,6 +263,10 @@ static int execute(const char *line)
 		return pthread_mutex_lock(&mutex);
 	if (!strncmp(line, "unlock", 6))
 		return pthread_mutex_unlock(&mutex);
+	if (!strncmp(line, "hold", 4))
+		return hold_cpu();
+	if (!strncmp(line, "wake", 4))
+		return wake(line);
 	if (!strncmp(line, "abort", 5))
 		abort();
 	if (!strncmp(line, "exit", 4))

@@ -33,6 +33,7 @@ SELF, OWNER, FENCE = 0, lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE
 DRIVERS = {"busy": ("vgpu_alpha_ns=20000",), "sleeping": ("vgpu_sleeps=1", "vgpu_alpha_ns=20000")}
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
+THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
 
 
 class Driven:
@@ -54,6 +55,10 @@ class Driven:
     def do(self, command: str) -> int:
         """Gives a command; what it answers."""
         self.tell(command)
+        return self.answer()
+
+    def answer(self) -> int:
+        """The next answer to what it was told."""
         assert self.process.stdout
         return int(self.process.stdout.readline())
 
@@ -351,8 +356,42 @@ def test_threads_that_contend_for_the_gate_are_lowered_by_every_end(driven: Driv
         for one in all_of_them:
             one.tell(f"loop {one.form} 100")
         for one in all_of_them:
-            assert one.process.stdout
-            assert one.process.stdout.readline() == "0\n"
+            assert one.answer() == 0
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[None]:
+    """Real-time threads may keep CPU 0, where this process does not execute."""
+    before, cpus = THROTTLING.read_text(), os.sched_getaffinity(0)
+    THROTTLING.write_text("-1")
+    os.sched_setaffinity(0, cpus - {0})
+    yield
+    os.sched_setaffinity(0, cpus)
+    THROTTLING.write_text(before)
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_thread_that_loses_its_cpu_at_its_end_keeps_no_other_cpu_waiting(driven: Driven, compiled: Path) -> None:
+    """A more urgent thread that uses no GPU becomes ready in its segment, and executes once it is lowered.
+
+    In a kernel with full preemption that is in the middle of the change of its priority.
+    """
+    with started(compiled) as urgent, started(compiled, driven.form) as other:
+        for one, priority, cpu in ((driven, 5, 0), (urgent, 15, 0), (other, 10, 1)):
+            one.be(FIFO, priority)
+            assert one.do(f"cpu {cpu}") == 0
+        os.kill(urgent.pid, signal.SIGSTOP)
+        eventually(lambda: is_stopped(urgent.pid))
+        urgent.tell("hold")
+        driven.tell(f"wake {driven.form} {urgent.pid}")
+        assert urgent.answer() == 0  # it executes, and goes on until it is told something else
+        assert (other.begin(), other.end()) == (0, 0)
+        urgent.tell("close")
+        assert (urgent.answer(), urgent.answer(), driven.answer()) == (0, 0, 0)
 
 
 def test_segments_that_began_under_another_policy_are_not_raised(module: Control, driven: Driven) -> None:
@@ -480,15 +519,14 @@ def test_what_a_raised_thread_inherits_is_not_lost(driven: Driven) -> None:
     eventually(lambda: scheduling(driven.first) == (FIFO, 10))
     assert effective(driven.first) == 60
     driven.tell("unlock")
-    assert driven.process.stdout
-    assert [driven.process.stdout.readline() for _ in range(3)] == ["0\n"] * 3
+    assert [driven.answer() for _ in range(3)] == [0, 0, 0]
     assert effective(driven.first) == 10
 
 
 def test_a_stopped_thread_stays_in_its_segment_and_a_killed_one_is_over(module: Control, driven: Driven) -> None:
     assert driven.begin() == 0
     os.kill(driven.pid, signal.SIGSTOP)
-    eventually(lambda: Path(f"/proc/{driven.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    eventually(lambda: is_stopped(driven.pid))
     assert scheduling(driven.pid) == raised(10)
     os.kill(driven.pid, signal.SIGKILL)
     assert driven.process.wait() == -signal.SIGKILL
