@@ -156,6 +156,19 @@ static bool is_raised(const struct gpurt_client *client)
 }
 
 /*
+ * The level that the caller, in a call, is raised for as long as it waits at the gate.  An administrator may have set a
+ * higher one since it began that call, or one that its user has no right to be raised for.
+ */
+static u32 raised_for(const struct gpurt_boosted *b)
+{
+	u32 right = b->raised.right;
+
+	if (b->form != GPURT_FORM_SELF)
+		return MAX_RT_PRIO - 1;
+	return min(b->asked, right > gpurt_normal ? right - gpurt_normal : 0);
+}
+
+/*
  * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
  * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that nobody raises, which others may keep
  * from its CPU, is best effort here.
@@ -169,7 +182,9 @@ u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 	/* What a nested begin asks for decides nothing, and was not checked. */
 	if (READ_ONCE(client->core.depth))
 		level = min_t(u32, level, READ_ONCE(client->core.level));
-	return is_raised(client) || current->rt_priority >= top ? level : 0;
+	if (is_raised(client))
+		return min(level, raised_for(&client->boost));
+	return current->rt_priority >= top ? level : 0;
 }
 
 /* Whether the caller is the client's thread in a call, and is raised while its client owns the GPU. */

@@ -817,7 +817,27 @@ static void threads_of_different_clients_share_no_lock(struct kunit *test)
 	boosted_bench_free(b);
 }
 
+/* Others of its CPU, raised higher, would have all that are less urgent than it queues wait for them. */
+static void a_thread_queues_no_higher_than_it_is_raised(struct kunit *test)
+{
+	struct bench *b = boosted_bench(test);
+	bool raised;
+
+	KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[0], 0), 0);
+	b->clients[0]->boost.raised.right = gpurt_normal + OWN + 2;	/* as with that RLIMIT_RTPRIO */
+	KUNIT_EXPECT_EQ(test, gpurt_client_priority(b->clients[0], 20), 0);
+	KUNIT_EXPECT_EQ(test, current->rt_priority, gpurt_normal + OWN + 2);
+	raised = gpurt_boost_ends(b->clients[0]);
+	KUNIT_EXPECT_TRUE(test, raised);
+	KUNIT_EXPECT_EQ(test, gpurt_boost_queues_at(b->clients[0], 20), (u32)OWN + 2);
+	KUNIT_EXPECT_EQ(test, gpurt_client_end(b->clients[0]), 0);
+	gpurt_boost_returns(b->clients[0], raised);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
+	KUNIT_CASE(a_thread_queues_no_higher_than_it_is_raised),
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
 	KUNIT_CASE(what_describes_a_thread_is_passed_on),
