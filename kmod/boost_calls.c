@@ -231,6 +231,21 @@ bool gpurt_boost_passed(struct gpurt_client *client)
 }
 
 /*
+ * A decision about the client has been taken for another thread than the raised one.  While the segment of that is open
+ * gpurt_boost_wanted() has had gpurt-boost look if anything has changed.  Calls that change nothing are as frequent as
+ * any thread likes, and must not keep a thread of the highest priority busy.
+ */
+static void another_returns(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (READ_ONCE(b->raised.task) && READ_ONCE(b->may) && READ_ONCE(client->core.depth))
+		kthread_flush_work(&b->work);
+	else
+		gpurt_boost_have_looked(client);
+}
+
+/*
  * In process context.  A decision about the client has been taken and carried out, or refused.  @raised: what
  * gpurt_boost_begins() or gpurt_boost_ends() said; false: the caller may be any thread.
  */
@@ -239,7 +254,7 @@ void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 	struct gpurt_boosted *b = &client->boost;
 
 	if (!raised) {
-		gpurt_boost_have_looked(client);
+		another_returns(client);
 		return;
 	}
 	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
@@ -261,10 +276,12 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 	if (READ_ONCE(b->raised.task) != current || b->form != GPURT_FORM_FENCE || w->what == GPURT_WAIT_GRANT)
 		return;
 	rt_mutex_lock(&b->lock);
-	b->awaited = *w;
-	/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
-	WRITE_ONCE(b->working, true);
-	gpurt_boost_settle(client);
+	if (b->raised.task == current) {
+		b->awaited = *w;
+		/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
+		WRITE_ONCE(b->working, true);
+		gpurt_boost_settle(client);
+	}
 	rt_mutex_unlock(&b->lock);
 }
 
@@ -282,9 +299,11 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 	if (w->what == GPURT_WAIT_GRANT || !is_working(b))
 		return;
 	rt_mutex_lock(&b->lock);
-	/* Other threads may have made the client busy again since. */
-	WRITE_ONCE(b->working, false);
-	gpurt_boost_settle(client);
+	if (is_working(b)) {
+		/* Other threads may have made the client busy again since. */
+		WRITE_ONCE(b->working, false);
+		gpurt_boost_settle(client);
+	}
 	rt_mutex_unlock(&b->lock);
 }
 
@@ -299,7 +318,8 @@ void gpurt_boost_submits(struct gpurt_client *client)
 	if (!is_working(b))
 		return;
 	rt_mutex_lock(&b->lock);
-	gpurt_boost_settle(client);
+	if (is_working(b))
+		gpurt_boost_settle(client);
 	rt_mutex_unlock(&b->lock);
 }
 

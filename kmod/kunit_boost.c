@@ -836,7 +836,58 @@ static void a_thread_queues_no_higher_than_it_is_raised(struct kunit *test)
 	boosted_bench_free(b);
 }
 
+static unsigned long looks_of_gpurt_boost(void)
+{
+	struct task_struct *p;
+	unsigned long n = 0;
+
+	rcu_read_lock();
+	for_each_process(p)
+		if (!strcmp(p->comm, "gpurt-boost"))
+			n += p->nvcsw;
+	rcu_read_unlock();
+	return n;
+}
+
+static int nest(void *data)
+{
+	struct boosted_beginner *one = data;
+	int i;
+
+	for (i = 0; i < 100 && !one->err; i++) {
+		one->err = boosted_begin(one->client, 0);
+		if (!one->err)
+			one->err = boosted_end(one->client);
+	}
+	complete(&one->done);
+	return 0;
+}
+
+/* A thread of the highest priority is not to be had by one that has none. */
+static void another_thread_that_changes_nothing_has_nobody_look(struct kunit *test)
+{
+	struct boosted_beginner *one = kunit_kzalloc(test, sizeof(*one), GFP_KERNEL);
+	struct bench *b = boosted_bench(test);
+	unsigned long before;
+
+	KUNIT_ASSERT_NOT_NULL(test, one);
+	one->client = b->clients[0];
+	init_completion(&one->done);
+	KUNIT_EXPECT_EQ(test, boosted_begin(b->clients[0], 0), 0);
+	before = looks_of_gpurt_boost();
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(nest, one, "kunit")));
+	wait_for_completion(&one->done);
+	KUNIT_EXPECT_EQ(test, one->err, 0);
+	/* Of what there was before, it may go to sleep only now. */
+	KUNIT_EXPECT_LT(test, looks_of_gpurt_boost(), before + 10);
+	KUNIT_EXPECT_TRUE(test, is_raised(b));
+	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
+	KUNIT_EXPECT_TRUE(test, is_lowered(b));
+	boosted_bench_free(b);
+}
+
 static struct kunit_case boost_cases[] = {
+	KUNIT_CASE(another_thread_that_changes_nothing_has_nobody_look),
 	KUNIT_CASE(a_thread_queues_no_higher_than_it_is_raised),
 	KUNIT_CASE(a_thread_is_raised_for_its_segment),
 	KUNIT_CASE(it_needs_the_most_of_what_its_clients_need),
