@@ -105,25 +105,26 @@ bool gpurt_job_can_notify(void)
 }
 
 /*
- * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So a look
- * sees the THREADS oldest threads of a process, THREADS clients and threads in all of those clients that have been
- * real-time, and PART of the others.  Clients have their turns in lists, so the next look goes on with the next ones.
- * Best effort, however much of it there is, delays no look at a client that has been real-time, and prolongs none by
- * much: real-time tasks of this CPU wait for it.
+ * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So of a
+ * client that has been real-time a look sees the THREADS oldest threads, and THREADS clients and threads in all; of the
+ * others the SOME_THREADS oldest of each, and PART clients and threads (and what more the last client has).  Clients have
+ * their turns in lists, so the next look goes on with the next ones.  Best effort, however much of it there is, delays
+ * no look at a client that has been real-time, and prolongs none by much: real-time tasks of this CPU wait for it.
  */
 #define THREADS 1024U
-#define PART 64U
+#define SOME_THREADS 512U
+#define PART 32U
 /* With `poll`, how long until the next look while others are to have a turn. */
 #define SOON GPURT_POLL_MIN_NS
 
 /*
  * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
- * priority of those, if it was lower.  *@seen grows by how many threads that took.
+ * priority of those, if it was lower.  *@seen grows by how many threads that took, @most and one at most.
  */
-static bool is_runnable(struct pid *tgid, u32 *priority, u32 *seen)
+static bool is_runnable(struct pid *tgid, u32 *priority, u32 most, u32 *seen)
 {
 	struct task_struct *leader = pid_task(tgid, PIDTYPE_TGID), *t;
-	u32 until = *seen + THREADS;
+	u32 until = *seen + most;
 	bool runnable = false;
 
 	++*seen;
@@ -156,17 +157,20 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return gpurt_job(&gpu->sched, &u->client->core, j->own, j->runnable, now);
 }
 
-/* Reports the client if it is @runnable now and was not, or if its priority changed. */
-static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool runnable, u32 *seen)
+/*
+ * Reports the client if it is @runnable now and was not, or if its priority changed; one that has not been real-time
+ * (not @urgent) if either changed.
+ */
+static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool runnable, bool urgent, u32 *seen)
 {
 	struct job_update j = { .u = { .decide = decide_job, .client = client, .level = GPURT_GATE_URGENT } };
 
 	rcu_read_lock();
-	j.runnable = is_runnable(client->tgid, &j.own, seen);
+	j.runnable = is_runnable(client->tgid, &j.own, urgent ? THREADS : SOME_THREADS, seen);
 	rcu_read_unlock();
-	if (j.runnable != runnable)
+	if (urgent && j.runnable != runnable)
 		return;
-	if (!runnable)
+	if (!j.runnable)
 		j.own = READ_ONCE(client->core.own);
 	if (j.runnable != READ_ONCE(client->core.runnable) || j.own != READ_ONCE(client->core.own))
 		gpurt_gate_update(gpu, &j.u);
@@ -190,7 +194,7 @@ static void scan(struct gpurt_gpu *gpu, bool runnable, bool urgent)
 		*left = next ? *left - 1 : 0;
 		seen++;
 		if (next && READ_ONCE(client->core.tsgs))
-			look_at(gpu, client, runnable, &seen);
+			look_at(gpu, client, runnable, urgent, &seen);
 	}
 }
 
@@ -203,15 +207,18 @@ static bool scan_all(struct gpurt_gpu *gpu)
 	int i;
 
 	/* Without probes nobody tells that something has changed. */
-	for (i = 0; i < 4; i++)
+	for (i = 1; i < 4; i++)
 		if (news || (!READ_ONCE(job->probed) && (i % 2 || !READ_ONCE(job->more))))
 			job->left[i / 2][i % 2] = gpurt_looks_count(&job->looks, i % 2);
-	/* The tasks that started first, then those that stopped: a hand-over is one update, not two. */
-	for (i = 3; i >= 0; i--) {
+	/*
+	 * The tasks that started first, then those that stopped: a hand-over is one update, not two.  In between the
+	 * clients that have not been real-time: one that becomes so has started.
+	 */
+	for (i = 3; i >= 1; i--) {
 		scan(gpu, i / 2, i % 2);
 		left |= job->left[i / 2][i % 2];
 	}
-	WRITE_ONCE(job->more, job->left[false][false] || job->left[true][false]);
+	WRITE_ONCE(job->more, job->left[true][false]);
 	return !left;
 }
 

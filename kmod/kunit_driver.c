@@ -461,7 +461,7 @@ static void best_effort_clients_are_looked_at_in_parts(struct kunit *test)
 
 	look_once(test, b);
 	left = b->gpu->job.left[true][false];
-	KUNIT_EXPECT_GE(test, left, (u32)(CROWD + CLIENTS - 64));
+	KUNIT_EXPECT_GE(test, left, (u32)(CROWD + CLIENTS - 32));
 	KUNIT_EXPECT_LT(test, left, (u32)(CROWD + CLIENTS));
 	hrtimer_cancel(timer);
 	hrtimer_set_expires(timer, ktime_get());
