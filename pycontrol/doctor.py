@@ -54,7 +54,7 @@ def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
         _isolation(root),
         _preemption(root),
         _driver(root),
-        _host(device),
+        *_host(device),
     ]
 
 
@@ -121,7 +121,7 @@ def _deadline_tasks(root: Path) -> Finding:
     if not found:
         return Finding(name, Status.OK, "no task uses it; gpurt would count it as best effort")
     text = f"used by {', '.join(sorted(found))}: best effort for gpurt, yet ahead of every SCHED_FIFO task on its CPU"
-    cure = "give tasks that use the GPU SCHED_FIFO, or a GPU priority (gpurt priority); keep the others off their CPUs"
+    cure = "give tasks that use the GPU SCHED_FIFO, and keep the others off their CPUs"
     return Finding(name, Status.WARN, text, cure)
 
 
@@ -219,24 +219,46 @@ def _driver(root: Path) -> Finding:
     return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
 
 
-def _host(device: str | None) -> Finding:
+def _host(device: str | None) -> Iterator[Finding]:
     name = "host"
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
     if status == -errno.ENODEV and _lacks_gpu(device):
         text, _, cure = NO_GPU.partition("; ")
-        return Finding(name, Status.WARN, text, cure)
+        yield Finding(name, Status.WARN, text, cure)
+        return
     if status:
         text, _, cure = explain(device, status).partition("; ")
-        return Finding(name, Status.FAIL, text, cure)
+        yield Finding(name, Status.FAIL, text, cure)
+        return
     query = ffi.new("struct gpurt_query *")
     status = lib.gpurt_query_host(handle[0], query)
     lib.gpurt_close(handle[0])
     if status:
-        return Finding(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
+        yield Finding(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
+        return
     kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
     tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
-    return Finding(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+    yield Finding(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+    yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
+
+
+def _boosted(device: str | None, raises: bool) -> Finding:
+    """Whether the host does the policy that taskset files are for unless they name another."""
+    name = "policy boosted"
+    try:
+        with connect(device) as control:
+            normal = min(one.normal for one in control.gpus())
+    except GpurtError as error:
+        return Finding(name, Status.WARN, f"cannot be read: {error}", "run this as root")
+    if not normal:
+        cure = "load gpurt.ko without boost=0, or say policy = \"segment\" in taskset files"
+        return Finding(name, Status.WARN, "this host cannot raise threads, which it needs", cure)
+    band = f"priorities 1 to {normal}, raised threads up to {2 * normal + 1}"
+    if raises:
+        return Finding(name, Status.OK, f"the host raises threads; {band}")
+    text = f"threads raise themselves, by their RLIMIT_RTPRIO, and only those of tasks that suspend; {band}"
+    return Finding(name, Status.WARN, text, "for tasks that wait busily start the host as root, at a higher priority")
 
 
 def _lacks_gpu(device: str | None) -> bool:

@@ -347,8 +347,13 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
 
 def _boosted(taskset: Taskset) -> Iterator[str]:
     """What policy `boosted` makes of the file's costs, and what its hosts demand of the priorities."""
-    if not taskset.platform.theta_known and any(t.uses_gpu and t.waiting is Waiting.BUSY for t in taskset.real_time):
-        yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"
+    if any(t.uses_gpu and t.waiting is Waiting.BUSY for t in taskset.real_time):
+        if not taskset.platform.theta_known:
+            yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"
+        yield (
+            "tasks wait busily: under policy boosted the bounds are for a host that raises their threads and whose "
+            "updates do not sleep, hence not for agents; gpurt apply looks at the host"
+        )
     above = [(t.highest_priority, t.name) for t in taskset.real_time if t.highest_priority > lib.GPURT_NORMAL_DEFAULT]
     if not above:
         return

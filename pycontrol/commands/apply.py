@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpurt.enums import Cap
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
-    from analysis.model import Task
+    from analysis.model import Task, Taskset
     from analysis.taskset import TasksetFile
-    from pycontrol.live.control import ClientInfo
+    from pycontrol.live.control import ClientInfo, GpuStatus
 
 
 @click.command(
@@ -28,7 +29,8 @@ Examples:
 \b
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
 not schedulable, or the host is another one than the file's (its policy, its polling period, the CPU of its thread, the
-costs of its virtual GPU); 2 wrong usage; 3 the file is wrong; 4 no host; 5 not permitted."""
+costs of its virtual GPU, the priorities that it orders, the threads that it can raise); 2 wrong usage; 3 the file is
+wrong; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,
@@ -48,10 +50,10 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
         return _refuse(file, verdict.policy, verdict.why, f"not applied: {why}", as_json)
     with connect(device) as control:
         gpus = control.gpus()
-        other = unlike(loaded.taskset.platform, gpus) or outside(verdict.policy, loaded.taskset, gpus)
+        other = _unfit(loaded.taskset, gpus, device)
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", as_json)
-        matched = _match(loaded, control.clients())
+        matched = _match(loaded, gpus, control.clients())
         for pid, task in matched.tasks.items():
             control.set_priority(pid, task.segment_priority)
     users = [task for task in loaded.taskset if task.uses_gpu]
@@ -70,6 +72,28 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
     return 0 if ignore_missing or all(pids[task.name] for task in users if not task.best_effort) else 1
 
 
+def _unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
+    """Why bounds for the taskset do not hold on this host; empty if nothing is known that they lack."""
+    policy = taskset.platform.policy
+    return unlike(taskset.platform, gpus) or outside(policy, taskset, gpus) or _spinning(taskset, gpus, device)
+
+
+def _spinning(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
+    """Why the bounds of policy `boosted` for tasks that spin do not hold on this host; empty if they do."""
+    from analysis.model import Waiting
+    from gpurt.segments import Client
+
+    spinning = [task.name for task in taskset.real_time if task.uses_gpu and task.waiting is Waiting.BUSY]
+    if taskset.platform.policy != "boosted" or not spinning:
+        return ""
+    if not all(gpu.emulated for gpu in gpus):
+        return f"{spinning[0]} waits busily, and updates by agents sleep: no bound of policy boosted holds then"
+    with Client(device) as client:
+        raises = client.capabilities & Cap.RAISES
+    cure = "start it as root, at a priority above theirs"
+    return "" if raises else f"{spinning[0]} waits busily, and this host cannot raise other processes' threads; {cure}"
+
+
 def _refuse(file: Path, policy: str, why: str, text: str, as_json: bool) -> int:
     """Says why nothing was applied; the exit code."""
     whole: dict[str, Any] = {"schedulable": False, "why": why, "applied": False, "tasks": {}, "notes": []}
@@ -85,21 +109,44 @@ class _Matched:
     notes: list[str]
 
 
-def _match(file: TasksetFile, clients: Sequence[ClientInfo]) -> _Matched:
+def _match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo]) -> _Matched:
     """Finds the tasks of the host's clients."""
     from pycontrol import procs
     from pycontrol.run.programs import tasks_of
 
     by_name = {task.name: task for task in file.taskset}
     tasks: dict[int, Task] = {}
-    notes: list[str] = []
+    notes = list(_gpus(file, gpus))
     for one in {one.pid: one for one in clients}.values():
         names = tasks_of(file, one.comm, procs.command(one.pid))
         task = by_name[names[0]] if len(names) == 1 else None
-        notes += _remarks(one, names, task)
+        notes += [*_remarks(one, names, task), *_form(file, one, task)]
         if task and task.uses_gpu and one.pid:  # 0: in another pid namespace
             tasks[one.pid] = task
     return _Matched(tasks, notes)
+
+
+def _gpus(file: TasksetFile, gpus: Sequence[GpuStatus]) -> Iterator[str]:
+    """The bounds for `boosted` know one GPU: owners of another one are raised above its tasks, too."""
+    if file.taskset.platform.policy == "boosted" and len(gpus) > 1:
+        yield (
+            f"the host has {len(gpus)} GPUs, and the bounds for policy boosted are for one: owners of the others "
+            "execute above all tasks of their CPUs, which no bound takes into account"
+        )
+
+
+def _form(file: TasksetFile, one: ClientInfo, task: Task | None) -> Iterator[str]:
+    """A client that does not state the form that the bounds for its task are about."""
+    from analysis.model import FORMS, Waiting
+
+    if file.taskset.platform.policy != "boosted" or not task or not one.segments:
+        return
+    stated = task.form_in(task.waiting)
+    if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
+        yield (
+            f"process {one.pid} ({one.comm}) begins its segments in form {one.form.word}, the file says {stated.word} "
+            f"for {task.name}"
+        )
 
 
 def _remarks(one: ClientInfo, names: Sequence[str], task: Task | None) -> Iterator[str]:

@@ -164,7 +164,8 @@ def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
         able, runs = policy != "boosted" or gpu.normal, gpu.policy.word
         cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
         if runs != policy:
-            return f"the file is for policy {policy}, the host runs {runs}; {cure}; a file for it has policy = \"{runs}\""
+            here = f'a file for this host has policy = "{runs}"'
+            return f"the file is for policy {policy}, the host runs {runs}; {cure}; {here}"
         if policy == "job" and gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
             return (
                 f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "

@@ -208,6 +208,16 @@ def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
     assert "emulator" in findings["host"]["text"]
 
 
+def test_doctor_says_whether_the_host_does_policy_boosted(start_host: StartHost, gpurt: Gpurt) -> None:
+    host = start_host("--normal=30", "--priority=40")  # too low to raise anybody
+    found = json.loads(gpurt("--device", str(host), "doctor", "--json")[1])["findings"]
+    (boosted,) = (one for one in found if one["name"] == "policy boosted")
+    assert boosted["status"] == "warn"
+    assert "threads raise themselves" in boosted["text"]
+    assert "priorities 1 to 30, raised threads up to 61" in boosted["text"]
+    assert boosted["cure"]
+
+
 def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
     code, out, _ = gpurt("run", MINIMAL, "--seconds", "1", "--trace", str(trace), "--json")
@@ -435,6 +445,55 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
         assert f"note: {process} is exempt" in gpurt("apply", str(path))[2]
         path.write_text(taskset_of(("nobody", "")))
         assert f"note: {process} is real time and no task of the file" in gpurt("apply", str(path))[2]
+
+
+BUSY = 'waiting = "busy"'
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "said"),
+    [
+        (("--priority=40",), BUSY, "not applied: mine waits busily, and this host cannot raise other processes"),
+        (("--priority=40",), "", "not running"),
+        (("--gpus=2",), "", "note: the host has 2 GPUs, and the bounds for policy boosted are for one"),
+        ((), "", "not running"),
+    ],
+)
+def test_apply_looks_at_what_bounds_of_boosted_demand_of_a_host(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path, options: tuple[str, ...], lines: str, said: str
+) -> None:
+    device = ["--device", str(start_host("--policy", "boosted", *options))]
+    path = tmp_path / "set.toml"
+    path.write_text(taskset_of(("mine", lines), policy="boosted"))
+    code, out, err = gpurt(*device, "apply", str(path))
+    assert (code, said in out + err) == (1, True), out + err
+
+
+def test_apply_refuses_a_host_with_agents_for_tasks_that_spin(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path
+) -> None:
+    host = start_host("--policy", "boosted", program=("-m", "pycontrol.cli", "serve"))
+    path = tmp_path / "set.toml"
+    for lines, refused in ((BUSY, True), ("", False)):
+        path.write_text(taskset_of(("mine", lines), policy="boosted"))
+        code, out, _ = gpurt("--device", str(host), "apply", str(path))
+        assert (code, "not applied: mine waits busily, and updates by agents sleep" in out) == (1, refused)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [(BUSY, "begins its segments in form self, the file says owner for mine"), ("", "")]
+)
+def test_apply_says_which_clients_state_another_form(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path, lines: str, said: str
+) -> None:
+    """A thread of form self that spins breaks every bound."""
+    host = start_host("--policy", "boosted")
+    path, comm = tmp_path / "set.toml", Path(f"/proc/{ME}/comm").read_text().strip()
+    path.write_text(taskset_of(("mine", f'command = ["{comm}"]\n{lines}'), policy="boosted"))
+    with SocketClient(host) as client:
+        client.begin()
+        notes = json.loads(gpurt("--device", str(host), "apply", "--force", str(path), "--json")[1])["notes"]
+    assert [note for note in notes if "form" in note] == ([f"process {ME} ({comm}) {said}"] if said else [])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Form
+from gpurt.enums import Cap, Form
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +77,13 @@ class Client:
         if self._handle is None:
             raise OSError(errno.EBADF, "the client is closed")
         return self._handle
+
+    @property
+    def capabilities(self) -> Cap:
+        """What the host can do.  Raises OSError."""
+        query = ffi.new("struct gpurt_query *")
+        _check(lib.gpurt_query_host(self.handle, query), "query")
+        return Cap(query.caps)
 
     def close(self) -> None:
         """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""
