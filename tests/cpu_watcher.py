@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A process that prints from when to when it was ready and not executed, on each CPU."""
+"""A process that prints from when to when it was ready and not executed, on each CPU.
+
+Its arguments are a descriptor and CPUs.  In that file, at the place of each CPU in that list, it writes until when it
+has looked there: a double, in seconds of the monotonic clock.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import struct
+import sys
 import threading
 import time
 
 PERIOD, NOTABLE = 0.25, 0.5  # s
+SEEN = struct.Struct("d")
 
 
-def look(cpu: int, parent: int) -> None:
+def look(cpu: int, parent: int, file: int, place: int) -> None:
     """Prints from when to when that CPU was not given to this thread, until the parent is gone."""
     with contextlib.suppress(OSError):  # the CPU has gone
         os.sched_setaffinity(0, {cpu})
@@ -21,9 +28,11 @@ def look(cpu: int, parent: int) -> None:
         after = time.monotonic()
         if after - before - PERIOD >= NOTABLE:
             os.write(1, f"{before + PERIOD} {after}\n".encode())
+        os.pwrite(file, SEEN.pack(after), place * SEEN.size)
 
 
 if __name__ == "__main__":
+    file, *cpus = map(int, sys.argv[1:])
     print(0, 0, flush=True)
-    for number in os.sched_getaffinity(0):
-        threading.Thread(target=look, args=(number, os.getppid())).start()
+    for place, cpu in enumerate(cpus):
+        threading.Thread(target=look, args=(cpu, os.getppid(), file, place)).start()

@@ -17,27 +17,39 @@ import warnings
 import cpu_watcher
 import pytest
 from _pytest.runner import runtestprotocol
-from cpu_watcher import NOTABLE, PERIOD
+from cpu_watcher import NOTABLE, PERIOD, SEEN
 
 #: How often a test may be run at most.
 ATTEMPTS = 4
+#: How long the watcher may take to say how things stand, seconds.
+PATIENCE = 10.0
 
 
 class Watcher:
     """Knows when the machine stood still."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-I", "-S", cpu_watcher.__file__]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.seen = os.memfd_create("seen")
+        command = [sys.executable, "-I", "-S", cpu_watcher.__file__, *map(str, (self.seen, *self.cpus))]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[self.seen])
         assert self.process.stdout
         self.output = self.process.stdout
         self.output.readline()  # it looks from now on
         os.set_blocking(self.output.fileno(), False)
         self.unread = b""
 
+    def _await(self, when: float) -> None:
+        """Returns when it has looked at each CPU until then, or does not for long."""
+        while time.monotonic() < when + PATIENCE:
+            seen = [until for (until,) in SEEN.iter_unpack(os.pread(self.seen, len(self.cpus) * SEEN.size, 0))]
+            if len(seen) == len(self.cpus) and min(seen) >= when:
+                return
+            time.sleep(PERIOD / 5)
+
     def longest_since(self, since: float) -> float:
         """For how long a CPU was not given to the watcher, seconds; 0 if that is not worth mentioning."""
-        time.sleep(2 * PERIOD)  # it may have to be woken first
+        self._await(time.monotonic())
         self.unread += self.output.read() or b""
         *lines, self.unread = self.unread.split(b"\n")
         spans = [tuple(map(float, line.split())) for line in lines]
@@ -48,6 +60,7 @@ class Watcher:
         self.process.kill()
         self.process.wait()
         self.output.close()
+        os.close(self.seen)
 
 
 WATCHER = pytest.StashKey[Watcher]()
