@@ -146,7 +146,10 @@ void gpurt_boost_look(struct gpurt_client *client)
 		gpurt_client_put(client);
 }
 
-/* In process context, without locks of clients.  The same, and gpurt-boost has looked when this returns. */
+/*
+ * In process context, by a caller that does not hold the client's boost.lock.  The same, and gpurt-boost has looked
+ * when this returns.
+ */
 void gpurt_boost_have_looked(struct gpurt_client *client)
 {
 	if (!READ_ONCE(client->boost.raised.task))

@@ -107,9 +107,10 @@ bool gpurt_job_can_notify(void)
 /*
  * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So of a
  * client that has been real-time a look sees the THREADS oldest threads, and THREADS clients and threads in all; of the
- * others the SOME_THREADS oldest of each, and PART clients and threads (and what more the last client has).  Clients have
- * their turns in lists, so the next look goes on with the next ones.  Best effort, however much of it there is, delays
- * no look at a client that has been real-time, and prolongs none by much: real-time tasks of this CPU wait for it.
+ * others the SOME_THREADS oldest of each, and PART clients and threads (and what more the last client has).  Clients
+ * have their turns in lists, so the next look goes on with the next ones.  Best effort, however much of it there is,
+ * delays no look at a client that has been real-time, and prolongs none by much: real-time tasks of this CPU wait for
+ * it.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U

@@ -9,7 +9,7 @@
 #define INTERRUPTED (5 * AT_ONCE)
 #define CALLED (IN_A_CALL + 100)
 #define KEPT 1024		/* work items whose numbers are all multiples of the number of places */
-#define PLACES (1 << VGPU_QUEUED_BITS)
+#define PLACES BIT(VGPU_QUEUED_BITS)
 #define MARK 1			/* of vgpu.armed: every interrupt overwrites it */
 
 /* A virtual GPU whose completions are watched. */
@@ -42,7 +42,7 @@ static void watch_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gp
 		b->interrupts++;
 	}
 	b->most = max(b->most, ++b->seen);
-	udelay(10);
+	ndelay(10 * NSEC_PER_USEC);
 	now = ktime_get_ns();
 	b->rest_until = now + SHARE_REST * (now - b->first);
 	vgpu_core_ops.done(v, t, w, when);
@@ -187,7 +187,8 @@ static void work_is_found_without_a_look_at_all_that_is_queued(struct kunit *tes
 
 	for (i = 1; i <= KEPT; i++) {
 		/* All others have completed. */
-		tsgs[0]->core.submitted = tsgs[1]->core.submitted = (u64)i * PLACES - 1;
+		tsgs[0]->core.submitted = (u64)i * PLACES - 1;
+		tsgs[1]->core.submitted = (u64)i * PLACES - 1;
 		KUNIT_ASSERT_EQ(test, queue_item(test, b, tsgs[0], GPURT_MIN_WORK_NS), (u64)i * PLACES);
 		queue_item(test, b, tsgs[1], GPURT_MAX_WORK_NS);
 		KUNIT_ASSERT_NOT_NULL(test, place_of(tsgs[0], (u64)i * PLACES, &place));

@@ -16,8 +16,8 @@ import pytest
 from kernels import COMPLAINED, HERE, ROOT, explain, helper_module, run_script, static_program
 from kunit import cases, results
 
-pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(3600)]
 LONG = bool(os.environ.get("GPURT_LONG"))
+pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(28_800 if LONG else 3600)]
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
     "": 400_000 if LONG else 10_000,
