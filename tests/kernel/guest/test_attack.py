@@ -15,6 +15,7 @@ from links import MS, PATIENCE, Client, client_of, eventually
 from loading import DEVICE, load, unload
 
 from gpurt._gpurt import lib
+from gpurt.enums import Policy
 from pycontrol.live.control import Control, connect
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -27,7 +28,16 @@ BREACH = 1 << 63
 
 
 @pytest.mark.skipif(not LONG, reason="takes minutes in an emulated machine: GPURT_LONG=1")
-@pytest.mark.parametrize("options", ["", "vgpu_sleeps=1 thread_cpu=0 agent_gpus=1 agent_bound_ms=5"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "vgpu_sleeps=1 thread_cpu=0 agent_gpus=1 agent_bound_ms=5",
+        f"policy={int(Policy.JOB)} thread_cpu=0",
+        f"policy={int(Policy.LOCK_PRIORITY)} lock_bound_ms=10",
+        f"policy={int(Policy.BOOSTED)}",
+    ],
+)
 def test_the_worst_that_a_user_can_do_hurts_nobody(compiled: Path, options: str) -> None:
     load(*options.split())
     seen = attack(compiled, "device", SECONDS)
