@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * victim SECONDS: measures, as root, what others do to real-time tasks.  On each CPU a thread of FIFO priority 90 sleeps
- * until each millisecond and measures how late it executes then.  A process of FIFO priority 80, on any CPU, begins a
- * segment on every GPU in turn, waits until it has the GPU, and ends the segment.  Under policy `boosted` that priority
- * is 20.  Under policy `job`, where runnable tasks have the GPU, it submits work of 100 us instead, and spins until that
- * is done.  It exits 1 if it waits for a minute.
+ * victim SECONDS: measures, as root, what others do to real-time tasks.  On each CPU a thread of FIFO priority 90 is
+ * woken about each millisecond, at every phase of what happens each millisecond, and measures how late it executes.  A
+ * process of FIFO priority 80, on any CPU, begins a segment on every GPU in turn, waits until it has the GPU, and ends
+ * the segment.  Under policy `boosted` that priority is 20.  Under policy `job`, where runnable tasks have the GPU, it
+ * submits work of 100 us instead, and spins until that is done.  It exits 1 if it waits for a minute.
  *
  * Prints NAME VALUE, a line each: "latency_ns", "latency_p999_ns", and the "wakeups" of all CPUs; "served", how often
  * the client had a GPU; "begin_ns" and "end_ns", the longest time from a begin to the GPU (or for how much longer than
@@ -33,6 +33,7 @@
 #define MAX_SECONDS 600
 #define PATIENCE (60000 * MS)
 #define WORK (MS / 10)
+#define PERIOD (MS + 7000)
 
 static unsigned long long until;
 /* Of all CPUs: each thread fills its part. */
@@ -72,14 +73,14 @@ static void *wake_up(void *number)
 	CPU_SET(cpu, &cpus);
 	MUST(!pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus));
 	be_fifo(90);
-	for (next = now() + MS; next < until && count[cpu] < most; next += MS) {
+	for (next = now() + PERIOD; next < until && count[cpu] < most; next += PERIOD) {
 		unsigned long long at;
 
 		sleep_until(next);
 		at = now();
 		late[cpu * most + count[cpu]++] = at - next;
-		while (next + MS < at)	/* those that it slept through were as late */
-			next += MS;
+		while (next + PERIOD < at)	/* those that it slept through were as late */
+			next += PERIOD;
 	}
 	return NULL;
 }
