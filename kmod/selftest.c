@@ -7,6 +7,7 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "gpu.h"
 #include "selftest.h"
 
@@ -176,10 +177,24 @@ static bool __init test_gate(void)
 	return true;
 }
 
+static void no_work(struct irq_work *work)
+{
+}
+
+/* Under PREEMPT_RT other irq work is a thread's, of low priority. */
+static bool __init test_hard_irq_work(void)
+{
+	struct irq_work work;
+
+	compat_irq_work_init_hard(&work, no_work);
+	CHECK(atomic_read(&work.node.a_flags) & IRQ_WORK_HARD_IRQ);
+	return true;
+}
+
 /* 0, or -EINVAL after a message that says what failed.  A lack of memory is no failure. */
 int __init gpurt_selftest(void)
 {
-	if (!test_queue() || !test_histogram() || !test_gate())
+	if (!test_queue() || !test_histogram() || !test_hard_irq_work() || !test_gate())
 		return -EINVAL;
 	pr_info("gpurt: self-tests passed\n");
 	return 0;
