@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,31 +20,37 @@ ROOT = Path(__file__).resolve().parents[2]
 MISSING = 3
 INSIDE = "scripts/benchmarks/inside/kernel.py"
 COUNTED = "scripts/benchmarks/inside/kernel_counted.py"
+sys.path.append(str(ROOT / "scripts/benchmarks/inside"))
+
+from programs import compiled  # noqa: E402
 
 
-def commands(quick: bool) -> Iterator[list[str]]:
-    """What prints the figures."""
+def commands(quick: bool, programs: Path) -> Iterator[list[str]]:
+    """What prints the figures; machines get the compiled programs in that folder."""
     effort = ["--quick"] if quick else []
     inside, counted = (" ".join(("python", script, *effort)) for script in (INSIDE, COUNTED))
-    counting = ["scripts/vm-test", "--kernel", "amd64-6.1-rt", "--counted", "--cpus", "1", "--command"]
     if Path("/dev/gpurt").exists() and os.geteuid() == 0:
         yield from ([sys.executable, script, *effort] for script in (INSIDE, COUNTED))
-    elif quick:
+        return
+    boot = ["scripts/vm-test", "--with", str(compiled(programs))]
+    counting = [*boot, "--kernel", "amd64-6.1-rt", "--counted", "--cpus", "1", "--command"]
+    if quick:
         yield [*counting, f"{inside} && {counted}"]  # one boot
     else:
-        yield ["scripts/vm-test", "--cpus", "2", "--append", "idle=poll", "--command", inside]
+        yield [*boot, "--cpus", "2", "--append", "idle=poll", "--command", inside]
         yield [*counting, counted]
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     """Yields name, value and unit of each figure."""
-    for command in commands(quick):
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode == MISSING:
-            sys.exit(MISSING)
-        if done.returncode:
-            sys.exit(f"bench: {' '.join(command)} failed with exit code {done.returncode}")
-        for line in done.stdout.splitlines():
-            if line.startswith("kernel."):
-                name, value, unit = line.split()
-                yield name, float(value), unit
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands(quick, Path(folder)):
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode == MISSING:
+                sys.exit(MISSING)
+            if done.returncode:
+                sys.exit(f"bench: {' '.join(command)} failed with exit code {done.returncode}")
+            for line in done.stdout.splitlines():
+                if line.startswith("kernel."):
+                    name, value, unit = line.split()
+                    yield name, float(value), unit

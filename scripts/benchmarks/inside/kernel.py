@@ -13,25 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from programs import compiled
+
 from gpurt.enums import Notice, Policy
 from pycontrol.live.control import Control, connect
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 DEVICE = "/dev/gpurt"
 CYCLES, QUICK_CYCLES = 400, 10
 #: An update later than this after a change was made for another one, ns.
 LATE = 20_000_000
 SLEPT = re.compile(r" (\d+)\.(\d{6}): sched_switch:")
 UPDATED = re.compile(r": gpurt_commit: gpu=0 time_ns=(\d+) client=0 .*cause=job latency_ns=(\d+)")
-
-
-def compiled(folder: Path) -> Path:
-    """The measuring program."""
-    program = folder / "kernel_calls"
-    source = HERE / "kernel_calls.c"
-    subprocess.run(["gcc", "-O2", "-Wall", f"-I{ROOT}/userlib/include", source, "-o", program], check=True)
-    return program
 
 
 def medians(program: Path, *mode: str) -> dict[str, float]:
@@ -103,7 +95,7 @@ def main() -> None:
     """Prints all figures."""
     cycles = QUICK_CYCLES if "--quick" in sys.argv else CYCLES
     with tempfile.TemporaryDirectory() as folder, connect(DEVICE) as control:
-        program = compiled(Path(folder))
+        program = compiled(Path(folder)) / "kernel_calls"
         noop = 0.0
         for name, value, unit in calls(program):
             noop = value if name == "kernel.noop_ioctl_ns" else noop

@@ -17,13 +17,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-GUEST = ROOT / "tests/kernel/guest"
+from programs import GUEST, compiled
+
 sys.path.insert(0, str(GUEST))
 
-import attack  # noqa: E402
+import attack
 
-from gpurt.enums import Policy  # noqa: E402
+from gpurt.enums import Policy
 
 CLIENTS = (1, 10, 100, 1000)
 #: Seconds that the victim is attacked for.
@@ -36,19 +36,11 @@ SETTINGS = {
 }
 #: Under policies lock-* a client waits for as long as best effort may hold the GPU, ms.
 LOCK_BOUND = 10
-FLAGS = ["-static", "-O2", "-Wall", "-pthread", f"-I{ROOT}/userlib/include"]
 
 
 def show(name: str, value: float, unit: str) -> None:
     """Prints a figure."""
     print(f"kernel.{name}", value, unit, flush=True)
-
-
-def compiled(folder: Path) -> None:
-    """The programs."""
-    sources = (ROOT / "scripts/benchmarks/inside/kernel_calls.c", GUEST / "attacker.c", GUEST / "victim.c")
-    for source in sources:
-        subprocess.run(["gcc", *FLAGS, source, "-o", folder / source.stem], check=True)
 
 
 def figures(*command: str | Path) -> dict[str, float]:
@@ -125,8 +117,7 @@ def main() -> None:
     given = arguments()
     policy = Policy(Policy.parse(given.policy))
     with tempfile.TemporaryDirectory() as folder:
-        programs = Path(folder)
-        compiled(programs)
+        programs = compiled(Path(folder))
         if not given.attack:
             growth(programs / "kernel_calls")
         if given.growth:
