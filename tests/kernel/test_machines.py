@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only"),
 ]
-#: How each script runs a shell command.
-SHELL = {"vm-test": ["--command"], "uml-run": ["--real-time", "sh", "-c"]}
+#: How each script runs a shell command; with the module that the other tests build for that kernel as well.
+SHELL = {"vm-test": ["--debug", "--command"], "uml-run": ["--real-time", "sh", "-c"]}
 BY_SCRIPT = pytest.mark.parametrize("script", SHELL)
 PATIENCE = 600.0  # s
 
