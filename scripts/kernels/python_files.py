@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prints what Python reads to collect these tests: files and their folders, relative to /.  Arguments are pytest's.
+"""Prints what Python reads to collect these tests, and our packages: files and their folders, relative to /.
 
-Collecting tests here also leaves their compiled files, which a machine cannot write.
+Arguments are pytest's.  All of it is compiled here, because a machine cannot keep what it compiles.
 """
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import io
 import sys
@@ -13,6 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = [ROOT / "pycontrol", ROOT / "analysis", ROOT / "userlib/gpurt"]
 
 
 def collect(arguments: list[str]) -> None:
@@ -22,14 +26,22 @@ def collect(arguments: list[str]) -> None:
 
 
 def sources() -> Iterator[Path]:
-    """The files of modules, and the compiled ones beside them."""
-    tag = sys.implementation.cache_tag
+    """The files of modules that were imported, and of our packages."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str):
             yield Path(file)
-            for compiled in (f"{tag}.pyc", f"{tag}-pytest-*.pyc"):
-                yield from (Path(file).parent / "__pycache__").glob(f"{Path(file).stem}.{compiled}")
+    for package in PACKAGES:
+        compileall.compile_dir(package, quiet=2)
+        yield from package.rglob("*.py")
+
+
+def with_compiled(source: Path) -> Iterator[Path]:
+    """That file, and what Python and pytest have compiled of it."""
+    yield source
+    tag = sys.implementation.cache_tag
+    for compiled in (f"{tag}.pyc", f"{tag}-pytest-*.pyc"):
+        yield from (source.parent / "__pycache__").glob(f"{source.stem}.{compiled}")
 
 
 def libraries() -> Iterator[Path]:
@@ -43,7 +55,8 @@ def libraries() -> Iterator[Path]:
 def main() -> None:
     """Prints them, each folder before what is in it."""
     collect(sys.argv[1:])
-    files = {file for file in {*sources(), *libraries()} if file.is_file() and file.parent.resolve() == file.parent}
+    read = {*libraries(), *(file for source in {*sources()} for file in with_compiled(source))}
+    files = {file for file in read if file.is_file() and file.parent.resolve() == file.parent}
     folders = {folder for file in files for folder in file.parents}
     for path in sorted(files | folders - {Path("/")}):
         print(path.relative_to("/"))
