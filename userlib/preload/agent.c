@@ -23,12 +23,14 @@ static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
 
 void preload_lock(void)
 {
+	preload_enter();
 	pthread_mutex_lock(&lock);
 }
 
 void preload_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+	preload_leave();
 }
 
 /* Called with the lock held.  Carries out order @sequence, unless a later one was carried out. */
@@ -230,25 +232,18 @@ void agent_settle(void)
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
 		if (!is_due(&boards[i]))
 			continue;
+		preload_enter();
 		pthread_mutex_lock(&declaring);
 		settle(&boards[i]);
 		pthread_mutex_unlock(&declaring);
+		preload_leave();
 	}
 }
 
 /* In a child: forgets the parent's TSGs, which the parent's agent still switches. */
 void agent_forked(void)
 {
-	struct tsg *tsg, *next;
-	size_t i;
-
-	for (i = 0; i < GPURT_MAX_GPUS; i++) {
-		for (tsg = boards[i].tsgs; tsg; tsg = next) {
-			next = tsg->next;
-			free(tsg);
-		}
-		memset(&boards[i], 0, sizeof(boards[i]));
-	}
+	memset(boards, 0, sizeof(boards));
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&declaring, NULL);
 }

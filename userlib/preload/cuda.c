@@ -22,9 +22,10 @@
 
 static atomic_uint captures;		/* streams that are being captured into graphs */
 
+/* From the first call on the library stays loaded, because the addresses are kept. */
 static void *library_symbol(const char *name)
 {
-	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), *found = NULL;
 
 	if (library) {
 		found = real_dlsym(library, name);

@@ -140,9 +140,9 @@ int files_descriptor(struct gpu_file *file)
 /* In a child: keeps the descriptors, which the child has inherited, and forgets the objects, which are the parent's. */
 void files_forked(void)
 {
-	struct gpu_file *file;
+	size_t i;
 
-	for (file = files; file; file = file->next)
-		if (file->family->closed)
-			file->family->closed(file);
+	for (i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (families[i]->forked)
+			families[i]->forked();
 }

@@ -20,6 +20,7 @@
 #define STREAM_LEGACY ((const void *)1)
 #define STREAM_PER_THREAD ((const void *)2)
 
+/* From the first call on the library stays loaded, because the addresses are kept. */
 static void *library_symbol(const char *name)
 {
 	static const char *const names[] = { "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.7" };
@@ -27,7 +28,7 @@ static void *library_symbol(const char *name)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !library; i++)
-		library = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+		library = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 	if (library) {
 		found = real_dlsym(library, name);
 		dlclose(library);

@@ -42,6 +42,11 @@ static void kfd_closed(struct gpu_file *file)
 		home = NULL;
 }
 
+static void kfd_forked(void)
+{
+	home = NULL;
+}
+
 static void keep(int fd)
 {
 	int copy;
@@ -299,6 +304,7 @@ const struct family family_kfd_queue = {
 	.node = kfd_node,
 	.call = kfd_call,
 	.closed = kfd_closed,
+	.forked = kfd_forked,
 	.turn = kfd_turn,
 	.known = kfd_known,
 	.tier = kfd_tier,

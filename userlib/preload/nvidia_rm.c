@@ -230,6 +230,11 @@ static void nvidia_closed(struct gpu_file *file)
 		agent_refresh_all(&family_nvidia_rm);
 }
 
+static void nvidia_forked(void)
+{
+	rm_objects = NULL;
+}
+
 void nvidia_release(char *version, size_t size)
 {
 	FILE *file = fopen("/sys/module/nvidia/version", "re");
@@ -274,6 +279,7 @@ const struct family family_nvidia_rm = {
 	.node = nvidia_node,
 	.after = nvidia_after,
 	.closed = nvidia_closed,
+	.forked = nvidia_forked,
 	.turn = nvidia_turn,
 	.known = nvidia_known,
 	.tier = nvidia_tier,

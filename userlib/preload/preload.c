@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,7 +32,12 @@ static struct {
 	void *(*dlsym)(void *, const char *);
 } real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pid_t process;
+/* The process that files.c tracks.  A child of fork() finds 0, however it was made, because its copy of the page is empty. */
+static pid_t *process;
+/* How often this thread has entered a part of the library that it must leave again, and whether it could be cancelled. */
+static _Thread_local volatile unsigned int entered;
+static _Thread_local int cancellable;
+static _Thread_local bool forking;
 static _Atomic(uint64_t) counts[COUNT_END];
 
 bool preload_flag(const char *variable)
@@ -76,29 +82,74 @@ static void *find_dlsym(void)
 	return found;
 }
 
+void preload_enter(void)
+{
+	int before = PTHREAD_CANCEL_ENABLE;
+
+	if (!entered)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	if (!entered++)
+		cancellable = before;
+}
+
+/* A child that a signal handler made returns from there into what its parent had entered. */
+void preload_leave(void)
+{
+	if (entered && !--entered)
+		pthread_setcancelstate(cancellable, NULL);
+}
+
+/* In a signal handler that interrupted the library, the thread may hold the locks itself. */
 static void before_fork(void)
 {
+	if (entered)
+		return;
 	segments_lock();
 	preload_lock();
+	forking = true;
 }
 
 static void after_fork(void)
 {
+	if (!forking)
+		return;
+	forking = false;
 	preload_unlock();
 	segments_unlock();
 }
 
+/* Takes no lock and frees nothing: another thread of the parent may have held any lock, that of malloc() too. */
 static void in_child(void)
 {
-	process = (pid_t)syscall(SYS_getpid);
+	*process = (pid_t)syscall(SYS_getpid);
+	forking = false;
+	if (entered)
+		pthread_setcancelstate(cancellable, NULL);
+	entered = 0;
 	agent_forked();
 	files_forked();
 	segments_forked();
 }
 
+/*
+ * Kernels before 4.14 copy the page.  There a child that was made without fork() is taken for one of vfork().  These are
+ * raw system calls, because another library may replace mmap() and call dlsym() for it.
+ */
+static void note_process(void)
+{
+	static pid_t copied;
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page != MAP_FAILED)
+		syscall(SYS_madvise, page, size, MADV_WIPEONFORK);
+	process = page == MAP_FAILED ? &copied : page;
+	*process = (pid_t)syscall(SYS_getpid);
+}
+
 static void resolve(void)
 {
-	process = (pid_t)syscall(SYS_getpid);
+	note_process();
 	real.dlsym = (void *(*)(void *, const char *))find_dlsym();
 	if (!real.dlsym) {
 		fputs("gpurt: this libc has no dlsym that libgpurt-preload knows\n", stderr);
@@ -143,11 +194,23 @@ __attribute__((destructor)) static void unload(void)
 
 /*
  * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
- * another program, but its descriptors are its own.
+ * another program, but its descriptors are its own.  A child that was made without fork(), which calls the handlers of
+ * pthread_atfork(), becomes one here.
  */
 bool preload_own_process(void)
 {
-	return (pid_t)syscall(SYS_getpid) == process;
+	if (!*process)
+		in_child();
+	return (pid_t)syscall(SYS_getpid) == *process;
+}
+
+/*
+ * Whether the caller's descriptor is to be looked at.  A signal handler that interrupted this thread in the library gets
+ * the real call only, because the thread may hold the lock.
+ */
+static bool watches(bool concerned)
+{
+	return concerned && !entered && preload_own_process();
 }
 
 int real_ioctl(int fd, unsigned long request, void *argument)
@@ -185,7 +248,7 @@ static int opened(int fd, const char *path)
 {
 	int saved = errno;
 
-	if (fd >= 0 && ((path && !strncmp(path, "/dev/", 5)) || files_tracked(fd)) && preload_own_process()) {
+	if (watches(fd >= 0 && ((path && !strncmp(path, "/dev/", 5)) || files_tracked(fd)))) {
 		preload_lock();
 		files_opened(fd, path);
 		leave(saved);
@@ -197,7 +260,7 @@ static int duplicated(int fd, int copy)
 {
 	int saved = errno;
 
-	if (copy >= 0 && copy != fd && (files_tracked(fd) || files_tracked(copy)) && preload_own_process()) {
+	if (watches(copy >= 0 && copy != fd && (files_tracked(fd) || files_tracked(copy)))) {
 		preload_lock();
 		files_duplicated(fd, copy);
 		leave(saved);
@@ -260,7 +323,7 @@ PRELOAD_EXPORT int close(int fd)
 	int result;
 
 	pthread_once(&once, resolve);
-	if (!files_tracked(fd) || !preload_own_process()) {
+	if (!watches(files_tracked(fd))) {
 		files_forget(fd);
 		return real.close(fd);
 	}
@@ -282,7 +345,7 @@ PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 		return -1;
 	}
 	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing now. */
-	if (flags & 4 || !preload_own_process())
+	if (!watches(!(flags & 4)))
 		return real.close_range(first, last, flags);
 	preload_lock();
 	for (fd = first; fd <= last && fd < 65536; fd++)
@@ -302,7 +365,7 @@ PRELOAD_EXPORT int dup(int fd)
 /* @copy may be open, and this closes it.  As with close(), the lock keeps agents from using it. */
 static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 {
-	bool ours = (files_tracked(fd) || files_tracked(copy)) && preload_own_process();
+	bool ours = watches(files_tracked(fd) || files_tracked(copy));
 	int result;
 
 	if (ours)
@@ -394,7 +457,7 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_start(arguments, request);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	if (!(files_tracked(fd) || may_be_ours(request)) || !preload_own_process())
+	if (!watches(files_tracked(fd) || may_be_ours(request)))
 		return real.ioctl(fd, request, argument);
 	result = make(fd, request, argument);
 	note(fd, request, argument, result);

@@ -79,6 +79,8 @@ struct family {
 	void (*after)(struct gpu_file *file, int fd, unsigned long request, void *argument, int result);
 	/* Called with the lock held when the file ends, and all its objects with it.  May be NULL. */
 	void (*closed)(struct gpu_file *file);
+	/* Called in a child: forgets the objects, which are the parent's, and frees nothing.  May be NULL. */
+	void (*forked)(void);
 	/*
 	 * Takes the TSG off the GPU and waits until it is off, or puts back what the program itself had on.  Returns 0
 	 * only if that is so, otherwise -errno.
@@ -101,7 +103,13 @@ void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether the environment variable is "1". */
 bool preload_flag(const char *variable);
 
-/* preload.c: the real calls */
+/*
+ * preload.c: around what holds a lock.  A thread is not cancelled in there, and the functions of libc that its signal
+ * handlers call are the real ones only.
+ */
+void preload_enter(void);
+void preload_leave(void);
+/* The real calls */
 int real_ioctl(int fd, unsigned long request, void *argument);
 /* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
 int real_duplicate(int fd, int lowest);

@@ -61,12 +61,14 @@ static bool explicit;	/* the program marks its segments itself */
 
 void segments_lock(void)
 {
+	preload_enter();
 	pthread_mutex_lock(&lock);
 }
 
 void segments_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+	preload_leave();
 }
 
 static bool enabled(void)
@@ -194,7 +196,7 @@ void segments_launch(const struct place *place)
 
 	if (place->captured || place->gpu >= GPURT_MAX_GPUS)
 		return;
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	preload_count(COUNT_LAUNCHES);
 	s = enabled() && managed(place->gpu) ? stream_of(place, true) : NULL;
 	if (s) {
@@ -202,7 +204,7 @@ void segments_launch(const struct place *place)
 		s->launched = ++number;
 		begin(s->place.gpu);
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 void segments_turn(const struct place *place)
@@ -211,18 +213,18 @@ void segments_turn(const struct place *place)
 
 	if (place->captured)
 		return;
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	s = stream_of(place, false);
 	if (s && !idle(s))
 		s->launched = ++number;
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 void segments_stream(const struct place *place, bool nonblocking)
 {
 	struct stream *s;
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	s = stream_of(place, false);
 	if (s && !idle(s))	/* of a destroyed stream that had this handle: a wait for its context ends its work */
 		s->place.stream = s;
@@ -231,7 +233,7 @@ void segments_stream(const struct place *place, bool nonblocking)
 		s->place = *place;
 		s->nonblocking = nonblocking;
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 struct snapshot *segments_snapshot(const struct place *place)
@@ -239,13 +241,13 @@ struct snapshot *segments_snapshot(const struct place *place)
 	struct snapshot *made = calloc(1, sizeof(*made));
 	struct stream *s;
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	s = stream_of(place, false);
 	if (made && s) {
 		made->cover = s->cover;
 		cover_add(&made->cover, s, s->launched);
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 	return made;
 }
 
@@ -253,12 +255,12 @@ struct snapshot *segments_snapshot_context(const void *context)
 {
 	struct snapshot *made = calloc(1, sizeof(*made));
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	if (made) {
 		made->context = context;
 		made->number = number;
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 	return made;
 }
 
@@ -288,11 +290,11 @@ struct snapshot *segments_snapshot_event(const void *event)
 	struct snapshot *made = calloc(1, sizeof(*made));
 	struct event *e;
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	e = event_of(event, false);
 	if (made && e)
 		made->cover = e->cover;
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 	return made;
 }
 
@@ -324,7 +326,7 @@ void segments_synchronised(struct snapshot *snapshot, bool done)
 
 	if (!snapshot)
 		return;
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	if (done) {
 		for (i = 0; i < snapshot->cover.size; i++)
 			done_upto(snapshot->cover.entries[i].stream, snapshot->cover.entries[i].number);
@@ -333,7 +335,7 @@ void segments_synchronised(struct snapshot *snapshot, bool done)
 				done_upto(s, snapshot->number);
 		finish();
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 	free(snapshot);
 }
 
@@ -344,7 +346,7 @@ void segments_record(const void *event, const struct place *place)
 
 	if (place->captured)
 		return;
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	e = event_of(event, true);
 	s = stream_of(place, false);
 	if (e) {
@@ -355,7 +357,7 @@ void segments_record(const void *event, const struct place *place)
 			cover_add(&e->cover, s, s->launched);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 void segments_wait_event(const struct place *place, const void *event)
@@ -365,19 +367,19 @@ void segments_wait_event(const struct place *place, const void *event)
 
 	if (place->captured)
 		return;
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	e = event_of(event, false);
 	s = e ? stream_of(place, true) : NULL;
 	if (s)
 		cover_join(&s->cover, &e->cover);
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 void segments_forget_event(const void *event)
 {
 	struct event **link, *e;
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	for (link = bucket(event); (e = *link) != NULL; link = &e->next) {
 		if (e->handle == event) {
 			*link = e->next;
@@ -385,7 +387,7 @@ void segments_forget_event(const void *event)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 /* The program marks its segments itself: ends the automatic ones and begins no more. */
@@ -393,21 +395,19 @@ void segments_explicit(void)
 {
 	unsigned int gpu;
 
-	pthread_mutex_lock(&lock);
+	segments_lock();
 	for (gpu = 0; !explicit && gpu < GPURT_MAX_GPUS; gpu++)
 		if (open_segment[gpu])
 			end(gpu);
 	explicit = true;
-	pthread_mutex_unlock(&lock);
+	segments_unlock();
 }
 
 /* In a child: the parent's work and segments are not the child's. */
 void segments_forked(void)
 {
-	struct stream *s;
-
-	for (s = streams; s; s = s->next)
-		s->done = s->launched;
+	streams = NULL;
+	memset(events, 0, sizeof(events));
 	memset(open_segment, 0, sizeof(open_segment));
 	pthread_mutex_init(&lock, NULL);
 }

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gpurt.h>
 
+#include "program_process.h"
 #include "program_work.h"
 
 #define CALLS(X)									\
@@ -62,16 +62,22 @@ static uint64_t flags;	/* for get() */
 static int marked;
 static void *streams[8], *events[8], *graphs[8], *contexts[8];
 
+static int resolve_hip(void)
+{
+	hip_device = dlsym(driver_api, "hipSetDevice");
+	hip_init = dlsym(driver_api, "hipInit");
+	hip_launch = dlsym(driver_api, "hipLaunchKernel");
+	hip_wait = dlsym(driver_api, "hipDeviceSynchronize");
+	return 0;
+}
+
 static void resolve(const char *how)
 {
-	void *other, *library = NULL, *hip = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
+	void *other, *library = NULL;
 
-	driver_api = hip;
-	if (hip) {
-		hip_device = dlsym(hip, "hipSetDevice");
-		hip_init = dlsym(hip, "hipInit");
-		hip_launch = dlsym(hip, "hipLaunchKernel");
-		hip_wait = dlsym(hip, "hipDeviceSynchronize");
+	driver_api = !strcmp(how, "hip") ? dlopen("libamdhip64.so", RTLD_NOW) : NULL;
+	if (driver_api) {
+		resolve_hip();
 		return;
 	}
 	if (getenv("FAKE_CUDA"))
@@ -126,50 +132,13 @@ static int many_threads(int threads, int rounds)
 	return crew.failed;
 }
 
-static int in_child(int (*work)(void))
-{
-	pid_t child = fork();
-	int status;
-
-	if (!child)
-		_exit(work());
-	waitpid(child, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-/* A child that inherited the descriptors either closes them all or makes a context of its own. */
-static int close_all(void)
-{
-	int fd;
-
-	for (fd = 3; fd < 256; fd++)
-		close(fd);
-	return 0;
-}
-
+/* A child that inherited the descriptors makes a context of its own. */
 static int own_context(void)
 {
 	void *context;
 
 	return api.cuCtxCreate(&context, 0, 0) || api.cuLaunchKernel(NULL, 500, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) ||
 	       api.cuCtxSynchronize();
-}
-
-static int shuffle(void)
-{
-	int fd, copy;
-
-	/* Duplicates every descriptor, closes it, and duplicates it back to its number. */
-	for (fd = 3; fd < 32; fd++) {
-		copy = dup(fd);
-		if (copy < 0)
-			continue;
-		close(fd);
-		if (dup2(copy, fd) != fd)
-			return 1;
-		close(copy);
-	}
-	return 0;
 }
 
 /* Changes the program's own channels with the driver's calls: "own-disable 0", "own-schedule 1". */
@@ -281,7 +250,13 @@ static int carry_out(const char *what, int a, int b)
 	if (!strcmp(what, "shuffle"))
 		return shuffle();
 	if (!strcmp(what, "child"))
-		return in_child(a ? own_context : close_all);
+		return in_child(a ? own_context : close_all, a > 1);
+	if (!strcmp(what, "cancelled"))
+		return cancelled();
+	if (!strcmp(what, "signals"))
+		return a ? handle_signals() : signals_handled();
+	if (!strcmp(what, "reload"))
+		return reload(&driver_api, "libamdhip64.so", "hipInit") || resolve_hip();
 	if (!strcmp(what, "threads"))
 		return many_threads(a, b);
 	if (!strcmp(what, "next"))	/* the call must come from this program: RTLD_NEXT depends on the caller */

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "program_process.h"
+
+#define DESCRIPTORS 32
+
+static volatile sig_atomic_t handled;
+
+int in_child(int (*work)(void), bool raw)
+{
+	pid_t child = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	int status;
+
+	if (!child)
+		_exit(work());
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+int close_all(void)
+{
+	int fd;
+
+	for (fd = 3; fd < 256; fd++)
+		close(fd);
+	return 0;
+}
+
+int shuffle(void)
+{
+	int fd, copy;
+
+	for (fd = 3; fd < DESCRIPTORS; fd++) {
+		copy = dup(fd);
+		if (copy < 0)
+			continue;
+		close(fd);
+		if (dup2(copy, fd) != fd)
+			return 1;
+		close(copy);
+	}
+	return 0;
+}
+
+static void *cancelled_in_close(void *argument)
+{
+	pthread_cancel(pthread_self());
+	close(*(int *)argument);	/* a cancellation point */
+	return NULL;
+}
+
+int cancelled(void)
+{
+	pthread_t thread;
+	int fd, copy;
+
+	for (fd = 3; fd < DESCRIPTORS; fd++) {
+		copy = dup(fd);
+		if (copy < 0)
+			continue;
+		if (pthread_create(&thread, NULL, cancelled_in_close, &copy) || pthread_join(thread, NULL))
+			return 1;
+	}
+	return 0;
+}
+
+static void on_signal(int number)
+{
+	int fd = open("/dev/null", O_RDWR), copy = dup(fd);
+	pid_t child = fork();
+
+	(void)number;
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	close(copy);
+	close(fd);
+	handled = 1;
+}
+
+int handle_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	return sigaction(SIGUSR1, &action, NULL);
+}
+
+int signals_handled(void)
+{
+	return !handled;
+}
+
+int reload(void **library, const char *name, const char *symbol)
+{
+	Dl_info there;
+
+	if (!dladdr(dlsym(*library, symbol), &there))
+		return 1;
+	dlclose(*library);
+	/* If the library is still there, this fails. */
+	mmap(there.dli_fbase, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	*library = dlopen(name, RTLD_NOW);
+	return !*library;
+}

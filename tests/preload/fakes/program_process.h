@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What program.c does with its process: children, threads that are cancelled, signal handlers, descriptors. */
+#ifndef PROGRAM_PROCESS_H
+#define PROGRAM_PROCESS_H
+
+#include <stdbool.h>
+
+/* The exit status of a child that does @work.  @raw: made by the kernel's call alone. */
+int in_child(int (*work)(void), bool raw);
+int close_all(void);
+/* Duplicates every descriptor, closes it, and duplicates it back to its number. */
+int shuffle(void);
+/* Threads that are cancelled while they close a duplicate of a descriptor, one thread for each descriptor. */
+int cancelled(void);
+/* From now on SIGUSR1 has the program open, duplicate and close files, and fork. */
+int handle_signals(void);
+/* 0 after such a signal was handled. */
+int signals_handled(void);
+/* Closes a library and opens it again at another address. */
+int reload(void **library, const char *name, const char *symbol);
+
+#endif

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What programs do to their own process: raw forks, cancelled threads, signal handlers, unloaded libraries."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+from links import eventually
+from machines import LONG, FakeGpu, Start, real_time
+
+from pycontrol.live.control import Control
+
+SHORT = "launch 0 20000"
+
+
+def test_a_child_that_was_made_without_fork(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """No handler of pthread_atfork() runs in it.  It makes a context, and is managed as any process."""
+    parent, urgent = start(), real_time(plane, start())
+    known = {parent.pid, urgent.pid}
+
+    def of_child() -> list[bool]:
+        return [group["enabled"] for group in gpu.ask()["groups"] if group["pid"] not in known and group["queued"]]
+
+    urgent.do(LONG)
+    parent.send("child 2")
+    eventually(of_child)
+    assert of_child() == [False]
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    assert parent.answer() == "ok"
+
+
+def test_threads_that_are_cancelled(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(), real_time(plane, start())
+    background.do("cancelled", LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+
+
+def test_a_signal_handler_that_interrupts_the_library(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The thread waits for the driver, and its handler opens, duplicates and closes files, and forks."""
+    background, urgent = start(), real_time(plane, start())
+    background.do("signals 1")
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    gpu.ask("delay", name="disable 1", ns=1_000_000_000)
+    before = gpu.ask()["calls"][str(background.pid)].count("disable 1")
+    background.send("own-schedule 1")
+    eventually(lambda: gpu.ask()["calls"][str(background.pid)].count("disable 1") > before)
+    os.kill(background.pid, signal.SIGUSR1)
+    assert background.answer() == "ok"
+    background.do("signals 0")
+    gpu.ask("delay", name="disable 1", ns=0)
+    assert not gpu.enabled(background.pid)
+
+
+def test_a_library_that_is_closed_and_opened_again(start: Start, depth: Callable[..., int]) -> None:
+    """The second time it is elsewhere."""
+    program = start(family="hip")
+    program.do("launch 0 1000", "all", "reload", "launch 0 1000")
+    assert depth(program) == 1
+    program.do("all")
+    assert depth(program) == 0
