@@ -194,12 +194,16 @@ def classes(tree: Path) -> Iterator[Fact]:
 
 def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
     """Of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/live/hints.py."""
-    del tree, major
+    del major
     from pycontrol.live import hints
 
     yield from requests(NVGPU_REQUESTS)
     for name in ("TSG_ENABLE", "TSG_DISABLE", "TSG_PREEMPT"):
         yield Fact(f"{name}: request", f"_IO('T', {name})", f"NVGPU_IOCTL_{name}")
+    if "GET_SHARE_TOKEN" in (tree / "include/uapi/linux/nvgpu.h").read_text():  # from r36.2 on
+        yield from requests("TSG_SHARE T NVGPU_TSG_IOCTL_GET_SHARE_TOKEN")
+        yield Fact("OPEN_TSG_SHARED", "OPEN_TSG_SHARED", "NVGPU_GPU_IOCTL_OPEN_TSG_FLAGS_SHARE")
+        yield Fact("offsetof(nvgpu_gpu_open_tsg_args, flags)", 4, "offsetof(struct nvgpu_gpu_open_tsg_args, flags)")
     for one in NVGPU_DESCRIPTORS:
         what, member = one.split()
         yield Fact(f"offsetof({what}, {member})", 0, f"offsetof(struct {what}, {member})")

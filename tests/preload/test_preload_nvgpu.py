@@ -7,16 +7,17 @@ import pytest
 from links import eventually
 from machines import LONG, FakeGpu, Start, never_known_to_be_off, real_time
 
+from gpurt.enums import Tier
 from pycontrol.live.control import Control
 
 SHORT = "launch 0 20000"
 TIMED_OUT = 110
 
 
-@pytest.mark.parametrize("node", ["control", "channel"])
+@pytest.mark.parametrize("node", ["control", "channel", "below"])
 def test_a_process_that_starts_while_off(node: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """Its channels run from SETUP_BIND on, which is a call on the channel."""
-    extra = {"FAKE_CHANNEL_NODE": "1"} if node == "channel" else {}
+    extra = {"control": {}, "channel": {"FAKE_CHANNEL_NODE": "1"}, "below": {"FAKE_BELOW": "1"}}[node]
     urgent = real_time(plane, start(family="nvgpu"))
     urgent.do(LONG)
     late_comer = start(family="nvgpu", **extra)
@@ -43,6 +44,17 @@ def test_what_the_driver_enables_is_off_again(own: str, start: Start, plane: Con
     gpu.finish(background.pid)
     background.do("all")
     assert gpu.order() == [urgent.pid, background.pid]
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_group_that_processes_share(mine: bool, start: Start, plane: Control) -> None:
+    """R36: either process switches the channels of both, so neither is isolated."""
+    program = start(family="nvgpu") if mine else start(family="nvgpu", FAKE_SHARED="1")
+    if mine:
+        assert plane.status()[0].tier is Tier.UNPATCHED
+        program.do("own-share 0")
+    assert plane.status()[0].tier is Tier.HINTS
+    assert "a group is shared with another process" in program.said()
 
 
 def test_what_a_resume_enables_is_off_again_before_it_has_work(start: Start, plane: Control, gpu: FakeGpu) -> None:

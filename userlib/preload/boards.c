@@ -112,6 +112,11 @@ void agent_remove_file(const struct gpu_file *file)
 		}
 }
 
+void agent_retell(const struct tsg *tsg)
+{
+	boards[tsg->gpu].changed = true;
+}
+
 void agent_refresh(struct tsg *tsg)
 {
 	struct board *b = &boards[tsg->gpu];

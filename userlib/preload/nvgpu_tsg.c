@@ -27,12 +27,14 @@ enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 /* Of the control node, type 'G'.  The answer begins with a new descriptor; so does that of OPEN, of a channel node. */
 #define OPEN_TSG		9
 #define OPEN_CHANNEL		11
+#define OPEN_TSG_SHARED		1	/* in the second word of OPEN_TSG, from r36.2 on: another process's group */
 /* Of a group, type 'T'. */
 #define TSG_BIND		1
 #define TSG_ENABLE		3
 #define TSG_DISABLE		4
 #define TSG_PREEMPT		5
 #define TSG_BIND_EX		11
+#define TSG_SHARE		20	/* from r36.2 on: makes a token, with which another process can open the group */
 /* Of a channel, type 'H': what a program may call often and what leaves groups alone. */
 #define CHANNEL_WAIT		102
 #define CHANNEL_OPEN		112
@@ -54,8 +56,24 @@ static int nvgpu_node(const char *path)
 	return 0;
 }
 
+/*
+ * A process has a group in common with another one.  The driver switches all channels of a group, so each of the two
+ * switches the other's, too.
+ */
+static bool shared;
+#define SHARED "a group is shared with another process: each of them switches the work of both"
+
+static void share(struct tsg *tsg)
+{
+	if (!shared)
+		preload_say("nvgpu-tsg: tier T0: " SHARED);
+	shared = true;
+	if (tsg)
+		agent_retell(tsg);
+}
+
 /* The driver has made a descriptor, which no call of open() showed. */
-static void made(const void *answer, const char *path)
+static struct tsg *made(const void *answer, const char *path)
 {
 	struct gpu_file *file;
 	int32_t fd;
@@ -63,8 +81,17 @@ static void made(const void *answer, const char *path)
 	memcpy(&fd, answer, sizeof(fd));
 	files_opened(fd, path);
 	file = files_get(fd);
-	if (file && file->kind == NODE_TSG)
-		agent_add(&(struct tsg){ .file = file, .empty = true });
+	return file && file->kind == NODE_TSG ? agent_add(&(struct tsg){ .file = file, .empty = true }) : NULL;
+}
+
+static void made_tsg(const void *answer, size_t size)
+{
+	struct tsg *tsg = made(answer, "/dev/nvhost-tsg-gpu");
+	uint32_t words[2] = { 0 };
+
+	memcpy(words, answer, size < sizeof(words) ? size : sizeof(words));
+	if (words[1] & OPEN_TSG_SHARED)
+		share(tsg);
 }
 
 static void on_tsg(struct gpu_file *file, unsigned int number, bool done)
@@ -74,6 +101,8 @@ static void on_tsg(struct gpu_file *file, unsigned int number, bool done)
 
 	if (!tsg)
 		tsg = agent_add(&(struct tsg){ .file = file, .empty = true });
+	if (number == TSG_SHARE && done)
+		share(tsg);
 	if (tsg && (bound || (!tsg->empty && number != TSG_DISABLE && number != TSG_PREEMPT)))
 		agent_refresh(tsg);
 }
@@ -84,8 +113,10 @@ static void nvgpu_after(struct gpu_file *file, int fd, unsigned long request, vo
 
 	(void)fd;
 	if (file->kind == NODE_CONTROL && type == 'G' && result >= 0 && argument) {
-		if (number == OPEN_TSG || number == OPEN_CHANNEL)
-			made(argument, number == OPEN_TSG ? "/dev/nvhost-tsg-gpu" : "/dev/nvhost-gpu");
+		if (number == OPEN_TSG)
+			made_tsg(argument, _IOC_SIZE(request));
+		else if (number == OPEN_CHANNEL)
+			made(argument, "/dev/nvhost-gpu");
 	} else if (file->kind == NODE_TSG && type == 'T') {
 		on_tsg(file, number, result >= 0);
 	} else if (file->kind == NODE_CHANNEL && type == 'H') {
@@ -122,8 +153,9 @@ static bool nvgpu_known(char *why, size_t size)
 
 static unsigned int nvgpu_tier(const char **how)
 {
-	*how = "this process's agent disables and preempts its time-slice groups; T2 needs a patched driver";
-	return GPURT_TIER_UNPATCHED;
+	*how = shared ? SHARED :
+	       "this process's agent disables and preempts its time-slice groups; T2 needs a patched driver";
+	return shared ? GPURT_TIER_HINTS : GPURT_TIER_UNPATCHED;
 }
 
 const struct family family_nvgpu_tsg = {

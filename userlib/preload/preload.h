@@ -134,6 +134,8 @@ struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
+/* The tier that was reached has changed: agent_settle() tells the host. */
+void agent_retell(const struct tsg *tsg);
 /*
  * The TSG may have been switched on behind the agent's back, or has a channel from now on.  agent_catch_up() then
  * applies the last order to it.

@@ -90,14 +90,17 @@ static int make_nvidia(struct context *c, int device)
 
 struct setup_bind { uint32_t entries, jobs, flags; int32_t fds[2]; uint32_t token; uint64_t addresses[5]; uint32_t reserved[9]; };
 
-/* From the control node, or with FAKE_CHANNEL_NODE=1 from the channels' own. */
+/*
+ * From the control node, or with FAKE_CHANNEL_NODE=1 from the channels' own.  FAKE_BELOW=1: all from nodes of their own,
+ * below /dev/nvgpu.  FAKE_SHARED=1: the group is another process's.
+ */
 static int add_channel(struct context *c, int n)
 {
 	struct setup_bind setup = { .entries = 1024 };
 	int32_t made[4] = { -1 };
 
-	if (getenv("FAKE_CHANNEL_NODE"))
-		made[0] = open("/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
+	if (getenv("FAKE_CHANNEL_NODE") || getenv("FAKE_BELOW"))
+		made[0] = open(getenv("FAKE_BELOW") ? "/dev/nvgpu/igpu0/channel" : "/dev/nvhost-gpu", O_RDWR | O_CLOEXEC);
 	else if (ioctl(c->fd, _IOWR('G', 11, made), made) < 0)
 		return -1;
 	c->channels[n] = made[0];
@@ -107,8 +110,13 @@ static int add_channel(struct context *c, int n)
 
 static int make_nvgpu(struct context *c)
 {
-	int32_t args[6] = { -1 };
+	int32_t args[6] = { -1, getenv("FAKE_SHARED") != NULL };
 
+	if (getenv("FAKE_BELOW")) {
+		c->fd = -1;
+		c->tsg_fd = open("/dev/nvgpu/igpu0/tsg", O_RDWR | O_CLOEXEC);
+		return c->tsg_fd < 0 ? -1 : add_channel(c, 0);
+	}
 	c->fd = open("/dev/nvhost-ctrl-gpu", O_RDWR | O_CLOEXEC);
 	if (c->fd < 0 || ioctl(c->fd, _IOWR('G', 9, args), args) < 0)
 		return -1;
@@ -126,6 +134,8 @@ static int own_nvgpu(const char *what, int n)
 		return close(current->channels[n]);
 	if (!strcmp(what, "unbind"))
 		return ioctl(current->tsg_fd, _IOW('T', 2, int32_t), &current->channels[n]);
+	if (!strcmp(what, "share"))
+		return ioctl(current->tsg_fd, _IOWR('T', 20, uint64_t[3]), submit);
 	if (!strcmp(what, "submit"))
 		return ioctl(current->channels[n], _IOWR('H', 107, uint64_t[3]), submit);
 	if (!strcmp(what, "object"))

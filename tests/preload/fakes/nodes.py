@@ -14,7 +14,8 @@ from nvidia import Nvidia, NvidiaUvm
 KINDS = {
     "/dev/nvidiactl": Nvidia, "/dev/nvidia-uvm": NvidiaUvm, "/dev/nvhost-ctrl-gpu": NvgpuControl,
     "/dev/nvhost-tsg-gpu": NvgpuTsg, "/dev/nvhost-gpu": NvgpuChannel,
-    "/dev/nvgpu/igpu0/sched": NvgpuSched,
+    "/dev/nvgpu/igpu0/sched": NvgpuSched, "/dev/nvgpu/igpu0/ctrl": NvgpuControl, "/dev/nvgpu/igpu0/tsg": NvgpuTsg,
+    "/dev/nvgpu/igpu0/channel": NvgpuChannel,
     "/dev/kfd": Kfd, "/dev/dri/renderD128": RenderNode, "/dev/dri/renderD129": RenderNode,
 }  # fmt: skip
 

@@ -15,7 +15,10 @@ from drivers import Caller, File, Refused
 
 
 class NvgpuControl(File):
-    """/dev/nvhost-ctrl-gpu: OPEN_TSG and OPEN_CHANNEL (the calling process makes the descriptors itself)."""
+    """/dev/nvhost-ctrl-gpu: OPEN_TSG and OPEN_CHANNEL (the calling process makes the descriptors itself).
+
+    Not modelled: that a group that is opened with a token is another process's.
+    """
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
         if code >> 8 & 0xFF != ord("G") or code & 0xFF not in (9, 11):
@@ -70,7 +73,7 @@ class NvgpuTsg(File):
         self.set(True)
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        names = {1: "bind", 2: "unbind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind"}
+        names = {1: "bind", 2: "unbind", 3: "enable", 4: "disable", 5: "preempt", 11: "bind", 20: "share"}
         name = names.get(code & 0xFF) if code >> 8 & 0xFF == ord("T") else None
         if name is None:
             raise Refused(errno.ENOTTY)
@@ -85,7 +88,7 @@ class NvgpuTsg(File):
             (self.bind if name == "bind" else self.unbind)(channel)
         elif name == "preempt":
             self.preempt()
-        else:
+        elif name != "share":
             self.set(name == "enable")
         return 0
 
