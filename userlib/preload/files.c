@@ -8,7 +8,10 @@
 
 #include "preload.h"
 
-/* Descriptors from this number on are not tracked.  A process has that many only if its limit was raised. */
+/*
+ * Descriptors from this number on are not tracked.  A process has that many only if its limit was raised.  If it then opens
+ * a driver, it says so.
+ */
 #define DESCRIPTORS 65536
 
 enum { UNSEEN, OTHER, TRACKED };
@@ -55,12 +58,14 @@ void files_opened(int fd, const char *path)
 	size_t i;
 	int kind = 0;
 
-	if (!watched(fd))
-		return;
 	for (i = 0; path && i < sizeof(families) / sizeof(families[0]) && !kind; i++)
 		kind = families[i]->node(path);
 	if (kind)
-		file = calloc(1, sizeof(*file));
+		file = watched(fd) ? calloc(1, sizeof(*file)) : NULL;
+	if (kind && !file)
+		preload_say("%s is open as descriptor %d, which is not watched: its work is not managed", path, fd);
+	if (!watched(fd))
+		return;
 	if (file) {
 		file->family = families[i - 1];
 		file->kind = kind;

@@ -217,6 +217,8 @@ int nvidia_turn(struct tsg *tsg, int fd, bool on)
 		err = ways[method](tsg, fd, on);
 		return err == -EOPNOTSUPP && method == RM_METHOD_DISABLE ? cannot("without GSP firmware a channel") : err;
 	}
+	if (TSG_IS_BARE(tsg) && !subdevice_of(tsg))	/* the program may make one later */
+		return on ? 0 : cannot("a channel without a group or a subdevice");
 	err = by_channels(tsg, fd, on);
 	TSG_METHOD(tsg) = err == -EOPNOTSUPP ? RM_METHOD_SCHEDULE : RM_METHOD_DISABLE;
 	return err == -EOPNOTSUPP ? by_schedule(tsg, fd, on) : err;

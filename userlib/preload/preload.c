@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload.h"
@@ -32,12 +30,6 @@ static struct {
 	void *(*dlsym)(void *, const char *);
 } real;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* The process that files.c tracks.  A child of fork() finds 0, however it was made, because its copy of the page is empty. */
-static pid_t *process;
-/* How often this thread has entered a part of the library that it must leave again, and whether it could be cancelled. */
-static _Thread_local volatile unsigned int entered;
-static _Thread_local int cancellable;
-static _Thread_local bool forking;
 static _Atomic(uint64_t) counts[COUNT_END];
 
 bool preload_flag(const char *variable)
@@ -82,74 +74,8 @@ static void *find_dlsym(void)
 	return found;
 }
 
-void preload_enter(void)
-{
-	int before = PTHREAD_CANCEL_ENABLE;
-
-	if (!entered)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	if (!entered++)
-		cancellable = before;
-}
-
-/* A child that a signal handler made returns from there into what its parent had entered. */
-void preload_leave(void)
-{
-	if (entered && !--entered)
-		pthread_setcancelstate(cancellable, NULL);
-}
-
-/* In a signal handler that interrupted the library, the thread may hold the locks itself. */
-static void before_fork(void)
-{
-	if (entered)
-		return;
-	segments_lock();
-	preload_lock();
-	forking = true;
-}
-
-static void after_fork(void)
-{
-	if (!forking)
-		return;
-	forking = false;
-	preload_unlock();
-	segments_unlock();
-}
-
-/* Takes no lock and frees nothing: another thread of the parent may have held any lock, that of malloc() too. */
-static void in_child(void)
-{
-	*process = (pid_t)syscall(SYS_getpid);
-	forking = false;
-	if (entered)
-		pthread_setcancelstate(cancellable, NULL);
-	entered = 0;
-	agent_forked();
-	files_forked();
-	segments_forked();
-}
-
-/*
- * Kernels before 4.14 copy the page.  There a child that was made without fork() is taken for one of vfork().  These are
- * raw system calls, because another library may replace mmap() and call dlsym() for it.
- */
-static void note_process(void)
-{
-	static pid_t copied;
-	size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *page = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page != MAP_FAILED)
-		syscall(SYS_madvise, page, size, MADV_WIPEONFORK);
-	process = page == MAP_FAILED ? &copied : page;
-	*process = (pid_t)syscall(SYS_getpid);
-}
-
 static void resolve(void)
 {
-	note_process();
 	real.dlsym = (void *(*)(void *, const char *))find_dlsym();
 	if (!real.dlsym) {
 		fputs("gpurt: this libc has no dlsym that libgpurt-preload knows\n", stderr);
@@ -169,7 +95,7 @@ static void resolve(void)
 	FIND(fcntl64);
 	FIND(ioctl);
 #undef FIND
-	pthread_atfork(before_fork, after_fork, in_child);
+	process_begins();
 }
 
 __attribute__((constructor)) static void load(void)
@@ -193,24 +119,12 @@ __attribute__((destructor)) static void unload(void)
 }
 
 /*
- * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
- * another program, but its descriptors are its own.  A child that was made without fork(), which calls the handlers of
- * pthread_atfork(), becomes one here.
- */
-bool preload_own_process(void)
-{
-	if (!*process)
-		in_child();
-	return (pid_t)syscall(SYS_getpid) == *process;
-}
-
-/*
  * Whether the caller's descriptor is to be looked at.  A signal handler that interrupted this thread in the library gets
  * the real call only, because the thread may hold the lock.
  */
 static bool watches(bool concerned)
 {
-	return concerned && !entered && preload_own_process();
+	return concerned && !preload_entered() && preload_own_process();
 }
 
 int real_ioctl(int fd, unsigned long request, void *argument)

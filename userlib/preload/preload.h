@@ -3,6 +3,7 @@
  * libgpurt-preload: real-time GPU priorities for programs that do not use libgpurt.
  *
  *	preload.c	the libc functions it replaces: open, close, dup, ioctl and their variants
+ *	process.c	its process: children, cancelled threads, signal handlers
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
  *	agent.c		the threads that receive the host's orders
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
@@ -104,17 +105,22 @@ void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool preload_flag(const char *variable);
 
 /*
- * preload.c: around what holds a lock.  A thread is not cancelled in there, and the functions of libc that its signal
+ * process.c: around what holds a lock.  A thread is not cancelled in there, and the functions of libc that its signal
  * handlers call are the real ones only.
  */
 void preload_enter(void);
 void preload_leave(void);
-/* The real calls */
+/* Whether this thread is in there: the caller is a signal handler, or the library itself. */
+bool preload_entered(void);
+bool preload_own_process(void);
+/* Called once, before any of these. */
+void process_begins(void);
+
+/* preload.c: the real calls */
 int real_ioctl(int fd, unsigned long request, void *argument);
 /* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
 int real_duplicate(int fd, int lowest);
 void *real_dlsym(void *handle, const char *name);
-bool preload_own_process(void);
 
 /* files.c.  These two need no lock. */
 bool files_tracked(int fd);
