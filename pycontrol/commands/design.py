@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from gpurt._gpurt import lib
 from gpurt.errors import UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
@@ -103,10 +102,6 @@ def _assigned(
     }  # fmt: skip
 
 
-#: The highest priority that hosts order under policy boosted, unless they are told otherwise.
-NORMAL = lib.GPURT_NORMAL_DEFAULT
-
-
 @click.command(
     epilog="""\b
 Examples:
@@ -124,7 +119,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
 
     Slack is the smallest (D - WCRT) / D of all tasks.
     """
-    from analysis.choose import choices
+    from analysis.choose import choices, with_modes
     from analysis.model import FORMS
     from analysis.rta import TESTS
     from analysis.taskset.file import assumptions
@@ -144,7 +139,8 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
     if best.schedulable:
-        notes += assumptions(replace(loaded, platform=replace(loaded.platform, policy=best.policy)))
+        chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
+        notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))
     render.note(*notes, as_json=as_json)
     if write and best.schedulable:
         modes = {name: mode.value for name, mode in best.modes.items()}
@@ -164,8 +160,6 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     if not best.schedulable:
         lines.append("gpurt analyze says which task fails, and why")
     elif write:
-        if best.policy == "boosted" and max(one.priority for one in loaded) > NORMAL:
-            lines.append(f"hosts run policy boosted with priorities 1 to {NORMAL} only, unless started with --normal")
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import random
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +25,7 @@ from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.threads import NONE, Band, Scheduling, Thread
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines
+from pycontrol.host.wire import Refusal
 
 MS = 1_000_000
 N = lib.GPURT_NORMAL_DEFAULT
@@ -59,10 +62,17 @@ class Program:
         return self.world.kernel[self.tid].own
 
     def begin(self, flags: int, name: str = "begin") -> None:
-        made = ffi.new("struct gpurt_begin *", {"size": ffi.sizeof("struct gpurt_begin"), "flags": flags})
+        self.call(lib.GPURT_IOC_BEGIN, "struct gpurt_begin", name, flags=flags)
+
+    def end(self) -> None:
+        self.call(lib.GPURT_IOC_END, "struct gpurt_end", "end")
+
+    def call(self, code: int, kind: str, name: str, **fields: int) -> None:
+        """Makes a call; `World.said` has its result once it is answered."""
+        made = ffi.new(f"{kind} *", {"size": ffi.sizeof(kind), **fields})
         payload = bytes(ffi.buffer(made))
         self.world.calls.call(
-            self, lib.GPURT_IOC_BEGIN, payload, lambda result, _made: self.world.said.update({(self.tid, name): result})
+            self, code, payload, lambda result, _made: self.world.said.update({(self.tid, name): result})
         )
 
 
@@ -185,3 +195,57 @@ def test_a_nested_begin_changes_neither_form_nor_thread(world: World) -> None:
     boost = one.own_client.boost
     assert (boost.core.depth, boost.core.boost.form, boost.thread) == (2, lib.GPURT_FORM_OWNER, cast(Any, outer))
     assert (one.has, inner.has) == (N + 5, 8)
+
+
+def test_random_operations_leave_nobody_raised_without_a_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begins, nested ones too, and whatever an administrator may change meanwhile, in any order."""
+    rng, limits = random.Random(1), dict(enumerate((N + 12, N + 12, 2 * N + 1, 99), 1))
+    monkeypatch.setattr(procs, "rt_limit", lambda pid: limits[pid])
+    owns = (fifo(5), fifo(9), fifo(20), NONE)
+    programs = [Program(world, at, own, ORDINARY) for at, own in enumerate(owns, 1)]
+    policies = (Policy.SEGMENT, Policy.BOOSTED, Policy.BOOSTED, Policy.LOCK_FIFO)
+    raises = 0
+    for _ in range(5000):
+        one = rng.choice(programs)
+        often = ("begin", "begin", "end", "end", "end", "time", "time") * 8
+        operation = rng.choice((*often, "policy", *["priority"] * 4, "bar"))
+        if operation == "begin":
+            one.begin(rng.choice((SELF, OWNER, lib.GPURT_BEGIN_FENCE)))
+        elif operation == "end":
+            one.end()
+        elif operation == "policy":
+            world.command(Command.SET_POLICY, POLICY=int(rng.choice(policies)))
+        elif operation == "priority":
+            with contextlib.suppress(Refusal):
+                priority = rng.choice((0, 3, N, N + 1, lib.GPURT_PRIORITY_OWN, lib.GPURT_PRIORITY_OWN))
+                world.command(Command.SET_PRIORITY, PID=one.tid, PRIORITY=priority)
+        elif operation == "bar":
+            one.own_client.boost.bar(rng.random() < 0.3)
+        else:
+            world.now += rng.choice((1, MS))
+            world.gpu.advance(world.now)
+        for each, own in zip(programs, owns, strict=True):
+            if world.kernel[each.tid] != own:
+                raises += 1
+                check_raised(world, each, own, limits[each.tid])
+    assert raises > 1000
+    for one in programs:
+        world.updates()
+        while one.own_client.core.depth:
+            one.end()
+            world.updates()
+    assert [world.kernel[one.tid] for one in programs] == list(owns)
+
+
+def check_raised(world: World, program: Program, own: Scheduling, limit: int) -> None:
+    """Why a thread may be raised, and how far."""
+    boost, core = program.own_client.boost, program.own_client.core
+    assert own.own
+    assert own.own < program.has <= limit
+    assert not boost.barred
+    assert core.depth or core.boost.asked or core.boost.turn
+    if core.boost.form != lib.GPURT_FORM_SELF and not core.boost.turn:
+        assert world.gpu.sched.policy == lib.GPURT_POLICY_BOOSTED
+        assert world.gpu.sched.runner == core

@@ -400,6 +400,52 @@ segments = [{{ misc = "1ms", gpu = "5ms" }}]
     assert note not in analysed(spinning.replace('"busy"', '"suspend"'))[1]
 
 
+@pytest.mark.parametrize("name", ["analyze", "choose"])
+def test_priorities_that_a_host_refuses_are_noted(gpurt: Gpurt, write: Write, name: str) -> None:
+    """The bounds hold for any numbers of the same order; a host raises threads above those that it orders."""
+    text = SPINNER.replace('"busy"', '"suspend"')
+    for priority, words in (
+        ("24", ""),
+        ("30", "hosts order priorities 1 to 24 unless started with --normal 30, and a has 30: gpurt run and apply"),
+        ("50", "hosts order priorities 1 to 24, and a has 50: gpurt run and apply refuse that"),
+        ("20\ngpu_priority = 99", "hosts order priorities 1 to 24, and a has 99"),
+    ):
+        code, _, err = gpurt(name, write(text.replace("priority = 20", f"priority = {priority}")))
+        assert (code, words in err, "hosts order" in err) == (0, True, bool(words)), err
+    assert "hosts order" not in gpurt("analyze", write(SEGMENT.replace("priority = 20", "priority = 50")))[2]
+
+
+def test_a_no_names_the_policies_that_say_yes(gpurt: Gpurt, write: Write) -> None:
+    """A task that uses no GPU pays for boosted owners.  Locks need theta; a yes names no other policy."""
+    text = """[platform]
+cpus = 1
+epsilon = "0ns"
+[[task]]
+name = "cpu"
+cpu = 0
+priority = 2
+period = "100ms"
+deadline = "12ms"
+segments = [{ cpu = "10ms" }]
+[[task]]
+name = "gpu"
+cpu = 0
+priority = 1
+period = "100ms"
+segments = [{ misc = "5ms", gpu = "10ms" }]
+"""
+    holds = "every deadline holds; gpurt choose compares them"
+    for costs, policies in (
+        ('epsilon = "1ms"', "segment"),
+        ('epsilon = "1ms"\ntheta = "0ns"', "timesliced or segment or lock-priority or lock-fifo"),
+    ):
+        path = write(text.replace('epsilon = "0ns"', costs))
+        code, _, err = gpurt("analyze", path)
+        assert (code, f"note: under policy {policies} {holds}\n" in err) == (1, True), err
+        assert any(holds in note for note in json.loads(gpurt("analyze", path, "--json")[1])["notes"])
+    assert holds not in gpurt("analyze", write(text.replace('"12ms"', '"20ms"')))[2]
+
+
 def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, write: Write) -> None:
     for arguments in (["choose"], ["analyze", "--all"]):
         for theta, left_out in (("", True), ('theta = "0ns"', False)):
