@@ -32,7 +32,8 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     with connect(device) as control:
         gpus = control.status()
         times = control.latency() if latency else []
-    text = _gpus_table(gpus)
+        found = control.clients() if any(one.policy.word == "boosted" for one in gpus) else []
+    text = _gpus_table(gpus, found)
     if latency:
         timed = [
             (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
@@ -53,8 +54,17 @@ def _on_runlist(one: Any) -> str:
     return "everyone" if one.image is Image.ALL else "another user's"
 
 
-def _gpus_table(gpus: list[Any]) -> str:
-    """A line for each GPU, and one for each trouble."""
+def _forms(clients: list[Any]) -> str:
+    """How many clients have stated each form, in words; empty if there are none."""
+    from gpurt.enums import Form
+
+    stated = [one.form for one in clients if one.segments]
+    counts = [f"{stated.count(form)} {form.word}" for form in Form if form in stated]
+    return ", ".join(counts)
+
+
+def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
+    """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     from gpurt.enums import Tier
     from pycontrol.live.control import NO_GPU
 
@@ -71,6 +81,8 @@ def _gpus_table(gpus: list[Any]) -> str:
         if one.policy.word == "boosted":
             raised = f"{one.normal + 1} to {2 * one.normal}"
             lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
+            if forms := _forms([client for client in clients if client.gpu == one.gpu]):
+                lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt clients`)")
             if one.barred:
                 lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
         if one.tier is Tier.HINTS:

@@ -202,6 +202,15 @@ def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:
     assert "1 malformed calls were refused" in gpurt("status")[1]
 
 
+def test_status_says_which_forms_clients_have(start_host: StartHost, gpurt: Gpurt) -> None:
+    host = start_host("--policy", "boosted")
+    with SocketClient(host) as one, SocketClient(host) as other, SocketClient(host):
+        one.begin()
+        other.begin(flags=lib.GPURT_BEGIN_OWNER)
+        assert "GPU 0: clients by form: 1 self, 1 owner (`gpurt clients`)" in gpurt("--device", str(host), "status")[1]
+    assert "by form" not in gpurt("status")[1]
+
+
 def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
     findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
     assert findings["host"]["status"] == "ok"
