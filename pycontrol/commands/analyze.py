@@ -11,7 +11,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of
+from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of, unlike
 from pycontrol.commands.render import bound, ms, room
 
 #: Tests and what they said.
@@ -60,8 +60,8 @@ def analyze(
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
     if measured:
-        system, note = _with_measured(system, device)
-        notes.append(note)
+        system, measured_notes = _with_measured(system, device)
+        notes += measured_notes
     if every:
         known = [test for test in chosen if not lacks_theta(test, system)]
         if len(known) < len(chosen):
@@ -136,23 +136,25 @@ def _overview(results: Results) -> str:
     return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
 
 
-def _with_measured(system: Any, device: str | None) -> tuple[Any, str]:
-    """The taskset with the alpha that the host has measured, and a line that says so."""
+def _with_measured(system: Any, device: str | None) -> tuple[Any, list[str]]:
+    """The taskset with the alpha that the host has measured, and remarks: on that, and on a host unlike the file's."""
     from dataclasses import replace
 
     from gpurt.errors import DeviceError
     from pycontrol.live.control import connect
 
     with connect(device) as control:
-        theta = max(status.theta_ns for status in control.gpus())
-        seen = control.latency()
+        gpus, seen = control.gpus(), control.latency()
+    theta = max(status.theta_ns for status in gpus)
     if not seen:
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
     theta = max(theta, system.platform.theta)
     changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta, theta_known=True))
     text = f"alpha is {bound(longest)} ms, the longest of {count} runlist updates that the host has seen"
-    return changed, f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"
+    other = unlike(changed.platform, gpus)
+    notes = [f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"]
+    return changed, [*notes, *([other] if other else [])]
 
 
 def _with_region(loaded: Any, region: str | None) -> Any:

@@ -478,6 +478,20 @@ def test_apply_looks_at_what_bounds_of_boosted_demand_of_a_host(
     assert (code, said in out + err) == (1, True), out + err
 
 
+@pytest.mark.parametrize("policy", ["boosted", "segment"])
+def test_measured_bounds_are_those_of_the_host_s_policy(
+    gpurt: Gpurt, host: Path, tmp_path: Path, policy: str
+) -> None:
+    """What the host has measured says nothing of another policy than the one it runs."""
+    path = tmp_path / "set.toml"
+    path.write_text(taskset_of(("mine", ""), policy=policy))
+    with SocketClient(host) as client:
+        client.begin(priority=5)
+    notes = json.loads(gpurt("analyze", str(path), "--measured", "--json")[1])["notes"]
+    assert any(note.startswith("alpha is") for note in notes)
+    assert any("the host runs segment" in note for note in notes) == (policy == "boosted")
+
+
 def test_apply_refuses_a_host_with_agents_for_tasks_that_spin(
     start_host: StartHost, gpurt: Gpurt, tmp_path: Path
 ) -> None:
