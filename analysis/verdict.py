@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from analysis import compiled, rta
-from analysis.model import Taskset
-from analysis.rta import Result, Test
+from analysis.model import MS, Taskset, Waiting
+from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
 from gpurt.enums import Policy
 
@@ -101,6 +101,21 @@ def answer(taskset: Taskset) -> Answer:
             return Answer(policy, test, result, "")
         first = first or Answer(policy, test, result, str(result.failures[0]))
     return first or Answer(policy, None, None, _uncovered(taskset))
+
+
+def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
+    """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
+    if test.policy != "boosted" or not result.schedulable:
+        return ""
+    responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
+    for task in taskset.real_time:
+        spins = task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY
+        if spins and boosted.longest_turn(task, taskset, responses) is None:
+            return (
+                f"{task.name} may wait longer than {boosted.SPIN // MS} ms for its turn at the update lock; its thread "
+                "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
+            )
+    return ""
 
 
 def elsewhere(taskset: Taskset) -> list[str]:

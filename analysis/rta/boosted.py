@@ -8,11 +8,11 @@ of lower CPU priority can execute above a task before, between and after its seg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
-from analysis.model import CpuSegment, GpuSegment, Task, Waiting
+from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Kind
@@ -26,6 +26,9 @@ CPU = "readings: boosted, CPU"
 OWNER = "readings: boosted, owners"
 SWITCH = "readings: boosted, switches back"
 
+#: How long hosts let a thread spin for its turn, ns (kmod/gate.c, userlib/transport_socket.c).  Then it sleeps, which
+#: the bounds for tasks that spin do not allow.
+SPIN = 20 * MS
 #: Whether a task that uses the GPU spins for it.
 Spins: TypeAlias = Callable[[Task], bool]
 
@@ -52,6 +55,22 @@ suspend = demands(lambda task: False)
 busy = demands(lambda task: True)
 mixed = demands(lambda task: task.waiting is Waiting.BUSY)
 fence = demands(lambda task: True, fence=True)
+
+
+def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
+    """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: longer than SPIN.
+
+    An update may be in progress.  Each decision that comes meanwhile of a task of at least its GPU priority goes first:
+    two for each segment of the jobs that are pending in that time (L3).  ``responses``: the tasks' bounds, ns.
+    """
+    alpha = taskset.platform.alpha
+    others = [t for t in taskset.real_time if t.uses_gpu and t is not task]
+    first = [t for t in others if t.segment_priority >= task.segment_priority]
+    wait, before = alpha, -1
+    while before < wait <= SPIN:
+        before = wait
+        wait = alpha + sum(-(-(wait + responses[t.name]) // t.period) * 2 * t.eta * alpha for t in first)
+    return wait if wait <= SPIN else None
 
 
 def owned(task: Task, system: System) -> int:

@@ -50,7 +50,7 @@ def analyze(
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
     from analysis import compiled, taskset
-    from analysis.verdict import answer, elsewhere, lacks_theta
+    from analysis.verdict import answer, elsewhere, lacks_theta, slow_turns
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
@@ -81,6 +81,8 @@ def analyze(
     verdict = answer(system)
     if not verdict.schedulable and (others := elsewhere(system)):
         notes.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
+    if verdict.test and verdict.result and (slow := slow_turns(verdict.test, system, verdict.result)):
+        notes.append(slow)
     render.note(*notes, as_json=as_json)
     if every:
         results = [(test, compiled.run(test, system)) for test in chosen]

@@ -124,7 +124,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     from analysis.rta import TESTS
     from analysis.taskset.file import assumptions
     from analysis.taskset.write import write_values
-    from analysis.verdict import lacks_theta
+    from analysis.verdict import lacks_theta, slow_turns
     from gpurt.enums import Form
 
     loaded = _loaded(file, write).taskset
@@ -141,6 +141,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     if best.schedulable:
         chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
         notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))
+        notes += filter(None, [slow_turns(TESTS[best.test], chosen, best.result)])
     render.note(*notes, as_json=as_json)
     if write and best.schedulable:
         modes = {name: mode.value for name, mode in best.modes.items()}

@@ -15,9 +15,10 @@ from analysis import compiled, rta
 from analysis.choose import choices
 from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
+from analysis.rta.boosted import longest_turn
 from analysis.rta.result import Bound, Failure, Reason
 from analysis.simulate import Options, simulate, worst_over_offsets
-from analysis.verdict import answer, covering
+from analysis.verdict import answer, covering, slow_turns
 from gpurt.enums import Form
 
 NAMES = ["boosted-suspend", "boosted-busy", "boosted-busy-fence", "boosted-mixed"]
@@ -250,3 +251,31 @@ def test_an_unknown_theta_is_charged_as_the_most_that_it_can_be(name: str) -> No
                 assert most is None or (known is not None and known <= most)
                 larger += most is None or known != most
     assert larger
+
+
+def test_how_long_a_thread_spins_for_its_turn_at_the_update_lock() -> None:
+    """low: an update in progress, and two of high; of one job, or of two if high's own bound reaches a second one.
+
+    Nobody less urgent goes first, so that high waits for the update in progress only.
+    """
+    high, low = task("high", 0, 2, 100, gpu(1, 1)), task("low", 1, 1, 100, gpu(1, 1))
+    system = taskset(high, low, epsilon=1)
+    assert longest_turn(high, system, {"low": ms(5)}) == ms(1)
+    assert longest_turn(low, system, {"high": ms(5)}) == ms(3)
+    assert longest_turn(low, system, {"high": ms(99)}) == ms(5)
+    crowd = taskset(*(task(f"t{at}", at % 2, at, 100, gpu(1, 1)) for at in range(1, 12)), epsilon=1)
+    responses = {one.name: ms(5) for one in crowd}
+    turns = [longest_turn(one, crowd, responses) for one in crowd.real_time]
+    assert turns == [*(ms(1 + 2 * above) for above in range(10)), None]
+
+
+def test_a_yes_that_lets_threads_spin_too_long_is_noted() -> None:
+    """Tasks that sleep may wait for their turn as long as the bound says."""
+    crowd = taskset(*(task(f"t{at}", at % 4, at, 1000, gpu(1, 1)) for at in range(1, 16)), epsilon=1)
+    for name, noted in (("boosted-busy", True), ("boosted-suspend", False)):
+        test = rta.find(name)
+        result = test.run(crowd)
+        assert result.schedulable
+        assert ("t5 may wait longer than 20 ms for its turn" in slow_turns(test, crowd, result)) == noted
+        few = taskset(*crowd.tasks[-5:], epsilon=1)
+        assert slow_turns(test, few, test.run(few)) == ""
