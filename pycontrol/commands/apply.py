@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.enums import Cap
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike
+from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -75,23 +74,18 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
 def _unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
     """Why bounds for the taskset do not hold on this host; empty if nothing is known that they lack."""
     policy = taskset.platform.policy
-    return unlike(taskset.platform, gpus) or outside(policy, taskset, gpus) or _spinning(taskset, gpus, device)
+    why = unlike(taskset.platform, gpus) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
+    return why or unraised(policy, taskset, None, device)
 
 
-def _spinning(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
-    """Why the bounds of policy `boosted` for tasks that spin do not hold on this host; empty if they do."""
+def _asleep(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
+    """Why the bounds of policy `boosted` for tasks that spin do not hold with these GPUs; empty if they do."""
     from analysis.model import Waiting
-    from gpurt.segments import Client
 
     spinning = [task.name for task in taskset.real_time if task.uses_gpu and task.waiting is Waiting.BUSY]
-    if taskset.platform.policy != "boosted" or not spinning:
+    if taskset.platform.policy != "boosted" or not spinning or all(gpu.emulated for gpu in gpus):
         return ""
-    if not all(gpu.emulated for gpu in gpus):
-        return f"{spinning[0]} waits busily, and updates by agents sleep: no bound of policy boosted holds then"
-    with Client(device) as client:
-        raises = client.capabilities & Cap.RAISES
-    cure = "start it as root, at a priority above theirs"
-    return "" if raises else f"{spinning[0]} waits busily, and this host cannot raise other processes' threads; {cure}"
+    return f"{spinning[0]} waits busily, and updates by agents sleep: no bound of policy boosted holds then"
 
 
 def _refuse(file: Path, policy: str, why: str, text: str, as_json: bool) -> int:

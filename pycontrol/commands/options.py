@@ -14,7 +14,7 @@ from gpurt.errors import TasksetError, UsageError
 from gpurt.units import LONGEST, parse_time
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-    from analysis.model import Platform, Taskset
+    from analysis.model import Platform, Taskset, Waiting
     from analysis.rta import Test
     from pycontrol.live.control import GpuStatus
 
@@ -220,6 +220,25 @@ def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
                 "the tasks other numbers in the same order, or start the host with a higher --normal"
             )
     return ""
+
+
+def unraised(policy: str, taskset: Taskset, waiting: Waiting | None, device: str | None) -> str:
+    """Why the host begins no segments of some task; empty if it does.  ``waiting``: of all tasks, if not the file's.
+
+    Where threads raise themselves, only those of form `self` do.
+    """
+    from gpurt.enums import Cap, Form
+    from gpurt.segments import Client
+
+    forms = {task.name: task.form_in(waiting or task.waiting) for task in taskset.real_time if task.uses_gpu}
+    raised = [(name, form) for name, form in forms.items() if form is not Form.SELF]
+    if policy != "boosted" or not raised:
+        return ""
+    with Client(device) as client:
+        if client.capabilities & Cap.RAISES:
+            return ""
+    (name, form), cure = raised[0], "start it as root, at a priority above theirs"
+    return f"{name} has form {form.word}, and this host cannot raise other processes' threads; {cure}"
 
 
 def time_of(text: str, option: str) -> int:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, written
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Output, Time, outside, unlike
+from pycontrol.commands.options import JSON, Output, Time, outside, unlike, unraised
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -102,13 +102,13 @@ def run(
         check_writable(trace_path)
     with connect(device) as control:
         gpus = control.gpus()  # raises DeviceError before anything is changed
-        _check_priorities(policy or gpus[0].policy.word, loaded.taskset, gpus)
+        mode = Waiting(waiting) if waiting else None
+        _check_boosted(policy or gpus[0].policy.word, loaded.taskset, mode, gpus, device)
         if policy:
             control.set_policy(policy)
         gpus = control.gpus()
     used = gpus[0].policy.word
     other = None if policy else unlike(loaded.taskset.platform, gpus)
-    mode = Waiting(waiting) if waiting else None
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
     with render.progress(int(seconds * 10), "running") as bar:
         shown = [0]
@@ -132,11 +132,11 @@ def run(
     return INTERRUPTED if seen.interrupted else 0 if passed else 1
 
 
-def _check_priorities(policy: str, taskset: Any, gpus: Any) -> None:
-    """Raises RefusedError if the host would refuse the tasks' segments because of their CPU priorities."""
+def _check_boosted(policy: str, taskset: Any, mode: Any, gpus: Any, device: str | None) -> None:
+    """Raises RefusedError if the host would refuse the tasks' segments because it cannot raise their threads."""
     from pycontrol.run.placement import fifo_permitted
 
-    why = outside(policy, taskset, gpus)
+    why = outside(policy, taskset, gpus) or unraised(policy, taskset, mode, device)
     if policy == "boosted" and not fifo_permitted():
         why = "policy boosted needs SCHED_FIFO, which is not permitted: become root or raise RLIMIT_RTPRIO"
     if why:

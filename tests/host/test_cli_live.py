@@ -462,7 +462,8 @@ BUSY = 'waiting = "busy"'
 @pytest.mark.parametrize(
     ("options", "lines", "said"),
     [
-        (("--priority=40",), BUSY, "not applied: mine waits busily, and this host cannot raise other processes"),
+        (("--priority=40",), BUSY, "not applied: mine has form owner, and this host cannot raise other processes"),
+        (("--priority=40",), 'form = "owner"', "not applied: mine has form owner"),
         (("--priority=40",), "", "not running"),
         (("--gpus=2",), "", "note: the host has 2 GPUs, and the bounds for policy boosted are for one"),
         ((), "", "not running"),
@@ -490,6 +491,18 @@ def test_measured_bounds_are_those_of_the_host_s_policy(
     notes = json.loads(gpurt("analyze", str(path), "--measured", "--json")[1])["notes"]
     assert any(note.startswith("alpha is") for note in notes)
     assert any("the host runs segment" in note for note in notes) == (policy == "boosted")
+
+
+def test_run_refuses_a_host_that_would_refuse_the_tasks(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path
+) -> None:
+    """Before anything starts, and with what to do."""
+    host = start_host("--policy", "boosted", "--priority=40")
+    path = tmp_path / "set.toml"
+    path.write_text(taskset_of(("mine", BUSY), policy="boosted"))
+    code, out, err = gpurt("--device", str(host), "run", str(path), "--seconds", "1")
+    assert (code, out) == (5, "")
+    assert "SCHED_FIFO" in err or "mine has form owner, and this host cannot raise other processes' threads" in err
 
 
 def test_apply_refuses_a_host_with_agents_for_tasks_that_spin(
