@@ -209,17 +209,19 @@ def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
 
     A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread.
     """
+    from gpurt._gpurt import lib
+
     normal = min((gpu.normal for gpu in gpus), default=0)
     if policy != "boosted" or not normal:
         return ""
-    for task in taskset.real_time:
-        if task.highest_priority > normal:
-            return (
-                f"under policy boosted the host orders priorities 1 to {normal}, and {task.name} has "
-                f"{task.highest_priority}; give "
-                "the tasks other numbers in the same order, or start the host with a higher --normal"
-            )
-    return ""
+    most, name = max(((task.highest_priority, task.name) for task in taskset.real_time), default=(0, ""))
+    if most <= normal:
+        return ""
+    raised = f", or start the host with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
+    return (
+        f"under policy boosted the host orders priorities 1 to {normal}, and {name} has {most}; give the tasks other "
+        f"numbers in the same order{raised}"
+    )
 
 
 def unraised(policy: str, taskset: Taskset, waiting: Waiting | None, device: str | None) -> str:
