@@ -51,7 +51,7 @@ class NvgpuTsg(File):
 
     @classmethod
     def resume(cls) -> None:
-        """The GPU gets power again: every channel that is set up is enabled (nvgpu_channel_resume_all_serviceable_ch())."""
+        """The GPU gets power again: channels that are set up run (nvgpu_channel_resume_all_serviceable_ch())."""
         for file in cls.FILES.values():
             if isinstance(file, NvgpuTsg):
                 file.set(True)

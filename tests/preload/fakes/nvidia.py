@@ -201,7 +201,7 @@ class Nvidia(File):
         self.recount(key)
 
     def enable_all(self, client: int, name: str) -> int:
-        """START puts channels on the runlist (ctrl0080fifo.h).  Here all calls do that to all, which firmware might do."""
+        """START puts channels on the runlist (ctrl0080fifo.h).  Here each call does that to all, as firmware might."""
         for at, one in self.objects.items():
             if one.channel and at[0] == client:
                 one.scheduled, one.disabled = one.scheduled or name == "start", False
