@@ -25,6 +25,8 @@ ROUNDS = {
     "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 3_000,
     "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
 }
+#: How many processes do them.  They are asleep for most of the time.
+PROCESSES = 16 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
 VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
@@ -57,7 +59,7 @@ def abuse() -> str:
     lines = ["set -e", "remove() { until rmmod gpurt 2>/dev/null; do sleep 0.1; done; }", "echo '== kunit'", "dmesg"]
     for options, count in ROUNDS.items():
         lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}"]
-        lines += [f"$GPURT_OUT/hammer {count} {count + len(options)}"]
+        lines += [f"$GPURT_OUT/hammer {count} {count + len(options)} {PROCESSES}"]
     lines += ["echo '== killed'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", f"$GPURT_OUT/killed {VICTIMS}"]
     lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
     lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hammer N SEED: four processes do N random things in all to /dev/gpurt and the control plane: every call with good
- * and bad arguments, opening, closing, duplicating, forking, executing, dying.  Whatever the calls answer is right; it
- * is the kernel that must have nothing to say.  Prints what was done and how often it succeeded.
+ * hammer N SEED PROCESSES: so many processes do N random things in all to /dev/gpurt and the control plane: every call
+ * with good and bad arguments, opening, closing, duplicating, forking, executing, dying.  Whatever the calls answer is
+ * right; it is the kernel that must have nothing to say.  Prints what was done and how often it succeeded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,6 @@
 #include "genl.h"
 #include "nonsense.h"
 
-#define PROCESSES 4
 #define DESCRIPTORS 6
 #define CHILDREN 4
 #define PRIORITIES 50	/* that it gives itself: 0 to 49 */
@@ -303,24 +302,25 @@ static void be_process(unsigned int index, unsigned long count)
 int main(int argc, char **argv)
 {
 	unsigned long count, good, done;
-	int i, j, status, bad = 0;
+	int i, j, processes, status, bad = 0;
 
-	if (argc < 3)
+	if (argc < 4)
 		return 0;	/* what it executes itself as: a program that ends */
 	program = argv[0];
 	count = strtoul(argv[1], NULL, 0);
-	counters = mmap(NULL, PROCESSES * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (i = 0; i < PROCESSES; i++) {
+	processes = atoi(argv[3]);
+	counters = mmap(NULL, processes * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (i = 0; i < processes; i++) {
 		state = strtoull(argv[2], NULL, 0) * 1000003 + (uint64_t)i * 7919 + 1;
 		if (!fork())
-			be_process((unsigned int)i, count / PROCESSES);
+			be_process((unsigned int)i, count / processes);
 	}
-	for (i = 0; i < PROCESSES; i++)
+	for (i = 0; i < processes; i++)
 		bad |= wait(&status) < 0 || status;
 	for (i = 0; i < THINGS; i++) {
 		done = 0;
 		good = 0;
-		for (j = 0; j < PROCESSES; j++) {
+		for (j = 0; j < processes; j++) {
 			done += counters[j].done[i];
 			good += counters[j].good[i];
 		}
