@@ -154,20 +154,29 @@ static void use_gpus(void)
 			use_segment(fd, gpu, &most);
 		next = now() > next ? now() : next;
 	}
-	close(fd);
 	printf("served %llu\nbegin_ns %llu\nend_ns %llu\n", served, most.begin, most.end);
 }
 
-/* A process of its own: under policy `job` the states of all threads of a process count. */
-static pid_t start_client(void)
+/*
+ * A process of its own: under policy `job` the states of all threads of a process count.  It ends once @over is closed:
+ * where the kernel is not preempted, a task of its CPU would wait until it has torn down its memory.
+ */
+static pid_t start_client(int *over)
 {
-	pid_t child = fork();
+	int ends[2];
+	pid_t child;
+	char byte;
 
+	MUST(!pipe(ends));
+	child = fork();
 	MUST(child >= 0);
+	*over = ends[1];
 	if (child)
 		return child;
+	close(ends[1]);
 	MUST(!mlockall(MCL_CURRENT | MCL_FUTURE));
 	use_gpus();
+	MUST(!read(ends[0], &byte, 1));
 	exit(0);
 }
 
@@ -196,19 +205,20 @@ int main(int argc, char **argv)
 	size_t cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN), cpu;
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
 	pthread_t threads[MAX_CPUS];
+	int status, over;
 	pid_t client;
-	int status;
 
 	MUST(cpus <= MAX_CPUS && seconds > 0 && seconds <= MAX_SECONDS);
 	most = (size_t)(seconds * 1000) + 1;
 	late = calloc(cpus * most, sizeof(*late));
 	MUST(late && !mlockall(MCL_CURRENT | MCL_FUTURE));
 	until = now() + (unsigned long long)(seconds * 1e9);
-	client = start_client();
+	client = start_client(&over);
 	for (cpu = 0; cpu < cpus; cpu++)
 		MUST(!pthread_create(&threads[cpu], NULL, wake_up, (void *)cpu));
 	for (cpu = 0; cpu < cpus; cpu++)
 		MUST(!pthread_join(threads[cpu], NULL));
+	close(over);
 	if (waitpid(client, &status, 0) != client || status)
 		return 1;	/* it has said why */
 	report(cpus);
