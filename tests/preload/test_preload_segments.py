@@ -185,6 +185,18 @@ def test_an_event_that_a_launch_records_proves_nothing_of_what_it_covered_before
     assert depth(program) == 0
 
 
+@pytest.mark.parametrize("name", ["cuGraphAddEventRecordNode", "cuGraphAddNode"])
+def test_an_event_that_a_graph_records_proves_nothing(name: str, start: Start, depth: Depth, gpu: FakeGpu) -> None:
+    """The graph is launched on the other GPU, and the event says that it is done there."""
+    program = start("proc", FAKE_CUDA="12030")
+    program.do("stream 1 1", "event 1", "capture 1", "launch 1 1000", "captured 1 1", "marked", f"{name} 1 0")
+    program.do("launch 1 600000000", "record 1 1", "context 1 1", "stream 2 1", "graph 1 2", "await 1")
+    assert depth(program) == 1
+    gpu.finish(program.pid)
+    program.do("sync 1")
+    assert depth(program) == 0
+
+
 def test_the_end_of_a_primary_context(start: Start, depth: Depth) -> None:
     program = start("proc")
     program.do("primary 1", "stream 1 1", "launch 1 1000")

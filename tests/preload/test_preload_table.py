@@ -137,6 +137,10 @@ AT(instantiate_params, flags, CUDA_GRAPH_INSTANTIATE_PARAMS, flags);
 AT(instantiate_params, stream, CUDA_GRAPH_INSTANTIATE_PARAMS, hUploadStream);
 SAME(INSTANTIATE_UPLOAD, CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
 SAME(sizeof(CUmemLocation_v1), 8);
+AT(graph_node, type, CUgraphNodeParams, type);
+AT(graph_node, event, CUgraphNodeParams, eventRecord.event);
+SAME(RECORDS_EVENT, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+SAME(RECORD_EXTERNAL, CU_EVENT_RECORD_EXTERNAL);
 """
 
 

@@ -35,4 +35,12 @@ struct instantiate_params {
 };
 #define INSTANTIATE_UPLOAD 2
 
+/* The beginning of CUgraphNodeParams, and what comes next in a node that records an event. */
+struct graph_node {
+	uint32_t type, reserved[3];
+	const void *event;
+};
+#define RECORDS_EVENT 7
+#define RECORD_EXTERNAL 1	/* CU_EVENT_RECORD_EXTERNAL */
+
 #endif

@@ -4,6 +4,7 @@
 #define GPURT_PRELOAD_HIP_LAYOUTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Passed by value: dim3, hipExtent, hipPitchedPtr. */
 struct dim { unsigned int x, y, z; };
@@ -41,5 +42,13 @@ struct hip_instantiate_params {
 	void *stream;
 };
 #define HIP_INSTANTIATE_UPLOAD 2
+
+/* The beginning of hipGraphNodeParams, and what comes next in a node that records an event. */
+struct graph_node {
+	uint32_t type, reserved[3];
+	const void *event;
+};
+#define RECORDS_EVENT 7
+#define RECORD_EXTERNAL 1	/* hipEventRecordExternal */
 
 #endif

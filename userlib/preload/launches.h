@@ -141,7 +141,54 @@ REAL(name, params)								\
 	return result;								\
 }
 
-/* Destroys the event, or records it with work that is not known here. */
+/* If the stream is captured and the flag is set, a node of the graph records the event. */
+#define RECORD_FLAGS(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	struct place place;							\
+	int result;								\
+										\
+	FIND_REAL(name);							\
+	place = here(stream, per_thread);					\
+	if (place.captured && flags & RECORD_EXTERNAL)				\
+		segments_graph_event(event);					\
+	segments_record(event, &place);						\
+	result = real_##name args;						\
+	if (result)								\
+		segments_forget_event(event);					\
+	return result;								\
+}
+
+/* Makes a graph record the event whenever it is launched. */
+#define GRAPH_EVENT(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	FIND_REAL(name);							\
+	segments_graph_event(event);						\
+	return real_##name args;						\
+}
+
+/* Makes or changes a node of a graph. */
+#define GRAPH_NODE(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	const struct graph_node *made = node;					\
+										\
+	FIND_REAL(name);							\
+	if (made && made->type == RECORDS_EVENT)				\
+		segments_graph_event(made->event);				\
+	return real_##name args;						\
+}
+
+#define DESTROY_EVENT(name, per_thread, stream, params, args)			\
+REAL(name, params)								\
+{										\
+	FIND_REAL(name);							\
+	segments_destroy_event(event);						\
+	return real_##name args;						\
+}
+
+/* Records the event with work that is not known here. */
 #define FORGET_EVENT(name, per_thread, stream, params, args)			\
 REAL(name, params)								\
 {										\

@@ -198,7 +198,11 @@ struct snapshot *segments_snapshot_event(const void *event);
 void segments_synchronised(struct snapshot *snapshot, bool done);
 void segments_record(const void *event, const struct place *place);
 void segments_wait_event(const struct place *place, const void *event);
+/* From now on the event says nothing of what it covered: it is recorded with work that is not known. */
 void segments_forget_event(const void *event);
+/* A graph records the event when it is launched.  So it never says what it covers, until it is destroyed. */
+void segments_graph_event(const void *event);
+void segments_destroy_event(const void *event);
 void segments_explicit(void);
 void segments_forked(void);
 void segments_lock(void);

@@ -41,6 +41,7 @@ struct stream {
 struct event {
 	struct event *next;
 	const void *handle;
+	bool of_graph;		/* a graph records it, too: it covers nothing */
 	struct cover cover;
 };
 
@@ -351,7 +352,7 @@ void segments_record(const void *event, const struct place *place)
 	s = stream_of(place, false);
 	if (e) {
 		e->cover.size = 0;
-		if (s) {
+		if (s && !e->of_graph) {
 			order(s);
 			cover_join(&e->cover, &s->cover);
 			cover_add(&e->cover, s, s->launched);
@@ -376,6 +377,30 @@ void segments_wait_event(const struct place *place, const void *event)
 }
 
 void segments_forget_event(const void *event)
+{
+	struct event *e;
+
+	segments_lock();
+	e = event_of(event, false);
+	if (e)
+		e->cover.size = 0;
+	segments_unlock();
+}
+
+void segments_graph_event(const void *event)
+{
+	struct event *e;
+
+	segments_lock();
+	e = event_of(event, true);
+	if (e) {
+		e->of_graph = true;
+		e->cover.size = 0;
+	}
+	segments_unlock();
+}
+
+void segments_destroy_event(const void *event)
 {
 	struct event **link, *e;
 

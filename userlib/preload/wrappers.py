@@ -36,7 +36,7 @@ TYPES = {
 NAMED = {
     "stream": "P", "event": "P", "context": "P", "config": "P", "launches": "P", "instantiation": "P", "made": "P",
     "name": "P", "found": "P", "number": "I", "flags": "I", "device": "I", "version": "I", "options": "Q",
-    "kind": "I", "size": "Z", "width": "Z", "height": "Z", "start": "P", "stop": "P",
+    "kind": "I", "size": "Z", "width": "Z", "height": "Z", "start": "P", "stop": "P", "node": "P",
 }  # fmt: skip
 #: The stream of a function, if it is no parameter of its own.
 STREAMS = {"stream": "stream", "config": "stream_of_launch(config)"}

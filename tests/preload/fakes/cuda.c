@@ -449,7 +449,29 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **made)
 	s->captured = 0;
 	return 0;
 }
-EXPORT int cuGraphLaunch(struct graph *g, struct stream *s) { return fake_submit(s, g->us); }
+EXPORT int cuGraphLaunch(struct graph *g, struct stream *s)
+{
+	int err = fake_submit(s, g->us);
+
+	if (g->event)
+		cuEventRecord(g->event, s);
+	return err;
+}
+
+EXPORT int cuGraphAddEventRecordNode(void **node, struct graph *g, void **after, size_t count, struct event *e)
+{
+	(void)node, (void)after, (void)count;
+	g->event = e;
+	return 0;
+}
+
+struct node { int type, reserved[3]; struct event *event; };
+
+EXPORT int cuGraphAddNode_v2(void **node, struct graph *g, void **after, void *edges, size_t count, struct node *what)
+{
+	(void)edges;
+	return what->type == 7 ? cuGraphAddEventRecordNode(node, g, after, count, what->event) : INVALID_VALUE;
+}
 
 static const struct fake_form *form_of(const struct fake_form *forms, const char *name, int version)
 {
@@ -486,6 +508,8 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **found, int version, uint
 		{ "cuStreamBeginCapture", 10000, cuStreamBeginCapture, cuStreamBeginCapture },
 		{ "cuStreamEndCapture", 10000, cuStreamEndCapture, cuStreamEndCapture },
 		{ "cuGraphLaunch", 10000, cuGraphLaunch, cuGraphLaunch },
+		{ "cuGraphAddEventRecordNode", 11010, cuGraphAddEventRecordNode, NULL },
+		{ "cuGraphAddNode", 12030, cuGraphAddNode_v2, NULL },
 		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, NULL }, { NULL, 0, NULL, NULL },
 	};
 	const struct fake_form *form = form_of(all, name, version);

@@ -14,7 +14,7 @@
 
 struct stream;
 struct event { struct stream *stream; uint64_t work; };
-struct graph { uint64_t us; };
+struct graph { uint64_t us; struct event *event; };
 
 /* cuda.c: gives the stream's context @us of work, or the graph that captures the stream. */
 int fake_submit(struct stream *s, uint64_t us);

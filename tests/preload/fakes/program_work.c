@@ -16,6 +16,8 @@ struct config {
 	unsigned int number;
 };
 
+struct node { int type, reserved[3]; void *event; };	/* type 7: it records an event */
+
 static pointer memory[4] = { 0x10000, 0x20000, 0x30000, 0x40000 };
 
 static void nothing(void *data)
@@ -64,7 +66,7 @@ static int launch_ex(void *function, void *stream, void *event, size_t us)
 int program_work(look_up get, int version, uint64_t flags, const char *name, const struct objects *o, size_t us)
 {
 	void *context = o->context, *graph = o->graph, *stream = o->stream;
-	void *f = NULL, *semaphore = memory;
+	void *f = NULL, *semaphore = memory, *node;
 	uint64_t value = us;
 
 	if (!get || get(name, &f, version, flags, NULL) || !f)
@@ -87,6 +89,11 @@ int program_work(look_up get, int version, uint64_t flags, const char *name, con
 		return ((int (*)(void **, uint64_t *, unsigned int, void *))f)(&semaphore, &value, 1, stream);
 	if (!strcmp(name, "cuGraphUpload"))
 		return ((int (*)(void *, void *))f)(graph, stream);
+	if (!strcmp(name, "cuGraphAddEventRecordNode"))
+		return ((int (*)(void **, void *, void **, size_t, void *))f)(&node, graph, NULL, 0, o->event);
+	if (!strcmp(name, "cuGraphAddNode"))
+		return ((int (*)(void **, void *, void **, void *, size_t, struct node *))f)(
+			&node, graph, NULL, NULL, 0, &(struct node){ 7, { 0 }, o->event });
 	if (!strcmp(name, "cuMemAllocAsync"))
 		return ((int (*)(pointer *, size_t, void *))f)(&memory[3], us, stream);
 	if (!strcmp(name, "cuMemFreeAsync"))
