@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/patch-driver on a tree of two files, with patches of its own for two releases."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from pathlib import Path
+
+import pytest
+from trees import SCRIPT, contents, patch_driver
+
+LINES = [f"line {number}\n" for number in range(40)]
+TOP = "drivers/gpu/nvgpu"
+A, B, NEW = f"{TOP}/a.c", f"{TOP}/b.c", f"{TOP}/new.c"
+Files = dict[str, list[str]]
+
+
+def written(tree: Path, files: Files) -> Path:
+    for name, lines in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("".join(lines))
+    return tree
+
+
+def patch(old: Files, new: Files) -> str:
+    """What differs, as a patch."""
+    text = "Subject: [PATCH] change\n\nWhy.\n---\n"
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name, []), new.get(name, [])
+        if before != after:
+            text += f"diff --git a/{name} b/{name}\n" + ("new file mode 100644\n" if not before else "")
+            text += "".join(difflib.unified_diff(before, after, f"a/{name}" if before else "/dev/null", f"b/{name}"))
+    return text
+
+
+def changed(lines: list[str], at: int, text: str) -> list[str]:
+    return [*lines[:at], f"{text}\n", *lines[at + 1 :]]
+
+
+def steps(release: str) -> list[Files]:
+    """The tree of a release, and what each of three patches makes of it."""
+    first: Files = {A: changed(LINES, 10, release), B: LINES}
+    second = {**first, A: changed(first[A], 12, "patched once")}
+    third = {**second, A: changed(second[A], 12, "patched twice"), NEW: ["a new file\n"]}
+    return [first, second, third, {**third, B: changed(LINES, 5, "patched"), NEW: ["a new file\n", "of two lines\n"]}]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A copy of the script that has other patches, for nvgpu of releases r1 and r2 and for amdgpu of Linux 6.1."""
+    copy = tmp_path / "gpurt/scripts/patch-driver"
+    copy.parent.mkdir(parents=True)
+    shutil.copy(SCRIPT, copy)
+    for release in ("nvgpu/r1", "nvgpu/r2", "amdgpu/6.1"):
+        folder = tmp_path / "gpurt/kmod/patches" / release
+        folder.mkdir(parents=True)
+        trees = steps(release)
+        names = [f"{number:04}-change.patch" for number in (1, 2, 3)]
+        for name, old, new in zip(names, trees, trees[1:], strict=False):
+            text = patch(old, new)
+            (folder / name).write_text(text.replace(TOP, "drivers/gpu/drm/amd") if "amd" in release else text)
+        (folder / "series").write_text("\n".join(names) + "\n")
+    return copy
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return written(tmp_path / "tree", steps("nvgpu/r2")[0])
+
+
+def files(state: Files) -> dict[str, bytes]:
+    return {name: "".join(lines).encode() for name, lines in state.items()}
+
+
+def test_applies_and_takes_back_and_is_idempotent(script: Path, tree: Path) -> None:
+    trees = steps("nvgpu/r2")
+    (tree / A).chmod(0o751)
+    assert patch_driver("nvgpu", tree, script=script) == (0, "nvgpu r2: 3 of 3 patches are applied\n", "")
+    assert contents(tree) == files(trees[3])
+    assert (tree / A).stat().st_mode & 0o777 == 0o751
+    assert patch_driver("nvgpu", tree, script=script) == (0, "nvgpu r2: 3 of 3 patches are applied, as before\n", "")
+    assert contents(tree) == files(trees[3])
+    assert patch_driver("--reverse", "nvgpu", tree, script=script) == (0, "nvgpu r2: 0 of 3 patches are applied\n", "")
+    assert contents(tree) == files(trees[0])
+    again = patch_driver("--reverse", "nvgpu", tree, script=script)
+    assert again == (0, "nvgpu r2: 0 of 3 patches are applied, as before\n", "")
+
+
+@pytest.mark.parametrize("some", [1, 2])
+def test_completes_or_takes_back_what_is_applied_in_part(script: Path, tmp_path: Path, some: int) -> None:
+    trees = steps("nvgpu/r1")
+    tree = written(tmp_path / "some", trees[some])
+    status = patch_driver("--status", "nvgpu", tree, script=script)
+    assert status == (0, f"nvgpu r1: {some} of 3 patches are applied, as before\n", "")
+    assert contents(tree) == files(trees[some])
+    assert patch_driver("nvgpu", tree, script=script)[1] == f"nvgpu r1: 3 of 3 patches are applied; {some} were\n"
+    assert contents(tree) == files(trees[3])
+    other = written(tmp_path / "other", trees[some])
+    assert patch_driver("--reverse", "nvgpu", other, script=script)[0] == 0
+    assert contents(other) == files(trees[0])
+
+
+def test_lines_may_have_moved(script: Path, tree: Path) -> None:
+    moved = {name: ["one more\n"] * 7 + lines for name, lines in steps("nvgpu/r2")[0].items()}
+    written(tree, moved)
+    assert patch_driver("nvgpu", tree, script=script)[0] == 0
+    assert "patched twice\n" in (tree / A).read_text()
+    assert patch_driver("--reverse", "nvgpu", tree, script=script)[0] == 0
+    assert contents(tree) == files(moved)
+
+
+def test_says_which_patch_does_not_fit_and_changes_nothing(script: Path, tree: Path) -> None:
+    written(tree, {B: changed(LINES, 4, "another change")})
+    before = contents(tree)
+    code, out, err = patch_driver("nvgpu", tree, script=script)
+    assert (code, out) == (1, "")
+    assert "is of no release that there are patches for (r1, r2)" in err
+    assert f"nvgpu r1: 0001-change.patch does not fit {A} at line " in err
+    assert f"nvgpu r2: 0003-change.patch does not fit {B} at line " in err
+    assert contents(tree) == before
+
+
+def test_a_change_beside_patches_that_are_applied_is_named(script: Path, tree: Path) -> None:
+    written(tree, {**steps("nvgpu/r2")[1], B: changed(LINES, 4, "another change")})
+    code, _, err = patch_driver("nvgpu", tree, script=script)
+    assert code == 1
+    assert f"nvgpu r2: 0003-change.patch does not fit {B} at line " in err
+
+
+def test_a_file_that_is_missing_is_named(script: Path, tree: Path) -> None:
+    (tree / B).unlink()
+    code, _, err = patch_driver("nvgpu", tree, script=script)
+    assert code == 1
+    assert f"nvgpu r2: 0003-change.patch does not fit {B}" in err
+    assert not (tree / NEW).exists()
+
+
+def test_nothing_changes_if_a_file_cannot_be_written(script: Path, tree: Path) -> None:
+    """A folder has the name of the copy that the script puts beside b.c: that stops root as well."""
+    (tree / f"{B}.gpurt-new").mkdir()
+    before = contents(tree)
+    code, out, err = patch_driver("nvgpu", tree, script=script)
+    assert (code, out) == (3, "")
+    assert err.startswith(f"patch-driver: cannot write {tree}/{B}.gpurt-new: ")
+    assert err.endswith("is as it was\n")
+    assert contents(tree) == before
+
+
+@pytest.mark.parametrize("version", ["6.1", "6.6"])
+def test_linux_says_which_release_it_is(script: Path, tmp_path: Path, version: str) -> None:
+    state = {name.replace(TOP, "drivers/gpu/drm/amd"): lines for name, lines in steps("amdgpu/6.1")[0].items()}
+    major, minor = version.split(".")
+    tree = written(tmp_path / "linux", {**state, "Makefile": [f"VERSION = {major}\n", f"PATCHLEVEL = {minor}\n"]})
+    code, out, err = patch_driver("amdgpu", tree, script=script)
+    if version == "6.1":
+        assert (code, out) == (0, "amdgpu 6.1: 3 of 3 patches are applied\n")
+    else:
+        assert (code, err) == (1, f"patch-driver: {tree} is Linux 6.6; there are patches of amdgpu for 6.1\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nvgpu", "{tmp}"], 2, "has no drivers/gpu/nvgpu; name the folder that has it"),
+        (["amdgpu", "{tree}"], 2, "has no drivers/gpu/drm/amd; name the folder that has it"),
+        (["nouveau", "{tree}"], 2, "invalid choice: 'nouveau'"),
+        (["--reverse", "--build", "nvgpu", "{tree}"], 2, "not allowed with argument"),
+        (["--compile", "--kernel", "0.1-none", "nvgpu", "{tree}"], 3, "0.1-none/build/Makefile is not there"),
+        (["--compile", "--kernel", "{kernel}", "nvgpu", "{tree}"], 2, "name their folder (nvidia-oot) with --oot"),
+    ],
+)
+def test_wrong_usage(script: Path, tree: Path, tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
+    kernel = written(tmp_path / "kernel", {"Makefile": ["all:\n"]})
+    (tmp_path / "empty").mkdir()
+    places = {"tree": tree, "tmp": tmp_path / "empty", "kernel": kernel}
+    got, _, err = patch_driver(*[one.format(**places) for one in arguments], script=script)
+    assert (got, said in err) == (code, True), err
+
+
+def test_compiles_the_files_that_the_patches_change(script: Path, tree: Path, tmp_path: Path) -> None:
+    """With a kernel whose Makefile writes down what it is to make, and cannot make the file `new.o`."""
+    if not shutil.which("make"):
+        pytest.skip("needs make")
+    rules = ["%.o:\n", '\t@echo "$(M) $@ $(srctree.nvidia)" >>$(LOG)\n', "\t@test $@ != $(BAD)\n"]
+    kernel = written(tmp_path / "kernel", {"Makefile": rules})
+    log = tmp_path / "log"
+    arguments = ["--compile", "--kernel", kernel, "--oot", tmp_path, "nvgpu", tree, f"LOG={log}"]
+    code, out, _ = patch_driver(*arguments, "BAD=none", script=script)
+    assert (code, out.splitlines()[-1]) == (0, f"nvgpu r2: compiled what the patches change for {kernel}")
+    made = [f"{tree}/{TOP} {name} {tmp_path}" for name in ("a.o", "b.o", "new.o")]
+    assert sorted(log.read_text().splitlines()) == made
+    code, _, err = patch_driver(*arguments, "BAD=new.o", script=script)
+    assert code == 1
+    assert f"nvgpu r2 does not compile for {kernel}; the patches stay applied" in err

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What holds for every patch of a GPU driver, without the driver's sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SERIES = sorted((ROOT / "kmod/patches").glob("*/*/series"))
+RELEASES = [pytest.param(one.parent, id="-".join(one.parent.parts[-2:])) for one in SERIES]
+PATCHES = [
+    pytest.param(patch, id=f"{'-'.join(one.parent.parts[-2:])}-{patch.name[:4]}")
+    for one in SERIES
+    for patch in sorted(one.parent.glob("*.patch"))
+]
+FOLDERS = {"nvgpu": ("drivers/gpu/nvgpu/", "gpu: nvgpu: "), "amdgpu": ("drivers/gpu/drm/amd/amdkfd/", "drm/amdkfd: ")}
+LIMIT = 100
+
+
+def added(patch: str) -> list[str]:
+    return re.findall(r"^\+(?!\+\+ )(.*)$", patch.split("\ndiff --git ", 1)[1], re.M)
+
+
+def test_there_are_patches_for_each_release_that_is_supported() -> None:
+    assert [str(one.parent.relative_to(ROOT / "kmod/patches")) for one in SERIES] == [
+        "amdgpu/6.1", "amdgpu/6.12", "nvgpu/r35", "nvgpu/r36"]  # fmt: skip
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_series_lists_all_patches_in_order(release: Path) -> None:
+    names = (release / "series").read_text().split()
+    assert names == sorted(one.name for one in release.glob("*.patch"))
+    assert [name[:5] for name in names] == [f"{number:04}-" for number in range(1, len(names) + 1)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_base_names_what_the_patches_were_made_against(release: Path) -> None:
+    said = dict(line.split(": ", 1) for line in (release / "base").read_text().splitlines() if line[0] != " ")
+    assert {"driver", "release", "made against"} <= said.keys()
+    text = (release / "base").read_text()
+    exact = r"commit [0-9a-f]{40}$" if release.parent.name == "nvgpu" else r"linux-source-\S+, version \d"
+    assert re.search(exact, text, re.M)
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_patch_is_small_and_says_why(patch: Path) -> None:
+    text = patch.read_text()
+    head, _, rest = text.partition("\n---\n")
+    subject, _, body = head.split("Subject: [PATCH] ", 1)[1].partition("\n\n")
+    folder, prefix = FOLDERS[patch.parts[-3]]
+    assert subject.replace("\n ", " ").startswith(prefix)
+    assert len(body.split()) > 15
+    assert all(len(line) <= 75 for line in body.splitlines())
+    assert 0 < len(added(text)) < LIMIT
+    assert all(name.startswith(folder) for name in re.findall(r"^diff --git a/(\S+)", rest, re.M))
+    assert not [line for line in added(text) if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_driver_gets_the_header_that_gpurt_has(release: Path) -> None:
+    ours = (ROOT / "kmod/drv/port.h").read_text().splitlines()
+    texts = [one.read_text() for one in release.glob("*.patch")]
+    theirs = [added(text) for text in texts if re.search(r"^\+\+\+ b/\S*/gpurt_port\.h$", text, re.M)]
+    assert theirs == [ours]
