@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The functions that the patches change in amdgpu, in user space (amdgpu/harness.c), under HWS and MES."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_real_trees import CASES, _stays, copy_of
+from trees import ROOT, patch_driver
+
+__all__ = ["_stays"]  # a fixture
+HERE = ROOT / "tests/patches/amdgpu"
+FOLDER = "drivers/gpu/drm/amd/amdkfd"
+#: In the order in which one calls another.
+FUNCTIONS = [
+    "increment_queue_count", "decrement_queue_count", "map_queues_cpsch", "unmap_queues_cpsch", "execute_queues_cpsch",
+    "evict_queues_locked", "evict_process_queues_cpsch", "restore_queues_locked", "restore_process_queues_cpsch",
+    "switch_processes", "kfd_dqm_commit", "register_process", "unregister_process", "create_queue_cpsch",
+    "wait_on_destroy_queue", "destroy_queue_cpsch", "process_termination_cpsch",
+]  # fmt: skip
+ONLY_IN_NEWER = {"wait_on_destroy_queue"}
+AMDGPU = [case for case in CASES if case.values[0] == "amdgpu"]
+#: What each of these breaks is noticed: a line of the driver, and what it becomes.
+MUTANTS = {
+    "an eviction stays when the last queue goes": ("qpd->evicted -= qpd->off;", ";"),
+    "new processes are not born off": ("if (qpd->off && qpd->evicted++ == 0)", "if (false)"),
+    "the runlist is not updated": ("dqm->stale = true;", ";"),
+    "a failure is not reported": ("retval = dqm->stale ? -ETIMEDOUT : 0;", "retval = 0;"),
+    "a failed update is not tried again": ("if (dqm->stale && !", "if (!retval && false && !"),
+    "each process has an update": ("evict_queues_locked(dqm, qpd, false", "evict_queues_locked(dqm, qpd, true"),
+    "processes without an owner are asked for": ("!hooks || !qpd->owner ||", "!hooks ||"),
+    "nobody comes back": ("kfd_gpurt_may_run(dqm, qpd) == off", "kfd_gpurt_may_run(dqm, qpd) == off || !off"),
+    "the reference to a process is kept": ("put_pid(owner);", ";"),
+    "nobody comes back when gpurt goes": ("(void)kfd_dqm_commit(dqm);", ";"),
+    "processes are switched without the lock": ("dqm_lock(dqm);\n\tif (!switch", "if (!switch"),
+    "older queues are not told of": ("tell(dqm, qpd, 1);\n}\n\nvoid kfd_gpurt_gpu", ";\n}\n\nvoid kfd_gpurt_gpu"),
+    "those without a scheduler are off": ("dqm->sched_policy == KFD_SCHED_POLICY_NO_HWS ||", ""),
+    "a reset does not end what is not known": ("dqm->stale = !dqm->dev", "dqm->stale = dqm->stale || !dqm->dev"),
+}
+
+
+def driver(source: Path, tmp_path: Path) -> str:
+    """The code of the patched driver that runs here."""
+    tree = copy_of(source, "amdgpu", tmp_path / "tree", whole=False)
+    assert patch_driver("amdgpu", tree)[0] == 0
+    files = {name: (tree / FOLDER / name).read_text() for name in ("gpurt_port.h", "kfd_gpurt.h", "kfd_gpurt.c")}
+    parts = [re.sub(r"^#include .*\n", "", text, flags=re.M) for text in files.values()]
+    text = (tree / FOLDER / "kfd_device_queue_manager.c").read_text()
+    for name in FUNCTIONS:
+        found = re.search(rf"^(?:static )?(?:int|void) {name}\([^;{{]*\)\n\{{.*?^\}}\n", text, re.M | re.S)
+        assert found or name in ONLY_IN_NEWER, name
+        parts.append(found[0] if found else "")
+    parts.insert(1, "int kfd_dqm_commit(struct device_queue_manager *dqm);\n")
+    return "\n".join(parts)
+
+
+def run(code: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    if not shutil.which("gcc"):
+        pytest.skip("needs a C compiler (gcc)")
+    (folder / "driver.inc").write_text(code)
+    command = ["gcc", "-std=gnu11", "-g", "-Wall", "-Werror", "-Wno-unused", *flags, f"-I{folder}", HERE / "harness.c"]
+    subprocess.run([*command, "-o", folder / "harness"], check=True)
+    return subprocess.run([folder / "harness"], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("_driver", "source"), AMDGPU)
+def test_the_hardware_has_what_gpurt_says(_driver: str, source: Path, tmp_path: Path) -> None:
+    done = run(driver(source, tmp_path), tmp_path, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    assert done.returncode == 0, done.stderr[-3000:]
+    updates, calls = map(int, re.findall(r"\d+", done.stdout))
+    assert min(updates, calls) > 10_000
+
+
+@pytest.mark.slow(0.5)
+@pytest.mark.parametrize(("_driver", "source"), AMDGPU)
+def test_planted_bugs_are_found(_driver: str, source: Path, tmp_path: Path) -> None:
+    code = driver(source, tmp_path)
+    for name, (old, new) in MUTANTS.items():
+        assert code.count(old) == 1, name
+        done = run(code.replace(old, new), tmp_path, "-O0", "-fsanitize=undefined", "-fno-sanitize-recover")
+        assert done.returncode != 0, name
