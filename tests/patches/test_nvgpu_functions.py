@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""nvgpu's own runlists, patched, in user space (nvgpu/harness.c); for trees that GPURT_NVGPU_SOURCE names.
+
+Defects of published patches, and of the driver, that are tested there: a TSG comes back by the driver's own updates;
+ids from 64 up; TSGs without channels; R36's stale list; the watchdog; user domains of the GSP's scheduler.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_real_trees import CASES, copy_of
+from trees import ROOT, patch_driver
+
+HERE = ROOT / "tests/patches/nvgpu"
+TOP = "drivers/gpu/nvgpu"
+NVGPU = [case for case in CASES if case.values[0] == "nvgpu"]
+INCLUDES = [TOP, f"{TOP}/include", "nvsched/include", f"{TOP}/include/external-nvs", "include", "include/uapi",
+            "userspace/include", f"{TOP}/common"]  # fmt: skip
+#: What each of these breaks is noticed: a line of the driver, and what it becomes.  Only R36 has the last two.
+MUTANTS = {
+    "all are on the list": ("if ((f->tsg_may_run != NULL) && !f->tsg_may_run(g, tsg)) {", "if (false) {"),
+    "nothing is preempted": ("tsg->preempt_due = tsg->preempt_due || !tsg->off_runlist;", ";"),
+    "who comes back is off": ("\ttsg->off_runlist = false;\n\ttsg->preempt_due = false;\n\n\tif (*", "\n\tif (*"),
+    "a preemption has one try": ("\t\t\tret = -ETIMEDOUT;\n\t\t} else {\n", "\t\t\tret = -ETIMEDOUT;\n\t\t}\n\t\t{\n"),
+    "a stuck engine counts as preempted": ("(rl->reset_eng_bitmask != 0U)", "false"),
+    "a pending list is not reported": ("if (submitted && (ret != 0)) {\n", "ret = 0;\n\tif (0) {\n"),
+    "the watchdog kills what is off": ("(tsg != NULL) && tsg->off_runlist", "false"),
+    "the list before last is submitted": ("not rebuilt */\n\t\t\treturn 1;", "*/\n\t\t\treturn 0;"),
+    "user domains are ignored": ("if (nvgpu_nvs_gsp_usr_domain_present(g)) {\n\t\treturn", "if (false) {\n\t\treturn"),
+}
+ONLY_R36 = 2
+
+
+def patched(source: Path | None, tmp_path: Path) -> tuple[Path, int]:
+    """A patched tree, and the driver's release."""
+    tree = copy_of(source, "nvgpu", tmp_path / "tree", whole=True)
+    code, out, err = patch_driver("nvgpu", tree)
+    assert code == 0, err
+    return tree, int(out.removeprefix("nvgpu r").split(":")[0])
+
+
+def flags(tree: Path, folder: Path) -> list[str]:
+    """The driver's configuration, as its Makefile has it for user space."""
+    rules = "NVGPU_POSIX=1\ninclude Makefile.shared.configs\nprint:\n\t@echo $(NVGPU_COMMON_CFLAGS)\n"
+    (folder / "flags.mk").write_text(rules)
+    command = ["make", "-s", "-C", tree / TOP, "-f", folder / "flags.mk", "print"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
+
+
+def run(tree: Path, release: int, code: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Compiles the driver's runlist.c and the check of its watchdog, both in the code, and runs them."""
+    runlist, _, watchdog = code.partition("\f")
+    (folder / "runlist.c").write_text(runlist)
+    (folder / "watchdog.inc").write_text(watchdog)
+    defined = [f"-DR={release}", "-D__NVGPU_POSIX__", "-D__ARM_FEATURE_UNALIGNED=1", *flags(tree, folder)]
+    found = [f"-I{folder}", *(f"-I{tree / one}" for one in INCLUDES)]
+    sources = [folder / "runlist.c", HERE / "harness.c"]
+    command = ["gcc", "-std=gnu11", "-g", "-O1", "-w", *more, *defined, *found, *sources, "-o", folder / "harness"]
+    subprocess.run(command, check=True)
+    return subprocess.run([folder / "harness"], capture_output=True, text=True)
+
+
+def code_of(tree: Path) -> str:
+    if not shutil.which("gcc") or not shutil.which("make"):
+        pytest.skip("needs a C compiler (gcc) and make")
+    check = re.search(r"^static void nvgpu_channel_check_wdt\(.*?^\}\n",
+                      (tree / TOP / "common/fifo/channel_wdt.c").read_text(), re.M | re.S)  # fmt: skip
+    assert check
+    return (tree / TOP / "common/fifo/runlist.c").read_text() + "\f" + check[0]
+
+
+@pytest.mark.parametrize(("_driver", "source"), NVGPU)
+def test_the_hardware_has_what_gpurt_says(_driver: str, source: Path | None, tmp_path: Path) -> None:
+    tree, release = patched(source, tmp_path)
+    done = run(tree, release, code_of(tree), tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    assert done.returncode == 0, done.stderr[-3000:]
+    submits, preemptions = map(int, re.findall(r"\d+", done.stdout))
+    assert min(submits, preemptions) > 1000
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize(("_driver", "source"), NVGPU)
+def test_planted_bugs_are_found(_driver: str, source: Path | None, tmp_path: Path) -> None:
+    tree, release = patched(source, tmp_path)
+    code = code_of(tree)
+    for name, (old, new) in list(MUTANTS.items())[: None if release == 36 else -ONLY_R36]:
+        assert code.count(old) == 1, name
+        assert run(tree, release, code.replace(old, new), tmp_path).returncode != 0, name
