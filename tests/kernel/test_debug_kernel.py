@@ -26,7 +26,7 @@ ROUNDS = {
     "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
 }
 #: How many processes do them.  They are asleep for most of the time.
-PROCESSES = 16 if LONG else 4
+PROCESSES = 64 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
 VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)

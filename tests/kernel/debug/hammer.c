@@ -292,7 +292,7 @@ static void be_process(unsigned int index, unsigned long count)
 	reopen();
 	while (count--) {
 		/* A machine that prints nothing for long counts as hung. */
-		if (!index && !(count % 1000))
+		if (!index && !(count % 250))
 			fprintf(stderr, "# %lu to go\n", count);
 		once(c);
 	}
