@@ -209,8 +209,10 @@ def test_a_number_that_another_queue_had(start: Start, plane: Control, gpu: Fake
     assert len(gpu.groups(background.pid)) == 2
 
 
-def test_queues_outlive_the_descriptor_that_made_them(start: Start, plane: Control, gpu: FakeGpu) -> None:
-    background = start(family="hip")
+@pytest.mark.parametrize("limit", ["1024", "100"])
+def test_queues_outlive_the_descriptor_that_made_them(limit: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The agent keeps a descriptor, with a high number if the process may have one."""
+    background = start(family="hip", FAKE_LIMIT=limit)
     background.do("own-queue 100", "own-reopen 0")
     urgent = taken_off(gpu, plane, background, start)
     background.do("own-percentage 50", "own-queue 100")

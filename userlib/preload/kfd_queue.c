@@ -17,7 +17,7 @@
 #define PERCENT	0xffu
 /* With more queues than the hardware has, the driver runs them by turns, and a queue that is on may not run. */
 #define HARDWARE_QUEUES	32
-/* Descriptors from this number on are kept for the agent. */
+/* Descriptors from this number on are kept for the agent, if the process may have so many. */
 #define KEPT	512
 
 /* In `client` of a queue: the program is destroying it, and the driver may give its number to another one. */
@@ -55,6 +55,8 @@ static void keep(int fd)
 		return;
 	home = files_get(fd);
 	copy = real_duplicate(fd, KEPT);
+	if (copy < 0)
+		copy = real_duplicate(fd, 3);
 	if (copy >= 0)
 		files_duplicated(fd, copy);
 }

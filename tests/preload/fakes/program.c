@@ -2,7 +2,7 @@
 /*
  * A program that does with a GPU what it is told to on stdin, a line each, and answers "ok", "busy" or an error a line.
  * Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.  FAKE_CUDA: the version that it
- * asks for, as a program does that was built with that CUDA.
+ * asks for, as a program does that was built with that CUDA.  FAKE_LIMIT: how many descriptors it may have.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -269,6 +269,8 @@ int main(int argc, char **argv)
 	char line[128], what[48];
 	int a, b, result;
 
+	if (getenv("FAKE_LIMIT") && limit_descriptors((unsigned int)atoi(getenv("FAKE_LIMIT"))))
+		return 4;
 	resolve(argc > 1 ? argv[1] : "link");
 	if (hip_init ? hip_init(0) : api.cuInit(0))
 		return 3;

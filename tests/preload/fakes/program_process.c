@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,11 @@ static void on_signal(int number)
 	close(copy);
 	close(fd);
 	handled = 1;
+}
+
+int limit_descriptors(unsigned int number)
+{
+	return setrlimit(RLIMIT_NOFILE, &(struct rlimit){ number, number });
 }
 
 int handle_signals(void)

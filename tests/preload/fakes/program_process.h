@@ -12,6 +12,7 @@ int close_all(void);
 int shuffle(void);
 /* Threads that are cancelled while they close a duplicate of a descriptor, one thread for each descriptor. */
 int cancelled(void);
+int limit_descriptors(unsigned int number);
 /* From now on SIGUSR1 has the program open, duplicate and close files, and fork. */
 int handle_signals(void);
 /* 0 after such a signal was handled. */
