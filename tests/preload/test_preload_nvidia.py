@@ -118,6 +118,17 @@ def test_a_channel_without_a_group_that_cannot_be_switched(start: Start, plane: 
     assert "a channel without a group cannot be taken off the GPU" in background.said()
 
 
+def test_a_channel_whose_subdevice_comes_later(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """Nothing can switch it before."""
+    background, urgent = start(FAKE_BARE="late"), start()
+    background.do(LONG)
+    real_time(plane, urgent).send(LONG)
+    eventually(lambda: "without a group or a subdevice cannot be taken off" in background.said())
+    assert gpu.enabled(background.pid)
+    background.do("own-subdevice 0")
+    eventually(lambda: not gpu.enabled(background.pid))
+
+
 def test_what_the_program_makes_while_it_is_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """A context of its own, and its own call that would put it back."""
     background, urgent = start(), start()

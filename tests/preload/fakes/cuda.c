@@ -2,7 +2,8 @@
 /*
  * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
- * FAKE_CHANNELS: how many channels the group has.  FAKE_BARE=1: one channel without a group instead.
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_BARE=1: one channel without a group instead.  FAKE_BARE=late: there
+ * is no subdevice until the program makes one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -68,7 +69,7 @@ static int rm_schedule(const struct context *c, uint32_t object, int on)
 static int make_nvidia(struct context *c, int device)
 {
 	uint32_t instance = (uint32_t)device, i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
-	int bare = getenv("FAKE_BARE") != NULL, root;
+	int bare = getenv("FAKE_BARE") != NULL, late = bare && !strcmp(getenv("FAKE_BARE"), "late"), root;
 
 	c->fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 	if (c->fd < 0)
@@ -79,7 +80,7 @@ static int make_nvidia(struct context *c, int device)
 	c->client = (uint32_t)root;
 	c->tsg = bare ? CHANNEL : GROUP;
 	if (rm_alloc(c->fd, c->client, c->client, DEVICE, 0x80, &instance) < 0 ||
-	    rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0 ||
+	    (!late && rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0) ||
 	    (!bare && rm_alloc(c->fd, c->client, DEVICE, GROUP, 0xa06c, NULL) < 0))
 		return -1;
 	for (i = 0; i < channels; i++)
@@ -190,6 +191,8 @@ EXPORT int fakeOwn(const char *what, int value)
 		d.channels[0] = CHANNEL + (uint32_t)value;
 		return rm_control(current, SUBDEVICE, 0x2080110b, &d, sizeof(d));
 	}
+	if (!strcmp(what, "subdevice"))
+		return rm_alloc(current->fd, current->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0;
 	if (!strcmp(what, "schedule"))
 		return rm_schedule(current, GROUP, value);
 	if (!strcmp(what, "slice"))
