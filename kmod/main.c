@@ -71,6 +71,7 @@ unload_boost:
 	gpurt_boost_unload();
 stop_workers:
 	gpurt_workers_stop();
+	rcu_barrier();	/* owner.c's callbacks */
 	return err;
 }
 
@@ -88,6 +89,7 @@ static void __exit gpurt_exit(void)
 	gpurt_rules_clear();
 	gpurt_groups_clear();
 	gpurt_workers_stop();
+	rcu_barrier();	/* likewise */
 	pr_info("gpurt: unloaded\n");
 }
 

@@ -120,8 +120,10 @@ void vgpu_tsg_free(struct vgpu *dev, struct vgpu_tsg *tsg)
 
 	while (!drop_some(dev, tsg, &dropped))
 		cond_resched();
-	list_for_each_entry_safe(w, next, &dropped, node)
+	list_for_each_entry_safe(w, next, &dropped, node) {
 		kfree(work_of(w));
+		cond_resched();
+	}
 	kfree(tsg);
 }
 
