@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""nvgpu's own runlists, patched, in user space (nvgpu/harness.c); for trees that GPURT_NVGPU_SOURCE names.
+"""nvgpu's own runlists, patched, in user space (nvgpu/harness.c), for trees that GPURT_NVGPU_SOURCE names; and the port
+that the patches add (nvgpu/port.c), which needs no tree.
 
 Defects of published patches, and of the driver, that are tested there: a TSG comes back by the driver's own updates;
 ids from 64 up; TSGs without channels; R36's stale list; the watchdog; user domains of the GSP's scheduler.
@@ -91,3 +92,52 @@ def test_planted_bugs_are_found(_driver: str, source: Path | None, tmp_path: Pat
     for name, (old, new) in list(MUTANTS.items())[: None if release == 36 else -ONLY_R36]:
         assert code.count(old) == 1, name
         assert run(tree, release, code.replace(old, new), tmp_path).returncode != 0, name
+
+
+def port_of(release: str, folder: Path) -> str:
+    """The file that connects nvgpu with gpurt, without what it includes.  The patches alone make it."""
+    names = [f"{TOP}/os/linux/{name}" for name in ("gpurt_port.h", "gpurt.h", "gpurt.c")]
+    for patch in sorted((ROOT / "kmod/patches/nvgpu" / release).glob("*.patch")):
+        sections = re.split(r"^(?=diff --git )", patch.read_text(), flags=re.M)[1:]
+        ours = "".join(one for one in sections if one.split()[3].removeprefix("b/") in names)
+        subprocess.run(["patch", "-s", "-p1", "-F0"], cwd=folder, input=ours, text=True, check=True)
+    return "\n".join(re.sub(r"^#include .*\n", "", (folder / name).read_text(), flags=re.M) for name in names)
+
+
+#: Again a line, and what it becomes.
+PORT_MUTANTS = {
+    "older TSGs are not told of": ("\t\ttell(g, &g->fifo.tsg[i], 1);", "\t\t;"),
+    "the reference to a process is kept": ("put_pid(owner);", ";"),
+    "a TSG of the driver is asked for": ("!hooks || !tsg->owner ||", "!hooks ||"),
+    "nobody comes back when gpurt goes": ("(void)commit(&l->g);", ";"),
+    "a second gpurt is let in": ("err = -EBUSY;", "set_hooks(new);"),
+    "another version is let in": ("new->version != GPURT_PORT_VERSION", "false"),
+    "the GPU stays powered": ("gk20a_idle(g);", ";"),
+    "a hypervisor's GPU is committed": ("refused(g) ? -EOPNOTSUPP : gk20a_busy(g)", "gk20a_busy(g)"),
+    "TSGs of a GPU that is gone are told of": ("&& g->sched_ctrl.sw_ready", ""),
+}
+
+
+@pytest.mark.parametrize("release", ["r35", "r36"])
+def test_the_port_tells_and_asks(release: str, tmp_path: Path) -> None:
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    assert run_port(port_of(release, tmp_path), release, tmp_path, *flags) == 0
+
+
+@pytest.mark.slow(0.5)
+@pytest.mark.parametrize("release", ["r35", "r36"])
+def test_planted_bugs_of_the_port_are_found(release: str, tmp_path: Path) -> None:
+    code = port_of(release, tmp_path)
+    for name, (old, new) in PORT_MUTANTS.items():
+        assert code.count(old) == 1, name
+        assert run_port(code.replace(old, new), release, tmp_path) != 0, name
+
+
+def run_port(code: str, release: str, folder: Path, *flags: str) -> int:
+    if not shutil.which("gcc"):
+        pytest.skip("needs a C compiler (gcc)")
+    (folder / "driver.inc").write_text(code)
+    command = ["gcc", "-std=gnu11", "-g", "-Wall", "-Werror", "-Wno-unused", *flags, f"-I{folder}", HERE / "port.c"]
+    subprocess.run([*command, "-o", folder / "port"], check=True)
+    arguments = ["may have a thread that switches runlists"] if release == "r36" else []
+    return subprocess.run([folder / "port", *arguments], capture_output=True).returncode

@@ -1,129 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Enough of Linux, and of amdgpu beside kfd_device_queue_manager.c, for the functions that the patches change to run in
- * user space: those of 6.1 and of 6.12, so structures have the members of both.  Locks only check that they are used
- * rightly: there is one thread.
+ * Enough of amdgpu beside kfd_device_queue_manager.c for the functions that the patches change to run in user space: those
+ * of 6.1 and of 6.12, so structures have the members of both.
  */
-#include <assert.h>
-#include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../linux.h"
 
-typedef uint32_t u32;
-typedef uint64_t u64;
-#define __user
-#define u64_to_user_ptr(x) ((void *)(uintptr_t)(x))
-#define GFP_KERNEL 0
-#define kzalloc(size, flags) calloc(1, size)
-#define kfree free
-#define pr_debug(...) ((void)0)
-#define pr_debug_ratelimited(...) ((void)0)
-#define pr_err(...) ((void)0)
-#define pr_warn(...) ((void)0)
-#define dev_err(dev, ...) ((void)(dev))
-#define WARN_ON_ONCE(x) ({ bool warns = (x); assert(!warns); warns; })
-#define WARN_ONCE(x, ...) WARN_ON_ONCE(x)
-#define get_jiffies_64() 1
-#define atomic64_add(n, counter) ((void)(n))
-#define schedule() abort()
-#define dev_name(dev) "card"
-#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
-#define THIS_MODULE NULL
-#define EXPORT_SYMBOL_GPL(name) extern int name##_is_exported
+static bool dqm_held;
 
-/* Lists. */
-struct list_head {
-	struct list_head *next, *prev;
-};
-#define LIST_HEAD(name) struct list_head name = { &(name), &(name) }
-#define INIT_LIST_HEAD(head) (*(head) = (struct list_head){ head, head })
-#define list_empty(head) ((head)->next == (head))
-#define list_first_entry(head, type, member) container_of((head)->next, type, member)
-#define list_for_each_entry(pos, head, member)                                                                     \
-	for (pos = container_of((head)->next, typeof(*pos), member); &pos->member != (head);                       \
-	     pos = container_of(pos->member.next, typeof(*pos), member))
-#define list_for_each_entry_safe(pos, n, head, member)                                                             \
-	for (pos = container_of((head)->next, typeof(*pos), member),                                               \
-	    n = container_of(pos->member.next, typeof(*pos), member);                                              \
-	     &pos->member != (head); pos = n, n = container_of(n->member.next, typeof(*n), member))
-
-static inline void list_add(struct list_head *entry, struct list_head *head)
+static bool may_take_a_mutex(void)
 {
-	entry->next = head->next;
-	entry->prev = head;
-	head->next->prev = entry;
-	head->next = entry;
-}
-
-static inline void list_del(struct list_head *entry)
-{
-	entry->next->prev = entry->prev;
-	entry->prev->next = entry->next;
-	entry->next = entry->prev = NULL;
-}
-
-/* Locks: which are held. */
-struct mutex {
-	bool held;
-};
-typedef struct mutex spinlock_t;
-#define DEFINE_MUTEX(name) struct mutex name
-#define DEFINE_SPINLOCK(name) spinlock_t name
-static bool dqm_held, spinning;
-
-static inline void mutex_lock(struct mutex *m)
-{
-	assert(!m->held && !dqm_held && !spinning);
-	m->held = true;
-}
-
-static inline void mutex_unlock(struct mutex *m)
-{
-	assert(m->held);
-	m->held = false;
-}
-
-static inline void spin_lock(spinlock_t *l)
-{
-	assert(!spinning);
-	spinning = true;
-}
-
-static inline void spin_unlock(spinlock_t *l)
-{
-	assert(spinning);
-	spinning = false;
+	return !dqm_held;
 }
 
 #define down_read_trylock(sem) (!resetting)
 #define up_read(sem) ((void)0)
 static bool resetting;
-
-/* Processes. */
-struct pid {
-	int number, references;
-};
-struct task_struct {
-	struct pid *pid;
-};
-enum { PIDTYPE_TGID };
-
-static inline struct pid *get_task_pid(struct task_struct *task, int type)
-{
-	if (task->pid)
-		task->pid->references++;
-	return task->pid;
-}
-
-static inline void put_pid(struct pid *pid)
-{
-	if (pid)
-		pid->references--;
-}
 
 /* The driver. */
 enum kfd_queue_type {
