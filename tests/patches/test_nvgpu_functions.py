@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from test_real_trees import CASES, copy_of
-from trees import ROOT, patch_driver
+from trees import ROOT, need_patch, patch_driver
 
 HERE = ROOT / "tests/patches/nvgpu"
 TOP = "drivers/gpu/nvgpu"
@@ -96,6 +96,7 @@ def test_planted_bugs_are_found(_driver: str, source: Path | None, tmp_path: Pat
 
 def port_of(release: str, folder: Path) -> str:
     """The file that connects nvgpu with gpurt, without what it includes.  The patches alone make it."""
+    need_patch()
     names = [f"{TOP}/os/linux/{name}" for name in ("gpurt_port.h", "gpurt.h", "gpurt.c")]
     for patch in sorted((ROOT / "kmod/patches/nvgpu" / release).glob("*.patch")):
         sections = re.split(r"^(?=diff --git )", patch.read_text(), flags=re.M)[1:]

@@ -178,6 +178,12 @@ def test_wrong_usage(script: Path, tree: Path, tmp_path: Path, arguments: list[s
     assert (got, said in err) == (code, True), err
 
 
+def test_says_that_the_machine_has_no_patch(script: Path, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    code, out, err = patch_driver("nvgpu", tree, script=script, path=tmp_path / "bin")
+    assert (code, out, err) == (3, "", "patch-driver: needs the program patch (Debian, Ubuntu: apt install patch)\n")
+
+
 def test_compiles_the_files_that_the_patches_change(script: Path, tree: Path, tmp_path: Path) -> None:
     """With a kernel whose Makefile writes down what it is to make, and cannot make the file `new.o`."""
     if not shutil.which("make"):
