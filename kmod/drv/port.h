@@ -31,7 +31,11 @@ struct pid;
  */
 struct gpurt_hooks {
 	u32 version;
-	/* The GPU is there.  @refused: why commit() cannot work, or NULL. */
+	/*
+	 * The GPU is there; its driver may still be powering it, and commit()
+	 * waits for that, so this must not wait for commit().  @refused: why
+	 * commit() cannot work, or NULL.
+	 */
 	void (*added)(void *gpu, const char *name, const char *refused);
 	/* It goes.  gpurt calls commit() while this waits, and not later. */
 	void (*removed)(void *gpu);
