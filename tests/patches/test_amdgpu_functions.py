@@ -13,6 +13,7 @@ from test_real_trees import CASES, _stays, copy_of
 from trees import ROOT, patch_driver
 
 __all__ = ["_stays"]  # a fixture
+pytestmark = pytest.mark.timeout(3600)
 HERE = ROOT / "tests/patches/amdgpu"
 FOLDER = "drivers/gpu/drm/amd/amdkfd"
 #: In the order in which one calls another.

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from trees import ROOT, contents, patch_driver
 
+#: A test may wait for sources that scripts/kernel fetches.
+pytestmark = pytest.mark.timeout(3600)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpurt/kernels"
 FOLDERS = {"nvgpu": "drivers/gpu/nvgpu", "amdgpu": "drivers/gpu/drm/amd"}
 
