@@ -120,8 +120,9 @@ static int client_join(struct gpurt_client *client)
 	mutex_lock(&gpu->clients_lock);
 	client->listed = true;
 	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
-	list_add_tail_rcu(&client->node, &gpu->clients);
+	/* First, for this may free what client->process is until then, and who meets the client uses that. */
 	gpurt_process_enter(client);
+	list_add_tail_rcu(&client->node, &gpu->clients);
 	mutex_unlock(&gpu->clients_lock);
 	gpurt_job_join(client);
 	/*

@@ -111,7 +111,42 @@ static void a_process_is_exempt_while_one_of_its_clients_is(struct kunit *test)
 	bench_free(b);
 }
 
+static struct gpurt_gpu *looked_at;
+static u32 listed;		/* most clients of that GPU which others could meet while somebody looked */
+
+static void count_listed(void)
+{
+	struct gpurt_client *client;
+	u32 count = 0;
+
+	list_for_each_entry(client, &looked_at->clients, node)
+		count++;
+	listed = max(listed, count);
+}
+
+/* What is known of its process replaces what the client had brought along, which is freed. */
+static void nobody_meets_a_client_before_its_process_is_known(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct gpurt_client *client;
+
+	looked_at = b->gpu;
+	listed = 0;
+	gpurt_gpu_get(b->gpu->index);	/* the client's */
+	gpurt_processes_look = count_listed;
+	client = gpurt_client_open(b->gpu, &b->file);
+	gpurt_processes_look = NULL;
+	KUNIT_ASSERT_FALSE(test, IS_ERR(client));
+	KUNIT_EXPECT_PTR_EQ(test, client->process, b->clients[0]->process);
+	KUNIT_EXPECT_EQ(test, listed, (u32)CLIENTS);
+	gpurt_client_gone(client, false);
+	gpurt_client_put(client);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
 static struct kunit_case processes_cases[] = {
+	KUNIT_CASE(nobody_meets_a_client_before_its_process_is_known),
 	KUNIT_CASE(a_process_is_found_soon_among_those_of_the_same_hash),
 	KUNIT_CASE(a_process_is_exempt_while_one_of_its_clients_is),
 	{}

@@ -10,6 +10,7 @@
 
 #ifdef GPURT_KUNIT
 unsigned int gpurt_processes_seen;
+void (*gpurt_processes_look)(void);
 #endif
 
 static struct gpurt_by_process *of_node(struct latch_tree_node *node)
@@ -28,6 +29,8 @@ static int compare(void *tgid, struct latch_tree_node *node)
 
 #ifdef GPURT_KUNIT
 	gpurt_processes_seen++;
+	if (gpurt_processes_look)
+		gpurt_processes_look();
 #endif
 	return tgid < (void *)other ? -1 : tgid > (void *)other;
 }

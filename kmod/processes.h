@@ -46,6 +46,7 @@ void gpurt_process_leave(struct gpurt_client *client);
 
 #ifdef GPURT_KUNIT
 extern unsigned int gpurt_processes_seen;	/* by all that have looked */
+extern void (*gpurt_processes_look)(void);	/* called by each that looks */
 #endif
 
 #endif
