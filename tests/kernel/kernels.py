@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -28,21 +28,26 @@ MEANING = {HUNG: "the machine hung", COMPLAINED: "the kernel complained", NOT_BO
 FLAGS = ["-static", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{ROOT}/userlib/include"]
 
 
-@contextlib.contextmanager
-def place() -> Iterator[None]:
-    """Waits until few enough machines run: those whose virtual CPUs hardly get a CPU do not finish sooner."""
+def place() -> IO[str]:
+    """Waits until few enough machines run: those whose virtual CPUs hardly get a CPU do not finish sooner.
+
+    First come, first served: else what takes longest may start last.  Returns a file that is closed when the machine
+    has ended.
+    """
     places = ROOT / "build/places"
     places.mkdir(parents=True, exist_ok=True)
-    while True:
-        for number in range((os.cpu_count() or 1) + 1):
-            with (places / str(number)).open("w") as file:
+    with (places / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        while True:
+            for number in range((os.cpu_count() or 1) + 1):
+                file = (places / str(number)).open("w")
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    continue
-                yield
-                return
-        time.sleep(0.2)
+                    file.close()
+                else:
+                    return file
+            time.sleep(0.2)
 
 
 def run_script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
