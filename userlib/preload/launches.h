@@ -109,9 +109,9 @@ static inline struct snapshot *stream_snapshot(struct place place)
 
 /*
  * Notes what the event covers before the real call records it.  Work that another thread launches in between then
- * counts as not covered.
+ * counts as not covered.  @by_graph: whether a node of a graph records the event, too.
  */
-#define RECORD(name, per_thread, stream, params, args)				\
+#define RECORD_WITH(by_graph, name, per_thread, stream, params, args)		\
 REAL(name, params)								\
 {										\
 	struct place place;							\
@@ -119,12 +119,18 @@ REAL(name, params)								\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
+	if (by_graph)								\
+		segments_graph_event(event);					\
 	segments_record(event, &place);						\
 	result = real_##name args;						\
 	if (result)								\
 		segments_forget_event(event);					\
 	return result;								\
 }
+
+#define RECORD(...) RECORD_WITH(false, __VA_ARGS__)
+/* If the stream is captured and the flag is set, a node of the graph records the event. */
+#define RECORD_FLAGS(...) RECORD_WITH(place.captured && flags & RECORD_EXTERNAL, __VA_ARGS__)
 
 /* The stream's later work waits for the event. */
 #define AFTER_EVENT(name, per_thread, stream, params, args)			\
@@ -138,24 +144,6 @@ REAL(name, params)								\
 	result = real_##name args;						\
 	if (!result)								\
 		segments_wait_event(&place, event);				\
-	return result;								\
-}
-
-/* If the stream is captured and the flag is set, a node of the graph records the event. */
-#define RECORD_FLAGS(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
-{										\
-	struct place place;							\
-	int result;								\
-										\
-	FIND_REAL(name);							\
-	place = here(stream, per_thread);					\
-	if (place.captured && flags & RECORD_EXTERNAL)				\
-		segments_graph_event(event);					\
-	segments_record(event, &place);						\
-	result = real_##name args;						\
-	if (result)								\
-		segments_forget_event(event);					\
 	return result;								\
 }
 
