@@ -3,6 +3,7 @@
  * The functions that the patches change in amdgpu, cut out of the patched source (driver.inc), on hardware that is a
  * set of mapped queues.  After each step the set is compared with what a model of a few lines says.
  */
+#include "../random.h"
 #include "shim.h"
 #include "driver.inc"
 
@@ -456,16 +457,6 @@ static void test_no_hws(void)
 	assert(mapped[QUEUES]);
 	assert(!amdgpu_gpurt_port.commit(&dqm) && mapped[QUEUES]);
 	stop();
-}
-
-static uint32_t seed;
-
-static int below(int n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 17;
-	seed ^= seed << 5;
-	return (int)(seed % (uint32_t)n);
 }
 
 static void step(bool mes)

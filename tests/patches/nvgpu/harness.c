@@ -24,6 +24,8 @@
 #include <nvgpu/nvs.h>
 #endif
 
+#include "../random.h"
+
 #define RUNLISTS 2
 #define IDS 128			/* of TSGs and of channels: more than a word of a bitmap has bits */
 #define TSGS 10
@@ -433,7 +435,7 @@ static void update(int t, int c, bool add)
 		suspended = false;
 		rebuilt(runlist);
 	} else {
-		assert(submits == before);	/* it would cost whoever executes a context switch */
+		assert(submits == before);	/* it would cost the TSG that executes a context switch */
 	}
 	check();
 }
@@ -654,16 +656,6 @@ static void test_watchdog(void)
 	nvgpu_channel_check_wdt(ch);
 	assert(wdt_rewound == 1 && wdt_recovered == 1);
 	stop();
-}
-
-static uint32_t seed;
-
-static int below(int n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 17;
-	seed ^= seed << 5;
-	return (int)(seed % (uint32_t)n);
 }
 
 static void step(void)
