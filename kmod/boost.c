@@ -18,8 +18,8 @@
  *
  * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Nobody else changes a thread,
  * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In a kernel with full
- * preemption whoever holds such a lock may lose its CPU to a more urgent thread, and threads of other CPUs must not
- * wait until that has executed.
+ * preemption the thread that holds such a lock may lose its CPU to a more urgent one, and threads of other CPUs must
+ * not wait until that has executed.
  */
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>

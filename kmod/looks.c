@@ -26,14 +26,15 @@ void gpurt_looked_init(struct gpurt_looked *looked)
 static void enlist(struct gpurt_looks *looks, struct gpurt_looked *looked)
 {
 	looks->count[looked->urgent]++;
-	list_add_tail(&looked->node[false], &looks->turns[false][looked->urgent]);
+	if (looked->urgent)
+		list_add_tail(&looked->node[false], &looks->turns[false][true]);
 	list_add_tail(&looked->node[true], &looks->turns[true][looked->urgent]);
 }
 
 /* Called with the lock held.  Whether it was in the lists. */
 static bool unlist(struct gpurt_looks *looks, struct gpurt_looked *looked)
 {
-	if (list_empty(&looked->node[false]))
+	if (list_empty(&looked->node[true]))
 		return false;
 	looks->count[looked->urgent]--;
 	list_del_init(&looked->node[false]);

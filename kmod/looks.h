@@ -7,7 +7,10 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-/* A GPU's clients twice, for looks at tasks that stopped [0] and that started [1]; each time best effort and urgent. */
+/*
+ * A GPU's urgent clients twice, for looks at tasks that stopped [0][1] and that started [1][1]; and those that are best
+ * effort once [1][0], because a look at these is for both.
+ */
 struct gpurt_looks {
 	raw_spinlock_t lock;
 	struct list_head turns[2][2];	/* of gpurt_looked.node[0] and [1]; the first one's turn is next */
