@@ -65,7 +65,7 @@ class Boost:
     def outdated(self, sched: Any, own: int, made: Any) -> bool:
         """Whether the begin of a thread of priority `own`, whose turn it is, has to come to the gate once more.
 
-        Its thread must be raised by now and was not when it came: the policy or a priority has changed, or a bar.
+        Its thread must be raised by now and was not when it came: the policy or a priority has changed.
         """
         if sched.policy != BOOSTED or self.may or self.core.depth:
             return False
@@ -76,9 +76,17 @@ class Boost:
         lib.gpurt_boost_ask(sched, self.core, self.core.level, now)
 
     def bar(self, barred: bool) -> None:
-        """The administrator's rules about the client.  A thread that this host has raised is lowered."""
+        """The administrator's rules about the client.  A thread that this host has raised is lowered.
+
+        One that waits at the gate was checked before, and is lowered when it has left that, as in the module.
+        """
         self.barred = barred
-        if barred and self.band.able:
+        self.left_gate()
+
+    def left_gate(self) -> None:
+        """The client's thread may have left the gate."""
+        at_gate = self.core.boost.asked or self.core.boost.turn
+        if self.barred and self.band.able and not at_gate:
             self.level(0)
             self.may = False
 

@@ -313,13 +313,15 @@ class Gpu(ABC):
 
     def _boost_over(self, asked: Client | None, now: int) -> None:
         """A decision is over: the thread of the client that asked for it, and the owner's, execute accordingly."""
-        if not self.fault:
+        if self.fault:
+            lib.gpurt_boost_lost(self.sched, now)
+            if asked:
+                lib.gpurt_boost_turn(self.sched, asked.core, False, now)
+                lib.gpurt_boost_ask(self.sched, asked.core, 0, now)
+        else:
             lib.gpurt_boost_over(self.sched, asked.core if asked else ffi.NULL, now)
-            return
-        lib.gpurt_boost_lost(self.sched, now)
         if asked:
-            lib.gpurt_boost_turn(self.sched, asked.core, False, now)
-            lib.gpurt_boost_ask(self.sched, asked.core, 0, now)
+            asked.boost.left_gate()
 
     def settle(self) -> None:
         """Does all that can be done now: takes decisions, and answers those whose wait is over."""

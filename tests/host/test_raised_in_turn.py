@@ -136,28 +136,53 @@ def test_a_begin_during_which_the_policy_becomes_boosted_is_checked(world: World
 
 
 @pytest.mark.parametrize("form", [SELF, OWNER])
-def test_a_process_that_is_barred_while_its_begin_waits_begins_nothing(world: World, form: int) -> None:
-    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
-    world.updates()
-    first, later = Program(world, 1, fifo(9), 0), Program(world, 2, fifo(5), 0)
-    first.begin(OWNER)
-    later.begin(form)
-    later.own_client.boost.bar(True)
-    assert later.has == 5
-    world.updates()
-    assert world.said == {(1, "begin"): 0, (2, "begin"): -errno.EPERM}
-    assert (later.own_client.core.depth, later.has) == (0, 5)
-
-
-def test_a_begin_that_comes_to_the_gate_once_more_is_raised_and_answered_once(world: World) -> None:
-    """Its client is barred and not barred any more while it waits."""
+def test_a_process_that_is_barred_while_its_begin_waits_begins_and_is_lowered(world: World, form: int) -> None:
+    """Its begin was checked before, as that of a segment that is open already; so does the module."""
     world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
     world.updates()
     first, later = Program(world, 1, fifo(5), 0), Program(world, 2, fifo(9), 0)
     first.begin(OWNER)
+    later.begin(form)
+    waiting = N + 9 if form == SELF else 9
+    assert later.has == waiting
+    later.own_client.boost.bar(True)
+    assert later.has == waiting
+    world.updates()
+    assert world.said == {(1, "begin"): 0, (2, "begin"): 0}
+    assert world.gpu.sched.runner == later.own_client.core
+    assert (later.own_client.core.depth, later.has) == (1, 9)
+    later.begin(form, "nested")
+    later.end()
+    later.end()
+    world.updates()
+    later.begin(form, "next")
+    world.updates()
+    assert (later.own_client.core.depth, later.has, world.said[2, "next"]) == (0, 9, -errno.EPERM)
+
+
+def test_a_process_that_is_barred_while_its_end_waits_is_not_raised_after_it(world: World) -> None:
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    world.updates()
+    one, other = Program(world, 1, fifo(9), 0), Program(world, 2, fifo(5), 0)
+    for name in ("begin", "nested"):
+        one.begin(OWNER, name)
+        world.updates()
+    other.begin(OWNER)
+    one.end()
+    one.own_client.boost.bar(True)
+    world.updates()
+    assert (one.own_client.core.depth, one.has, other.has) == (1, 9, 5)
+
+
+def test_a_begin_that_comes_to_the_gate_once_more_is_raised_and_answered_once(world: World) -> None:
+    """Its client is made real-time while it waits."""
+    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    first, later = Program(world, 1, fifo(5), 0), Program(world, 2, fifo(9), 0)
+    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=0)
+    world.updates()
+    first.begin(OWNER)
+    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=lib.GPURT_PRIORITY_OWN)
     later.begin(OWNER)
-    for barred in (True, False):
-        later.own_client.boost.bar(barred)
     world.updates()
     assert world.said == {(1, "begin"): 0, (2, "begin"): 0}
     assert (later.own_client.core.depth, first.has, later.has) == (1, 5, N + 9)
@@ -244,8 +269,8 @@ def check_raised(world: World, program: Program, own: Scheduling, limit: int) ->
     boost, core = program.own_client.boost, program.own_client.core
     assert own.own
     assert own.own < program.has <= limit
-    assert not boost.barred
-    assert core.depth or core.boost.asked or core.boost.turn
+    at_gate = core.boost.asked or core.boost.turn
+    assert at_gate or (core.depth and not boost.barred)
     if core.boost.form != lib.GPURT_FORM_SELF and not core.boost.turn:
         assert world.gpu.sched.policy == lib.GPURT_POLICY_BOOSTED
         assert world.gpu.sched.runner == core

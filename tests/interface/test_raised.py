@@ -450,3 +450,21 @@ def test_a_client_that_closes_while_its_begin_waits_is_lowered(start_host: Calla
 def send_begin(client: Client) -> None:
     """Begins, and does not wait for the answer."""
     client.start(lib.GPURT_IOC_BEGIN)
+
+
+def test_a_begin_that_waits_while_its_process_is_barred_begins_and_is_lowered(start_host: Callable[..., Path]) -> None:
+    """It was checked before.  A thread of form self shows that: it is raised as it comes to the gate."""
+    host = start_host(alpha=300 * MS)
+    with control(str(host)) as plane, Actor(host, at(7)) as first, Actor(host, at(5)) as second:
+        plane.set_policy(Policy.BOOSTED)
+        first.start(begin_code)
+        second.start(begin_code)
+        eventually(lambda: has(second.pid) == (FIFO, N + 5))
+        with bar(plane, pid=second.pid):
+            assert (first.answer(), second.answer()) == (0, 0)
+            becomes(second.pid, 5)
+            seen = of(plane, second.pid)
+            assert (seen.state, seen.depth, seen.barred) == (State.PENDING, 1, True)
+            second.do("end")
+            assert second.run(begin_code) == -errno.EPERM
+        assert has(first.pid) == (FIFO, N + 7)
