@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,6 +126,10 @@ class Boost:
         if self.thread and self.may and (self.band.able or not level):
             # its user may give it, for good, what it has once: an administrator may have set a higher level since
             self.thread.want(self, min(self.band.cpu(level), self.right))
+
+    def is_fenced(self, caller: Callable[[], Thread]) -> bool:
+        """Whether the calling thread is the one that is raised, in form fence.  Raises what `caller` does."""
+        return bool(self.core.boost.form == lib.GPURT_FORM_FENCE and self.thread is caller())
 
     @property
     def raised(self) -> int:

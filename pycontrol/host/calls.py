@@ -158,6 +158,7 @@ class Calls:
         """GPURT_IOC_WAIT."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
+        fenced = made.what != lib.GPURT_WAIT_GRANT and client.boost.is_fenced(caller.thread)
 
         def happened(result: int, when: int) -> None:
             made.completed_ns = when
@@ -172,7 +173,7 @@ class Calls:
             raise Refusal(errno.ENOENT, "no segment is open")
         else:
             gpu.wait_grant(client, waiter)
-        if made.what != lib.GPURT_WAIT_GRANT and not waiter.answered:
+        if fenced and not waiter.answered:
             virtual(gpu).spins(client, (made.tsg, made.work) if made.what == lib.GPURT_WAIT_WORK else None)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)

@@ -193,16 +193,21 @@ class Threads:
         Raises:
             Refusal: EPERM, the process has no such thread.
         """
-        known = self._known.get(tid or pid)
-        if known and known.pid == pid and known.alive():
-            return known
         try:
+            if known := self._alive(pid, tid or pid):
+                return known
             found = self._find(pid, tid) if tid else pid
+            if known := self._alive(pid, found):
+                return known
             thread = Thread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
         except (OSError, LookupError):
             raise Refusal(errno.EPERM, f"process {pid} has no thread {tid}") from None
         self._known[found] = thread
         return thread
+
+    def _alive(self, pid: int, tid: int) -> Thread | None:
+        known = self._known.get(tid)
+        return known if known and known.pid == pid and known.alive() else None
 
     def lower_all(self) -> None:
         """Lowers every thread that is raised: the host ends."""

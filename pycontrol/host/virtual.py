@@ -190,10 +190,9 @@ class VirtualGpu(Gpu):
             client.own.waiters.add(waiter)
 
     def spins(self, client: Client, work: tuple[int, int] | None) -> None:
-        """The client waits for its own work, or for that item: form fence is not raised meanwhile."""
-        if client.core.boost.form == lib.GPURT_FORM_FENCE:
-            client.own.awaits = work
-            lib.gpurt_boost_work(self.sched, client.core, True, self.clock())
+        """A thread of form fence waits for its client's work, or for that item: it is not raised meanwhile."""
+        client.own.awaits = work
+        lib.gpurt_boost_work(self.sched, client.core, True, self.clock())
 
     # TSGs and work
 

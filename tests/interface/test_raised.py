@@ -124,6 +124,36 @@ def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, 
     assert has(actor.pid) == (FIFO, 5)
 
 
+def test_another_thread_that_waits_for_work_lowers_nobody(spawn: Spawn) -> None:
+    """Only the thread that is raised spins for its own G^e."""
+    actor = spawn(at(5))
+    tsg = actor.do("tsg")
+    actor.do("begin", flags=FENCE)
+    work = actor.do("submit", tsg=tsg, duration=lib.GPURT_MAX_WORK_NS)
+    for what in (lib.GPURT_WAIT_WORK, lib.GPURT_WAIT_IDLE):
+        wait = {"what": what, "tsg": tsg, "work": work} if what == lib.GPURT_WAIT_WORK else {"what": what}
+        assert actor.run(wait_in_another_thread, wait) == -errno.ETIMEDOUT
+        assert has(actor.pid) == (FIFO, N + 5)
+    assert actor.do("code", code=lib.GPURT_IOC_WAIT, **wait) == -errno.ETIMEDOUT
+    assert has(actor.pid) == (FIFO, 5)
+    actor.do("close_tsg", tsg=tsg)  # which ends the segment, and with it the wait
+
+
+def wait_in_another_thread(client: Client, fields: dict[str, int]) -> int:
+    """The result of GPURT_IOC_WAIT with no time to wait, called by another thread than the main one."""
+    results = []
+
+    def body() -> None:
+        named(client)
+        results.append(client.code(lib.GPURT_IOC_WAIT, timeout_ns=0, **fields))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    client.tid = 0
+    return results[0]
+
+
 def test_the_level_is_that_of_the_gpu_priority(spawn: Spawn, plane: Control, form: int) -> None:
     actor = spawn(at(5))
     actor.do("begin", flags=form, priority=9)
@@ -429,6 +459,33 @@ def in_new_namespace(client: Client, form: int) -> str:
 
 def test_a_thread_in_a_container_is_found(spawn: Spawn, form: int) -> None:
     assert spawn(at(5)).run(in_new_namespace, form) == repr((2, [(FIFO, N + 6), (FIFO, 5)]))
+
+
+def two_clients(client: Client, form: int) -> str:
+    """In a new pid namespace: a thread begins as one client, and while it is raised as another one."""
+    assert LIBC.unshare(CLONE_NEWPID) == 0
+    return in_child(lambda: begins_twice([client_of(client.host) for _ in range(2)], form))
+
+
+def begins_twice(clients: list[Client], form: int) -> list[tuple[int, tuple[int, int]]]:
+    """For each client, what its begin returns, and what the calling thread has then."""
+    seen = []
+
+    def body() -> None:
+        at(6)()
+        for client in clients:
+            named(client)
+            seen.append((begin_code(client, flags=form), has(0)))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    return seen
+
+
+def test_a_thread_in_a_container_is_known_again(spawn: Spawn, form: int) -> None:
+    """It is raised when it begins as another client, and that is not its own priority."""
+    assert spawn(at(5)).run(two_clients, form) == repr([(0, (FIFO, N + 6))] * 2)
 
 
 def test_a_client_that_closes_while_its_begin_waits_is_lowered(start_host: Callable[..., Path]) -> None:
