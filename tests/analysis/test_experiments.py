@@ -8,14 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from analysis import rta
+from analysis import compiled, rta
 from analysis.experiments import EXPERIMENTS, Curve, runner
 from analysis.experiments.report import draw, write_csv
 from analysis.experiments.runner import CheckpointError, Settings, Table, run
-from analysis.generate import PLATFORM, generate
+from analysis.generate import PAPER, PLATFORM, generate
+from analysis.model import US
 from gpurt.errors import UsageError
 from pycontrol.commands.experiment import experiment as command
 
@@ -151,3 +153,38 @@ def test_a_local_dask_cluster_gives_the_same() -> None:
     ):
         table = run(EXPERIMENTS["gcaps-fig8a"], settings, executor=executor)
     assert table == run(EXPERIMENTS["gcaps-fig8a"], settings)
+
+
+#: Accepted of 500 tasksets at loads of 0.1 to 0.6 in the specification of policy `boosted`, which had a generator and
+#: bounds of its own.  None: not stated.  Epsilon is 0.3 ms, unless the name ends with another one, in us.
+SPECIFIED: dict[str, tuple[int | None, ...]] = {
+    "boosted-suspend": (500, 500, 496, 283, 66, 14),
+    "boosted-suspend+gpu-priority": (500, 500, 497, 321, 113, 36),
+    "boosted-busy": (500, 496, 471, 255, 57, 8),
+    "boosted-busy-fence": (None, None, 498, 287, 74, None),
+    "mpcp-suspend": (486, 407, 298, 122, 27, 6),
+    "mpcp-busy": (457, 314, 167, 60, 17, 4),
+    "boosted-suspend@1000": (None, 474, 302, 77, None, None),
+    "boosted-suspend@0": (None, None, None, 391, None, None),
+}
+
+
+def test_the_table_of_the_specification_is_within_noise() -> None:
+    """All its rows at once, by chi-square with their covariance: the rows of one load are of the same tasksets."""
+    count, statistic, freedom = 3000, 0.0, 0
+    for at, load in enumerate((0.1, 0.2, 0.3, 0.4, 0.5, 0.6)):
+        batch = generate(replace(PAPER, load=(load, load)), 5, count)
+        seen, differs = [], []
+        for row, counts in SPECIFIED.items():
+            name, _, stated = row.partition("@")
+            epsilon = int(stated or 300) * US
+            verdicts = compiled.verdicts(batch.on(epsilon * 4 // 5, epsilon // 5), name)
+            if counts[at] is not None and 0.004 < verdicts.mean() < 0.996:
+                seen.append(verdicts.astype(float))
+                differs.append((counts[at] or 0) - 500 * verdicts.mean())
+        covariance = np.cov(seen) * 500 * (1 + 500 / count)
+        statistic += float(differs @ np.linalg.solve(covariance, differs))
+        freedom += len(seen)
+    assert freedom > 25
+    # the 99 % quantile of chi-square (Wilson and Hilferty 1931)
+    assert statistic < freedom * (1 - 2 / (9 * freedom) + 2.326 * (2 / (9 * freedom)) ** 0.5) ** 3
