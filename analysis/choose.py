@@ -43,13 +43,16 @@ class Choice:
         return self.slack is not None
 
     @property
-    def merit(self) -> tuple[bool, Fraction]:
-        """How good the choice is: a schedulable one by its slack, another by how few tasks have no bound."""
-        return self.schedulable, Fraction(-len(self.result.failures)) if self.slack is None else self.slack
+    def merit(self) -> tuple[bool, list[Fraction]]:
+        """How good the choice is: another than a schedulable one by how few tasks have no bound.
+
+        A schedulable one by its least slack; of equals by the second least, and so on.
+        """
+        return self.schedulable, sorted(slacks(self.result)) or [Fraction(-len(self.result.failures))]
 
 
 def choices(taskset: Taskset) -> list[Choice]:
-    """Every way to run the taskset, the one with the most slack first; of equals, the one earlier in the registry.
+    """Every way to run the taskset, the best one first (`Choice.merit`); of equals, the one earlier in the registry.
 
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
     combination of waiting modes is listed only if tasks differ in them.
@@ -149,7 +152,10 @@ def _climb(taskset: Taskset, choice: Choice) -> Choice:
 
 def slack(result: Result) -> Fraction | None:
     """The least (D - R) / D over the tasks with a deadline; 1 if there are none, None if one has no bound."""
-    if not result.schedulable:
-        return None
+    return min(slacks(result), default=Fraction(1)) if result.schedulable else None
+
+
+def slacks(result: Result) -> list[Fraction]:
+    """(D - R) / D of each task with a deadline; empty if one has no bound."""
     bounds = [v for v in result.verdicts.values() if isinstance(v, Bound)]
-    return min((Fraction(v.slack, v.deadline) for v in bounds), default=Fraction(1))
+    return [Fraction(v.slack, v.deadline) for v in bounds] if result.schedulable else []

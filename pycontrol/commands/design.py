@@ -117,7 +117,7 @@ Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wron
 def choose(file: Path, write: bool, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
-    Slack is the smallest (D - WCRT) / D of all tasks.
+    Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.
     """
     from analysis.choose import choices, with_modes
     from analysis.model import FORMS

@@ -152,6 +152,14 @@ def test_boosted_leaves_more_slack_than_segment() -> None:
     assert not any(rta.find(c.test).periodic or not rta.find(c.test).sound for c in choices(system))
 
 
+def test_of_equal_least_slacks_the_next_one_counts() -> None:
+    """The example of docs/boosted.md: of 1,000 i takes 103 under `segment` and 3 under `boosted`, where o takes 103."""
+    owner, other = task("o", 0, 2, 1000, gpu(1, 1)), task("i", 1, 1, 1000, gpu(0, 1))
+    found = choices(taskset(task("h", 0, 3, 1000, cpu(100)), owner, other))
+    assert (found[0].test, found[0].slack) == ("boosted-suspend", Fraction(897, 1000))
+    assert Fraction(897, 1000) in {choice.slack for choice in found if choice.policy == "segment"}
+
+
 def test_choice_assigns_gpu_priorities_only_where_they_are_needed() -> None:
     fine = taskset(task("a", 0, 2, 100, gpu(0, 5)), task("b", 1, 1, 100, gpu(0, 5)))
     assert not any(c.priorities for c in choices(fine))
