@@ -54,6 +54,7 @@ def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
         _isolation(root),
         _preemption(root),
         _driver(root),
+        *_mig(root),
         *_host(device),
     ]
 
@@ -217,6 +218,28 @@ def _driver(root: Path) -> Finding:
         text = f"{', '.join(found)}: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
         return Finding("GPU driver", Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
     return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+
+
+def _mig(root: Path) -> Iterator[Finding]:
+    """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
+    gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
+    folders = (root / "proc/driver/nvidia/capabilities").glob("gpu[0-9]*/mig/gi[0-9]*")
+    parts = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
+    numbers = {part: lib.gpurt_mig_number(*part, gpus) for part in parts}
+    if not parts:
+        return
+    if lib.GPURT_MAX_GPUS in numbers.values():
+        text = f"NVIDIA GPUs are divided, and there is no number for each of their instances ({gpus} GPUs)"
+        yield Finding("MIG", Status.WARN, text, "programs on those instances run unmanaged; use fewer GPUs, or whole ones")
+        return
+    each = (
+        f"GPU instance {', '.join(f'{one} is GPU {number}' for (on, one), number in numbers.items() if on == gpu)}".replace(
+            " is", f" of nvidia{gpu} is", 1)
+        for gpu in sorted({gpu for gpu, _ in parts})
+    )  # fmt: skip
+    text = "; ".join(each) + ", if the driver opened its GPUs in the order of their nodes"
+    cure = f"start the host with --gpus {max(numbers.values()) + 1} or more (gpurt.ko: agent_gpus); "
+    yield Finding("MIG", Status.WARN, text, cure + "keep the order with nvidia-persistenced")
 
 
 def _host(device: str | None) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ HEADERS = [
     "kmod/core/retry.h",
     "kmod/core/agents.h",
     "userlib/include/gpurt.h",
+    "userlib/mig.h",
     "analysis/native/simulate.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
@@ -42,7 +43,8 @@ HEADERS = [
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
-    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h"
+    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
+    "userlib/mig.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """
@@ -94,7 +96,7 @@ def make_ffi() -> FFI:
     for header in CONSTANTS:
         builder.cdef(constants(header))
     builder.cdef(CALLBACKS)
-    internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib"))]
+    internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib/include"))]
     includes = "".join(f'#include "{header}"\n' for header in internal)
     builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}")
     return builder

@@ -77,7 +77,7 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_TRANSFER	_IOWR(RM_IOCTL_TYPE, RM_NR_TRANSFER, struct rm_transfer)
 
 /*
- * Classes: cl0000.h, cl0080.h, cl2080.h, cla06c.h and the headers of the channel and compute classes.
+ * Classes: cl0000.h, cl0080.h, cl2080.h, cla06c.h, clc637.h, clc638.h and the headers of the channel and compute classes.
  *
  * The class of a channel or of a compute object is another in each architecture.  Only the low byte stays.
  */
@@ -85,14 +85,18 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_CLASS_DEVICE			0x0080u
 #define RM_CLASS_SUBDEVICE		0x2080u
 #define RM_CLASS_TSG			0xa06cu
+/* Below a subdevice: the GPU instance that the device belongs to (MIG); below that, the compute instance. */
+#define RM_CLASS_GPU_INSTANCE		0xc637u
+#define RM_CLASS_COMPUTE_INSTANCE	0xc638u
 #define RM_CLASS_IS_CHANNEL(class)	(((class) & 0xff) == 0x6f && (class) > 0x5000)
 #define RM_CLASS_IS_COMPUTE(class)	(((class) & 0xff) == 0xc0 && (class) > 0x5000)
 
 /*
- * Where the parameters of an allocation hold a number of 32 bits: the device's instance (cl0080.h), the engine of a
- * group (nvos.h) and of a channel (alloc_channel.h).
+ * Where the parameters of an allocation hold a number of 32 bits: the device's instance (cl0080.h), the id of a GPU
+ * instance (clc637.h), the engine of a group (nvos.h) and of a channel (alloc_channel.h).
  */
 #define RM_DEVICE_INSTANCE_AT	0
+#define RM_GPU_INSTANCE_AT	8
 #define RM_TSG_ENGINE_AT	12
 #define RM_CHANNEL_ENGINE_AT	128
 /* The engine types of the graphics engines, which compute runs on: cl2080_notification.h. */

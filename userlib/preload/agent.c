@@ -116,16 +116,23 @@ static int start_thread(struct board *b)
 	return 0;
 }
 
+/* What the host is told of a board: copied with the lock held, told without it. */
+struct report {
+	const struct family *family;
+	unsigned int number;
+	char driver[GPURT_NAME_LEN];
+};
+
 /* Tells the host how many TSGs there are, and carries out the order that the host answers with. */
-static int declare(struct board *b, const struct family *family, unsigned int number)
+static int declare(struct board *b, const struct report *r)
 {
 	const char *how;
 	struct gpurt_agent a = {
-		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = family->tier(&how), .tsgs = number,
+		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = r->family->tier(&how), .tsgs = r->number,
 	};
 	int err;
 
-	memcpy(a.driver, family->name, strlen(family->name));
+	memcpy(a.driver, r->driver, sizeof(a.driver));
 	err = gpurt_call(NULL, GPURT_IOC_AGENT, &a, false);
 	if (err)
 		return err;
@@ -152,21 +159,21 @@ static const char *refusal(int err)
  * Called for the first TSG on a GPU, and again while the host has no room.  0: the GPU is managed.  If it is not, says
  * why on stderr, once.
  */
-static int introduce(struct board *b, const struct family *family, unsigned int number)
+static int introduce(struct board *b, const struct report *r)
 {
 	unsigned int gpu = (unsigned int)(b - boards);
 	const char *how;
-	unsigned int tier = family->tier(&how);
+	unsigned int tier = r->family->tier(&how);
 	char why[160];
 	int err;
 
-	if (!family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
-		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, family->name, why);
+	if (!r->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
+		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, r->driver, why);
 		return -ENOTSUP;
 	}
-	err = declare(b, family, number);
+	err = declare(b, r);
 	if (!err)
-		preload_say("GPU %u, %s: tier T%u: %s", gpu, family->name, tier, how);
+		preload_say("GPU %u, %s: tier T%u: %s", gpu, r->driver, tier, how);
 	else if (err != -EDQUOT || !b->again)
 		preload_say("GPU %u: %s; this process runs unmanaged%s", gpu, refusal(err),
 			    err == -EDQUOT ? " until there is room" : "");
@@ -199,24 +206,25 @@ static void rejected(struct board *b, int err)
 
 static void settle(struct board *b)
 {
-	const struct family *family;
-	unsigned int number;
+	struct report report = { .family = NULL };
 	bool first, told;
 	int err;
 
 	preload_lock();
 	first = is_due(b) && !b->introduced && b->number;
 	told = b->changed && b->introduced && !b->unmanaged;
-	family = b->family;
-	number = b->number;
+	if (b->family) {
+		report = (struct report){ .family = b->family, .number = b->number };
+		board_driver(b, report.driver);
+	}
 	b->changed = false;
 	b->introduced |= first;
 	preload_unlock();
 	if (told)
-		declare(b, family, number);
+		declare(b, &report);
 	if (!first)
 		return;
-	err = introduce(b, family, number);
+	err = introduce(b, &report);
 	if (err)
 		rejected(b, err);
 }

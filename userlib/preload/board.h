@@ -35,6 +35,11 @@ extern struct board boards[GPURT_MAX_GPUS];
  * error.
  */
 int board_turn(struct board *b, bool on);
+/*
+ * Called with the lock held.  What the host is told that the process's TSGs there are on: the driver family, and the GPU
+ * instance if all are on one.
+ */
+void board_driver(const struct board *b, char text[GPURT_NAME_LEN]);
 void pause_ns(long ns);
 
 #endif

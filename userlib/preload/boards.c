@@ -49,6 +49,19 @@ int board_turn(struct board *b, bool on)
 	return err;
 }
 
+void board_driver(const struct board *b, char text[GPURT_NAME_LEN])
+{
+	unsigned int part = b->tsgs ? b->tsgs->part : 0;
+	const struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next)
+		part = tsg->part == part ? part : 0;
+	if (part)
+		snprintf(text, GPURT_NAME_LEN, "%s/gi%u", b->family->name, part - 1);
+	else
+		snprintf(text, GPURT_NAME_LEN, "%s", b->family->name);
+}
+
 /* Adds a copy of @like, which the program has just made.  Returns NULL if it cannot be managed. */
 struct tsg *agent_add(const struct tsg *like)
 {

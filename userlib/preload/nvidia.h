@@ -9,11 +9,12 @@
 #include "../nvidia/rm.h"
 #include "preload.h"
 
-/* An object that the process has allocated: a client, device, subdevice, group or channel. */
+/* An object that the process has allocated: a client, device, subdevice, GPU or compute instance, group or channel. */
 struct rm_object {
 	struct rm_object *next;
 	uint64_t file;
-	uint32_t client, handle, parent, class, instance;
+	uint32_t client, handle, parent, class;
+	uint32_t instance;	/* a device's, or the id of a GPU instance */
 	bool stopped;		/* a channel that the program itself has disabled */
 };
 
@@ -31,9 +32,13 @@ extern struct rm_object *rm_objects;
 struct rm_object *rm_find(uint64_t file, uint32_t client, uint32_t handle);
 void rm_remember(struct gpu_file *file, const struct rm_alloc *a, uint32_t instance);
 void rm_forget(struct gpu_file *file, uint32_t client, uint32_t handle);
+/* The program has freed an object.  The driver frees more than that if it was a GPU instance or a compute instance. */
+void rm_freed(struct gpu_file *file, uint32_t client, uint32_t handle);
 void rm_forget_file(struct gpu_file *file);
 /* Returns the device above an object, or NULL if its allocation was not seen. */
 struct rm_object *rm_device_of(uint64_t file, uint32_t client, uint32_t handle);
+/* Returns the GPU instance to which a device belongs, or NULL: its groups are on the whole GPU. */
+struct rm_object *rm_gpu_instance_of(const struct rm_object *device);
 /* Returns the group that holds the channel, or the channel's own entry if it is bare, or NULL. */
 struct tsg *rm_tsg_of(struct gpu_file *file, const struct rm_object *channel);
 

@@ -90,6 +90,44 @@ struct rm_object *rm_device_of(uint64_t file, uint32_t client, uint32_t handle)
 	return o;
 }
 
+struct rm_object *rm_gpu_instance_of(const struct rm_object *device)
+{
+	struct rm_object *o;
+
+	for (o = rm_objects; o && device; o = o->next)
+		if (o->file == device->file && o->client == device->client && o->class == RM_CLASS_GPU_INSTANCE &&
+		    rm_device_of(o->file, o->client, o->handle) == device)
+			return o;
+	return NULL;
+}
+
+static struct rm_object *work_below(const struct rm_object *device)
+{
+	struct rm_object *o;
+
+	for (o = rm_objects; o; o = o->next)
+		if (o->file == device->file && o->client == device->client &&
+		    (o->class == RM_CLASS_TSG || RM_CLASS_IS_CHANNEL(o->class)) &&
+		    rm_device_of(o->file, o->client, o->handle) == device)
+			return o;
+	return NULL;
+}
+
+/*
+ * A device that leaves its GPU instance or compute instance loses all that is below it, except its subdevices and
+ * instances (gisubscriptionCleanupOnUnsubscribe() in gpu_instance_subscription.c, 535.43.02 to 595.45.04).
+ */
+void rm_freed(struct gpu_file *file, uint32_t client, uint32_t handle)
+{
+	struct rm_object *o = rm_find(file->id, client, handle), *device = NULL;
+
+	if (o && (o->class == RM_CLASS_GPU_INSTANCE || o->class == RM_CLASS_COMPUTE_INSTANCE))
+		device = rm_device_of(file->id, client, handle);
+	rm_forget(file, client, handle);
+	while (device && (o = work_below(device)) != NULL)
+		rm_forget(file, client, o->handle);
+}
+
 struct tsg *rm_tsg_of(struct gpu_file *file, const struct rm_object *channel)
 {
 	struct tsg *tsg = agent_find(file, channel->client, channel->parent);

@@ -3,13 +3,20 @@
  * NVIDIA's driver for discrete GPUs.  The process's own calls tell which time-slice groups and channels it has, and what
  * it has scheduled and disabled itself.  A channel without a group has a group that only the driver knows
  * (kernel_channel.c), so the channel itself is what is switched.
+ *
+ * On a GPU that is divided (MIG), a device belongs to the GPU instance that is allocated below its subdevice, and the
+ * driver puts the device's groups on the engines of that instance (kmigmgrGetInstanceRefFromDevice() in
+ * kernel_mig_manager.c, kernel_channel_group_api.c).  It refuses groups of a device that belongs to none.
  */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "../mig.h"
 #include "nvidia.h"
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
 
 enum { NODE_CONTROL = 1, NODE_GPU, NODE_UVM };
 
@@ -36,23 +43,54 @@ static int nvidia_node(const char *path)
 	return *rest || !isdigit((unsigned char)rest[-1]) ? 0 : NODE_GPU;
 }
 
+/* The host's number of a GPU instance.  If there is none, says so once. */
+static unsigned int instance_number(uint32_t device, uint32_t instance)
+{
+	static unsigned int gpus;
+	static bool told;
+	unsigned int number;
+
+	gpus = gpus ? gpus : gpurt_mig_gpus(PCI_DEVICES);
+	number = gpurt_mig_number(device, instance, gpus);
+	if (number == GPURT_MAX_GPUS && !told)
+		preload_say("nvidia-rm: GPU instance %u of device %u has no number (%s): its work is not managed", instance,
+			    device, gpus ? "the host cannot have so many GPUs" : "this process cannot read " PCI_DEVICES);
+	told |= number == GPURT_MAX_GPUS;
+	return number;
+}
+
 static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
 {
-	struct rm_object *device = rm_device_of(file->id, a->client, a->object);
+	struct rm_object *device = rm_device_of(file->id, a->client, a->object), *instance = rm_gpu_instance_of(device);
 	struct tsg like = {
 		.file = file, .gpu = device ? device->instance : 0, .client = a->client, .handle = a->object,
 		.empty = !bare,
 	}, *tsg;
 
 	TSG_IS_BARE(&like) = bare;
+	if (instance) {
+		like.gpu = instance_number(device->instance, instance->instance);
+		like.part = instance->instance + 1;
+		if (like.gpu == GPURT_MAX_GPUS)
+			return;
+	}
 	tsg = agent_add(&like);
 	if (tsg && bare)
 		agent_refresh(tsg);
 }
 
+/* The number of 32 bits at @offset of an allocation's parameters, which RM reads by the class, whatever their size. */
+static uint32_t parameter(const struct rm_alloc *a, size_t offset)
+{
+	uint32_t value = 0;
+
+	if (a->params)
+		memcpy(&value, (const char *)(uintptr_t)a->params + offset, sizeof(value));
+	return value;
+}
+
 static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 {
-	uint32_t instance = 0;
 	struct tsg *tsg;
 
 	if (RM_CLASS_IS_ROOT(a->class)) {
@@ -61,10 +99,10 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 		root.client = a->object;
 		rm_remember(file, &root, 0);
 	} else if (a->class == RM_CLASS_DEVICE) {
-		if (a->params)
-			memcpy(&instance, (const char *)(uintptr_t)a->params + RM_DEVICE_INSTANCE_AT, sizeof(instance));
-		rm_remember(file, a, instance);
-	} else if (a->class == RM_CLASS_SUBDEVICE) {
+		rm_remember(file, a, parameter(a, RM_DEVICE_INSTANCE_AT));
+	} else if (a->class == RM_CLASS_GPU_INSTANCE) {
+		rm_remember(file, a, parameter(a, RM_GPU_INSTANCE_AT));
+	} else if (a->class == RM_CLASS_SUBDEVICE || a->class == RM_CLASS_COMPUTE_INSTANCE) {
 		rm_remember(file, a, 0);
 	} else if (a->class == RM_CLASS_TSG) {
 		rm_remember(file, a, 0);
@@ -196,7 +234,7 @@ static void call(struct gpu_file *file, unsigned int number, size_t size, const 
 			allocated(file, &a);
 	} else if (number == RM_NR_FREE && size == sizeof(struct rm_free)) {
 		if (!f->status)
-			rm_forget(file, f->client, f->object);
+			rm_freed(file, f->client, f->object);
 	} else if (number == RM_NR_IDLE) {
 		agent_refresh_all(&family_nvidia_rm);
 	} else if (number == RM_NR_CONTROL || number == RM_NR_ALLOC || number == RM_NR_FREE) {

@@ -59,6 +59,7 @@ struct tsg {
 	struct tsg *next;
 	struct gpu_file *file;
 	unsigned int gpu;
+	unsigned int part;		/* 1 + the id of the GPU instance that it is on (MIG); 0: the whole GPU */
 	bool empty;			/* it has no channel, so it has no work and is not switched */
 	enum tsg_state state;
 	/* The meaning of these depends on the family. */

@@ -3,7 +3,8 @@
  * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
  * FAKE_CHANNELS: how many channels the group has.  FAKE_BARE=1: one channel without a group instead.  FAKE_BARE=late: there
- * is no subdevice until the program makes one.
+ * is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
+ * and to its compute instance if one is named.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,16 +32,23 @@ struct rm_alloc { uint32_t root, parent, object, class; uint64_t params, rights;
 struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
 struct rm_free { uint32_t root, parent, object, status; };
 
-static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class, uint32_t *param)
+static int rm_alloc_with(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class, void *params, size_t size)
 {
-	struct rm_alloc a = { root, parent, object, class, (uintptr_t)param, 0, param ? 4 : 0, 0, 0, 0 };
+	struct rm_alloc a = { root, parent, object, class, (uintptr_t)params, 0, (uint32_t)size, 0, 0, 0 };
 
 	return ioctl(fd, _IOWR('F', 0x2b, struct rm_alloc), &a) < 0 || a.status ? -1 : (int)a.object;
+}
+
+static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class)
+{
+	return rm_alloc_with(fd, root, parent, object, class, NULL, 0);
 }
 
 #define DEVICE		0x5c000001
 #define SUBDEVICE	0x5c000002
 #define GROUP		0x5c000003
+#define GPU_INSTANCE	0x5c100000
+#define COMPUTE_INSTANCE	0x5c100001
 #define CHANNEL		0x5c000004	/* the first one; the others follow */
 
 static int rm_control(const struct context *c, uint32_t object, uint32_t command, void *params, uint32_t size)
@@ -48,6 +56,13 @@ static int rm_control(const struct context *c, uint32_t object, uint32_t command
 	struct rm_control call = { c->client, object, command, 0, (uintptr_t)params, size, 0 };
 
 	return ioctl(c->fd, _IOWR('F', 0x2a, struct rm_control), &call) < 0 || call.status ? -1 : 0;
+}
+
+static int rm_free(const struct context *c, uint32_t object)
+{
+	struct rm_free f = { c->client, 0, object, 0 };
+
+	return ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f) < 0 || f.status;
 }
 
 /* GPFIFO_SCHEDULE has 2 bytes, and 3 from release 575.51.02 on (ctrla06fgpfifo.h). */
@@ -66,25 +81,61 @@ static int rm_schedule(const struct context *c, uint32_t object, int on)
 	return rm_control(c, object, object >= CHANNEL ? 0xa06f0103 : 0xa06c0101, enable, major < 575 ? 2 : 3);
 }
 
+/* The descriptor of the node that permits to use an instance: nv-caps.c counts them from 3 on, 9 a GPU instance. */
+static int capability(int gpu, int instance, int compute)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/nvidia-caps/nvidia-cap%d", 3 + 9 * (15 * gpu + instance) + compute + 1);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Of the device's subdevice. */
+static int join_instance(const struct context *c)
+{
+	struct { uint64_t capability; uint32_t id, pad; } params = { 0 };
+	int gpu, instance, compute, parts, fds[2] = { -1, -1 }, err = 0;
+	const char *mig = getenv("FAKE_MIG");
+
+	parts = mig ? sscanf(mig, "%d.%d.%d", &gpu, &instance, &compute) : 0;
+	if (parts >= 2) {
+		params.capability = (uint64_t)(fds[0] = capability(gpu, instance, -1));
+		params.id = (uint32_t)instance;
+		err = rm_alloc_with(c->fd, c->client, SUBDEVICE, GPU_INSTANCE, 0xc637, &params, sizeof(params)) < 0;
+	}
+	if (parts == 3 && !err) {
+		params.capability = (uint64_t)(fds[1] = capability(gpu, instance, compute));
+		params.id = (uint32_t)compute;
+		err = rm_alloc_with(c->fd, c->client, GPU_INSTANCE, COMPUTE_INSTANCE, 0xc638, &params, sizeof(params)) < 0;
+	}
+	close(fds[0]), close(fds[1]);	/* the driver keeps what they permit */
+	return err;
+}
+
 static int make_nvidia(struct context *c, int device)
 {
-	uint32_t instance = (uint32_t)device, i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
+	uint32_t i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
 	int bare = getenv("FAKE_BARE") != NULL, late = bare && !strcmp(getenv("FAKE_BARE"), "late"), root;
+	struct { uint32_t instance, share, more[12]; } params = { .instance = (uint32_t)device };
+	const char *mig = getenv("FAKE_MIG");
+	uint32_t group[8] = { [3] = 1 }, channel[64] = { [32] = 1 };	/* engine type GR0 */
 
+	if (mig && *mig)	/* the program sees nothing else, and calls it device 0 */
+		params.instance = (uint32_t)atoi(mig);
 	c->fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
 	if (c->fd < 0)
 		return -1;
-	root = rm_alloc(c->fd, 0, 0, 0, 0x41, NULL);
+	root = rm_alloc(c->fd, 0, 0, 0, 0x41);
 	if (root < 0)
 		return -1;
-	c->client = (uint32_t)root;
+	c->client = params.share = (uint32_t)root;
 	c->tsg = bare ? CHANNEL : GROUP;
-	if (rm_alloc(c->fd, c->client, c->client, DEVICE, 0x80, &instance) < 0 ||
-	    (!late && rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0) ||
-	    (!bare && rm_alloc(c->fd, c->client, DEVICE, GROUP, 0xa06c, NULL) < 0))
+	if (rm_alloc_with(c->fd, c->client, c->client, DEVICE, 0x80, &params, sizeof(params)) < 0 ||
+	    (!late && rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080) < 0) || join_instance(c) ||
+	    (!bare && rm_alloc_with(c->fd, c->client, DEVICE, GROUP, 0xa06c, group, sizeof(group)) < 0))
 		return -1;
 	for (i = 0; i < channels; i++)
-		if (rm_alloc(c->fd, c->client, bare ? DEVICE : GROUP, CHANNEL + i, 0xc86f, NULL) < 0)
+		if (rm_alloc_with(c->fd, c->client, bare ? DEVICE : GROUP, CHANNEL + i, 0xc86f, channel, sizeof(channel)) < 0)
 			return -1;
 	return rm_schedule(c, c->tsg, 1);
 }
@@ -192,7 +243,9 @@ EXPORT int fakeOwn(const char *what, int value)
 		return rm_control(current, SUBDEVICE, 0x2080110b, &d, sizeof(d));
 	}
 	if (!strcmp(what, "subdevice"))
-		return rm_alloc(current->fd, current->client, DEVICE, SUBDEVICE, 0x2080, NULL) < 0;
+		return rm_alloc(current->fd, current->client, DEVICE, SUBDEVICE, 0x2080) < 0;
+	if (!strcmp(what, "leave"))	/* 0: its GPU instance, 1: its compute instance */
+		return rm_free(current, value ? COMPUTE_INSTANCE : GPU_INSTANCE);
 	if (!strcmp(what, "schedule"))
 		return rm_schedule(current, GROUP, value);
 	if (!strcmp(what, "slice"))
@@ -311,13 +364,11 @@ int fake_submit(struct stream *s, uint64_t us)
 
 EXPORT int cuCtxDestroy_v2(struct context *c)
 {
-	struct rm_free f = { c->client, 0, c->client, 0 };
-
 	wait_for(c, c->last);
 	if (c->tsg_fd >= 0)
 		close(c->channels[0]), close(c->tsg_fd);
 	else
-		ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f);
+		rm_free(c, c->client);
 	close(c->fd);
 	return 0;
 }

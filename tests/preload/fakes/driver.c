@@ -23,10 +23,11 @@ static int is_node(const char *path)
 	       !strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9);
 }
 
-/* What the kernel says of AMD's GPUs is in a folder beside the fake GPU's socket. */
+/* What the kernel says of GPUs is in a folder beside the fake GPU's socket. */
 static const char *redirected(const char *path, char *to, size_t size)
 {
-	static const char *const subtrees[] = { "/sys/devices/virtual/kfd/", "/sys/class/kfd/", "/sys/module/amdgpu/" };
+	static const char *const subtrees[] = { "/sys/devices/virtual/kfd/", "/sys/class/kfd/", "/sys/module/amdgpu/",
+						"/sys/bus/pci/" };
 	const char *gpu = getenv("FAKE_GPU");
 	size_t i, stem = gpu ? strlen(gpu) : 0;
 
@@ -91,6 +92,20 @@ static void *nested_of_kfd(unsigned int number, unsigned char *argument, uint32_
 }
 
 /*
+ * Of RM_ALLOC of a GPU instance or a compute instance.  The driver copies what the class has, whatever size it is told
+ * (rmapiParamsCopyInit() in param_copy.c).  In place of the descriptor that permits it, its cookie goes to the fake GPU.
+ */
+static void *nested_of_instance(uint64_t address, uint32_t *size)
+{
+	static __thread struct { uint64_t capability; uint32_t id, pad; } params;
+
+	memcpy(&params, (void *)(uintptr_t)address, sizeof(params));
+	params.capability = fake_cookie((int)params.capability);
+	*size = sizeof(params);
+	return &params;
+}
+
+/*
  * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  In place of
  * the channel that nvgpu binds to a group or unbinds, its cookie goes to the fake GPU.
  */
@@ -98,6 +113,7 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 {
 	static __thread uint64_t channel;
 	uint64_t address;
+	uint32_t class;
 	int32_t fd;
 
 	*size = 0;
@@ -117,6 +133,9 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 	if (_IOC_TYPE(request) != 'F' || (_IOC_NR(request) != 0x2a && _IOC_NR(request) != 0x2b))
 		return NULL;
 	memcpy(&address, argument + 16, sizeof(address));
+	memcpy(&class, argument + 12, sizeof(class));
+	if (_IOC_NR(request) == 0x2b && (class == 0xc637 || class == 0xc638) && address)
+		return nested_of_instance(address, size);
 	memcpy(size, argument + (_IOC_SIZE(request) == 48 ? 32 : 24), sizeof(*size));
 	if (!address || *size > 1500)
 		*size = 0;

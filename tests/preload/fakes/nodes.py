@@ -8,6 +8,7 @@ import errno
 from drivers import Caller, Faults, File, Refused
 from engine import Engine
 from kfd import Kfd, RenderNode
+from mig import Cap
 from nvgpu import NvgpuChannel, NvgpuControl, NvgpuSched, NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
 
@@ -22,6 +23,8 @@ KINDS = {
 
 def file_of(path: str, caller: Caller, engines: list[Engine], faults: Faults) -> File:
     """What opening that node makes."""
+    if path.startswith("/dev/nvidia-caps/nvidia-cap"):
+        return Cap(path, caller, engines, faults)
     if path not in KINDS:
         raise Refused(errno.ENOENT)
     return KINDS[path](path, caller, engines, faults)

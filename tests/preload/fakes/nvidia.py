@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import mig
 from drivers import Caller, File, Refused
 from engine import Group
 
@@ -64,7 +65,8 @@ class Object:
 
     parent: int
     kind: int
-    instance: int
+    instance: int  # a device's, and of all below it; the id of a GPU instance or compute instance
+    share: int = 0  # a device: the client that it shares its address space with
     scheduled: bool = False  # a channel: it is on the runlist
     disabled: bool = False
 
@@ -77,8 +79,10 @@ class Nvidia(File):
     """/dev/nvidiactl: clients, devices, time-slice groups, channels, and their controls."""
 
     CLIENTS = iter(range(0x41D00001, 0x41DFFFFF))
-    #: The file with the driver's release; the server sets it.
+    #: The file with the driver's release, the number of GPUs, and how they are divided; the server sets these.
     VERSION = Path("none")
+    GPUS = 1
+    MIG = mig.Mig()
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -113,27 +117,74 @@ class Nvidia(File):
         elif (root, root) not in self.objects or (root, parent) not in self.objects:
             return NOT_FOUND
         above = self.objects.get((root, parent))
-        instance = above.instance if above else 0
+        instance, share = above.instance if above else 0, 0
         if kind == DEVICE and nested:
             instance = struct.unpack_from("=I", nested)[0]
-        if instance >= len(self.engines):
+            share = struct.unpack_from("=I", nested, 4)[0] if len(nested) >= 8 else 0
+        if kind in (mig.GPU_INSTANCE, mig.COMPUTE_INSTANCE):
+            status = mig.subscribe(self.MIG, kind, root, self.above(root, parent), nested)
+            instance = struct.unpack_from("=I", nested, 8)[0] if not status else 0
+            if status:
+                return status
+        elif instance >= self.GPUS:
             return INVALID_ARGUMENT
-        made = self.objects[root, handle] = Object(parent, kind, instance)
-        self.calls.append(f"alloc {kind:x}")
         # A channel that is allocated below a device gets a group of its own, which has no handle (kernel_channel.c).
-        if kind == TSG or (made.channel and above is not None and above.kind != TSG):
-            self.add((root, handle), instance, False)
+        channel = kind & 0xFF == 0x6F
+        status, engine = 0, 0
+        if kind == TSG or (channel and above is not None and above.kind != TSG):
+            at = 12 if kind == TSG else 128
+            wanted = struct.unpack_from("=I", nested, at)[0] if len(nested) >= at + 4 else 0
+            status, engine = mig.engine_of(self.MIG, instance, *self.instances(root, parent), wanted)
+            if status:
+                return status
+            self.add((root, handle), engine, False)
+        self.objects[root, handle] = Object(parent, kind, instance, share)
+        self.calls.append(f"alloc {kind:x}")
         return OK
+
+    def below(self, root: int, parent: int, kind: int) -> int | None:
+        """The handle of an object of that kind right below another one."""
+        found = (at[1] for at, one in self.objects.items() if at[0] == root and one.parent == parent and one.kind == kind)
+        return next(found, None)
+
+    def instances(self, root: int, device: int) -> tuple[int | None, int | None]:
+        """The GPU instance and the compute instance to which a device belongs."""
+        handle = self.below(root, device, SUBDEVICE)
+        gpu = None if handle is None else self.below(root, handle, mig.GPU_INSTANCE)
+        compute = None if gpu is None else self.below(root, gpu, mig.COMPUTE_INSTANCE)
+        return tuple(None if one is None else self.objects[root, one].instance for one in (gpu, compute))  # type: ignore[return-value]
+
+    def device_of(self, root: int, handle: int) -> int:
+        while self.objects[root, handle].kind != DEVICE and handle != root:
+            handle = self.objects[root, handle].parent
+        return handle
+
+    def above(self, root: int, parent: int) -> mig.Above:
+        one, device = self.objects[root, parent], self.objects[root, self.device_of(root, parent)]
+        siblings = {child.kind for at, child in self.objects.items() if at[0] == root and child.parent == parent}
+        instance = one.instance if one.kind == mig.GPU_INSTANCE else None
+        return mig.Above(one.kind, siblings, device.instance, device.share, instance)
 
     def free(self, client: int, handle: int) -> int:
         if (client, handle) not in self.objects:
             return NOT_FOUND
+        instance = self.objects[client, handle].kind in (mig.GPU_INSTANCE, mig.COMPUTE_INSTANCE)
+        device = self.device_of(client, handle) if instance else 0
         for key, one in list(self.objects.items()):
             if key[0] == client and key[1] != handle and one.parent == handle and key in self.objects:
                 self.free(*key)
         self.objects.pop((client, handle), None)
         self.drop((client, handle))
+        if instance and (client, device) in self.objects:
+            self.leave(client, device)
         return OK
+
+    def leave(self, client: int, device: int) -> None:
+        """A device has left its instance: all that it has goes, except what says which GPU and instance it is."""
+        stays = (ROOT, DEVICE, SUBDEVICE, mig.GPU_INSTANCE, mig.COMPUTE_INSTANCE)
+        for at, one in list(self.objects.items()):
+            if at in self.objects and at[0] == client and one.kind not in stays and self.device_of(*at) == device:
+                self.free(*at)
 
     def control(self, caller: Caller, client: int, handle: int, command: int, nested: bytearray) -> int:
         """The driver compares the client's owner with the descriptor: another file's client is refused."""

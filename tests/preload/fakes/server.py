@@ -21,9 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from drivers import Caller, Faults, File, Later, Refused
 from engine import Engine
 from kfd import Kfd, Machine
+from mig import Cap
 from nodes import file_of
 from nvgpu import NvgpuTsg
 from nvidia import Nvidia, NvidiaUvm
+from pci import write as write_pci
 from topology import Gpu, write
 
 REQUEST = struct.Struct("=IIIIQIIQ")
@@ -45,9 +47,11 @@ class Server:
         self.faults = Faults()
         Nvidia.VERSION = Path(path).with_suffix(".version")
         self.sysfs = Path(path).with_suffix(".sys")
+        Nvidia.GPUS = gpus
+        write_pci(self.sysfs, gpus)
         Kfd.watch, Kfd.at = self.watch, self.at
         self.machine([{"id": 4711 + number} for number in range(gpus)])
-        self.files = NvgpuTsg.FILES = NvidiaUvm.FILES = {}  # by cookie
+        self.files = NvgpuTsg.FILES = NvidiaUvm.FILES = Cap.FILES = {}  # by cookie
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
@@ -56,6 +60,12 @@ class Server:
         """What AMD's driver runs on, from now on."""
         Kfd.MACHINE = Machine([Gpu(**gpu) for gpu in gpus], tuple(release))
         write(self.sysfs, Kfd.MACHINE.gpus, cwsr)
+
+    def divide(self, gpu: int, instance: int, computes: int) -> None:
+        """Makes a GPU instance with so many compute instances, each with an engine of its own, after those of all GPUs."""
+        first = len(self.engines)
+        self.engines += [Engine(time.monotonic_ns()) for _ in range(computes)]
+        Nvidia.MIG.divide(gpu, instance, list(range(first, first + computes)))
 
     def watch(self, pid: int, then: Callable[[], None]) -> None:
         self.selector.register(os.pidfd_open(pid), selectors.EVENT_READ, then)
@@ -161,6 +171,8 @@ class Server:
             self.faults.delay[str(what["name"])] = int(str(what["ns"]))
         elif what["op"] == "machine":
             self.machine(what["gpus"], what["release"], what["cwsr"])  # type: ignore[arg-type]
+        elif what["op"] == "divide":
+            self.divide(what["gpu"], what["instance"], what["computes"])  # type: ignore[arg-type]
         elif what["op"] == "resume":
             NvgpuTsg.resume()
         elif what["op"] == "finish":

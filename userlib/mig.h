@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * NVIDIA GPUs that are divided (MIG): which number a host has for each GPU instance.
+ *
+ * A GPU instance has its own multiprocessors, copy engines, cache and memory.  The compute instances in one share all of
+ * that except multiprocessors (NVML, "Compute Instance Engine profiles"), so they count as one GPU.
+ *
+ * The driver's ids of the GPU instances of one GPU form a tree: 0 is the whole GPU, 1 and 2 are its halves, 3 to 6 its
+ * quarters, 7 to 14 its eighths.  Instances that exist at the same time have no place in common
+ * (kmigmgrGetInvalidSwizzIdMask() and kmigmgrSwizzIdToSpan() in kernel_mig_manager.c and kmigmgr_*.c, 535.43.02 to
+ * 595.45.04).  So the first place of an instance, 0 to 7, tells them apart.
+ *
+ * With G GPUs in the machine, an instance of device d has number d + G * place.  Where a host cannot have that many GPUs,
+ * neighbours on one GPU share a number, and wait for each other.  A number never belongs to two devices.  It depends on
+ * nothing that one process sees and another does not, so it is the same in every process and container.
+ */
+#ifndef GPURT_MIG_H
+#define GPURT_MIG_H
+
+/* Ids of GPU instances are below this: KMIGMGR_MAX_GPU_SWIZZID. */
+#define GPURT_MIG_INSTANCES 15
+
+/*
+ * The host's number of GPU instance @instance of the driver's device @device, in a machine with @gpus GPUs, or
+ * GPURT_MAX_GPUS if there is no such number.
+ */
+unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsigned int gpus);
+
+/*
+ * How many NVIDIA GPUs the machine has: the display controllers in @folder, /sys/bus/pci/devices, whether or not a driver
+ * has them.  Virtual functions of a GPU do not count.  At least 1, because a GPU can be on another bus; 0 if the
+ * folder cannot be read.
+ */
+unsigned int gpurt_mig_gpus(const char *folder);
+
+#endif
