@@ -222,24 +222,21 @@ def _driver(root: Path) -> Finding:
 
 def _mig(root: Path) -> Iterator[Finding]:
     """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
-    gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
     folders = (root / "proc/driver/nvidia/capabilities").glob("gpu[0-9]*/mig/gi[0-9]*")
-    parts = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
-    numbers = {part: lib.gpurt_mig_number(*part, gpus) for part in parts}
-    if not parts:
+    found = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
+    if not found:
         return
-    if lib.GPURT_MAX_GPUS in numbers.values():
-        text = f"NVIDIA GPUs are divided, and there is no number for each of their instances ({gpus} GPUs)"
-        yield Finding("MIG", Status.WARN, text, "programs on those instances run unmanaged; use fewer GPUs, or whole ones")
+    gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
+    numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
+    if lib.GPURT_MAX_GPUS in numbers:
+        text = f"a machine with {gpus} GPUs has no number for each of their GPU instances: programs run unmanaged there"
+        yield Finding("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
         return
-    each = (
-        f"GPU instance {', '.join(f'{one} is GPU {number}' for (on, one), number in numbers.items() if on == gpu)}".replace(
-            " is", f" of nvidia{gpu} is", 1)
-        for gpu in sorted({gpu for gpu, _ in parts})
-    )  # fmt: skip
-    text = "; ".join(each) + ", if the driver opened its GPUs in the order of their nodes"
-    cure = f"start the host with --gpus {max(numbers.values()) + 1} or more (gpurt.ko: agent_gpus); "
-    yield Finding("MIG", Status.WARN, text, cure + "keep the order with nvidia-persistenced")
+    pairs = zip(found, numbers, strict=True)
+    each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for (gpu, instance), number in pairs)
+    text = f"{', '.join(each)}, if the driver opened its GPUs in the order of their nodes"
+    cure = f"start the host with --gpus {max(numbers) + 1} or more (gpurt.ko: agent_gpus); run nvidia-persistenced"
+    yield Finding("MIG", Status.WARN, text, cure)
 
 
 def _host(device: str | None) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from links import PATIENCE, eventually
-from machines import LONG, FakeGpu, Served, Start, real_time, stop
+from machines import LONG, FakeGpu, Program, Served, Start, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control
@@ -111,22 +111,30 @@ def test_refusals_are_tried_again(family: str, start: Start, plane: Control, gpu
 @pytest.mark.parametrize("when", ["go-on", "wait"])
 def test_an_agent_that_is_late(when: str, start: Start, serve: Callable[..., Served], gpu: FakeGpu) -> None:
     host = serve("--answer-bound=1s", f"--when-late={when}").path
+
+    def state(program: Program) -> State:
+        return next(one.state for one in plane.clients() if one.pid == program.pid)
+
     with control(str(host)) as plane:
         background, urgent = start(at=host), real_time(plane, start(at=host))
         background.do(LONG)
         stop(background)  # it cannot answer, but its work goes on
-        urgent.send(SHORT)
+        urgent.send(LONG)
         eventually(lambda: plane.status()[0].late == 1)
         if when == "go-on":
             assert urgent.answer() == "ok"
+            eventually(lambda: state(urgent) is State.RUNNING)
+            gpu.finish(urgent.pid)
             urgent.do("all")
             assert plane.status()[0].faults == 0  # the update went on without it
         else:
             eventually(lambda: plane.status()[0].faults >= 3)  # tried again and again
-            assert gpu.groups(urgent.pid)[0]["completed"] == 0
+            assert state(urgent) is State.PENDING  # its work may run beside the late one's, and it is told so
         os.kill(background.pid, signal.SIGCONT)
         if when == "wait":
             assert urgent.answer() == "ok"
+            eventually(lambda: state(urgent) is State.RUNNING)
+            gpu.finish(urgent.pid)
             urgent.do("all")
         eventually(lambda: plane.status()[0].late == 0)
         assert gpu.order() == [urgent.pid]

@@ -32,9 +32,8 @@ def together(one: int, other: int) -> bool:
 @pytest.mark.parametrize("gpus", range(1, MOST + 1))
 def test_numbers(gpus: int) -> None:
     """No number belongs to two GPUs, and one GPU's instances have as many as there is room for."""
-    numbers = {
-        (device, instance): lib.gpurt_mig_number(device, instance, gpus) for device in range(gpus) for instance in INSTANCES
-    }
+    parts = itertools.product(range(gpus), INSTANCES)
+    numbers = {(device, instance): lib.gpurt_mig_number(device, instance, gpus) for device, instance in parts}
     assert set(numbers.values()) <= set(range(MOST))
     assert all(numbers[device, 0] == device for device in range(gpus))  # as the whole GPU
     for (one, first), (other, second) in itertools.combinations(numbers, 2):
@@ -42,11 +41,13 @@ def test_numbers(gpus: int) -> None:
             assert numbers[one, first] != numbers[other, second]
         elif together(first, second) and gpus <= 2:
             assert numbers[one, first] != numbers[one, second]
-    for parts in (range(1, 3), range(3, 7), range(7, 15)):  # halves, quarters, eighths
-        assert len({numbers[0, one] for one in parts}) == min(len(parts), MOST // gpus)
+    for level in (range(1, 3), range(3, 7), range(7, 15)):  # halves, quarters, eighths
+        assert len({numbers[0, one] for one in level}) == min(len(level), MOST // gpus)
 
 
-@pytest.mark.parametrize(("device", "instance", "gpus"), [(0, 15, 1), (0, 2**32 - 2, 1), (1, 7, 1), (0, 7, 17), (0, 7, 0)])
+@pytest.mark.parametrize(
+    ("device", "instance", "gpus"), [(0, 15, 1), (0, 2**32 - 2, 1), (1, 7, 1), (0, 7, 17), (0, 7, 0)]
+)
 def test_what_has_no_number(device: int, instance: int, gpus: int) -> None:
     assert lib.gpurt_mig_number(device, instance, gpus) == MOST
 
@@ -135,7 +136,8 @@ def test_what_the_driver_refuses(instance: str, start: Start, gpu: FakeGpu) -> N
 
 def test_doctor_names_the_numbers(tmp_path: Path) -> None:
     def found() -> list[tuple[Status, str, str | None]]:
-        return [(one.status, one.text, one.cure) for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "MIG"]
+        findings = examine(str(tmp_path / "none"), tmp_path)
+        return [(one.status, one.text, one.cure) for one in findings if one.name == "MIG"]
 
     assert found() == []
     for name in ("gpu0/mig/gi9", "gpu0/mig/gi2", "gpu1/mig"):
@@ -147,6 +149,6 @@ def test_doctor_names_the_numbers(tmp_path: Path) -> None:
         (folder / "class").write_text("0x030200\n")
     ((status, text, cure),) = found()
     assert status is Status.WARN
-    assert "GPU instance 2 of nvidia0 is GPU 8, 9 is GPU 4" in text
+    assert "GPU instance 2 of nvidia0 is GPU 8, GPU instance 9 of nvidia0 is GPU 4" in text
     assert cure
     assert "--gpus 9" in cure

@@ -64,6 +64,9 @@ def test_groups_are_seen_through_the_process_s_own_calls(fake: Path) -> None:
     assert (group["handle"], group["subdevice"], group["channels"], group["compute"]) == ("0x4", "0x3", [5, 6], 1)
     freed = [record for record in records if record["record"] == "object" and not record["live"]]
     assert [record["handle"] for record in freed] == ["0x8"]
+    assert group["gpu_instance"] == -1
+    (divided,) = [one for one in on_fake(fake, "objects", FAKE_MIG="9") if one["record"] == "group"]
+    assert divided["gpu_instance"] == 9
 
 
 @needs_compiler

@@ -144,15 +144,18 @@ class Nvidia(File):
 
     def below(self, root: int, parent: int, kind: int) -> int | None:
         """The handle of an object of that kind right below another one."""
-        found = (at[1] for at, one in self.objects.items() if at[0] == root and one.parent == parent and one.kind == kind)
-        return next(found, None)
+        mine = ((at[1], one) for at, one in self.objects.items() if at[0] == root and one.parent == parent)
+        return next((handle for handle, one in mine if one.kind == kind), None)
 
     def instances(self, root: int, device: int) -> tuple[int | None, int | None]:
         """The GPU instance and the compute instance to which a device belongs."""
         handle = self.below(root, device, SUBDEVICE)
         gpu = None if handle is None else self.below(root, handle, mig.GPU_INSTANCE)
         compute = None if gpu is None else self.below(root, gpu, mig.COMPUTE_INSTANCE)
-        return tuple(None if one is None else self.objects[root, one].instance for one in (gpu, compute))  # type: ignore[return-value]
+        return self.id_of(root, gpu), self.id_of(root, compute)
+
+    def id_of(self, root: int, handle: int | None) -> int | None:
+        return None if handle is None else self.objects[root, handle].instance
 
     def device_of(self, root: int, handle: int) -> int:
         while self.objects[root, handle].kind != DEVICE and handle != root:

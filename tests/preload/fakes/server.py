@@ -62,7 +62,7 @@ class Server:
         write(self.sysfs, Kfd.MACHINE.gpus, cwsr)
 
     def divide(self, gpu: int, instance: int, computes: int) -> None:
-        """Makes a GPU instance with so many compute instances, each with an engine of its own, after those of all GPUs."""
+        """Makes a GPU instance with so many compute instances.  Each has an engine, behind those of all GPUs."""
         first = len(self.engines)
         self.engines += [Engine(time.monotonic_ns()) for _ in range(computes)]
         Nvidia.MIG.divide(gpu, instance, list(range(first, first + computes)))

@@ -63,7 +63,7 @@ static void allocate(int fd, uint32_t parent, uint32_t handle, uint32_t class, u
 	struct fake_alloc call = { .client = 1, .parent = parent, .object = handle, .class = class,
 				   .params = (uintptr_t)params, .size = 20 };
 
-	params[class == FAKE_TSG ? 3 : 32] = engine;
+	params[class == FAKE_TSG ? 3 : class == FAKE_GPU_INSTANCE ? 2 : 32] = engine;
 	ioctl(fd, FAKE_ALLOC, &call);
 }
 
@@ -74,6 +74,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 	allocate(fd, 0, 1, 0x41, 0);
 	allocate(fd, 1, 2, FAKE_DEVICE, 0);
 	allocate(fd, 2, 3, FAKE_SUBDEVICE, 0);
+	if (getenv("FAKE_MIG"))
+		allocate(fd, 3, 9, FAKE_GPU_INSTANCE, (uint32_t)atoi(getenv("FAKE_MIG")));
 	allocate(fd, 2, 4, FAKE_TSG, 1);
 	allocate(fd, 4, 5, 0xc86f, 1);
 	allocate(fd, 4, 6, 0xc86f, 1);

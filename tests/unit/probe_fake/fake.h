@@ -15,6 +15,7 @@
 #define FAKE_DEVICE		0x80
 #define FAKE_SUBDEVICE		0x2080
 #define FAKE_TSG		0xa06c
+#define FAKE_GPU_INSTANCE	0xc637	/* clc637.h: a capability of 8 bytes, then the id */
 
 #define FAKE_SCHEDULE		0xa06c0101
 #define FAKE_SET_TIMESLICE	0xa06c0103

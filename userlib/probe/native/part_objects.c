@@ -53,6 +53,7 @@ static void tell_object(const struct rm_object *object)
 	emit_handle("class", object->class);
 	emit_number("params_size", object->size);
 	emit_number("engine", object->engine);
+	emit_number("id", object->id);
 	emit_number("live", object->live);
 	emit_number("fd", object->fd);
 	emit_close();
@@ -71,6 +72,7 @@ static void tell_group(struct rm_tsg *tsg)
 	emit_number("engine", tsg->engine);
 	emit_number("compute", tsg->compute);
 	emit_handle("subdevice", tsg->subdevice);
+	emit_number("gpu_instance", tsg->gpu_instance);
 	emit_numbers("channels", channels, tsg->channel_count);
 	emit_number("get_info_status", rm_get_info(tsg, &id));
 	emit_number("id", id);

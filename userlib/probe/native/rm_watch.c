@@ -33,6 +33,19 @@ static uint32_t engine_of(uint32_t class, uint64_t params)
 	return engine;
 }
 
+/* Which device, GPU instance or compute instance the allocation parameters name; 0 for other classes. */
+static uint32_t id_of(uint32_t class, uint64_t params)
+{
+	const char *bytes = (const char *)(uintptr_t)params;
+	uint32_t id = 0;
+
+	if (bytes && class == RM_CLASS_DEVICE)
+		memcpy(&id, bytes + RM_DEVICE_INSTANCE_AT, sizeof(id));
+	else if (bytes && (class == RM_CLASS_GPU_INSTANCE || class == RM_CLASS_COMPUTE_INSTANCE))
+		memcpy(&id, bytes + RM_GPU_INSTANCE_AT, sizeof(id));
+	return id;
+}
+
 static void add(int fd, const struct rm_alloc *a, uint32_t size)
 {
 	if (object_count == OBJECTS_MAX)
@@ -40,7 +53,7 @@ static void add(int fd, const struct rm_alloc *a, uint32_t size)
 	objects[object_count++] = (struct rm_object){
 		.fd = fd, .client = RM_CLASS_IS_ROOT(a->class) ? a->object : a->client, .parent = a->parent,
 		.handle = a->object, .class = a->class, .size = size, .engine = engine_of(a->class, a->params),
-		.live = true,
+		.id = id_of(a->class, a->params), .live = true,
 	};
 }
 
@@ -162,7 +175,7 @@ static void fill(struct rm_tsg *tsg, const struct rm_object *group)
 	size_t i;
 
 	*tsg = (struct rm_tsg){ .fd = group->fd, .client = group->client, .handle = group->handle,
-				.engine = group->engine, .size = group->size };
+				.engine = group->engine, .size = group->size, .gpu_instance = -1 };
 	for (i = 0; i < object_count; i++) {
 		const struct rm_object *o = &objects[i];
 
@@ -170,6 +183,8 @@ static void fill(struct rm_tsg *tsg, const struct rm_object *group)
 			continue;
 		if (o->class == RM_CLASS_SUBDEVICE && o->parent == group->parent)
 			tsg->subdevice = o->handle;
+		if (o->class == RM_CLASS_GPU_INSTANCE && o->parent == tsg->subdevice)
+			tsg->gpu_instance = (int)o->id;
 		if (o->parent != group->handle || !RM_CLASS_IS_CHANNEL(o->class) ||
 		    tsg->channel_count == RM_CHANNELS_MAX)
 			continue;

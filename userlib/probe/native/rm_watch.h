@@ -19,6 +19,7 @@
 struct rm_object {
 	int fd;
 	uint32_t client, parent, handle, class, size, engine;
+	uint32_t id;	/* of a device, a GPU instance or a compute instance: which one it is */
 	bool live;
 };
 
@@ -26,6 +27,7 @@ struct rm_object {
 struct rm_tsg {
 	int fd;
 	uint32_t client, handle, subdevice, engine, size;
+	int gpu_instance;	/* on a GPU that is divided (MIG): its id, otherwise -1 */
 	bool compute;
 	uint32_t channel_count, channels[RM_CHANNELS_MAX];
 };
