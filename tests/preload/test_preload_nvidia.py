@@ -151,6 +151,28 @@ def test_calls_of_which_the_driver_enables_channels(
     assert not gpu.enabled(background.pid)
 
 
+def test_what_the_program_has_started_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """By START_SELECTED_CHANNELS, after it had taken its group off the schedule itself."""
+    background = start(version="560.35.03", GPURT_NVIDIA_METHOD="schedule")
+    urgent = real_time(plane, start(version="560.35.03"))
+    background.do("own-schedule 0", "own-start 0", LONG)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    eventually(lambda: gpu.enabled(background.pid))
+
+
+@pytest.mark.parametrize("method", ["schedule", "timeslice"])
+def test_a_channel_without_a_group_that_the_method_cannot_switch(
+    method: str, start: Start, plane: Control, gpu: FakeGpu
+) -> None:
+    """Its process is late, for nothing has been done to it."""
+    background, urgent = start(FAKE_BARE="1", GPURT_NVIDIA_METHOD=method), start()
+    background.do(LONG)
+    real_time(plane, urgent).send(SHORT)
+    eventually(lambda: plane.status()[0].late == 1)
+    assert "a channel without a group cannot be taken off the GPU" in background.said()
+
+
 @pytest.mark.parametrize("call", [25, 26, 0])
 def test_what_the_uvm_driver_enables(call: int, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """It enables all channels of an address space that is registered or ends."""

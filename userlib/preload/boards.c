@@ -74,8 +74,10 @@ struct tsg *agent_add(const struct tsg *like)
 		return NULL;
 	}
 	tsg = calloc(1, sizeof(*tsg));
-	if (!tsg)
+	if (!tsg) {
+		preload_say("GPU %u: out of memory: the work of a time-slice group is not managed", gpu);
 		return NULL;
+	}
 	b = &boards[gpu];
 	*tsg = *like;
 	tsg->next = b->tsgs;

@@ -20,8 +20,10 @@ void rm_remember(struct gpu_file *file, const struct rm_alloc *a, uint32_t insta
 {
 	struct rm_object *o = calloc(1, sizeof(*o));
 
-	if (!o)
+	if (!o) {
+		preload_say("nvidia-rm: out of memory: an object of class %#x is not managed", a->class);
 		return;
+	}
 	*o = (struct rm_object){
 		.next = rm_objects, .file = file->id, .client = a->client, .handle = a->object, .parent = a->parent,
 		.class = a->class, .instance = instance,

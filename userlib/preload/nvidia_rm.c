@@ -150,6 +150,22 @@ static void scheduled(struct gpu_file *file, const struct rm_control *c)
 		agent_refresh(tsg);
 }
 
+/*
+ * START_CHANNELS has put channels on the runlist, which GPFIFO_SCHEDULE must do when the groups are put back.  All groups of
+ * the client count: which channels are listed where is not documented.
+ */
+static void started(struct gpu_file *file, const struct rm_control *c)
+{
+	const struct rm_object *o;
+	struct tsg *tsg;
+
+	for (o = rm_objects; o && !c->status; o = o->next) {
+		tsg = o->file == file->id && o->client == c->client ? agent_find(file, o->client, o->handle) : NULL;
+		if (tsg)
+			TSG_WANTED(tsg) = 1;
+	}
+}
+
 /* The program's own FIFO_DISABLE_CHANNELS. */
 static void disabled(struct gpu_file *file, const struct rm_control *c)
 {
@@ -214,6 +230,8 @@ static void controlled(struct gpu_file *file, const struct rm_control *c)
 		disabled(file, c);
 	else if (c->cmd == A06C_SET_TIMESLICE)
 		sliced(file, c);
+	if (c->cmd == C0080_START_CHANNELS)
+		started(file, c);
 }
 
 static void call(struct gpu_file *file, unsigned int number, size_t size, const void *argument)

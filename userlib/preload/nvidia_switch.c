@@ -172,7 +172,9 @@ static int by_timeslice(struct tsg *tsg, int fd, bool on)
 	uint64_t slice_us = on ? TSG_SLICE_US(tsg) : SLICE_LOWEST_US;
 	int err;
 
-	if (TSG_IS_BARE(tsg) || (on && !slice_us))
+	if (TSG_IS_BARE(tsg))	/* there is no handle of its hidden group */
+		return on ? 0 : cannot("a channel without a group");
+	if (on && !slice_us)
 		return 0;
 	if (!on && !TSG_SLICE_US(tsg)) {
 		err = control(fd, tsg->client, tsg->handle, A06C_GET_TIMESLICE, &TSG_SLICE_US(tsg), sizeof(uint64_t));
