@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <dirent.h>
-#include <stdbool.h>
+#include <errno.h>
 #include <stdio.h>
 
 #include <gpurt/uapi.h>
@@ -30,28 +30,36 @@ unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsign
 	return device + gpus * (place_of(instance) * numbers / PLACES);
 }
 
-/* The number in an attribute of a PCI device, or 0 if it has no such attribute. */
-static unsigned int attribute(const char *folder, const char *device, const char *name)
+/* Reads the number in an attribute of a PCI device.  ENOENT: there is no such attribute, or no such device any more. */
+static int read_attribute(const char *folder, const char *device, const char *name, unsigned int *value)
 {
-	unsigned int value = 0;
 	char path[512];
 	FILE *file;
+	int found;
 
+	*value = 0;
 	if (snprintf(path, sizeof(path), "%s/%s/%s", folder, device, name) >= (int)sizeof(path))
-		return 0;
+		return -ENAMETOOLONG;
 	file = fopen(path, "re");
 	if (!file)
-		return 0;
-	if (fscanf(file, "%x", &value) != 1)
-		value = 0;
+		return -errno;
+	found = fscanf(file, "%x", value);
 	fclose(file);
-	return value;
+	return found == 1 ? 0 : -EIO;
 }
 
-static bool is_gpu(const char *folder, const char *device)
+/* 1 or 0, or -errno if that cannot be found out. */
+static int is_gpu(const char *folder, const char *device)
 {
-	return attribute(folder, device, "vendor") == NVIDIA && attribute(folder, device, "class") >> 16 == DISPLAY &&
-	       !attribute(folder, device, "physfn/vendor");
+	unsigned int vendor, class, physical;
+	int err = read_attribute(folder, device, "vendor", &vendor);
+
+	if (!err)
+		err = read_attribute(folder, device, "class", &class);
+	if (err || vendor != NVIDIA || class >> 16 != DISPLAY)
+		return err == -ENOENT ? 0 : err;
+	err = read_attribute(folder, device, "physfn/vendor", &physical);
+	return err == -ENOENT ? 1 : err;
 }
 
 unsigned int gpurt_mig_gpus(const char *folder)
@@ -59,11 +67,16 @@ unsigned int gpurt_mig_gpus(const char *folder)
 	DIR *devices = opendir(folder);
 	const struct dirent *entry;
 	unsigned int gpus = 0;
+	int one = 0;
 
 	if (!devices)
 		return 0;
-	while ((entry = readdir(devices)) != NULL)
-		gpus += is_gpu(folder, entry->d_name);
+	while (one >= 0 && (entry = readdir(devices)) != NULL) {
+		one = entry->d_name[0] == '.' ? 0 : is_gpu(folder, entry->d_name);
+		gpus += one > 0;
+	}
 	closedir(devices);
+	if (one < 0)
+		return 0;
 	return gpus ? gpus : 1;
 }

@@ -12,7 +12,7 @@
  *
  * With G GPUs in the machine, an instance of device d has number d + G * place.  Where a host cannot have that many GPUs,
  * neighbours on one GPU share a number, and wait for each other.  A number never belongs to two devices.  It depends on
- * nothing that one process sees and another does not, so it is the same in every process and container.
+ * nothing that one process sees and another does not at that time, so it is the same in every process and container.
  */
 #ifndef GPURT_MIG_H
 #define GPURT_MIG_H
@@ -28,8 +28,8 @@ unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsign
 
 /*
  * How many NVIDIA GPUs the machine has: the display controllers in @folder, /sys/bus/pci/devices, whether or not a driver
- * has them.  Virtual functions of a GPU do not count.  At least 1, because a GPU can be on another bus; 0 if the
- * folder cannot be read.
+ * has them.  Virtual functions of a GPU do not count.  At least 1, because a GPU can be on another bus; 0 if
+ * the folder or what it says of a device cannot be read: to count too few would give an instance another number.
  */
 unsigned int gpurt_mig_gpus(const char *folder);
 

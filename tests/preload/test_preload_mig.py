@@ -134,6 +134,33 @@ def test_what_the_driver_refuses(instance: str, start: Start, gpu: FakeGpu) -> N
     assert gpu.ask()["groups"] == []
 
 
+def test_gpus_are_counted_or_it_is_said_that_they_cannot_be(tmp_path: Path) -> None:
+    """One that cannot be read is not taken for none."""
+
+    def counted() -> int:
+        return int(lib.gpurt_mig_gpus(str(tmp_path / "devices").encode()))
+
+    def device(name: str, vendor: str, kind: str) -> Path:
+        folder = tmp_path / "devices" / name
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(vendor)
+        (folder / "class").write_text(kind)
+        return folder
+
+    assert counted() == 0
+    (tmp_path / "devices").mkdir()
+    assert counted() == 1
+    device("0", "0x10de\n", "0x030000\n")
+    first = device("1", "0x10de\n", "0x030200\n")
+    device("2", "0x10de\n", "0x040300\n")
+    device("3", "0x1002\n", "0x030000\n")
+    (device("4", "0x10de\n", "0x030200\n") / "physfn").symlink_to(first)
+    (tmp_path / "devices/5").mkdir()  # it has just been unplugged
+    assert counted() == 2
+    (tmp_path / "devices/5/vendor").write_text("")
+    assert counted() == 0
+
+
 def test_doctor_names_the_numbers(tmp_path: Path) -> None:
     def found() -> list[tuple[Status, str, str | None]]:
         findings = examine(str(tmp_path / "none"), tmp_path)
