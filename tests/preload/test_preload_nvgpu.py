@@ -7,7 +7,7 @@ import pytest
 from links import eventually
 from machines import LONG, FakeGpu, Start, never_known_to_be_off, real_time
 
-from gpurt.enums import Tier
+from gpurt.enums import Cause, Tier
 from pycontrol.live.control import Control
 
 SHORT = "launch 0 20000"
@@ -72,3 +72,15 @@ def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) ->
     """The group is disabled and the preemption failed: it must be enabled again all the same."""
     background, urgent = start(family="nvgpu"), start(family="nvgpu")
     never_known_to_be_off(plane, gpu, background, urgent, TIMED_OUT)
+
+
+def test_a_slow_preemption_is_charged_to_all(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The driver polls with its lock held, one group after another, and the measured epsilon has all of that."""
+    slow = 150_000_000
+    others, urgent = [start(family="nvgpu") for _ in range(3)], real_time(plane, start(family="nvgpu"))
+    for one in others:
+        one.do(LONG)
+    gpu.ask("delay", name="preempt", ns=slow)
+    urgent.do(LONG)
+    begun = next(one for one in plane.latency(0) if one.cause is Cause.BEGIN)
+    assert begun.maximum >= len(others) * slow

@@ -26,7 +26,9 @@ def wants_the_gpu(plane: Control, gpu: FakeGpu, background: Program, urgent: Pro
     eventually(lambda: not gpu.enabled(background.pid))
 
 
-@pytest.mark.parametrize("version", ["535.54.03", "535.161.07", "550.54.14", "570.211.01", "575.51.02", "595.45.04"])
+@pytest.mark.parametrize(
+    "version", ["535.54.03", "535.161.07", "550.54.14", "570.211.01", "575.51.02", "590.48.01", "595.45.04"]
+)
 @pytest.mark.parametrize("method", ["disable", "schedule"])
 def test_every_release(version: str, method: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """GPFIFO_SCHEDULE has 2 bytes before 575.51.02 and 3 since, and the driver refuses all other sizes."""

@@ -55,6 +55,7 @@ class Server:
         self.held: dict[socket.socket, int] = {}  # connections that are open nodes
         self.later: list[tuple[int, int, Callable[[], None]]] = []
         self.count = 0
+        self.unlocked = 0  # when nobody holds nvgpu's lock any more, ns
 
     def machine(self, gpus: list[dict[str, Any]], release: Iterable[int] = (6, 1), cwsr: int = 1) -> None:
         """What AMD's driver runs on, from now on."""
@@ -142,7 +143,7 @@ class Server:
                 result = file.ioctl(Caller(pid, uid), code, argument, behind)
                 delay = max((self.faults.delay.get(name, 0) for name in file.calls[before:]), default=0)
                 if delay:
-                    self.at(delay, lambda: answer(result))
+                    self.at(self.locked(file, delay), lambda: answer(result))
                 else:
                     answer(result)
                 return
@@ -151,6 +152,17 @@ class Server:
             later.wait(answer)
         except Refused as refused:
             answer(-1, refused.error)
+
+    def locked(self, file: File, delay: int) -> int:
+        """How long a call takes.  nvgpu holds its lock while it polls for a preemption (common/fifo/preempt.c, r36.4).
+
+        Calls of other processes wait for that.
+        """
+        if not isinstance(file, NvgpuTsg):
+            return delay
+        now = time.monotonic_ns()
+        self.unlocked = max(self.unlocked, now) + delay
+        return self.unlocked - now
 
     def work(self, file: File, kind: int, client: int, handle: int, value: int, answer: Callable[..., None]) -> None:
         group = file.working(client, handle)
