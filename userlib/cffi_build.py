@@ -37,6 +37,7 @@ HEADERS = [
     "userlib/include/gpurt.h",
     "userlib/mig.h",
     "analysis/native/simulate.h",
+    "analysis/native/dispatch.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
     "analysis/native/rta.h",

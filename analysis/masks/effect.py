@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a mask is worth: its effective compute units (section 4.3 of the paper; specification rules R3 to R6).
+
+The dispatcher deals a kernel's blocks to shader engines in turn and waits for a full one, so that every engine with any
+CU enabled gets as many blocks as each other one: the engine with the fewest CUs sets the pace of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from analysis.masks.mapping import LATEST, Release, Unit, enabled
+from analysis.masks.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """``counts[xcc][engine]``: enabled CUs.
+
+    ``effective``: that many CUs, evenly spread, would be as fast.  ``best``: the most that the mask's CUs are worth if
+    those of some engines are taken out.  Several XCCs count as the slowest of them, so many times; 0 if one has no CU.
+    """
+
+    counts: tuple[tuple[int, ...], ...]
+    effective: int
+    best: int
+
+    @property
+    def units(self) -> int:
+        """Enabled CUs."""
+        return sum(map(sum, self.counts))
+
+    @property
+    def waste(self) -> int:
+        """Enabled CUs that speed nothing up."""
+        return self.units - self.effective
+
+    @property
+    def dominated(self) -> bool:
+        """Whether a part of the mask is more than a tenth faster than the whole of it."""
+        return 10 * self.best > 11 * self.effective
+
+
+def effect(mask: int, topology: Topology, release: Release = LATEST) -> Effect:
+    """The effect of a mask."""
+    return effect_of(enabled(mask, topology, release), topology)
+
+
+def effect_of(units: Iterable[Unit], topology: Topology) -> Effect:
+    """The effect of a set of compute units."""
+    counts = [[0] * len(topology.arrays) for _ in range(topology.xccs)]
+    for unit in units:
+        counts[unit.xcc][unit.engine] += 1
+    paces = [_effective(xcc) for xcc in counts]
+    bests = [_best(xcc) for xcc in counts]
+    return Effect(tuple(map(tuple, counts)), topology.xccs * min(paces), topology.xccs * min(bests))
+
+
+def _effective(counts: list[int]) -> int:
+    used = [count for count in counts if count]
+    return len(used) * min(used, default=0)
+
+
+def _best(counts: list[int]) -> int:
+    ordered = sorted(counts, reverse=True)
+    return max(number * count for number, count in enumerate(ordered, 1))
+
+
+def kernel_time(counts: Iterable[int], blocks: int, block_time: int) -> int:
+    """Time of one kernel alone, ns, rounded up (rule R5): equal blocks of which a CU executes one in ``block_time`` ns.
+
+    ``counts``: enabled CUs of each shader engine.  Raises ValueError if there is none.
+    """
+    used = [count for count in counts if count]
+    if not used:
+        raise ValueError("the mask leaves no compute unit: the kernel never ends")
+    dealt = [blocks // len(used) + (place < blocks % len(used)) for place in range(len(used))]
+    return max(-(-block_time * number // count) for number, count in zip(dealt, used, strict=True))

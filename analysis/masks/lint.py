@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is wrong with masks, by rule, each with the finding that it rests on (docs/cu-masks.md lists them)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from analysis.masks.effect import Effect, effect_of
+from analysis.masks.mapping import BY_ARRAY, LATEST, PAIRS_READ, Release, Unit, enabled, half_pairs
+from analysis.masks.topology import Topology
+
+#: HSA queues that the hardware keeps at once: 4 pipes with 8 each (section 4.1 of the paper).
+MOST_QUEUES = 32
+#: Digits from which text of only 0 and 1 is taken for the paper's notation, bit 0 first.
+BINARY_DIGITS = 8
+_BINARY = re.compile(rf"[01]{{{BINARY_DIGITS},}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A partition: its mask, its HSA queues, the threads of its largest block (None: not known), its mask as text."""
+
+    name: str
+    mask: int
+    queues: int = 1
+    threads: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``rule``: E1 to E7 are errors, W1 to W7 warnings.  ``names``: the partitions that it is about."""
+
+    rule: str
+    names: tuple[str, ...]
+    text: str
+
+    @property
+    def error(self) -> bool:
+        """Whether the mask must not be used."""
+        return self.rule.startswith("E")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A partition with what its mask does."""
+
+    of: Masked
+    units: frozenset[Unit]
+    effect: Effect
+
+
+def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LATEST) -> list[Finding]:
+    """All findings, errors first.  Raises ValueError if two partitions have one name."""
+    names = [one.name for one in partitions]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two partitions are called {next(name for name in names if names.count(name) > 1)!r}")
+    found = list(_release(topology, release))
+    cases = []
+    for one in partitions:
+        units = enabled(one.mask, topology, release)
+        cases.append(_Case(one, units, effect_of(units, topology)))
+    for case in cases:
+        for rule in _ALONE:
+            found += rule(case, topology)
+    for pair in combinations(cases, 2):
+        found += _together(*pair)
+    found += _queues(partitions)
+    if topology.assumed:
+        found.append(Finding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
+    return sorted(found, key=lambda one: one.rule)
+
+
+def _release(topology: Topology, release: Release) -> Iterator[Finding]:
+    """Rule E5: the release of Linux does not map bits to this chip's CUs."""
+    version = f"Linux {release[0]}.{release[1]}"
+    if release < BY_ARRAY and len(topology.arrays[0]) > 1:
+        text = f"{version} maps bits as if each shader engine had one shader array, and here each has two: "
+        yield Finding("E5", (), f"{text}some CUs cannot be enabled, and some bits enable none; 5.15 is right")
+    elif release < PAIRS_READ and topology.paired:
+        text = f"it is not known whether {version} maps bits by pairs of CUs, as 6.1 does"
+        yield Finding("E5", (), f"{text}; half a pair can hang the queue")
+
+
+def _empty(case: _Case, topology: Topology) -> Iterator[Finding]:
+    if not case.units:
+        text = f"it has none of the chip's {topology.units} CUs: the driver accepts it, and the queue's work never ends"
+        yield Finding("E1", (case.of.name,), text)
+
+
+def _halves(case: _Case, topology: Topology) -> Iterator[Finding]:
+    if halves := half_pairs(case.of.mask, topology):
+        bits = f"{2 * halves[0]} and {2 * halves[0] + 1}"
+        text = f"bits {bits} differ, and CUs come in pairs: the driver refuses the mask (EINVAL); older ones hang"
+        yield Finding("E2", (case.of.name,), text)
+
+
+def _dominated(case: _Case, topology: Topology) -> Iterator[Finding]:
+    seen = case.effect
+    if case.units and seen.dominated and len(set(seen.counts)) == 1:
+        few, times = min(filter(None, seen.counts[0])), f"{seen.best / seen.effective:.3g}"
+        text = (
+            f"{seen.units} CUs work like {seen.effective}: blocks are dealt to shader engines in turn, and one has "
+            f"only {few}; without the smallest they work like {seen.best}, {times} times as fast (Observation 3)"
+        )
+        yield Finding("E3", (case.of.name,), text)
+
+
+def _unequal(case: _Case, topology: Topology) -> Iterator[Finding]:
+    if case.units and len(set(case.effect.counts)) > 1:
+        sums = [sum(xcc) for xcc in case.effect.counts]
+        what = f"XCC {sums.index(0)} has no CU, and its blocks never end" if 0 in sums else "the slowest sets the pace"
+        yield Finding("E7", (case.of.name,), f"the XCCs do not have the same CUs ({min(sums)} to {max(sums)}): {what}")
+
+
+def _waste(case: _Case, topology: Topology) -> Iterator[Finding]:
+    seen = case.effect
+    if seen.waste and not seen.dominated and len(set(seen.counts)) == 1:
+        counts = ", ".join(map(str, filter(None, seen.counts[0])))
+        text = (
+            f"{seen.waste} of {seen.units} CUs speed nothing up: the shader engines have {counts}, and the smallest "
+            f"sets the pace; it works like {seen.effective}"
+        )
+        yield Finding("W1", (case.of.name,), text)
+
+
+def _beyond(case: _Case, topology: Topology) -> Iterator[Finding]:
+    if case.units and case.of.mask >> topology.units:
+        text = f"it has bits beyond the chip's {topology.units} CUs, which the driver ignores; is it for another chip?"
+        yield Finding("W5", (case.of.name,), text)
+
+
+def _binary(case: _Case, topology: Topology) -> Iterator[Finding]:
+    if _BINARY.fullmatch(case.of.text):
+        number = int(case.of.text[::-1], 2)
+        text = f"{case.of.text[:24]!r} is read as hexadecimal; if it is binary with bit 0 first, as in papers, write "
+        yield Finding("W7", (case.of.name,), f"{text}{number:#x}")
+
+
+_ALONE: tuple[Callable[[_Case, Topology], Iterator[Finding]], ...] = (
+    _empty, _halves, _dominated, _unequal, _waste, _beyond, _binary,
+)  # fmt: skip
+
+
+def _engines(units: frozenset[Unit]) -> set[tuple[int, int]]:
+    return {(unit.xcc, unit.engine) for unit in units}
+
+
+def _together(one: _Case, other: _Case) -> Iterator[Finding]:
+    """Rules E4, W2, W3: what two partitions share."""
+    names = one.of.name, other.of.name
+    shared = one.units & other.units
+    if not shared:
+        if common := _engines(one.units) & _engines(other.units):
+            text = f"they share {len(common)} shader engines, which costs a few percent (Observation 4)"
+            yield Finding("W2", names, text)
+        return
+    text = f"they share {len(shared)} CUs: neither is isolated"
+    if lonely := _lonely(one, shared) or _lonely(other, shared):
+        text += f"; one is {lonely}'s only CU on its shader engine, the worst practice of all (Observation 3)"
+    yield Finding("E4", names, text)
+    sizes = one.of.threads, other.of.threads
+    if sizes[0] and sizes[1] and sizes[0] != sizes[1]:
+        small, large = (one, other) if sizes[0] < sizes[1] else (other, one)
+        yield Finding("W3", (small.of.name, large.of.name), f"{small.of.name}'s blocks are smaller and cut ahead of "
+                      f"{large.of.name}'s on the shared CUs (Observation 1)")  # fmt: skip
+
+
+def _lonely(case: _Case, shared: frozenset[Unit]) -> str:
+    """The partition's name if a shared CU is its only one on a shader engine; otherwise empty."""
+    counts = case.effect.counts
+    return case.of.name if any(counts[unit.xcc][unit.engine] == 1 for unit in shared) else ""
+
+
+def _queues(partitions: Sequence[Masked]) -> Iterator[Finding]:
+    count = sum(one.queues for one in partitions)
+    if count > MOST_QUEUES:
+        names = tuple(one.name for one in partitions)
+        text = f"{count} queues, and the hardware keeps {MOST_QUEUES}, 8 on each of 4 pipes: all take turns"
+        yield Finding("W4", names, text)

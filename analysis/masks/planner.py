@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Divides a GPU into disjoint masks: each a rectangle of w shader engines with j CUs each, the same in every XCC.
+
+Only rectangles waste no CU (effect.py).  The plan has the least waste; among those of least waste, the fewest shared
+shader engines (Observation 4), and then the most engines for each partition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from analysis.masks.mapping import LATEST, Release, Unit, places
+from analysis.masks.search import Engine, Shape, Step, first_fit, least
+from analysis.masks.topology import Topology
+
+#: Partitions of one plan at most.
+MOST_PARTITIONS = 32
+#: States that the search looks at before it falls back to first fit, and before it gives up on the nearest sizes.
+STATES, NEAREST_STATES = 50_000, 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A partition with at least ``units`` effective CUs, at most ``most``; ``apart``: it shares no shader engine."""
+
+    name: str
+    units: int
+    apart: bool = False
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """``width`` shader engines with ``depth`` CUs each, in every XCC."""
+
+    name: str
+    wanted: int
+    width: int
+    depth: int
+    engines: tuple[int, ...]
+    mask: int
+    effective: int
+
+    @property
+    def waste(self) -> int:
+        """CUs more than wanted."""
+        return self.effective - self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``proved``: no plan wastes less.  Where there are too many to look at, it comes from first fit."""
+
+    parts: tuple[Part, ...]
+    proved: bool
+
+    @property
+    def waste(self) -> int:
+        """Of all partitions."""
+        return sum(part.waste for part in self.parts)
+
+
+class Impossible(ValueError):
+    """No such partitions exist.  ``nearest``: sizes that do, of least distance in all; earlier ones come first."""
+
+    def __init__(self, why: str, nearest: tuple[int, ...] = ()) -> None:
+        super().__init__(why)
+        self.nearest = nearest
+
+
+def plan(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -> Plan:
+    """The best plan.
+
+    Raises:
+        Impossible: there is none; or, if its text says so, none was found.
+        ValueError: no partition, too many, two of one name, or a size that is no size.
+    """
+    _check(wants)
+    order = sorted(range(len(wants)), key=lambda index: (not wants[index].apart, -wants[index].units))
+    ordered = [wants[index] for index in order]
+    start = _engines(topology)
+    choices = [_least_shapes(want, topology) for want in ordered]
+    found = complete = None
+    if all(choices):
+        steps = [
+            Step(want.apart, tuple(shapes), min(shape.width * shape.depth for shape in shapes))
+            for want, shapes in zip(ordered, choices, strict=True)
+        ]
+        found, complete = least(steps, start, STATES)
+        if found is None and not complete:
+            found = first_fit(steps, start)
+    if found is None:
+        raise _impossible(wants, topology, complete is not False)
+    shapes = dict(zip(order, found, strict=True))
+    return Plan(_realised(wants, [shapes[i] for i in range(len(wants))], topology, release), bool(complete))
+
+
+def _check(wants: Sequence[Want]) -> None:
+    if not 1 <= len(wants) <= MOST_PARTITIONS:
+        raise ValueError(f"{len(wants)} partitions; a plan has 1 to {MOST_PARTITIONS}")
+    twice = [name for name, count in Counter(want.name for want in wants).items() if count > 1]
+    if twice:
+        raise ValueError(f"two partitions are called {twice[0]!r}")
+    for want in wants:
+        if want.units < 1 or (want.most is not None and want.most < want.units):
+            raise ValueError(f"{want.name}: expected at least 1 CU, and at most no fewer than at least")
+
+
+def _engines(topology: Topology) -> tuple[Engine, ...]:
+    return tuple(Engine(number, count, 0) for number, count in enumerate(topology.engines))
+
+
+def _least_shapes(want: Want, topology: Topology) -> list[Shape]:
+    """The smallest rectangle of each width: larger ones only take more."""
+    found = []
+    for width in range(1, len(topology.engines) + 1):
+        depth = -(-want.units // (width * topology.xccs * topology.step)) * topology.step
+        size = width * depth * topology.xccs
+        if depth <= max(topology.engines) and size <= (want.most or size):
+            found.append(Shape(width, depth, (size - want.units, 0, -width)))
+    return found
+
+
+def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impossible:
+    """Says why, and looks for the nearest sizes, in the order of the partitions."""
+    total = sum(want.units for want in wants)
+    shapes = []
+    for want in wants:
+        listed = " or ".join(f"{one.width}x{one.depth}" for one in _least_shapes(want, topology)) or "more than that"
+        shapes.append(f"{want.name}: {want.units} CUs need {listed}")
+    engines = ", ".join(map(str, topology.engines))
+    text = f"{'; '.join(shapes)} (shader engines x CUs each); the shader engines have {engines}"
+    text += f" in each of {topology.xccs} XCCs" if topology.xccs > 1 else ""
+    if total > topology.units:
+        text = f"{total} CUs are wanted, and the chip has {topology.units}"
+    elif not proved:
+        text = f"no plan was found among {STATES} looked at, which does not prove that there is none: {text}"
+    steps = [
+        Step(want.apart, tuple(_near_shapes(index, wants, topology)), want.units // topology.xccs)
+        for index, want in enumerate(wants)
+    ]
+    found, _ = least(steps, _engines(topology), NEAREST_STATES, short=topology.xccs)
+    sizes = tuple(shape.width * shape.depth * topology.xccs for shape in found or ())
+    return Impossible(text, sizes)
+
+
+def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Iterator[Shape]:
+    """All rectangles, which cost their distance; where that is equal, one that is too small costs earlier ones more."""
+    want, count = wants[index], len(wants)
+    for width in range(1, len(topology.engines) + 1):
+        for depth in range(topology.step, max(topology.engines) + 1, topology.step):
+            size = width * depth * topology.xccs
+            if size > (want.most or size):
+                continue
+            short: list[int] = [max(0, want.units - size) if k == index else 0 for k in range(count)]
+            yield Shape(width, depth, (abs(size - want.units), *short, 0, -width))
+
+
+def _realised(
+    wants: Sequence[Want], shapes: Sequence[Shape], topology: Topology, release: Release
+) -> tuple[Part, ...]:  # fmt: skip
+    """Masks: in each engine the partitions take CUs in the order of their bits, the first partition first."""
+    free: dict[tuple[int, int], list[int]] = {}
+    seen: set[tuple[Unit, ...]] = set()
+    bits_of: dict[tuple[Unit, ...], int] = {}
+    for bit, units in enumerate(places(topology, release)):
+        bits_of[units] = bits_of.get(units, 0) | 1 << bit
+    for units in places(topology, release):
+        if units and units not in seen:
+            seen.add(units)
+            free.setdefault((units[0].xcc, units[0].engine), []).append(bits_of[units])
+    parts = []
+    for want, shape in zip(wants, shapes, strict=True):
+        mask = 0
+        for xcc in range(topology.xccs):
+            for engine in shape.engines:
+                for _ in range(shape.depth // topology.step):
+                    mask |= free[xcc, engine].pop(0)
+        size = shape.width * shape.depth * topology.xccs
+        parts.append(Part(want.name, want.units, shape.width, shape.depth, shape.engines, mask, size))
+    return tuple(parts)
+
+
+def sizes(topology: Topology) -> tuple[int, ...]:
+    """Every number of effective CUs that some rectangle has: what part sizes with masks can be."""
+    found: set[int] = set()
+    for depth in range(topology.step, max(topology.engines) + 1, topology.step):
+        wide = sum(count >= depth for count in topology.engines)
+        found |= {topology.xccs * width * depth for width in range(1, wide + 1)}
+    return tuple(sorted(found))
+

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Places rectangles of compute units on shader engines, at the least cost: best-first search, and first fit.
+
+The search is A*.  A state is how many partitions are placed, and of each engine how many CUs are free and whether it
+is used; engines that are alike are interchangeable.  A cost is a tuple, compared from its first number on, and costs of
+partitions add up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import add
+from typing import NamedTuple, TypeAlias
+
+#: Whatever comes first, then (last but one) shader engines shared, then (last) minus the engines used.
+Cost: TypeAlias = tuple[int, ...]
+EMPTY, USED, CLOSED = 0, 1, 2
+
+
+class Engine(NamedTuple):
+    """A shader engine: its number, free CUs, and whether some partition is on it, or one that shares with none."""
+
+    number: int
+    free: int
+    state: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """``width`` engines with ``depth`` CUs each, its cost, and, once placed, the engines."""
+
+    width: int
+    depth: int
+    cost: Cost
+    engines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A partition to place, the shapes that it may have, and the CUs of an XCC that it needs."""
+
+    apart: bool
+    shapes: tuple[Shape, ...]
+    needs: int
+
+
+def least(
+    steps: Sequence[Step], start: Sequence[Engine], limit: int, short: int | None = None
+) -> tuple[list[Shape] | None, bool]:
+    """The cheapest way to place all, None if there is none; and whether all that matters was looked at.
+
+    ``limit``: states that are looked at.  ``short``: what a CU that a partition lacks costs, in a cost's first number;
+    None: no partition may lack any.
+    """
+    if not all(step.shapes for step in steps):
+        return None, True
+    ahead = _ahead(steps)
+    needs = [sum(step.needs for step in steps[index:]) for index in range(len(steps) + 1)]
+    first = tuple(start)
+    heap: list[tuple[Cost, int, int, Cost, tuple[Engine, ...], tuple[Shape, ...]]] = [
+        (ahead[0], len(steps), 0, (0,) * len(ahead[0]), first, ())
+    ]
+    closed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    entered = 0
+    while heap:
+        _, left, _, cost, engines, placed = heapq.heappop(heap)
+        index = len(steps) - left
+        if index == len(steps):
+            return list(placed), True
+        key = index, tuple(sorted((engine.free, engine.state) for engine in engines))
+        if key in closed:
+            continue
+        closed.add(key)
+        if len(closed) > limit:
+            return None, False
+        for shape, after in placements(steps[index], engines):
+            entered += 1
+            so_far = tuple(map(add, cost, shape.cost))
+            total = tuple(map(add, so_far, ahead[index + 1]))
+            lacking = needs[index + 1] - sum(engine.free for engine in after if engine.state != CLOSED)
+            if lacking > 0:
+                if short is None:
+                    continue
+                total = (max(total[0], so_far[0] + short * lacking), *total[1:])
+            heapq.heappush(heap, (total, left - 1, entered, so_far, after, (*placed, shape)))
+    return None, True
+
+
+def first_fit(steps: Sequence[Step], start: Sequence[Engine]) -> list[Shape] | None:
+    """Places each partition, and takes none back: with the least waste, on the fewest and fullest engines."""
+    engines, placed = tuple(start), []
+    for step in steps:
+        free = {engine.number: engine.free for engine in engines}
+
+
+        def key(way: tuple[Shape, tuple[Engine, ...]], free: dict[int, int] = free) -> tuple[int, int, int]:
+            shape = way[0]
+            return shape.cost[0], shape.width, sum(free[number] for number in shape.engines)
+
+        best = min(placements(step, engines), key=key, default=None)
+        if best is None:
+            return None
+        placed.append(best[0])
+        engines = best[1]
+    return placed
+
+
+def placements(step: Step, engines: tuple[Engine, ...]) -> Iterator[tuple[Shape, tuple[Engine, ...]]]:
+    """Every way to place one partition, of which ways that differ in like engines count once.
+
+    The shape's cost has the engines that it shares.
+    """
+    alike = _alike(engines)
+    for shape in step.shapes:
+        room = [[one for one in group if _takes(one, shape, step.apart)] for group in alike]
+        for chosen in _chosen([group for group in room if group], shape.width):
+            numbers = {one.number for one in chosen}
+            shared = sum(one.state == USED for one in chosen)
+            state = CLOSED if step.apart else USED
+            after = tuple(
+                Engine(one.number, one.free - shape.depth, state) if one.number in numbers else one for one in engines
+            )
+            cost = (*shape.cost[:-2], shape.cost[-2] + shared, shape.cost[-1])
+            yield replace(shape, cost=cost, engines=tuple(sorted(numbers))), after
+
+
+def _ahead(steps: Sequence[Step]) -> list[Cost]:
+    """Of each step, a bound from below of what it and all later ones cost."""
+    bounds: list[Cost] = [(0,) * len(steps[0].shapes[0].cost)]
+    for step in reversed(steps):
+        cheapest = tuple(map(min, zip(*(shape.cost for shape in step.shapes), strict=True)))
+        bounds.insert(0, tuple(map(add, cheapest, bounds[0])))
+    return bounds
+
+
+def _takes(engine: Engine, shape: Shape, apart: bool) -> bool:
+    return engine.free >= shape.depth and engine.state != CLOSED and not (apart and engine.state == USED)
+
+
+def _alike(engines: Sequence[Engine]) -> list[list[Engine]]:
+    ordered = sorted(engines, key=lambda one: (one.state, one.free, one.number))
+    return [list(group) for _, group in groupby(ordered, key=lambda one: (one.state, one.free))]
+
+
+def _chosen(groups: list[list[Engine]], width: int) -> Iterator[list[Engine]]:
+    """All ways to take ``width`` engines, of each group the first ones."""
+    if not groups:
+        if not width:
+            yield []
+        return
+    for count in range(min(width, len(groups[0])), -1, -1):
+        for rest in _chosen(groups[1:], width - count):
+            yield [*groups[0][:count], *rest]
