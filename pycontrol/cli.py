@@ -43,6 +43,7 @@ COMMANDS = {
     "check": ("simulate", "check"),
     "plot": ("simulate", "plot"),
     "experiment": ("experiment", "experiment"),
+    "mask": ("mask", "mask"),
     "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from analysis.masks.effect import Effect, effect_of
+from analysis.masks.hsa_text import MaskTextError, parse
 from analysis.masks.mapping import BY_ARRAY, LATEST, PAIRS_READ, Release, Unit, enabled, half_pairs
 from analysis.masks.topology import Topology
 
@@ -72,6 +73,14 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
     if topology.assumed:
         found.append(Finding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
     return sorted(found, key=lambda one: one.rule)
+
+
+def lint_text(text: str, name: str) -> tuple[dict[int, int], list[Finding]]:
+    """The mask of each GPU that a text of HSA_CU_MASK confines, none if it has a mistake; and rule E6 if so."""
+    try:
+        return parse(text), []
+    except MaskTextError as error:
+        return {}, [Finding("E6", (name,), str(error))]
 
 
 def _release(topology: Topology, release: Release) -> Iterator[Finding]:

@@ -86,14 +86,22 @@ def note(*notes: str, as_json: bool) -> None:
 def emit(data: Mapping[str, Any], as_json: bool, text: str) -> None:
     """Prints the command's result: ``data`` as a JSON document, or ``text``."""
     if as_json:
-        click.echo(json.dumps(document(click.get_current_context().info_name, data), indent=2))
+        click.echo(json.dumps(document(_command(), data), indent=2))
     else:
         say(text)
 
 
 def emit_line(data: Mapping[str, Any]) -> None:
     """Prints one of several JSON documents of a command, on a line of its own."""
-    click.echo(json.dumps(document(click.get_current_context().info_name, data)))
+    click.echo(json.dumps(document(_command(), data)))
+
+
+def _command() -> str | None:
+    """The command of the current context; of a part of a command, such as `mask plan`, the command."""
+    context = click.get_current_context()
+    while context.parent and context.parent.parent:
+        context = context.parent
+    return context.info_name
 
 
 def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:

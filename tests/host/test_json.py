@@ -33,6 +33,7 @@ with Client() as c, segment(client=c):
     t = c.open_tsg()
     c.wait_work(t, c.submit(t, 1_000_000))
 """
+VII = ["--chip", "radeon-vii"]
 #: Calls of every other command, with their exit codes (None: yes or no).  FILE is schedulable, LATE is not.
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
@@ -59,6 +60,9 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "profile": [(["--json", "--", sys.executable, "-c", PROGRAM], 0)],
     "demo": [(["--policy", "segment-suspend", "--seconds", "0.3", "--out", "OUT/demo"], 0)],
     "doctor": [([], 0)],
+    "mask": [(["plan", *VII, "a=40", "20"], 0), (["plan", *VII, "31", "29"], 1), (["show", *VII], 0),
+             (["show", *VII, "0"], 1), (["lint", *VII, "all"], 0), (["lint", *VII, "1", "1", "--hsa", "0:0"], 1),
+             (["simulate", *VII, "all", "--launches", "3"], 0)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
@@ -69,7 +73,8 @@ WRONG: list[tuple[list[str], int]] = [
     (["hint", ME, "--json"], 4), (["exempt", "--json"], 2), (["bar", "--json"], 2),
     (["experiment", "nope", "--json"], 2), (["policy", "fair", "--json"], 2), (["plot", "FILE", "--json"], 3),
     (["demo", "--policy", "fair", "--json"], 2), (["plot", "FILE", "-o", "x.gif", "--json"], 2),
-    (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
+    (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2), (["mask", "plan", *VII, "0", "--json"], 2),
+    (["mask", "nope", "--json"], 2), (["mask", "show", "--topology", "/nonexistent", "--json"], 3),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]
@@ -140,8 +145,10 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_with_a_result_has_json(name: str) -> None:
-    options = {option for one in command_of(name).params for option in one.opts}
-    assert ("--json" in options) == (name not in WITHOUT)
+    parts = getattr(command_of(name), "commands", {"": command_of(name)})
+    for part in parts.values():
+        options = {option for one in part.params for option in one.opts}
+        assert ("--json" in options) == (name not in WITHOUT)
     assert name in CALLS or name in WITHOUT or name == "hint"  # hint: tests/preload, on a fake driver
 
 

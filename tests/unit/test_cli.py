@@ -46,30 +46,45 @@ def one_line(err: str) -> bool:
 
 def exit_codes(gpurt: Gpurt, name: str) -> set[int]:
     """The exit codes that a command's help lists."""
-    text = " ".join(gpurt(name, "--help")[1].partition("Exit codes:")[2].split())
+    text = " ".join(gpurt(*name.split(), "--help")[1].partition("Exit codes:")[2].split())
     return {int(word) for word in re.findall(r"(?:^|[;,] )(\d+)(?= |;|\.|$)", text.strip())}
 
 
+def command_of(name: str) -> click.Command:
+    """A command, or a part of one such as `mask plan`."""
+    first, *rest = name.split()
+    command = cli.cli.get_command(click.Context(cli.cli), first)
+    for part in rest:
+        assert isinstance(command, click.Group)
+        command = command.commands[part]
+    assert command
+    return command
+
+
 def commands() -> list[str]:
-    return cli.cli.list_commands(click.Context(cli.cli))
+    """All commands, and the parts of those that have some."""
+    found = []
+    for name in cli.cli.list_commands(click.Context(cli.cli)):
+        parts = getattr(command_of(name), "commands", {})
+        found += [name, *(f"{name} {part}" for part in parts)]
+    return found
 
 
 @pytest.mark.parametrize("name", commands())
 def test_every_command_has_examples_and_exit_codes(gpurt: Gpurt, name: str) -> None:
-    code, out, _ = gpurt(name, "--help")
+    code, out, _ = gpurt(*name.split(), "--help")
     assert code == 0
     assert "Examples:" in out
     assert f"gpurt {name}" in out
     assert all(c.isprintable() or c == "\n" for c in out)
-    assert gpurt(name, "--no-such-option")[0] == 2
+    assert gpurt(*name.split(), "--no-such-option")[0] == 2
 
 
 @pytest.mark.parametrize("name", commands())
 def test_help_lists_the_exit_codes(gpurt: Gpurt, name: str) -> None:
     """Those of every command; of commands with files also 3, of those that ask a host also 4."""
     listed = exit_codes(gpurt, name)
-    command = cli.cli.get_command(click.Context(cli.cli), name)
-    assert command
+    command = command_of(name)
     files = any(isinstance(one.type, click.Path) and one.name != "path" for one in command.params)
     hosts = "device" in inspect.signature(inspect.unwrap(command.callback or print)).parameters and name != "doctor"
     assert listed >= {0, 2} | ({3} if files else set()) | ({4} if hosts else set())

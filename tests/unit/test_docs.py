@@ -106,6 +106,8 @@ def test_every_command_and_option_exists() -> None:
         assert words[0] in cli.COMMANDS, one
         command = cli.cli.get_command(click.Context(cli.cli), words[0])
         assert command
+        if isinstance(command, click.Group):
+            command = command.commands[words[1]] if len(words) > 1 else command
         options = {option for known in command.params for option in known.opts} | GLOBAL
         for word in words[1:]:
             if re.fullmatch(r"--[a-z-]+(=.*)?", word.strip("[],.")):

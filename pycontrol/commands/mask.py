@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: mask, with its parts plan, lint and show.  The part simulate is in mask_simulate.py."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
+from pycontrol.commands.mask_simulate import simulate
+from pycontrol.commands.options import JSON
+
+if TYPE_CHECKING:
+    from analysis.masks.planner import Part, Plan, Want
+
+_SIZE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  gpurt mask plan --chip radeon-vii vision=40 radar=20
+  gpurt mask lint --chip radeon-vii 0xd55555555555555
+  gpurt mask show --topology copy-of-a-topology 0xff
+
+\b
+Exit codes: 0 done; 1 the answer is no: impossible, or a mask that must not be used; 2 wrong usage; 3 the topology is
+wrong; 4 this machine has no AMD GPU."""
+)
+def mask() -> None:
+    """Plan, check and explain masks of compute units, which divide AMD's GPUs (docs/cu-masks.md)."""
+
+
+@mask.command(
+    epilog="""\b
+Examples:
+  gpurt mask plan --chip radeon-vii vision=40 radar=20
+  gpurt mask plan --chip radeon-vii vision=30 radar=20-24 --apart vision
+
+\b
+Exit codes: 0 there is a plan; 1 there is none; 2 wrong usage; 3 the topology is wrong; 4 this machine has no AMD
+GPU."""
+)
+@click.argument("sizes", nargs=-1, required=True, metavar="[NAME=]CUS[-MOST]...")
+@click.option("--apart", multiple=True, metavar="NAME", help="This partition shares no shader engine; may be repeated.")
+@target_options
+@JSON
+def plan(
+    sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None,
+    kernel: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Divide a GPU into disjoint masks that waste no compute unit, or name the nearest sizes that can be had."""
+    from analysis.masks import planner
+
+    where = target(chip, topology, gpu, kernel)
+    wants = _wants(sizes, apart)
+    _refuse_release(where)
+    render.note(*where.notes, as_json=as_json)
+    data: dict[str, Any] = {"action": "plan", **where.data}
+    try:
+        found = planner.plan(wants, where.topology, where.release)
+    except planner.Impossible as none:
+        data |= {"possible": False, "why": str(none), "partitions": [], "nearest": list(none.nearest)}
+        text = f"IMPOSSIBLE: {none}"
+        if none.nearest:
+            text += f"\nnearest sizes: {', '.join(f'{w.name}={n}' for w, n in zip(wants, none.nearest, strict=True))}"
+        render.emit(data, as_json, text)
+        return 1
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    data |= {"possible": True, "why": None, "nearest": [], "waste": found.waste, "proved": found.proved,
+             "partitions": [_part(part, where) for part in found.parts]}  # fmt: skip
+    render.emit(data, as_json, _planned(found, where))
+    return 0
+
+
+def _wants(sizes: tuple[str, ...], apart: tuple[str, ...]) -> list[Want]:
+    """The partitions that are asked for.  Raises UsageError."""
+    from analysis.masks.planner import Want
+
+    found = []
+    for name, text in named(sizes, "CUS", "p"):
+        size = _SIZE.fullmatch(text)
+        if size is None or not int(size[1]) or int(size[2] or size[1]) < int(size[1]):
+            raise UsageError(f"{name}: expected CUs such as 20, or least and most such as 20-24, got {text[:40]!r}")
+        found.append(Want(name, int(size[1]), name in apart, int(size[2]) if size[2] else None))
+    if unknown := set(apart) - {want.name for want in found}:
+        raise UsageError(f"--apart: no partition is called {min(unknown)[:40]!r}")
+    return found
+
+
+def _refuse_release(where: Target) -> None:
+    """Raises UsageError if the release of Linux does not map bits to this chip's CUs (rule E5)."""
+    from analysis.masks.lint import lint
+
+    for finding in lint([], where.topology, where.release):
+        if finding.error:
+            raise UsageError(f"{finding.rule}: {finding.text}")
+
+
+def _part(part: Part, where: Target) -> dict[str, Any]:
+    return {
+        "name": part.name, "wanted": part.wanted, "width": part.width, "per_engine": part.depth, "waste": part.waste,
+        "on_engines": part.engines, **_mask_data(part.mask, where),
+    }  # fmt: skip
+
+
+def _mask_data(bits: int, where: Target) -> dict[str, Any]:
+    """What every part says of a mask: its effect, and how it is handed to ROCm, to KFD and to the hardware."""
+    from analysis.masks.effect import effect
+    from analysis.masks.hsa_text import write
+    from analysis.masks.mapping import registers, words
+
+    seen = effect(bits, where.topology, where.release)
+    return {
+        "mask": f"{bits:#x}", "hsa_cu_mask": write({where.gpu: bits}) if bits else None, "words": words(bits),
+        "counts": seen.counts, "effective": seen.effective, "best": seen.best,
+        "registers": [[f"{word:#010x}" for word in xcc] for xcc in registers(bits, where.topology, where.release)],
+    }  # fmt: skip
+
+
+def _planned(found: Plan, where: Target) -> str:
+    rows = [
+        (part.name, str(part.wanted), str(part.effective), f"{part.width} x {part.depth}",
+         " ".join(map(str, part.engines)), f"{part.effective / where.topology.units:.0%}", f"{part.mask:#x}")
+        for part in found.parts
+    ]  # fmt: skip
+    headers = ("partition", "wanted", "effective", "engines x CUs", "on engines", "of the GPU", "GPURT_CU_MASK")
+    lines = [where.line, render.table(headers, rows)]
+    if not found.proved:
+        lines.append("note: found by first fit; another plan may waste less")
+    return "\n".join(lines)
+
+
+@mask.command(
+    epilog="""\b
+Examples:
+  gpurt mask lint --chip radeon-vii 0xd55555555555555
+  gpurt mask lint --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
+  gpurt mask lint --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
+
+\b
+Exit codes: 0 no errors (warnings are possible); 1 an error; 2 wrong usage; 3 the topology is wrong; 4 this machine has
+no AMD GPU."""
+)
+@click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
+@click.option("--hsa", "texts", multiple=True, metavar="TEXT",
+              help="A text of HSA_CU_MASK, of which the GPU's mask is checked.")  # fmt: skip
+@click.option("--threads", multiple=True, metavar="NAME=N",
+              help="Threads of a block of that partition's kernels; for rule W3.")  # fmt: skip
+@click.option("--queues", multiple=True, metavar="NAME=N",
+              help="HSA queues of that partition, 1 unless given; for rule W4.")  # fmt: skip
+@target_options
+@JSON
+def lint(
+    masks: tuple[str, ...], texts: tuple[str, ...], threads: tuple[str, ...], queues: tuple[str, ...], chip: str | None,
+    topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Say what is wrong with masks: errors that hang or slow down a program, and warnings."""
+    from analysis.masks import lint as rules
+    from analysis.masks.lint import Masked
+
+    if not masks and not texts:
+        raise UsageError("name a mask, or a text with --hsa")
+    where = target(chip, topology, gpu, kernel)
+    sizes, counts = _numbers(threads, "--threads"), _numbers(queues, "--queues")
+    given = [
+        Masked(name, mask_of(text, name, where.topology), counts.pop(name, 1), sizes.pop(name, None), text)
+        for name, text in named(masks, "MASK", "mask")
+    ]  # fmt: skip
+    if unknown := [*sizes, *counts]:
+        raise UsageError(f"no mask is called {unknown[0][:40]!r}")
+    findings = []
+    for number, text in enumerate(texts, 1):
+        found, wrong = rules.lint_text(text, f"hsa{number}")
+        findings += wrong
+        given += [Masked(f"hsa{number}", found[where.gpu])] if where.gpu in found else []
+    findings = sorted(findings + rules.lint(given, where.topology, where.release), key=lambda one: one.rule)
+    clean = not any(one.error for one in findings)
+    listed = [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
+              for one in findings]  # fmt: skip
+    partitions = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
+    data = {"action": "lint", **where.data, "clean": clean, "findings": listed, "partitions": partitions}
+    lines = [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
+             for one in findings]  # fmt: skip
+    render.emit(data, as_json, "\n".join([where.line, *(lines or ["nothing found"])]))
+    return 0 if clean else 1
+
+
+def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
+    """Numbers by name.  Raises UsageError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if not equals or not re.fullmatch(r"[0-9]{1,6}", number, re.ASCII) or not int(number) or name in found:
+            raise UsageError(f"{option}: expected NAME=NUMBER, once for a name, got {text[:40]!r}")
+        found[name] = int(number)
+    return found
+
+
+@mask.command(
+    epilog="""\b
+Examples:
+  gpurt mask show --chip gfx1030 0xff
+  gpurt mask show --chip mi300x all --json
+
+\b
+Exit codes: 0 each mask leaves some CU; 1 some mask leaves none; 2 wrong usage; 3 the topology is wrong; 4 this machine
+has no AMD GPU."""
+)
+@click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
+@target_options
+@JSON
+def show(
+    masks: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool
+) -> int:  # fmt: skip
+    """Show a GPU's shader engines, and which of their compute units masks enable."""
+    where = target(chip, topology, gpu, kernel)
+    given = [(name, mask_of(text, name, where.topology)) for name, text in named(masks, "MASK", "mask")]
+    shown = [{"name": name, **_mask_data(bits, where)} for name, bits in given]
+    render.note(*where.notes, as_json=as_json)
+    lines = [where.line]
+    if shown:
+        rows = [(one["name"], str(sum(map(sum, one["counts"]))), str(one["effective"]), str(one["best"]), _engines(one),
+                 one["mask"]) for one in shown]  # fmt: skip
+        lines.append(render.table(("name", "CUs", "effective", "best", "on engines", "mask"), rows))
+    for one in shown:
+        words = [" ".join(xcc) for xcc in one["registers"]]
+        listed = words[0] if len(set(words)) == 1 else "; ".join(words)
+        lines.append(f"{one['name']}: registers SE0.. {listed}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
+    render.emit({"action": "show", **where.data, "partitions": shown}, as_json, "\n".join(lines))
+    return 0 if all(sum(map(sum, one["counts"])) for one in shown) else 1
+
+
+def _engines(shown: dict[str, Any]) -> str:
+    """CUs by engine; those of each XCC if they differ."""
+    texts = [" ".join(map(str, xcc)) for xcc in shown["counts"]]
+    return texts[0] if len(set(texts)) == 1 else " | ".join(texts)
+
+
+mask.add_command(simulate)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the parts of `gpurt mask` share: which GPU is meant, under which Linux, and how masks are written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpurt.errors import UsageError
+
+if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from analysis.masks.mapping import Release
+    from analysis.masks.topology import Topology
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+#: The word for a mask of all CUs.
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits."""
+
+    topology: Topology
+    gpu: int
+    release: Release
+    notes: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The GPU as JSON has it."""
+        chip = self.topology
+        return {
+            "chip": chip.name, "kernel": f"{self.release[0]}.{self.release[1]}", "xccs": chip.xccs,
+            "engines": chip.engines, "compute_units": chip.units, "assumed": chip.assumed or None,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    @property
+    def line(self) -> str:
+        """The GPU in one line."""
+        chip = self.topology
+        engines = ", ".join(map(str, chip.engines))
+        xccs = f", on each of {chip.xccs} XCCs" if chip.xccs > 1 else ""
+        return (
+            f"{chip.name}: {chip.units} CUs on {len(chip.engines)} shader engines ({engines}){xccs}; "
+            f"bits as in Linux {self.release[0]}.{self.release[1]}"
+        )
+
+
+def target_options(command: Command) -> Command:
+    """Adds the options that say which GPU is meant; `target` takes their values."""
+    for option in (
+        click.option("--kernel", metavar="RELEASE", help="Map bits as this release of Linux does, such as 6.1; unless "
+                     "given, this machine's, or with --chip or --topology 6.12."),
+        click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
+                     help="Which GPU of the machine or topology; needed where there are several."),
+        click.option("--topology", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
+                     help="A copy of /sys/class/kfd/kfd/topology that stands for the machine."),
+        click.option("--chip", metavar="NAME", help="A chip by name, such as radeon-vii, instead of the machine's."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None) -> Target:
+    """The GPU that the options name.
+
+    Raises:
+        UsageError: no such chip or GPU, several GPUs and no number, options that exclude each other.
+        DeviceError: this machine has no AMD GPU.
+        FileError: the topology is not what KFD writes.
+    """
+    from analysis.masks.mapping import LATEST, parse_release
+
+    if chip and topology:
+        raise UsageError("--chip excludes --topology")
+    try:
+        default = LATEST if chip or topology else parse_release(os.uname().release)
+        release = parse_release(kernel) if kernel else default
+    except ValueError as error:
+        raise UsageError(f"--kernel: {error}") from None
+    found, number = (_chip(chip), gpu or 0) if chip else _machine(topology, gpu)
+    notes = (f"{found.assumed}",) if found.assumed else ()
+    return Target(found, number, release, notes)
+
+
+def _chip(name: str) -> Topology:
+    from analysis.masks.topology import CHIPS
+
+    if name not in CHIPS:
+        raise UsageError(f"--chip: no chip is called {name[:40]!r}; there are {', '.join(CHIPS)}")
+    return CHIPS[name]
+
+
+def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int]:
+    from pycontrol.topology import gpus
+
+    found = {one.number: one.topology for one in gpus(root)}
+    if gpu is None and len(found) > 1:
+        raise UsageError(f"there are several GPUs, with numbers {', '.join(map(str, found))}: name one with --gpu")
+    number = next(iter(found)) if gpu is None else gpu
+    if number not in found:
+        raise UsageError(f"--gpu: there is no GPU {number}; there are {', '.join(map(str, found))}")
+    return found[number], number
+
+
+def named(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:
+    """Name and value of arguments such as ``vision=0xff``; without one, ``prefix`` and the place are the name.
+
+    Raises:
+        UsageError: a name is no name, or two are the same.
+    """
+    found: list[tuple[str, str]] = []
+    for number, text in enumerate(texts, 1):
+        name, equals, value = text.rpartition("=")
+        if equals and not _NAME.fullmatch(name):
+            raise UsageError(f"{text[:60]!r}: expected NAME={what} with a name of letters, digits, '.', '_' and '-'")
+        found.append((name or f"{prefix}{number}", value))
+    names = [name for name, _ in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two of them are called {twice[0]!r}")
+    return found
+
+
+def mask_of(text: str, name: str, topology: Topology) -> int:
+    """A mask as the user writes it: hexadecimal, or the word `all`.  Raises UsageError."""
+    from analysis.masks.mapping import parse_mask
+
+    if text == ALL:
+        return (1 << topology.units) - 1
+    try:
+        return parse_mask(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command mask: what its parts print, on named chips and on copies of topologies, and every kind of wrong input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.masks.topology import CHIPS
+from pycontrol import cli, topology
+
+VII = ("--chip", "radeon-vii")
+Gpurt = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs a part of the command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = cli.run(["mask", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def document(gpurt: Gpurt) -> Callable[..., dict[str, Any]]:
+    def call(code: int, *arguments: str | Path) -> dict[str, Any]:
+        got, out, err = gpurt(*arguments, "--json")
+        assert (got, err) == (code, "")
+        found = json.loads(out)
+        assert (found["command"], found["action"]) == ("mask", arguments[0])
+        return dict(found)
+
+    return call
+
+
+def machine(root: Path, gpus: int = 1) -> Path:
+    """A copy of the topology of a machine with so many Radeon VIIs."""
+    lines = ("simd_count 240", "array_count 4", "simd_arrays_per_engine 1", "cu_per_simd_array 16", "simd_per_cu 4",
+             "gfx_target_version 90006")  # fmt: skip
+    for node in range(gpus + 1):
+        folder = root / "nodes" / str(node)
+        folder.mkdir(parents=True)
+        (folder / "gpu_id").write_text(f"{node}\n")
+        (folder / "properties").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_a_plan(document: Callable[..., dict[str, Any]]) -> None:
+    found = document(0, "plan", *VII, "vision=40", "radar=20")
+    vision, radar = found["partitions"]
+    assert (vision["mask"], radar["mask"]) == ("0xffffffffff", "0xfffff0000000000")
+    keys = ("wanted", "effective", "width", "per_engine", "waste")
+    assert [radar[key] for key in keys] == [20, 20, 4, 5, 0]
+    assert radar["hsa_cu_mask"] == "0:0xfffff0000000000"
+    assert radar["words"] == [0, 0x0FFFFF00]
+    assert radar["registers"] == [["0x00007c00"] * 4]
+    assert (found["possible"], found["proved"], found["waste"], found["chip"]) == (True, True, 0, "radeon-vii")
+
+
+def test_a_plan_as_text(gpurt: Gpurt) -> None:
+    code, out, err = gpurt("plan", *VII, "vision=30-32", "20", "--apart", "vision")
+    assert (code, err) == (0, "")
+    assert "2 x 15" in out
+    assert "p2" in out
+
+
+def test_no_plan(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
+    found = document(1, "plan", *VII, "31", "29")
+    assert (found["possible"], found["nearest"], found["partitions"]) == (False, [32, 28], [])
+    assert "31 CUs need 3x11 or 4x8" in found["why"]
+    code, out, _ = gpurt("plan", *VII, "a=31", "b=29")
+    assert code == 1
+    assert out.splitlines()[-1] == "nearest sizes: a=32, b=28"
+
+
+def test_findings(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
+    sizes = ("--threads", "a=1024", "--threads", "b=256")
+    arguments = ("lint", *VII, "a=0xd55555555555555", "b=0xaaaaaaaaaaaaaaa", *sizes)
+    found = document(1, *arguments)
+    rules = [(one["rule"], one["status"]) for one in found["findings"]]
+    assert rules == [("E3", "fail"), ("E4", "fail"), ("W3", "warn")]
+    assert not found["clean"]
+    assert "E3 ERROR a: 31 CUs work like 3" in gpurt(*arguments)[1]
+    assert document(0, "lint", *VII, "0x1f")["findings"][0]["rule"] == "W1"
+    assert gpurt("lint", *VII, "all")[1].splitlines()[-1] == "nothing found"
+
+
+def test_a_mask_without_a_unit_is_refused_everywhere(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
+    empty = "0xf000000000000000"
+    assert document(1, "lint", *VII, empty)["findings"][0]["rule"] == "E1"
+    assert document(1, "show", *VII, empty)["partitions"][0]["effective"] == 0
+    code, out, err = gpurt("simulate", *VII, empty)
+    assert (code, out) == (2, "")
+    assert "the kernel never ends" in err
+
+
+def test_texts_for_rocm(document: Callable[..., dict[str, Any]]) -> None:
+    found = document(1, "lint", *VII, "--hsa", "0:0xff;0:1", "--hsa", "0:0xf00;1:0")
+    assert [one["rule"] for one in found["findings"]] == ["E6"]
+    assert "GPU 0 is named twice" in found["findings"][0]["text"]
+    assert [(one["name"], one["mask"]) for one in found["partitions"]] == [("hsa2", "0xf00")]
+    both = document(1, "lint", *VII, "--gpu", "1", "--hsa", "0:0;1:0-7", "0xff")
+    assert [one["rule"] for one in both["findings"]] == ["E4"]
+
+
+def test_releases(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
+    old = document(1, "lint", "--chip", "gfx1030", "--kernel", "5.10", "all")
+    assert [one["rule"] for one in old["findings"] if one["status"] == "fail"] == ["E5"]
+    assert old["partitions"][0]["registers"] == [["0x000fffff"] * 4]
+    assert document(0, "lint", "--chip", "gfx1030", "--kernel", "6.1", "all")["findings"] == []
+    assert gpurt("plan", "--chip", "gfx1030", "--kernel", "5.10", "10")[0] == 2
+
+
+def test_a_copy_of_a_topology(document: Callable[..., dict[str, Any]], gpurt: Gpurt, tmp_path: Path) -> None:
+    one = machine(tmp_path / "one")
+    found = document(0, "show", "--topology", one, "0x1f")
+    assert found["engines"] == [15] * 4
+    assert "assumed" in found["assumed"]
+    assert found["partitions"][0]["counts"] == [[2, 1, 1, 1]]
+    assert gpurt("show", "--topology", one)[2].startswith("note: each shader array is assumed")
+    two = machine(tmp_path / "two", 2)
+    code, _, err = gpurt("show", "--topology", two)
+    assert (code, "several GPUs, with numbers 0, 1" in err) == (2, True)
+    assert document(0, "plan", "--topology", two, "--gpu", "1", "4")["partitions"][0]["hsa_cu_mask"] == "1:0xf"
+    assert gpurt("show", "--topology", two, "--gpu", "2")[0] == 2
+
+
+def test_this_machine(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "SYSFS", tmp_path / "none")
+    code, out, err = gpurt("show")
+    assert (code, out) == (4, "")
+    assert "--chip" in err
+    monkeypatch.setattr(topology, "SYSFS", machine(tmp_path))
+    assert gpurt("show")[0] == 0
+
+
+def test_a_simulation(document: Callable[..., dict[str, Any]]) -> None:
+    words = "0xaaaaaaaaaaaaaaa,blocks=4096,threads=256"
+    found = document(0, "simulate", *VII, "mm1024=0xd55555555555555", f"mm256={words}", "--launches", "5")
+    first, second = found["rows"]
+    assert (first["name"], first["launches"]) == ("mm1024", 5)
+    assert first["minimum_ns"] <= first["median_ns"] <= first["maximum_ns"]
+    assert first["mean_ns"] > 10 * second["mean_ns"]
+    same = ("simulate", *VII, "all", "--launches", "3", "--jitter", "0")
+    assert {row["minimum_ns"] - row["maximum_ns"] for row in document(0, *same)["rows"]} == {0}
+    seeds = [document(0, *same[:-1], "9", "--seed", seed)["rows"][0]["mean_ns"] for seed in ("1", "2", "1")]
+    assert seeds[0] == seeds[2] != seeds[1]
+
+
+WRONG = [
+    (("plan",), "Missing argument"), (("plan", *VII, "x"), "expected CUs"), (("plan", *VII, "0"), "expected CUs"),
+    (("plan", *VII, "5-4"), "expected CUs"), (("plan", *VII, "a b=5"), "expected NAME=CUS"),
+    (("plan", *VII, "=5"), "NAME"),
+    (("plan", *VII, "a=1", "a=2"), "called 'a'"), (("plan", *VII, "1", "--apart", "q"), "'q'"),
+    (("plan", *VII, *["1"] * 33), "33 partitions"), (("plan", *VII, "99999"), "expected CUs"),
+    (("lint", *VII), "name a mask"), (("lint", *VII, "zz"), "hexadecimal"), (("lint", *VII, ""), "hexadecimal"),
+    (("lint", *VII, "1", "--threads", "q=1"), "'q'"), (("lint", *VII, "a=1", "--threads", "a"), "NAME=NUMBER"),
+    (("lint", *VII, "a=1", "--queues", "a=0"), "NAME=NUMBER"),
+    (("lint", *VII, "a=1", *["--queues", "a=1"] * 2), "once"),
+    (("show", "--chip", "voodoo", "1"), "radeon-vii"), (("show", *VII, "--topology", "/"), "excludes"),
+    (("show", *VII, "--kernel", "six"), "release of Linux"), (("show", *VII, "--gpu", "-1"), "--gpu"),
+    (("simulate", *VII, "all,x=1"), "blocks="), (("simulate", *VII, "all,blocks=x"), "number"),
+    (("simulate", *VII, "all,threads=0"), "threads"), (("simulate", *VII, "all,time=5"), "unit"),
+    (("simulate", *VII, *["all"] * 5), "5 streams"), (("simulate", "--chip", "mi300x", "all"), "XCCs"),
+    (("simulate", *VII, "all,blocks"), "blocks="), (("simulate", *VII, "all", "--launches", "0"), "launches"),
+    (("simulate", *VII, "all,blocks=٣"), "number"), (("simulate", *VII, "all,time=0ns"), "a block takes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "word"), WRONG, ids=[" ".join(one)[:40] for one, _ in WRONG])
+def test_wrong_usage(arguments: tuple[str, ...], word: str, gpurt: Gpurt) -> None:
+    code, out, err = gpurt(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("gpurt: ")
+    assert err.count("\n") == 1
+    assert word in err
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_chip_is_shown(chip: str, document: Callable[..., dict[str, Any]]) -> None:
+    found = document(0, "show", "--chip", chip, "all")
+    assert sum(map(sum, found["partitions"][0]["counts"])) == found["compute_units"] == CHIPS[chip].units
