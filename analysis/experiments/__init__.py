@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The schedulability experiments, by name: the published ones, and what boosting is worth."""
+"""The experiments by name: published curves of schedulability, what boosting is worth, and other studies."""
 
 from __future__ import annotations
 
-from analysis.experiments import boosted, gcaps, thesis
+from analysis.experiments import boosted, gcaps, otterness, thesis
 from analysis.experiments.plan import Curve, Experiment, Panel
+from analysis.experiments.study import Study
 
-__all__ = ["EXPERIMENTS", "Curve", "Experiment", "Panel"]
+__all__ = ["EXPERIMENTS", "STUDIES", "Curve", "Experiment", "Panel", "Study"]
 
 _LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LISTED}
+#: Those that are no curves of schedulability.
+STUDIES: dict[str, Study] = {study.name: study for study in otterness.STUDIES}

@@ -15,6 +15,7 @@ from gpurt.files import unwritable
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 from pycontrol.commands.options import JSON
+from pycontrol.commands.study import study
 
 ATTACK = "attack"
 
@@ -38,7 +39,7 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
 @click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
 @click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
-              help="Number of tasksets at each point; attack: for each test.")  # fmt: skip
+              help="Number of tasksets at each point; attack: for each test; otterness: of kernels.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
 @click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
@@ -57,8 +58,8 @@ def experiment(
     names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, runs: int | None,
     steps: int | None, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Repeat published schedulability experiments on random tasksets, or attack the bounds."""
-    from analysis.experiments import EXPERIMENTS
+    """Repeat published experiments, on random tasksets or in simulation, or attack the bounds."""
+    from analysis.experiments import EXPERIMENTS, STUDIES
     from analysis.experiments.runner import Settings
 
     if listing or not names:
@@ -71,14 +72,18 @@ def experiment(
                       output, fresh, as_json)  # fmt: skip
     if runs is not None or steps is not None:
         raise UsageError("--runs and --steps go with attack: gpurt experiment attack --runs 20 --steps 40")
-    unknown = [name for name in names if name not in EXPERIMENTS]
+    unknown = [name for name in names if name not in EXPERIMENTS and name not in STUDIES]
     if unknown:
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*EXPERIMENTS, ATTACK])}")
+        there = ", ".join([*EXPERIMENTS, *STUDIES, ATTACK])
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {there}")
     settings = Settings(tasksets, seed, method)
     reports = []
     with _executor(address) as executor:
         for name in names:
-            reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
+            if name in STUDIES:
+                reports.append(study(STUDIES[name], tasksets, seed, output, form))
+            else:
+                reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
             if not as_json:
                 render.say(_text(reports[-1]))
     if as_json:
@@ -88,9 +93,10 @@ def experiment(
 
 def _list(as_json: bool) -> None:
     from analysis import rta
-    from analysis.experiments import EXPERIMENTS
+    from analysis.experiments import EXPERIMENTS, STUDIES
 
     listed = [(e.name, e.source, e.title, e.size) for e in EXPERIMENTS.values()]
+    listed += [(e.name, e.source, e.title, e.size) for e in STUDIES.values()]
     listed.append((ATTACK, "docs/soundness.md", "Search for schedules that break a bound", len(rta.TESTS)))
     data = [{"name": name, "source": source, "title": title, "points": size} for name, source, title, size in listed]
     rows = [(name, source, title, str(size)) for name, source, title, size in listed]
@@ -135,6 +141,8 @@ def _run(
 def _text(report: dict[str, Any]) -> str:
     lines = [f"{report['experiment']}: {report['wall_ns'] / 1e9:.1f} s; {', '.join(map(str, report['files']))}"]
     lines += [f"note: curve {label} is left out, for there is no such test" for label in report["left_out"]]
+    marks = {True: "reproduced", False: "NOT REPRODUCED"}
+    lines += [f"{marks[one.reproduced]}: {one.text}: {one.why}" for one in report.get("claims", [])]
     return "\n".join(lines)
 
 

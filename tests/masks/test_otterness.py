@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The experiments of RTNS'21: what is stored is what runs, verdicts follow from rows, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.experiments import STUDIES
+from analysis.experiments.otterness import TABLE_1, TABLE_2, distributed, packed
+from analysis.experiments.study import Row
+from pycontrol import cli
+
+STORED = Path(__file__).resolve().parents[2] / "docs/experiments/partitioning"
+
+
+def rows(name: str, samples: int = 4) -> list[Row]:
+    return STUDIES[name].run(samples, 1, lambda: None)
+
+
+def verdicts(name: str, found: list[Row]) -> dict[str, bool]:
+    return {claim.text: claim.reproduced for claim in STUDIES[name].judge(found)}
+
+
+def number(text: str) -> Any:
+    return int(text) if text.isdecimal() else text
+
+
+def stored(name: str) -> list[Row]:
+    """The stored rows, as the experiment makes them."""
+    with (STORED / f"{name}.csv").open(encoding="utf-8") as file:
+        return [{k: float(v) if k == "ratio" else number(v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def test_the_masks_are_those_of_the_paper() -> None:
+    """Table 2's strings, bit 0 first, and figure 9's."""
+    masks = {one.partitioning: (one.mask, one.others) for one in TABLE_2}
+    assert masks["even"] == tuple(int(text[::-1], 2) for text in ("10" * 30, "01" * 30))
+    assert masks["uneven"][0] == int(("10" * 29 + "11")[::-1], 2)
+    assert masks["distributed even"] == tuple(int(text[::-1], 2) for text in ("1" * 30 + "0" * 30, "0" * 30 + "1" * 30))
+    assert masks["distributed uneven"][0] == int(("1" * 30 + "0" * 29 + "1")[::-1], 2)
+    assert (packed(16), packed(46), distributed(5)) == (0x111111111111113, 0x77777777777777F, 0x1F)
+    assert len(TABLE_1) == 14
+    assert all(least < mean < most for least, most, mean in (one.published for one in TABLE_1 + TABLE_2))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_stored_verdicts_are_those_of_the_stored_rows(name: str) -> None:
+    """The page lists every claim with its verdict."""
+    page = (STORED / "otterness.md").read_text(encoding="utf-8")
+    for claim in STUDIES[name].judge(stored(name)):
+        mark = "reproduced" if claim.reproduced else "NOT REPRODUCED"
+        assert f"{mark}: {claim.text}: {claim.why}" in page
+    assert len(stored(name)) == STUDIES[name].size
+
+
+@pytest.mark.parametrize("name", ["otterness-table1", "otterness-table2"])
+def test_a_short_run_has_the_stored_means(name: str) -> None:
+    """Within a tenth: few kernels, and another phase between the two streams."""
+    for short, long in zip(rows(name), stored(name), strict=True):
+        assert (short["name"], short["mask"]) == (long["name"], long["mask"])
+        assert abs(short["mean_ns"] / long["mean_ns"] - 1) < 0.12
+
+
+def test_verdicts_can_be_no() -> None:
+    """With all times equal no claim about an effect holds."""
+    flat = [{**row, "mean_ns": 10**6, "maximum_ns": 10**6} for row in stored("otterness-table1")]
+    held = [text for text, yes in verdicts("otterness-table1", flat).items() if yes and text.startswith("Observation")]
+    assert held == ["Observation 1: MM256 is MM1024's worst competitor under full sharing"]  # a tie
+    level = [{**row, "mean_ns": 10**6} for row in stored("otterness-fig9")]
+    assert not verdicts("otterness-fig9", level)["packed times jump at 16, 31 and 46 CUs"]
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["experiment", "otterness-fig9", "--tasksets", "2", "-o", str(tmp_path)]
+    assert cli.run([*words, "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)["results"]
+    assert [Path(file).name for file in report["files"]] == ["otterness-fig9.csv", "otterness-fig9.png"]
+    assert all(Path(file).stat().st_size > 1000 for file in report["files"])
+    assert len(report["rows"]) == 120
+    assert {claim["reproduced"] for claim in report["claims"]} == {True, False}
+    assert cli.run(words) == 0
+    assert "reproduced: packed times jump" in capsys.readouterr().out
+    (tmp_path / "file").touch()
+    assert cli.run(["experiment", "otterness-fig9", "--tasksets", "1", "-o", str(tmp_path / "file")]) in (2, 3)
