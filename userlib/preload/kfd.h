@@ -29,20 +29,31 @@ struct kfd_cu_mask { uint32_t queue, bits; uint64_t address; };
 _Static_assert(sizeof(struct kfd_create_queue) == 88 && sizeof(struct kfd_destroy_queue) == 8, "layouts of KFD's ioctls");
 _Static_assert(sizeof(struct kfd_update_queue) == 24 && sizeof(struct kfd_cu_mask) == 16, "layouts of KFD's ioctls");
 
+/* What decides which compute units the bits of a mask are.  0: not known. */
+struct kfd_chip {
+	unsigned int units;	/* active ones of all XCCs */
+	unsigned int xccs;
+	unsigned int arrays;	/* shader arrays of a shader engine */
+	unsigned int gfx;	/* gfx_target_version: 90006 is gfx906 */
+	unsigned int release;	/* of Linux, as kfd_release_of() has it */
+};
+
 /* kfd_topology.c */
 /* The host's number of the GPU with KFD's @id, or GPURT_MAX_GPUS if the topology does not have it. */
 unsigned int kfd_gpu(uint32_t id);
-/* The number of compute units of a GPU that kfd_gpu() has returned, or 0 if it is not known. */
-unsigned int kfd_units(unsigned int gpu);
+/* The compute units of a GPU that kfd_gpu() has returned. */
+const struct kfd_chip *kfd_chip(unsigned int gpu);
 /* Whether the driver saves waves that run when their queue is taken off (cwsr_enable). */
 bool kfd_saves_waves(void);
 
 /* kfd_mask.c */
 /* Whether GPURT_CU_MASK confines queues of that type. */
 bool kfd_confines(uint32_t type);
-/* Applies GPURT_CU_MASK to a new queue of a GPU with so many compute units.  If that fails, says so on stderr. */
-void kfd_confine(int fd, uint32_t queue, unsigned int units);
+/* A release of Linux such as "6.1.0-13-amd64" as one number, or 0 if the text is none. */
+unsigned int kfd_release_of(const char *text);
+/* Applies GPURT_CU_MASK to a new queue of a GPU.  If that fails, says so on stderr. */
+void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip);
 /* The program's own SET_CU_MASK: gives the driver the compute units that both masks have. */
-int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mask, unsigned int units);
+int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mask, const struct kfd_chip *chip);
 
 #endif

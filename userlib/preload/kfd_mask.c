@@ -9,6 +9,8 @@
 
 #include "kfd.h"
 
+#define RELEASE(major, minor) ((major) << 16 | (minor))
+#define PAIRED 100000	/* gfx_target_version of GC 10.0.0 */
 #define WORDS 32	/* 1,024 compute units; the driver ignores more */
 
 struct mask {
@@ -39,17 +41,59 @@ static bool parse(const char *text, struct mask *mask)
 	return true;
 }
 
-/* Whether the mask has any of the GPU's compute units, of which there are @units (0: not known). */
-static bool any(const struct mask *mask, unsigned int units)
+static bool has(const struct mask *mask, unsigned int bit)
+{
+	return mask->words[bit / 32] >> bit % 32 & 1;
+}
+
+/* Whether the mask has any of the compute units of one XCC.  Bits are dealt to XCCs first. */
+static bool any(const struct mask *mask, const struct kfd_chip *chip, unsigned int xcc)
 {
 	unsigned int i, bits = 32 * mask->count;
 
-	if (units && units < bits)
-		bits = units;
-	for (i = 0; i < bits; i++)
-		if (mask->words[i / 32] >> i % 32 & 1)
+	if (chip->units && chip->units < bits)
+		bits = chip->units;
+	for (i = xcc; i < bits; i += chip->xccs > 1 ? chip->xccs : 1)
+		if (has(mask, i))
 			return true;
 	return false;
+}
+
+/* From GC 10.0.0 on, units are enabled in pairs; a driver before Linux 6.1 takes half a pair, and the queue hangs. */
+static bool splits_pairs(const struct mask *mask, const struct kfd_chip *chip)
+{
+	unsigned int i;
+
+	for (i = 0; chip->gfx >= PAIRED && i < 32 * mask->count; i += 2)
+		if (has(mask, i) != has(mask, i + 1))
+			return true;
+	return false;
+}
+
+/*
+ * Why a queue with this mask could hang, or NULL: what `gpurt mask lint` calls E1, E2, E5, and E7 if an XCC has no unit
+ * (analysis/masks/lint.py; tests/masks/test_driver.py holds both alike).
+ */
+static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)
+{
+	unsigned int xcc, right = chip->gfx >= PAIRED ? RELEASE(6, 1) : RELEASE(5, 15);
+
+	for (xcc = 0; xcc < chip->xccs || !xcc; xcc++)
+		if (!any(mask, chip, xcc))
+			return chip->xccs > 1 ? "it leaves some XCC none of its compute units" :
+						"it has none of this GPU's compute units";
+	if (splits_pairs(mask, chip))
+		return "on gfx10 and later, bits 2n and 2n+1 must be equal";
+	if (chip->arrays > 1 && chip->release && chip->release < right)
+		return "this Linux maps bits to other compute units than those of this GPU; use 6.1 or later";
+	return NULL;
+}
+
+unsigned int kfd_release_of(const char *text)
+{
+	unsigned int major, minor;
+
+	return text && sscanf(text, "%3u.%4u", &major, &minor) == 2 ? RELEASE(major, minor) : 0;
 }
 
 static const char *text(void)
@@ -69,7 +113,7 @@ static int set(int fd, uint32_t queue, const struct mask *mask)
 	return real_ioctl(fd, _IOW('K', KFD_SET_CU_MASK, struct kfd_cu_mask), &m);
 }
 
-void kfd_confine(int fd, uint32_t queue, unsigned int units)
+void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip)
 {
 	static bool told;
 	const char *why = NULL;
@@ -77,9 +121,9 @@ void kfd_confine(int fd, uint32_t queue, unsigned int units)
 
 	if (!parse(text(), &mask))
 		why = "not a hexadecimal mask of 1 to 1024 bits";
-	else if (!any(&mask, units))
-		why = "it has none of this GPU's compute units";
-	else if (set(fd, queue, &mask) < 0)
+	else
+		why = unusable(&mask, chip);
+	if (!why && set(fd, queue, &mask) < 0)
 		why = errno == EINVAL ? "the driver refuses it: on gfx10 and later, bits 2n and 2n+1 must be equal" :
 		      strerror(errno);
 	if (why && !told)
@@ -88,21 +132,25 @@ void kfd_confine(int fd, uint32_t queue, unsigned int units)
 }
 
 /* What the driver refuses is passed on for the driver to refuse. */
-int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *program, unsigned int units)
+int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *program, const struct kfd_chip *chip)
 {
 	const uint32_t *words = (const uint32_t *)(uintptr_t)program->address;
+	const char *why;
 	struct mask mask;
 	unsigned int i;
 
-	if (!text() || !parse(text(), &mask) || !any(&mask, units) || !words || !program->bits || program->bits % 32)
+	if (!text() || !parse(text(), &mask) || unusable(&mask, chip) || !words || !program->bits || program->bits % 32)
 		return real_ioctl(fd, request, (void *)program);
 	if (mask.count > program->bits / 32)
 		mask.count = program->bits / 32;
 	for (i = 0; i < mask.count; i++)
 		mask.words[i] &= words[i];
-	if (any(&mask, units))
+	why = unusable(&mask, chip);
+	if (!why)
 		return set(fd, program->queue, &mask);
-	preload_say("GPURT_CU_MASK=%s: the program asked for none of these compute units: refused", text());
+	if (!any(&mask, chip, 0) && chip->xccs <= 1)
+		why = "the program asked for none of these compute units";
+	preload_say("GPURT_CU_MASK=%s: %s: refused", text(), why);
 	errno = EINVAL;
 	return -1;
 }

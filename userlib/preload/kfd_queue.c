@@ -168,7 +168,7 @@ static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 	if (result < 0)
 		return result;
 	if (kfd_confines(c->type))
-		kfd_confine(fd, c->queue, kfd_units(gpu));
+		kfd_confine(fd, c->queue, kfd_chip(gpu));
 	preload_lock();
 	listed = created(fd, c, held);
 	preload_unlock();
@@ -237,7 +237,7 @@ static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mas
 	tsg = queue_of(mask->queue, LIVING);
 	gpu = tsg ? tsg->gpu : GPURT_MAX_GPUS;
 	preload_unlock();
-	return kfd_set_mask(fd, request, mask, kfd_units(gpu));
+	return kfd_set_mask(fd, request, mask, kfd_chip(gpu));
 }
 
 /* The driver takes any size of a call's arguments: what is missing is 0, and what is too much is ignored (kfd_ioctl()). */

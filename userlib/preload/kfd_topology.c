@@ -2,13 +2,14 @@
 /* AMD's compute driver (KFD): which GPUs there are, and whether the driver can preempt waves. */
 #include <errno.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "kfd.h"
 
 #define NODES "/sys/class/kfd/kfd/topology/nodes"
 #define HIDDEN 0	/* no GPU has this id */
 
-static struct { uint32_t id; unsigned int units; } gpus[GPURT_MAX_GPUS];
+static struct { uint32_t id; struct kfd_chip chip; } gpus[GPURT_MAX_GPUS];
 static unsigned int gpu_count;
 
 static FILE *node_file(unsigned int node, const char *name)
@@ -19,23 +20,30 @@ static FILE *node_file(unsigned int node, const char *name)
 	return fopen(path, "re");
 }
 
-/* The compute units that a node reports, or 0 if it does not say. */
-static unsigned int units_of(unsigned int node)
+/* The compute units that a node reports. */
+static struct kfd_chip chip_of(unsigned int node)
 {
 	unsigned int simds = 0, per_unit = 0;
 	FILE *file = node_file(node, "properties");
+	struct kfd_chip chip = { 0 };
+	const struct { const char *name; unsigned int *value; } wanted[] = {
+		{ "simd_count", &simds }, { "simd_per_cu", &per_unit }, { "num_xcc", &chip.xccs },
+		{ "simd_arrays_per_engine", &chip.arrays }, { "gfx_target_version", &chip.gfx },
+	};
 	unsigned long long value;
+	struct utsname host;
 	char name[64];
+	size_t i;
 
-	while (file && fscanf(file, "%63s %llu", name, &value) == 2) {
-		if (!strcmp(name, "simd_count"))
-			simds = (unsigned int)value;
-		else if (!strcmp(name, "simd_per_cu"))
-			per_unit = (unsigned int)value;
-	}
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2)
+		for (i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+			if (!strcmp(name, wanted[i].name))
+				*wanted[i].value = (unsigned int)value;
 	if (file)
 		fclose(file);
-	return per_unit ? simds / per_unit : 0;
+	chip.units = per_unit ? simds / per_unit : 0;
+	chip.release = uname(&host) ? 0 : kfd_release_of(host.release);
+	return chip;
 }
 
 /*
@@ -57,7 +65,7 @@ static void read_topology(void)
 		found = fscanf(file, "%u", &id);
 		if (found == 1 && id) {
 			gpus[gpu_count].id = id;
-			gpus[gpu_count++].units = units_of(node);
+			gpus[gpu_count++].chip = chip_of(node);
 		} else if (found != 1 && errno == EPERM) {
 			gpus[gpu_count++].id = HIDDEN;
 		}
@@ -84,9 +92,11 @@ unsigned int kfd_gpu(uint32_t id)
 	return find(id);
 }
 
-unsigned int kfd_units(unsigned int gpu)
+const struct kfd_chip *kfd_chip(unsigned int gpu)
 {
-	return gpu < gpu_count ? gpus[gpu].units : 0;
+	static const struct kfd_chip unknown;
+
+	return gpu < gpu_count ? &gpus[gpu].chip : &unknown;
 }
 
 bool kfd_saves_waves(void)
