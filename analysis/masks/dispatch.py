@@ -22,10 +22,11 @@ from gpurt._gpurt import ffi, lib
 
 #: ACEs of a Radeon VII, and so the streams that are simulated at most.
 ACES = 4
-LONGEST = 2**40
+#: Times, ns, so short that all blocks of a run one after the other fit into 64 bits.
+LONGEST = 2**34
 MOST_BLOCKS = 2**31 - 1
 #: Responses of one stream that are kept, and block starts of one run, at most.
-MOST_LAUNCHES, MOST_STARTS = 100_000, 2_000_000_000
+MOST_LAUNCHES, MOST_STARTS = 100_000, 200_000_000
 _M64 = 2**64 - 1
 
 

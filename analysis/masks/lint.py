@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import combinations
 
 from analysis.masks.effect import Effect, effect_of
 from analysis.masks.hsa_text import MaskTextError, parse
-from analysis.masks.mapping import BY_ARRAY, LATEST, PAIRS_READ, Release, Unit, enabled, half_pairs
+from analysis.masks.mapping import BY_ARRAY, LATEST, PAIRS_READ, XCCS_READ, Release, Unit, enabled, half_pairs
 from analysis.masks.topology import Topology
 
 #: HSA queues that the hardware keeps at once: 4 pipes with 8 each (section 4.1 of the paper).
@@ -89,6 +89,10 @@ def _release(topology: Topology, release: Release) -> Iterator[Finding]:
     if release < BY_ARRAY and len(topology.arrays[0]) > 1:
         text = f"{version} maps bits as if each shader engine had one shader array, and here each has two: "
         yield Finding("E5", (), f"{text}some CUs cannot be enabled, and some bits enable none; 5.15 is right")
+    elif release < BY_ARRAY and topology.xccs > 1:
+        yield Finding("E5", (), f"{version} knows no GPU with several XCCs")
+    elif release < XCCS_READ and topology.xccs > 1:
+        yield Finding("W6", (), f"it is assumed that {version} deals bits to XCCs first, as 6.12 does")
     elif release < PAIRS_READ and topology.paired:
         text = f"it is not known whether {version} maps bits by pairs of CUs, as 6.1 does"
         yield Finding("E5", (), f"{text}; half a pair can hang the queue")
@@ -158,16 +162,20 @@ def _engines(units: frozenset[Unit]) -> set[tuple[int, int]]:
     return {(unit.xcc, unit.engine) for unit in units}
 
 
+def _count(things: Sized, word: str) -> str:
+    return f"{len(things)} {word}{'s' if len(things) > 1 else ''}"
+
+
 def _together(one: _Case, other: _Case) -> Iterator[Finding]:
     """Rules E4, W2, W3: what two partitions share."""
     names = one.of.name, other.of.name
     shared = one.units & other.units
     if not shared:
         if common := _engines(one.units) & _engines(other.units):
-            text = f"they share {len(common)} shader engines, which costs a few percent (Observation 4)"
+            text = f"they share {_count(common, 'shader engine')}, which costs a few percent (Observation 4)"
             yield Finding("W2", names, text)
         return
-    text = f"they share {len(shared)} CUs: neither is isolated"
+    text = f"they share {_count(shared, 'CU')}: neither is isolated"
     if lonely := _lonely(one, shared) or _lonely(other, shared):
         text += f"; one is {lonely}'s only CU on its shader engine, the worst practice of all (Observation 3)"
     yield Finding("E4", names, text)

@@ -20,6 +20,8 @@ Release: TypeAlias = tuple[int, int]
 BY_ARRAY: Release = (5, 15)
 #: The oldest release in which the rule for pairs of bits was read.
 PAIRS_READ: Release = (6, 1)
+#: The oldest release in which the rule for several XCCs was read.
+XCCS_READ: Release = (6, 12)
 #: What is assumed unless a release is given.
 LATEST: Release = (6, 12)
 #: Bits of a mask that the driver takes at most.
@@ -104,7 +106,7 @@ def _in_turn(topology: Topology, xcc: int) -> list[Unit]:
 def _by_engine(topology: Topology) -> tuple[Enabled, ...]:
     """Linux 5.14 and older: an index counts over both shader arrays and is taken for the register's bit."""
     counts, engine, index, found = topology.engines, 0, 0, []
-    for _ in range(topology.units):
+    for _ in range(sum(counts)):
         found.append((Unit(0, engine, index // MOST_UNITS, index % MOST_UNITS),))
         while True:
             engine += 1
@@ -112,7 +114,7 @@ def _by_engine(topology: Topology) -> tuple[Enabled, ...]:
                 engine, index = 0, index + 1
             if index < counts[engine] or index >= 2 * MOST_UNITS:
                 break
-    return tuple(found)
+    return tuple(found) + ((),) * (topology.units - len(found))
 
 
 def exists(topology: Topology, unit: Unit) -> bool:

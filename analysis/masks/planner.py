@@ -128,8 +128,9 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
     total = sum(want.units for want in wants)
     shapes = []
     for want in wants:
-        listed = " or ".join(f"{one.width}x{one.depth}" for one in _least_shapes(want, topology)) or "more than that"
-        shapes.append(f"{want.name}: {want.units} CUs need {listed}")
+        listed = " or ".join(f"{one.width}x{one.depth}" for one in _least_shapes(want, topology))
+        most = f" to {want.most}" if want.most else ""
+        shapes.append(f"{want.name}: {want.units}{most} CUs need {listed or 'what no mask has'}")
     engines = ", ".join(map(str, topology.engines))
     text = f"{'; '.join(shapes)} (shader engines x CUs each); the shader engines have {engines}"
     text += f" in each of {topology.xccs} XCCs" if topology.xccs > 1 else ""

@@ -12,7 +12,7 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import render
-from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
+from pycontrol.commands.mask_options import mask_of, named, target, target_options
 from pycontrol.commands.options import JSON, time_of
 from pycontrol.commands.render import ms
 
@@ -57,7 +57,11 @@ def simulate(
     from analysis.masks import dispatch
 
     where = target(chip, topology, gpu, kernel)
-    given = [_stream(name, text, jitter, where) for name, text in named(_split(streams), "MASK", "mask")]
+    heads, words = zip(*(text.partition(",")[::2] for text in streams), strict=True)
+    given = [
+        _stream(name, mask_of(text, name, where.topology), rest, jitter)
+        for (name, text), rest in zip(named(heads, "MASK", "mask"), words, strict=True)
+    ]
     try:
         device = dispatch.dispatcher(given, where.topology, where.release)
         found = dispatch.simulate(device, given, dispatch.Settings(launches, seed, not no_cut_ahead))
@@ -75,27 +79,21 @@ def simulate(
     return 0
 
 
-def _split(streams: Sequence[str]) -> list[str]:
-    """The streams with the '=' of their words hidden from `named`, which looks for the last one."""
-    return [head + sep + rest.replace("=", ":") for head, sep, rest in (text.partition(",") for text in streams)]
-
-
-def _stream(name: str, text: str, jitter: int, where: Target) -> Stream:
-    """A stream from its words.  Raises UsageError."""
+def _stream(name: str, mask: int, words: str, jitter: int) -> Stream:
+    """A stream from the words after its mask.  Raises UsageError."""
     from analysis.masks.dispatch import Stream
 
-    bits, *words = text.split(",")
     values = {"blocks": str(BLOCKS), "threads": str(THREADS), "time": BLOCK_TIME, "gap": "0ns"}
-    for word in words:
-        key, colon, value = word.partition(":")
-        if not colon or key not in values:
+    for word in words.split(",") if words else ():
+        key, equals, value = word.partition("=")
+        if not equals or key not in values:
             listed = ", ".join(f"{one}=" for one in values)
             raise UsageError(f"{name}: expected one of {listed} after the mask, got {word[:40]!r}")
         values[key] = value
     blocks, threads = (_count(name, key, values[key]) for key in ("blocks", "threads"))
     time, gap = (time_of(values[key], f"{name}: {key}") for key in ("time", "gap"))
     shortest, longest = -(-time * (100 - jitter) // 100), time * (100 + jitter) // 100
-    return Stream(name, mask_of(bits, name, where.topology), blocks, threads, shortest, longest, gap)
+    return Stream(name, mask, blocks, threads, shortest, longest, gap)
 
 
 def _count(name: str, key: str, text: str) -> int:

@@ -50,6 +50,15 @@ def test_releases() -> None:
     assert found((1 << 60) - 1, release=(5, 10)) == {}
 
 
+def test_releases_and_xccs() -> None:
+    """Linux 6.12 was read; what is older may not deal bits to XCCs first."""
+    texts = found((1 << 288) - 1, chip=CHIPS["mi300x"], release=(6, 8))
+    assert "E5" not in texts
+    findings = lint([], CHIPS["mi300x"], (6, 8))
+    assert ["Linux 6.8 deals bits" in one.text for one in findings] == [True, False]
+    assert "several XCCs" in found(255, chip=CHIPS["mi300x"], release=(5, 14))["E5"]
+
+
 def test_a_mask_that_only_an_old_release_makes_empty() -> None:
     """Bits 40 to 43 of an RX 6900 XT are no CUs up to Linux 5.14."""
     assert "E1" in found(0xF << 40, chip=NAVI, release=(5, 14))

@@ -170,6 +170,7 @@ WRONG = [
     (("simulate", *VII, "all,threads=0"), "threads"), (("simulate", *VII, "all,time=5"), "unit"),
     (("simulate", *VII, *["all"] * 5), "5 streams"), (("simulate", "--chip", "mi300x", "all"), "XCCs"),
     (("simulate", *VII, "all,blocks"), "blocks="), (("simulate", *VII, "all", "--launches", "0"), "launches"),
+    (("simulate", *VII, "all,blocks:5"), "blocks="),
     (("simulate", *VII, "all,blocks=٣"), "number"), (("simulate", *VII, "all,time=0ns"), "a block takes"),
 ]  # fmt: skip
 
