@@ -44,6 +44,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
     "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
+                   (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                    (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1)],
