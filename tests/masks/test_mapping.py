@@ -87,6 +87,7 @@ def test_chips_have_the_units_that_their_makers_say() -> None:
 
 def test_half_pairs() -> None:
     assert half_pairs(0b0111, NAVI) == (1,)
+    assert half_pairs(0b1110, NAVI) == (0,)
     assert half_pairs(0b1100, NAVI) == ()
     assert half_pairs(1 << 200, NAVI) == (100,)  # the driver looks beyond the chip as well
     assert half_pairs(0b0111, VII) == ()

@@ -154,6 +154,21 @@ def test_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         gpus()
 
 
+def test_a_gpu_that_the_container_may_not_see_keeps_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KFD answers EPERM to who reads its id; the preload library counts it as well."""
+    write(tmp_path, None, values("mi60"), values("gfx1030"))
+    hidden, read = tmp_path / "nodes/1/gpu_id", Path.read_text
+
+    def read_text(self: Path, *arguments: Any, **more: Any) -> str:
+        if self == hidden:
+            raise PermissionError(1, "Operation not permitted", str(self))
+        return read(self, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    (seen,) = gpus(tmp_path)
+    assert (seen.number, seen.node, seen.topology.gfx) == (1, 2, 100300)
+
+
 class Driver:
     """A render node that checks the request as amdgpu does, and writes where it says."""
 
