@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Times with units, converted without rounding: "0.5ms" is exactly 500000 ns."""
+"""Times and powers with units, converted without rounding: "0.5ms" is exactly 500000 ns."""
 
 from __future__ import annotations
 
@@ -33,6 +33,26 @@ def parse_time(text: str) -> int:
     if time > LONGEST:
         raise ValueError(f'"{number}{unit}" is longer than the longest time, 2^62 ns')
     return time
+
+
+#: Microwatts in each unit of power.
+POWERS = {"uW": 1, "mW": 1_000, "W": 1_000_000}
+POWER_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(uW|mW|W)\s*$"
+_POWER = re.compile(r"\s*([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+def parse_power(text: str) -> int:
+    """Microwatts of a power such as "46W" or "445mW".  Raises ValueError that says what is wrong."""
+    found = _POWER.fullmatch(text)
+    if found is None:
+        raise ValueError(f'expected a power such as "46W" or "445mW", got {text[:40]!r}')
+    number, fraction, unit = found[1], found[2] or "", found[3]
+    if unit not in POWERS:
+        raise ValueError(f'"{unit[:20]}" is not a unit of power; use uW, mW or W')
+    power, rest = divmod(int(number + fraction) * POWERS[unit], 10 ** len(fraction))
+    if rest:
+        raise ValueError(f"{text.strip()[:40]!r} is not a whole number of microwatts")
+    return int(power)
 
 
 def exact_ms(ns: int) -> str:

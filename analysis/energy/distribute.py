@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which GPU a task is assigned to: algorithm 4, the packings by decreasing utilization, and STGM's sets of units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from analysis.energy.model import Gpu, System, Task
+from analysis.energy.preferred import best_utilization, mean_utilization, preference
+
+Sums = list[Fraction]
+
+
+def algorithm4(system: System, at_best: bool = False) -> tuple[int, ...]:
+    """x(i): the first preferred GPU whose mean utilization stays at most 1, else the one of least sum.
+
+    Tasks are taken by increasing period.  ``at_best``: with the utilization at m^opt, as line 6 prints it; that
+    reading loses against Load-Dist (docs/readings.md).
+    """
+    utilization = best_utilization if at_best else mean_utilization
+    sums: Sums = [Fraction(0)] * len(system.gpus)
+    assigned = [0] * len(system.tasks)
+    for index in system.rate_order:
+        task = system.tasks[index]
+        own = {k: utilization(task, system.gpus[k], k) for k in task.places}
+        fitting = [k for k in preference(system, task) if sums[k] + own[k] <= 1]
+        chosen = fitting[0] if fitting else min(task.places, key=lambda k: (sums[k] + own[k], k))
+        assigned[index] = chosen
+        sums[chosen] += own[chosen]
+    return tuple(assigned)
+
+
+def by_size(system: System, smallest: bool = False) -> tuple[int, ...]:
+    """The GPUs by number of units, biggest first unless ``smallest``; ties by index."""
+    sign = 1 if smallest else -1
+    return tuple(sorted(range(len(system.gpus)), key=lambda k: (sign * system.gpus[k].units, k)))
+
+
+def packed(system: System, packing: str) -> tuple[int, ...]:
+    """Tasks into bins of capacity 1 by decreasing utilization on GPU 0, or on the first GPU that can run them.
+
+    ``packing``: "small" and "big" take the first GPU by size that fits, "first" the first one, "best" the fullest that
+    fits, "worst" the emptiest.  A task that fits nowhere goes to the emptiest.
+    """
+    reference = [mean_utilization(task, system.gpus[task.places[0]], task.places[0]) for task in system.tasks]
+    order = sorted(range(len(system.tasks)), key=lambda i: -reference[i])
+    sums: Sums = [Fraction(0)] * len(system.gpus)
+    assigned = [0] * len(system.tasks)
+    choose = _PACKINGS[packing]
+    for index in order:
+        task, own = system.tasks[index], reference[index]
+        fitting = [k for k in _bins(system, packing) if k in task.places and sums[k] + own <= 1]
+        emptiest = min(task.places, key=lambda k: (sums[k], k))
+        chosen = choose(fitting, sums) if fitting and packing != "worst" else emptiest
+        assigned[index] = chosen
+        sums[chosen] += own
+    return tuple(assigned)
+
+
+def _bins(system: System, packing: str) -> Sequence[int]:
+    if packing in ("small", "big"):
+        return by_size(system, packing == "small")
+    return range(len(system.gpus))
+
+
+def _first(fitting: list[int], sums: Sums) -> int:
+    return fitting[0]
+
+
+def _fullest(fitting: list[int], sums: Sums) -> int:
+    return min(fitting, key=lambda k: (-sums[k], k))
+
+
+_PACKINGS: dict[str, Callable[[list[int], Sums], int]] = {
+    "small": _first, "big": _first, "first": _first, "best": _fullest, "worst": _first,
+}  # fmt: skip
+
+
+def static_sets(system: System) -> tuple[frozenset[int], ...] | None:
+    """STGM's units of each task on the only GPU; None if it falls back to rate-monotonic on the whole GPU.
+
+    Each task starts with the least count that meets its deadline.  While the utilization exceeds 1, the task that gains
+    most gets the next count.  Then tasks by period take the units that carry least utilization so far.  The paper is
+    not at hand: this is our reading of what sBEET's text says of it.
+    """
+    gpu = system.gpus[0]
+    counts = [_least(task, gpu) for task in system.tasks]
+    if not all(counts):
+        return None
+
+    def load(index: int, units: int) -> Fraction:
+        return Fraction(system.tasks[index].on(0).whole_job(units), system.tasks[index].period)
+
+    def gain(index: int) -> Fraction:
+        more = counts[index] + gpu.granularity
+        return load(index, counts[index]) - load(index, more) if more <= gpu.whole else Fraction(0)
+
+    while sum(load(index, units) for index, units in enumerate(counts)) > 1:
+        index = max(range(len(counts)), key=lambda i: (gain(i), -i))
+        if gain(index) <= 0:
+            return None
+        counts[index] += gpu.granularity
+    carried = [Fraction(0)] * gpu.limit
+    sets = [frozenset[int]()] * len(counts)
+    for index in system.rate_order:
+        taken = sorted(range(gpu.limit), key=lambda unit: (carried[unit], unit))[: counts[index]]
+        sets[index] = frozenset(taken)
+        for unit in taken:
+            carried[unit] += load(index, counts[index])
+    return tuple(sets)
+
+
+def _least(task: Task, gpu: Gpu) -> int:
+    return next((units for units in gpu.counts if task.on(0).whole_job(units) <= task.deadline), 0)

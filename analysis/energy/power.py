@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Power at an instant, and energy over a window: integrated, and in closed form (equations 2.2, 2.5, 3.2, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from analysis.energy.model import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A kernel that executes on ``units`` units of a GPU over [start, end); ``power`` of one active unit, uW."""
+
+    gpu: int
+    units: int
+    start: int
+    end: int
+    power: int
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of a GPU over a window, fJ."""
+
+    static: int
+    idle: int
+    dynamic: int
+
+    @property
+    def active(self) -> int:
+        """What a schedule can change: all of it except the static part."""
+        return self.idle + self.dynamic
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.static + self.active
+
+    def __add__(self, other: Energy) -> Energy:
+        return Energy(self.static + other.static, self.idle + other.idle, self.dynamic + other.dynamic)
+
+
+def instant(gpu: Gpu, running: Iterable[tuple[int, int]]) -> int:
+    """Power in uW while kernels execute on (units, power of one unit): equation 3.2, its cases exchanged.
+
+    Idle units are counted against all units of the GPU, also those above its limit.  If nothing executes, units are
+    gated, and only static power flows.
+    """
+    pairs = list(running)
+    if not pairs:
+        return gpu.static
+    active = sum(units for units, _ in pairs)
+    return gpu.static + sum(units * power for units, power in pairs) + (gpu.units - active) * gpu.idle
+
+
+def steps(gpu: Gpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
+    """(time, power from then on) at each instant at which a kernel starts or ends, in order of time."""
+    instants = sorted({time for one in executions for time in (one.start, one.end) if one.end > one.start})
+    return [
+        (now, instant(gpu, ((one.units, one.power) for one in executions if one.start <= now < one.end)))
+        for now in instants
+    ]
+
+
+def integral(gpu: Gpu, executions: Sequence[Execution], begin: int, end: int) -> int:
+    """The energy of one GPU over [begin, end), fJ: the sum of power times length (equation 3.3)."""
+    power, since, energy = gpu.static, begin, 0
+    for now, after in steps(gpu, executions):
+        if now > begin:
+            until = min(now, end)
+            energy += power * max(0, until - since)
+            since = max(since, until)
+        power = after
+    return energy + power * (end - since)
+
+
+def closed_form(gpu: Gpu, executions: Iterable[Execution], begin: int, end: int) -> Energy:
+    """The same without integrating: P^s (end - begin) + M p B + sum of m len (pd - p), split.
+
+    B is the measure of the union of the kernels' intervals.  Proof: while the GPU is busy each unit costs p, and an
+    active one pd - p more.
+    """
+    cut = ((max(one.start, begin), min(one.end, end), one) for one in executions)
+    clipped = [(start, stop, one) for start, stop, one in cut if stop > start]
+    busy = union((start, stop) for start, stop, _ in clipped)
+    used = sum(one.units * (stop - start) for start, stop, one in clipped)
+    dynamic = sum(one.units * (stop - start) * one.power for start, stop, one in clipped)
+    return Energy(gpu.static * (end - begin), gpu.idle * (gpu.units * busy - used), dynamic)
+
+
+def union(intervals: Iterable[tuple[int, int]]) -> int:
+    """The measure of the union of intervals."""
+    covered, reached = 0, None
+    for start, stop in sorted(intervals):
+        begin = start if reached is None else max(start, reached)
+        if stop > begin:
+            covered += stop - begin
+            reached = stop
+    return covered

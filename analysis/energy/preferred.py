@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The energy-optimal number of units, the preferred GPUs, and both utilizations (definitions 3, 10 and 11)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from analysis.energy.model import Gpu, Kernel, System, Task
+
+
+def active_energy(kernel: Kernel, gpu: Gpu, units: int) -> int:
+    """A(m) = e(m) (m pd + (M - m) p), fJ: what a job alone on the GPU adds to its static energy."""
+    return kernel.time(units) * (units * kernel.power + (gpu.units - units) * gpu.idle)
+
+
+@lru_cache(maxsize=4096)
+def best_units(kernel: Kernel, gpu: Gpu) -> int:
+    """m^opt: the allowed count of least active energy; among equals the largest."""
+    return min(gpu.counts, key=lambda units: (active_energy(kernel, gpu, units), -units))
+
+
+def least_energy(kernel: Kernel, gpu: Gpu) -> int:
+    """A(m^opt), fJ."""
+    return active_energy(kernel, gpu, best_units(kernel, gpu))
+
+
+def preference(system: System, task: Task) -> tuple[int, ...]:
+    """Pi: the GPUs that can run the task by increasing A(m^opt), ties by index (definition 11, corrected)."""
+    return tuple(sorted(task.places, key=lambda k: (least_energy(task.on(k), system.gpus[k]), k)))
+
+
+@lru_cache(maxsize=4096)
+def _sum(kernel: Kernel, gpu: Gpu) -> int:
+    return sum(kernel.whole_job(units) for units in gpu.counts)
+
+
+def mean_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:
+    """U_i(k): the mean over the allowed counts of G_i(m, k) / T_i (section 3.3.2)."""
+    return Fraction(_sum(task.on(index), gpu), len(gpu.counts) * task.period)
+
+
+def best_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:
+    """G_i(m^opt, k) / T_i."""
+    kernel = task.on(index)
+    return Fraction(kernel.whole_job(best_units(kernel, gpu)), task.period)
+
+
+def whole_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:
+    """G_i(L, k) / T_i, for a schedule that gives each job the whole GPU."""
+    return Fraction(task.on(index).whole_job(gpu.whole), task.period)
