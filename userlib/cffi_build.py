@@ -34,10 +34,13 @@ HEADERS = [
     "kmod/core/gate.h",
     "kmod/core/retry.h",
     "kmod/core/agents.h",
+    "kmod/core/sgpu.h",
+    "kmod/core/sbeet.h",
     "userlib/include/gpurt.h",
     "userlib/mig.h",
     "analysis/native/simulate.h",
     "analysis/native/dispatch.h",
+    "analysis/native/energy_sim.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
     "analysis/native/rta.h",
@@ -45,7 +48,7 @@ HEADERS = [
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
-    "userlib/mig.h",
+    "kmod/core/sgpu.h", "userlib/mig.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

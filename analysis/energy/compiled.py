@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled simulation: kmod/core/sbeet.c decides, analysis/native/energy_sim.c is the virtual time around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.energy.distribute import by_size
+from analysis.energy.outcome import Dispatch, GpuCount, Outcome, Run, TaskCount, priced
+from analysis.energy.policies import Rule
+from analysis.energy.setup import Setup
+from gpurt._gpurt import ffi, lib
+
+#: Room for the future jobs of one decision.
+WINDOW = 512
+_EXECUTION = {
+    "worst": lib.GPURT_ENERGY_WORST, "best": lib.GPURT_ENERGY_BEST, "random": lib.GPURT_ENERGY_RANDOM
+}  # fmt: skip
+_NONE = -(2**63)
+
+
+class Tables:
+    """A setup as C structs, which this object keeps alive.  ``window``: room for the future jobs of a decision."""
+
+    def __init__(self, setup: Setup, window: int = WINDOW) -> None:
+        system = setup.system
+        self.setup = setup
+        self._keep: list[Any] = []
+        self._times: dict[int, Any] = {}
+        self.struct = self._new("struct gpurt_sbeet_tables *")
+        self.gpus, self.tasks = len(system.gpus), len(system.tasks)
+        kernels = self._new("struct gpurt_sbeet_kernel[]", self.tasks * self.gpus)
+        self.best = self._new("u64 *[]", self.tasks * self.gpus)
+        for index, task in enumerate(system.tasks):
+            for gpu in task.places:
+                at, kernel = index * self.gpus + gpu, task.on(gpu)
+                times = self._array(kernel.worst)
+                self.best[at] = self._array(kernel.best)
+                kernels[at] = (kernel.copy_in, kernel.copy_out, times, kernel.power, setup.best[index][gpu])
+        self.struct.kernel = kernels
+        self._fill(window)
+
+    def _fill(self, window: int) -> None:
+        setup, struct, system, options = self.setup, self.struct, self.setup.system, self.setup.options
+        struct.rule, struct.gpus, struct.tasks, struct.room = setup.rule.value, self.gpus, self.tasks, window
+        struct.active, struct.hold_job = options.active, setup.hold_job
+        struct.ready_too, struct.fastest = options.ready_too, options.fastest
+        struct.gpu = self._new("struct gpurt_sbeet_gpu[]", [(gpu.units, gpu.static, gpu.idle) for gpu in system.gpus])
+        tasks = [(task.period, task.deadline, x) for task, x in zip(system.tasks, setup.assigned, strict=True)]
+        struct.task = self._new("struct gpurt_sbeet_task[]", tasks)
+        every = range(self.gpus)
+        orders = [[*order, *(gpu for gpu in every if gpu not in order)] for order in setup.preferred]
+        struct.preferred = self._new("u32[]", [gpu for order in orders for gpu in order])
+        struct.by_size = self._new("u32[]", list(by_size(system, setup.rule is Rule.SMALL)))
+        if setup.sets:
+            struct.conflict = self._new("u8[]", [bool(a & b) for a in setup.sets for b in setup.sets])
+            struct.own = self._new("u32[]", [len(own) for own in setup.sets])
+        struct.window = self._new("struct gpurt_sbeet_future[]", window)
+
+    def _new(self, kind: str, *value: Any) -> Any:
+        made = ffi.new(kind, *value)
+        self._keep.append(made)
+        return made
+
+    def _array(self, times: tuple[int, ...]) -> Any:
+        """The same tuple, which profiles share, becomes one array."""
+        if id(times) not in self._times:
+            self._times[id(times)] = self._new("u64[]", times)
+        return self._times[id(times)]
+
+    def spatial_gpus(self) -> Any:
+        """The GPUs with nothing on them."""
+        made = ffi.new("struct gpurt_sgpu[]", self.gpus)
+        for index, gpu in enumerate(self.setup.system.gpus):
+            lib.gpurt_sgpu_init(made + index, gpu.whole, gpu.granularity, self.setup.slots(gpu))
+        return made
+
+
+def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None) -> Outcome:
+    """One run; the first ``log`` dispatches are recorded.  Other threads run meanwhile.
+
+    Raises MemoryError if there is none.
+    """
+    tables = tables or Tables(setup)
+    options = ffi.new("struct gpurt_energy_run *")
+    options.horizon, options.seed, options.order = run.horizon, run.seed & (2**64 - 1), setup.order.value
+    options.execution, options.sporadic = _EXECUTION[run.execution], run.sporadic
+    options.random_offsets, options.run_late = run.random_offsets, setup.options.run_late
+    tasks = ffi.new("struct gpurt_energy_task[]", [(task.offset,) for task in setup.system.tasks])
+    result, gpus = ffi.new("struct gpurt_energy_result *"), tables.gpus
+    busy, kernel_time = ffi.new("u64[]", gpus), ffi.new("u64[]", gpus)
+    unit_time = ffi.new("u64[]", gpus * tables.tasks + 1)
+    result.busy, result.kernel_time, result.unit_time = busy, kernel_time, unit_time
+    records = ffi.new("struct gpurt_energy_dispatch[]", log) if log else ffi.NULL
+    result.log, result.log_room = records, log
+    if lib.gpurt_energy_simulate(tables.struct, tables.spatial_gpus(), tables.best, options, tasks, result):
+        raise MemoryError
+    used = [[unit_time[task * gpus + gpu] for gpu in range(gpus)] for task in range(tables.tasks)]
+    energies = priced(setup.system, run.horizon, list(busy), used)
+    counts = tuple(
+        GpuCount(energies[gpu], busy[gpu], kernel_time[gpu], sum(times[gpu] for times in used)) for gpu in range(gpus)
+    )
+    dispatches = tuple(_dispatch(records[at]) for at in range(min(log, result.dispatches)))
+    return Outcome(tuple(map(_count, tasks)), counts, dispatches, result.away, result.overflows)
+
+
+def _count(task: Any) -> TaskCount:
+    lateness = None if task.lateness == _NONE else task.lateness
+    return TaskCount(task.released, task.judged, task.late, task.skipped, lateness)
+
+
+def _dispatch(one: Any) -> Dispatch:
+    return Dispatch(
+        one.task, one.job, one.gpu, one.units, one.first, one.release, one.at, one.start, one.end, one.finish
+    )

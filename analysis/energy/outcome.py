@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a simulated run was: how it is asked for, which jobs were dispatched, what was missed, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.energy.model import LONGEST, System
+from analysis.energy.power import Energy
+
+EXECUTIONS = ("worst", "best", "random")
+#: splitmix64's constants, as in analysis/native/random.h.
+_STEP, _MIX1, _MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run over [0, horizon) ns.
+
+    ``execution``: kernel times; ``random`` draws one fraction a job between the best and the worst case.  ``sporadic``:
+    releases come up to a tenth of the period late.  ``random_offsets``: first releases in [0, T), not the file's.
+    Equal seeds give equal jobs under every policy.
+    """
+
+    horizon: int
+    execution: str = "worst"
+    sporadic: bool = False
+    random_offsets: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.horizon <= LONGEST:
+            raise ValueError(f"the horizon must be longer than 0 and at most {LONGEST} ns")
+        if self.execution not in EXECUTIONS:
+            raise ValueError(f"execution is one of {', '.join(EXECUTIONS)}")
+
+
+class Draws:
+    """A task's random numbers: splitmix64, the same as the compiled simulator's."""
+
+    def __init__(self, seed: int, task: int) -> None:
+        self._state = (seed + task * 0xD1B54A32D192ED03) & _MASK
+
+    def bits(self) -> int:
+        """64 random bits."""
+        self._state = (self._state + _STEP) & _MASK
+        z = self._state
+        z = ((z ^ (z >> 30)) * _MIX1) & _MASK
+        z = ((z ^ (z >> 27)) * _MIX2) & _MASK
+        return z ^ (z >> 31)
+
+
+def scaled(bits: int, low: int, high: int) -> int:
+    """An integer from low to high."""
+    return low + (bits * (high - low + 1) >> 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A job dispatched at ``at`` on units ``first`` to ``first + units - 1``; its kernel executes over [start, end)."""
+
+    task: int
+    job: int
+    gpu: int
+    units: int
+    first: int
+    release: int
+    at: int
+    start: int
+    end: int
+    finish: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCount:
+    """A task's jobs: released, judged (deadline before the horizon), late, skipped, and the latest finish.
+
+    ``late`` jobs finished after their deadline or not at all, ``skipped`` ones never ran.  ``lateness``: the largest
+    finish minus deadline of jobs that ran, ns; None if none did.
+    """
+
+    released: int
+    judged: int
+    late: int
+    skipped: int
+    lateness: int | None
+
+    @property
+    def missed(self) -> int:
+        """Judged jobs that missed their deadline."""
+        return self.late + self.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCount:
+    """A GPU's energy over [0, horizon), how long it was busy, and the sums of its kernels' lengths and unit times."""
+
+    energy: Energy
+    busy: int
+    kernel_time: int
+    unit_time: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run's results; ``dispatches`` is empty if they were not recorded.
+
+    ``away``: dispatches on another GPU than the assigned one.  ``overflows``: decisions whose window did not fit.
+    """
+
+    tasks: tuple[TaskCount, ...]
+    gpus: tuple[GpuCount, ...]
+    dispatches: tuple[Dispatch, ...] = ()
+    away: int = 0
+    overflows: int = 0
+
+    @property
+    def judged(self) -> int:
+        """Jobs whose deadline is before the horizon."""
+        return sum(task.judged for task in self.tasks)
+
+    @property
+    def missed(self) -> int:
+        """Judged jobs that missed their deadline."""
+        return sum(task.missed for task in self.tasks)
+
+    @property
+    def energy(self) -> Energy:
+        """Of all GPUs."""
+        return sum((gpu.energy for gpu in self.gpus), Energy(0, 0, 0))
+
+
+def priced(system: System, horizon: int, busy: Sequence[int], unit_time: Sequence[Sequence[int]]) -> list[Energy]:
+    """The closed form from the busy time of each GPU and the unit time (m len) of each task there."""
+    found = []
+    for index, gpu in enumerate(system.gpus):
+        used = [times[index] for times in unit_time]
+        dynamic = sum(
+            time * task.on(index).power for time, task in zip(used, system.tasks, strict=True) if time
+        )
+        found.append(Energy(gpu.static * horizon, gpu.idle * (gpu.units * busy[index] - sum(used)), dynamic))
+    return found

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The schedulers by name, and the choices that the papers leave open (docs/readings.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gpurt._gpurt import lib
+
+
+class Rule(Enum):
+    """How a job gets units; the numbers are those of kmod/core/sbeet.h."""
+
+    WHOLE = lib.GPURT_SBEET_WHOLE
+    STATIC = lib.GPURT_SBEET_STATIC
+    ALLOCATE = lib.GPURT_SBEET_ALLOCATE
+    MIGRATE = lib.GPURT_SBEET_MIGRATE
+    EXACT = lib.GPURT_SBEET_EXACT
+    BIG = lib.GPURT_SBEET_BIG
+    SMALL = lib.GPURT_SBEET_SMALL
+    FREE = lib.GPURT_SBEET_FREE
+
+
+class Order(Enum):
+    """The order of the ready queue; ties by release, then by the file's order."""
+
+    EDF = lib.GPURT_SBEET_EDF
+    RM = lib.GPURT_SBEET_RM
+    FIFO = lib.GPURT_SBEET_FIFO
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A scheduler.  ``packing``: how tasks are assigned to GPUs; empty: algorithm 4.  ``single``: for one GPU only."""
+
+    name: str
+    rule: Rule
+    order: Order
+    about: str
+    packing: str = ""
+    single: bool = False
+
+
+_LISTED = (
+    Policy("sbeet", Rule.ALLOCATE, Order.EDF, "algorithms 1 to 3, ready queue by deadline", single=True),
+    Policy("sbeet-mg", Rule.MIGRATE, Order.RM, "algorithms 4 and 5"),
+    Policy("mg-offline", Rule.EXACT, Order.RM, "algorithm 4, then m^opt units or none"),
+    Policy("fcfs", Rule.WHOLE, Order.FIFO, "one job at a time on the whole GPU, by release", single=True),
+    Policy("rm", Rule.WHOLE, Order.RM, "one job at a time on the whole GPU, by period", single=True),
+    Policy("edf", Rule.WHOLE, Order.EDF, "one job at a time on the whole GPU, by deadline", single=True),
+    Policy("stgm", Rule.STATIC, Order.RM, "fixed units for each task; our reading, not a golden one", single=True),
+    Policy("lcf", Rule.SMALL, Order.RM, "the smallest GPU that is not full"),
+    Policy("bcf", Rule.BIG, Order.RM, "the biggest GPU that is not full"),
+    Policy("ld", Rule.FREE, Order.RM, "an idle GPU, else that with most free units"),
+    Policy("lcf-packed", Rule.EXACT, Order.RM, "tasks packed onto the smallest GPU first, then as mg-offline", "small"),
+    Policy("bcf-packed", Rule.EXACT, Order.RM, "tasks packed onto the biggest GPU first, then as mg-offline", "big"),
+    Policy("ffd-sbeet", Rule.ALLOCATE, Order.RM, "first fit decreasing, then algorithm 2", "first"),
+    Policy("bfd-sbeet", Rule.ALLOCATE, Order.RM, "best fit decreasing, then algorithm 2", "best"),
+    Policy("wfd-sbeet", Rule.ALLOCATE, Order.RM, "worst fit decreasing, then algorithm 2", "worst"),
+)
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _LISTED}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the papers leave open; the defaults are the chosen readings.
+
+    ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a
+    job keeps its units until its copy out is done.  ``ready_too``: windows hold ready jobs as well.  ``at_best``:
+    algorithm 4 counts the utilization at m^opt, as line 6 prints.  ``run_late``: a job that is pending at its deadline
+    still runs.  ``fastest``: an idle GPU on which no candidate keeps the deadlines gets the one that finishes first.
+    ``order``: of the ready queue; None: the policy's own.
+    """
+
+    active: bool = False
+    hold_job: bool = False
+    ready_too: bool = False
+    at_best: bool = False
+    run_late: bool = False
+    fastest: bool = False
+    order: Order | None = None

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A system together with a policy and its tables: all that decisions need besides the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analysis.energy.distribute import algorithm4, packed, static_sets
+from analysis.energy.model import Gpu, Kernel, System
+from analysis.energy.policies import Options, Order, Policy, Rule
+from analysis.energy.preferred import best_units, preference
+
+#: STGM's number of workers.
+WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The tables of a policy.
+
+    ``best``: m^opt by task and GPU, 0 where the task cannot run; ``preferred``: Pi by task; ``assigned``: x by task;
+    ``sets``: STGM's units by task.  ``fell_back``: STGM could not place its sets, and the rule is WHOLE.
+    """
+
+    system: System
+    policy: Policy
+    options: Options
+    best: tuple[tuple[int, ...], ...]
+    preferred: tuple[tuple[int, ...], ...]
+    assigned: tuple[int, ...]
+    sets: tuple[frozenset[int], ...] = field(default=())
+    fell_back: bool = False
+
+    @property
+    def rule(self) -> Rule:
+        """How jobs get units."""
+        return Rule.WHOLE if self.fell_back else self.policy.rule
+
+    @property
+    def order(self) -> Order:
+        """The order of the ready queue."""
+        return self.options.order or self.policy.order
+
+    @property
+    def hold_job(self) -> bool:
+        """Whether units and slots are held until the copy out is done; one job at a time does so always."""
+        return self.options.hold_job or self.rule is Rule.WHOLE
+
+    def slots(self, gpu: Gpu) -> int:
+        """How many jobs the policy runs on a GPU at a time."""
+        return {Rule.WHOLE: 1, Rule.STATIC: WORKERS}.get(self.rule, gpu.slots)
+
+    def kernel(self, task: int, gpu: int) -> Kernel:
+        """The kernel of a task on a GPU that can run it."""
+        return self.system.tasks[task].on(gpu)
+
+
+#: The chosen readings.
+CHOSEN = Options()
+
+
+def prepare(system: System, policy: Policy, options: Options = CHOSEN) -> Setup:
+    """The tables for a system and a policy.  Raises ValueError if the policy is for one GPU and the system has more."""
+    if policy.single and len(system.gpus) != 1:
+        several = f"and there are {len(system.gpus)}; sbeet-mg takes several"
+        raise ValueError(f"policy {policy.name} is for one GPU, {several}")
+    best = tuple(
+        tuple(
+            0 if kernel is None else best_units(kernel, gpu)
+            for kernel, gpu in zip(task.kernels, system.gpus, strict=True)
+        )
+        for task in system.tasks
+    )
+    preferred = tuple(preference(system, task) for task in system.tasks)
+    assigned = packed(system, policy.packing) if policy.packing else algorithm4(system, options.at_best)
+    sets = static_sets(system) if policy.rule is Rule.STATIC else ()
+    return Setup(system, policy, options, best, preferred, assigned, sets or (), sets is None)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The readable simulation of a spatial GPU in virtual time; analysis/native/energy_sim.c is the compiled one.
+
+At each instant at which something happens: jobs that are done finish, ready jobs at their deadline are skipped, jobs
+are released, and one pass over the ready queue dispatches (algorithm 1; specification, section 2.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from analysis.energy.baselines import decide
+from analysis.energy.outcome import Dispatch, Draws, GpuCount, Outcome, Run, TaskCount, scaled
+from analysis.energy.power import Energy, Execution, closed_form, integral, union
+from analysis.energy.setup import Setup
+from analysis.energy.state import Decision, Job, Running, State, in_order, is_full, planned
+
+
+@dataclass(slots=True)
+class _Count:
+    released: int = 0
+    judged: int = 0
+    late: int = 0
+    skipped: int = 0
+    lateness: int | None = None
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A job that holds units: as planned, and when it really ends."""
+
+    plan: Running
+    first: int
+    free: int
+
+
+class _Simulation:
+    def __init__(self, setup: Setup, run: Run) -> None:
+        tasks = setup.system.tasks
+        self.setup, self.run = setup, run
+        self.draws = [Draws(run.seed, index) for index in range(len(tasks))]
+        self.next = [self._first(index) for index in range(len(tasks))]
+        self.state = State(0, [[] for _ in setup.system.gpus], list(self.next))
+        self.slots: list[list[_Slot]] = [[] for _ in setup.system.gpus]
+        self.unfinished: dict[int, tuple[Job, int]] = {}
+        self.fractions: dict[tuple[int, int], int] = {}
+        self.counts = [_Count() for _ in tasks]
+        self.dispatches: list[Dispatch] = []
+        self.away = 0
+
+    def _first(self, index: int) -> int:
+        bits, task = self.draws[index].bits(), self.setup.system.tasks[index]
+        return scaled(bits, 0, task.period - 1) if self.run.random_offsets else task.offset
+
+    def go(self) -> None:
+        """Until the horizon."""
+        while (now := self._following()) < self.run.horizon:
+            self.state.now = now
+            self._finish(now)
+            if not self.setup.options.run_late:
+                self._skip(now)
+            self._release(now)
+            self._dispatch()
+        self._close()
+
+    def _following(self) -> int:
+        """The next instant at which something happens."""
+        times = [*self.next, *(finish for _, finish in self.unfinished.values())]
+        times += [slot.free for slots in self.slots for slot in slots]
+        if not self.setup.options.run_late:
+            times += [job.deadline for job in self.state.ready]
+        return min(times)
+
+    def _finish(self, now: int) -> None:
+        for gpu, slots in enumerate(self.slots):
+            self.slots[gpu] = [slot for slot in slots if slot.free > now]
+            self.state.running[gpu] = [slot.plan for slot in self.slots[gpu]]
+        for task, (job, finish) in list(self.unfinished.items()):
+            if finish <= now:
+                self._judge(job, finish)
+                del self.unfinished[task]
+
+    def _judge(self, job: Job, finish: int) -> None:
+        count, lateness = self.counts[job.task], finish - job.deadline
+        count.lateness = lateness if count.lateness is None else max(count.lateness, lateness)
+        if job.deadline < self.run.horizon:
+            count.judged += 1
+            count.late += lateness > 0
+
+    def _skip(self, now: int) -> None:
+        for job in [job for job in self.state.ready if job.deadline <= now]:
+            self.state.ready.remove(job)
+            self.counts[job.task].judged += 1
+            self.counts[job.task].skipped += 1
+
+    def _release(self, now: int) -> None:
+        for index, task in enumerate(self.setup.system.tasks):
+            if self.next[index] > now:
+                continue
+            count, release = self.counts[index], self.next[index]
+            job = Job(index, count.released, release, release + task.deadline)
+            self.state.ready.append(job)
+            self.fractions[index, job.number] = self.draws[index].bits()
+            late, most = self.draws[index].bits(), task.period // 10
+            self.state.earliest[index] = release + task.period
+            self.next[index] = release + task.period + (scaled(late, 0, most) if self.run.sporadic else 0)
+            count.released += 1
+
+    def _dispatch(self) -> None:
+        """Algorithm 1: one pass over the ready queue."""
+        self.state.ready = in_order(self.setup, self.state.ready)
+        gpus, behind = range(len(self.slots)), set(self.unfinished)
+        for job in list(self.state.ready):
+            if all(is_full(self.setup, self.state, gpu) for gpu in gpus):
+                return
+            if job.task in behind:
+                continue
+            behind.add(job.task)
+            decision = decide(self.setup, self.state, job)
+            if decision is not None:
+                self._start(job, decision)
+
+    def _start(self, job: Job, decision: Decision) -> None:
+        gpu, units = decision.gpu, decision.units
+        plan = planned(self.setup, gpu, job.task, units, self.state.now)
+        kernel = self.setup.kernel(job.task, gpu)
+        early = plan.end - plan.start - self._length(job, gpu, units)
+        actual = replace(plan, end=plan.end - early, free=plan.free - early, finish=plan.finish - early)
+        bottom = all(slot.first for slot in self.slots[gpu])
+        first = 0 if bottom else self.setup.system.gpus[gpu].whole - units
+        self.slots[gpu].append(_Slot(plan, first, actual.free))
+        self.state.running[gpu].append(plan)
+        self.state.ready.remove(job)
+        self.unfinished[job.task] = job, actual.finish
+        self.away += gpu != self.setup.assigned[job.task]
+        self.dispatches.append(
+            Dispatch(job.task, job.number, gpu, units, first, job.release, self.state.now, actual.start, actual.end,
+                     actual.end + kernel.copy_out)
+        )  # fmt: skip
+
+    def _length(self, job: Job, gpu: int, units: int) -> int:
+        kernel = self.setup.kernel(job.task, gpu)
+        worst, best = kernel.worst[units - 1], kernel.best[units - 1]
+        if self.run.execution == "random":
+            return scaled(self.fractions[job.task, job.number], best, worst)
+        return worst if self.run.execution == "worst" else best
+
+    def _close(self) -> None:
+        """Judges what was due before the horizon and is not done."""
+        for job, finish in self.unfinished.values():
+            self._judge(job, finish)
+        for job in self.state.ready:
+            if job.deadline < self.run.horizon:
+                self.counts[job.task].judged += 1
+                self.counts[job.task].late += 1
+
+
+def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Execution]]:
+    """The kernels of each GPU."""
+    found: list[list[Execution]] = [[] for _ in setup.system.gpus]
+    for one in dispatches:
+        power = setup.kernel(one.task, one.gpu).power
+        found[one.gpu].append(Execution(one.gpu, one.units, one.start, one.end, power))
+    return found
+
+
+def simulate(setup: Setup, run: Run) -> Outcome:
+    """One run, with its energy integrated over the instants."""
+    simulation = _Simulation(setup, run)
+    simulation.go()
+    dispatches = tuple(simulation.dispatches)
+    gpus = []
+    for gpu, runs in zip(setup.system.gpus, executions(setup, dispatches), strict=True):
+        ends = [(one, min(one.end, run.horizon)) for one in runs if one.start < run.horizon]
+        used = sum(one.units * (end - one.start) for one, end in ends)
+        dynamic = sum(one.units * (end - one.start) * one.power for one, end in ends)
+        static, total = gpu.static * run.horizon, integral(gpu, runs, 0, run.horizon)
+        split = Energy(static, total - static - dynamic, dynamic)
+        busy = union((one.start, end) for one, end in ends)
+        assert split == closed_form(gpu, runs, 0, run.horizon)
+        gpus.append(GpuCount(split, busy, sum(end - one.start for one, end in ends), used))
+    tasks = tuple(TaskCount(one.released, one.judged, one.late, one.skipped, one.lateness) for one in simulation.counts)
+    return Outcome(tasks, tuple(gpus), dispatches, simulation.away)
