@@ -143,20 +143,24 @@ def json_schema() -> dict[str, Any]:
 def load(path: Path | str) -> TasksetFile:
     """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""
     path = Path(path)
+    document, report = parse(path)
+    taskset, launch = _interpret(document, report)
+    if report.problems or taskset is None:
+        raise TasksetError(path, report.problems)
+    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(document["platform"], taskset, report))
+
+
+def parse(path: Path) -> tuple[dict[str, Any], Report]:
+    """A file's document, and a report that knows its lines.  Raises FileError, and TasksetError if it is not TOML."""
     text = read(path)
     try:
-        document = tomllib.loads(text)
+        return tomllib.loads(text), Report(lines_of(text))
     except tomllib.TOMLDecodeError as error:
         raise TasksetError(path, [_syntax_problem(error, text)]) from None
     except ValueError:  # Python refuses to read integers of thousands of digits
         raise TasksetError(path, [Problem(1, "an integer is far too large")]) from None
     except RecursionError:
         raise TasksetError(path, [Problem(1, "nested too deeply")]) from None
-    report = Report(lines_of(text))
-    taskset, launch = _interpret(document, report)
-    if report.problems or taskset is None:
-        raise TasksetError(path, report.problems)
-    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(document["platform"], taskset, report))
 
 
 def read(path: Path) -> str:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables [[gpu]], [[profile]] and [[task]] of an energy file, field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST, saturating
+from analysis.model import Span
+from analysis.taskset import schema
+from analysis.taskset.file import PLATFORM, SEGMENT, TASK
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.schema import Field, Kind, Report
+from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
+
+NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
+
+
+def power(low: int = 0) -> Kind:
+    """A power with a unit, read as microwatts; ``low`` uW at least."""
+
+    def read(value: Any, path: Where, report: Report) -> int | None:
+        if not isinstance(value, str):
+            report.add(path, f'{path[-1]}: expected a power such as "46W" or "445mW"')
+            return None
+        try:
+            microwatts = parse_power(value)
+        except ValueError as error:
+            report.add(path, f"{path[-1]}: {error}")
+            return None
+        if low <= microwatts <= STRONGEST:
+            return microwatts
+        report.add(path, f"{path[-1]}: must be {'more than 0 and ' if low else ''}at most 1 MW")
+        return None
+
+    return Kind(read, {"type": "string", "pattern": POWER_PATTERN})
+
+
+def short(low: int = 0) -> Kind:
+    """A time of at most 13 days, so that sums of them fit into 64 bits."""
+    plain = schema.time(low)
+
+    def read(value: Any, path: Where, report: Report) -> int | None:
+        ns: int | None = plain.read(value, path, report)
+        if ns is not None and ns > LONGEST:
+            report.add(path, f"{path[-1]}: is longer than 13 days")
+            return None
+        return ns
+
+    return Kind(read, {"type": "string", "pattern": TIME_PATTERN})
+
+
+@dataclass(frozen=True)
+class Times:
+    """Kernel times as a file states them: for each number of units, or by a formula."""
+
+    table: tuple[Span, ...] = ()
+    work: int = 0
+    saturates: int = 0
+
+    def spans(self, units: int) -> tuple[Span, ...]:
+        """The times with 1 to ``units`` units."""
+        if self.table:
+            return self.table
+        return tuple(map(Span.exactly, saturating(self.work, self.saturates, units)))
+
+
+_TABLE = schema.array(schema.span(), "an array of times, or { work, saturates }")
+_FORMULA = schema.table({
+    "work": Field(short(1), "e(1)", required=True),
+    "saturates": Field(schema.integer(1, MAX_UNITS), "units beyond which nothing is gained", required=True),
+})  # fmt: skip
+
+
+def times() -> Kind:
+    """Kernel times by number of units: [e(1), ..., e(M)], or { work, saturates }: e(m) = work / min(m, saturates)."""
+
+    def read(value: Any, path: Where, report: Report) -> Times | None:
+        if isinstance(value, dict):
+            formula = _FORMULA.read(value, path, report)
+            return formula and Times((), formula["work"], formula["saturates"])
+        table = _TABLE.read(value, path, report)
+        if table is None:
+            return None
+        for index, span in enumerate(table):
+            if not 0 < span.worst <= LONGEST:
+                report.add((*path, index), f"{path[-1]}: a kernel time is longer than 0 and at most 13 days")
+                return None
+        return Times(tuple(table))
+
+    return Kind(read, {"anyOf": [_TABLE.schema, _FORMULA.schema]})
+
+
+CLOCK = schema.string("^[0-9]{1,6}(\\.[0-9]{1,3})?(MHz|GHz)$", 'a clock such as "1725MHz"')
+GPU = {
+    "name": Field(NAME, "the GPU's name, used once", required=True),
+    "type": Field(NAME, "the name under which profiles know it; its own unless given"),
+    "compute_units": Field(schema.integer(1, MAX_UNITS), "M, its SMs or CUs", required=True),
+    "limit": Field(schema.integer(1, MAX_UNITS), "L, how many of them jobs may use; all unless given"),
+    "granularity": Field(schema.integer(1, MAX_UNITS), "jobs get multiples of so many units; 1 unless given"),
+    "slots": Field(schema.integer(1, MAX_SLOTS), "how many kernels may execute at a time; 2 unless given"),
+    "static_power": Field(power(1), "power that always flows", required=True),
+    "idle_power": Field(power(), "power of one idle unit while a kernel executes", required=True),
+    "clock": Field(CLOCK, "the clock that powers and times were measured at"),
+}
+ON = {
+    "gpu": Field(NAME, "the type of GPU", required=True),
+    "copy_in": Field(short(), "time of the copy to the GPU; 0 unless given"),
+    "copy_out": Field(short(), "time of the copy back; 0 unless given"),
+    "kernel": Field(times(), "kernel times by number of units", required=True),
+    "power": Field(power(1), "power of one active unit", required=True),
+    "clock": Field(CLOCK, "the clock that this was measured at"),
+    "source": Field(schema.string("^[^\\u0000]*$", "a string without NUL"), "where the numbers are from"),
+}
+PROFILE = {
+    "name": Field(NAME, "the profile's name, used once", required=True),
+    "on": Field(schema.array(schema.table(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True),
+}
+FROM_FILE = {"file": Field(schema.string("^[^\\u0000]+$", "a path"), "a file with [[profile]] tables", required=True)}
+KERNEL = {**SEGMENT, "kernel": Field(NAME, "a profile: a copy in, a kernel, a copy out")}
+TASKS = {
+    **{key: TASK[key] for key in ("name", "command", "cgroup")},
+    "period": Field(short(1), "minimum time between releases", required=True),
+    "deadline": Field(short(1), "relative deadline; the period unless given"),
+    "offset": Field(short(), "first release; 0 unless given"),
+    "gpu": Field(NAME, "the only GPU that it may use"),
+    "segments": Field(schema.array(schema.table(KERNEL), "an array of segments"), "its one kernel", required=True),
+    **{key: Field(TASK[key].kind, TASK[key].about) for key in ("cpu", "priority", "gpu_priority", "waiting")},
+}
+MACHINE = schema.table(PLATFORM)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The energy file: what it says, and every mistake in it with its line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from energy_systems import example5, toy
+
+from analysis.energy.file import load
+from analysis.energy.model import System
+from gpurt.errors import TasksetError
+from gpurt.units import parse_power
+
+EXAMPLES = Path(__file__).parents[2] / "examples/energy"
+TOY = (EXAMPLES / "toy.toml").read_text()
+
+
+def plain(system: System) -> System:
+    """Without names of types and profiles, which the model's tests do not use."""
+    tasks = tuple(replace(task, profile="") for task in system.tasks)
+    return System(tuple(replace(gpu, kind="") for gpu in system.gpus), tasks)
+
+
+def test_the_examples_are_the_worked_systems() -> None:
+    assert plain(load(EXAMPLES / "toy.toml").system) == plain(toy())
+    assert plain(load(EXAMPLES / "example5.toml").system) == plain(example5((20, 10, 20)))
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "system.toml"
+    path.write_text(text)
+    return path
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    path = written(folder, text)
+    with pytest.raises(TasksetError) as caught:
+        load(path)
+    return [re.sub(rf"^{re.escape(str(path))}:", "", line) for line in str(caught.value).splitlines()]
+
+
+MISTAKES = {
+    'static_power = "46W"': ('static_power = "-46W"', "static_power: expected a power such as"),
+    'idle_power = "400mW"': ('idle_power = "400mV"', 'idle_power: "mV" is not a unit of power; use uW, mW or W'),
+    "compute_units = 6": ("compute_units = 6\nlimit = 7", "limit: the GPU has 6 units, got 7"),
+    'power = "3.8W"': ('power = "0W"', "power: must be more than 0"),
+    'kernel = { work = "960ms", saturates = 6 }': (
+        'kernel = ["9ms", "8ms"]', "kernel: little has 6 units, so there are 6 times, got 2",
+    ),
+    'copy_in = "2ms"\n  copy_out = "1ms"\n  kernel = { work = "180ms"': (
+        'copy_in = "2"\n  copy_out = "1ms"\n  kernel = { work = "180ms"', 'copy_in: "2" has no unit',
+    ),
+    'name = "d"\n  [[profile.on]]\n  gpu = "big"': (
+        'name = "c"\n  [[profile.on]]\n  gpu = "big"', 'name: "c" is taken by another profile',
+    ),
+    'kernel = { work = "60ms", saturates = 8 }': ('kernel = { work = "60ms", saturates = 0 }', "saturates: expected an"),
+    'period = "120ms"': ('period = "120ms"\ndeadline = "121ms"', "deadline: must be at most the period"),
+    'offset = "1ms"': ('offset = "1ms"\ngpu = "huge"', 'gpu: there is no GPU "huge"'),
+    'segments = [{ kernel = "c" }]': ('segments = [{ cpu = "1ms" }]', "here a segment is { kernel"),
+    'segments = [{ kernel = "d" }]': ('segments = [{ kernel = "e" }]', 'kernel: no profile is called "e"; there are'),
+}  # fmt: skip
+
+
+def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+    text = TOY
+    for right, (wrong, _) in MISTAKES.items():
+        assert right in text
+        text = text.replace(right, wrong, 1)
+    found = problems(tmp_path, text)
+    assert len(found) == len(MISTAKES), found
+    lines = text.splitlines()
+    for wrong, message in MISTAKES.values():
+        (one,) = [line for line in found if message in line]
+        number = int(one.split(":")[0])
+        key = message.split(":")[0].removeprefix("here a segment is { ").split(".")[0]
+        assert key in lines[number - 1] or "segments" in lines[number - 1], (wrong, one)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("", "[[gpus]]\n", 'unknown "gpus"; an energy file has platform, gpu, profile, task'),
+        ('name = "little"', 'name = "little"\ntype = "big"', 'another GPU of type "big" has 12, got 6'),
+        ("compute_units = 12", "compute_units = 12\ngranularity = 13", "granularity: jobs may use 12 units, got 13"),
+        ("compute_units = 12", "compute_units = 12\nslots = 3", "slots: expected an integer from 1 to 2, got 3"),
+        ('period = "150ms"', 'period = "15000000s"', "period: is longer than 13 days"),
+        ('kernel = { work = "60ms", saturates = 8 }', "kernel = []", "kernel: expected an array of times"),
+        ('  gpu = "little"', '  gpu = "big"', 'gpu: "big" stands here twice'),
+        ('name = "big"\n', 'name = "big"\nclock = "1725MHz"\n', None),
+    ],
+)
+def test_one_mistake(tmp_path: Path, right: str, wrong: str, message: str | None) -> None:
+    text = wrong + TOY if not right else TOY.replace(right, wrong, 1)
+    if message is None:
+        load(written(tmp_path, text))
+    else:
+        assert message in "\n".join(problems(tmp_path, text))
+
+
+def test_profiles_of_another_clock_are_refused(tmp_path: Path) -> None:
+    text = TOY.replace('name = "big"\n', 'name = "big"\nclock = "1725MHz"\n', 1)
+    text = text.replace('  gpu = "big"\n', '  gpu = "big"\n  clock = "1300MHz"\n', 1)
+    (one,) = problems(tmp_path, text)
+    assert "clock: measured at 1300MHz, and the GPU runs at 1725MHz" in one
+
+
+def test_profiles_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    begin, end = TOY.index("[[profile]]"), TOY.index("[[task]]")
+    (tmp_path / "profiles.toml").write_text(TOY[begin:end])
+    text = TOY[:begin] + '[[profile]]\nfile = "profiles.toml"\n' + TOY[end:]
+    assert load(written(tmp_path, text)).system == load(EXAMPLES / "toy.toml").system
+    (tmp_path / "profiles.toml").write_text(TOY[begin:end].replace('power = "3.8W"', 'power = "x"'))
+    with pytest.raises(TasksetError, match=r"profiles\.toml:8: power: expected a power"):
+        load(tmp_path / "system.toml")
+    (tmp_path / "profiles.toml").unlink()
+    with pytest.raises(TasksetError, match=r"^\S*system\.toml:16: file: \S*profiles\.toml: No such file[^\n]*$"):
+        load(tmp_path / "system.toml")
+
+
+def test_cpu_segments_are_left_out_on_request(tmp_path: Path) -> None:
+    path = written(tmp_path, TOY.replace('[{ kernel = "c" }]', '[{ cpu = "1ms" }, { kernel = "c" }]'))
+    loaded = load(path, ignore_cpu=True)
+    assert loaded.system == load(EXAMPLES / "toy.toml").system
+    assert loaded.notes == ("c: its CPU segments are left out",)
+
+
+def test_a_task_without_a_profile_for_a_gpu_stays_off_it(tmp_path: Path) -> None:
+    cut = TOY.index('  [[profile.on]]\n  gpu = "little"')
+    text = TOY[:cut] + TOY[TOY.index("[[profile]]", cut) :]
+    loaded = load(written(tmp_path, text))
+    assert loaded.system.tasks[0].places == (0,)
+    assert loaded.notes == ("a: a has no profile for little: it never goes there",)
+    pinned = text.replace('period = "120ms"', 'period = "120ms"\ngpu = "little"')
+    assert 'a has no [[profile.on]] for GPU "little"' in problems(tmp_path, pinned)[0]
+
+
+@pytest.mark.parametrize(("text", "power"), [("46W", 46_000_000), ("0.445 W", 445_000), ("1uW", 1), ("2.5mW", 2500)])
+def test_powers(text: str, power: int) -> None:
+    assert parse_power(text) == power
+
+
+@pytest.mark.parametrize("text", ["", "46", "-1W", "0.0000001W", "1kW", "nanW", "1e3W", "1.5uW"])
+def test_wrong_powers(text: str) -> None:
+    with pytest.raises(ValueError, match=r"power|microwatts"):
+        parse_power(text)
