@@ -21,9 +21,9 @@ from gpurt.files import read, written
 from gpurt.text import filename, visible
 
 FORMAT = "gpurt-trace"
-#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``.
-VERSION = 2
-READABLE = (1, 2)
+#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters.
+VERSION = 3
+READABLE = (1, 2, 3)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS = 1, 2, 3
 MAX_BYTES = 2**31
@@ -94,13 +94,15 @@ class About:
 class Trace:
     """Events in order of time, what is known about the run (source, policy, waiting, taskset), and about its tasks.
 
-    ``until``: when the recording ended, ns, if that was after the last event.
+    ``until``: when the recording ended, ns, if that was after the last event.  ``counters``: by name, such as that of a
+    GPU's power, (time, value) in order of time; Perfetto draws each as a track of the GPUs.
     """
 
     meta: Mapping[str, str]
     events: tuple[Event, ...] = field(default_factory=tuple)
     tasks: Mapping[str, About] = field(default_factory=dict)
     until: int = 0
+    counters: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -241,6 +243,10 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
     for index, event in enumerate(trace.events):
         pid, tid = tracks.of(event, index)
         yield _to_chrome(event, winners.get(index)) | {"pid": pid, "tid": tid}
+    for name, values in trace.counters.items():
+        for time, value in values:
+            args = {"value": value}
+            yield {"ph": "C", "pid": GPUS, "name": name, "ts": _us(time), "args": args, "ns": time}
 
 
 def _to_chrome(event: Event, by: str | None) -> dict[str, Any]:
@@ -289,7 +295,8 @@ def load(path: Path | str) -> Trace:
     meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
         tasks = {str(name): _about(about) for name, about in other.get("tasks", {}).items()}
-        return Trace(meta, tuple(_from_chrome(document["traceEvents"])), tasks, int(other.get("until", 0)))
+        entries, until = document["traceEvents"], int(other.get("until", 0))
+        return Trace(meta, tuple(_from_chrome(entries)), tasks, until, _counters(entries))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
 
@@ -304,9 +311,20 @@ def _about(known: dict[str, Any]) -> About:
     return About(**known)
 
 
+def _counters(entries: Iterable[dict[str, Any]]) -> dict[str, tuple[tuple[int, int], ...]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for entry in entries:
+        if entry["ph"] == "C":
+            time, value = entry["ns"], entry["args"]["value"]
+            if type(time) is not int or type(value) is not int:
+                raise TypeError(f"a counter's value {value!r:.40}")
+            found.setdefault(str(entry["name"]), []).append((time, value))
+    return {name: tuple(values) for name, values in found.items()}
+
+
 def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
     for entry in entries:
-        if entry["ph"] == "M":
+        if entry["ph"] in ("M", "C"):
             continue
         args = dict(entry["args"])
         args.pop("by", None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.energy.distribute import by_size
-from analysis.energy.outcome import Dispatch, GpuCount, Outcome, Run, TaskCount, priced
+from analysis.energy.outcome import Dispatch, GpuCount, Outcome, Run, Skip, TaskCount, priced
 from analysis.energy.policies import Rule
 from analysis.energy.setup import Setup
 from gpurt._gpurt import ffi, lib
@@ -77,7 +77,7 @@ class Tables:
 
 
 def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None) -> Outcome:
-    """One run; the first ``log`` dispatches are recorded.  Other threads run meanwhile.
+    """One run; the first ``log`` dispatches and skips are recorded.  Other threads run meanwhile.
 
     Raises MemoryError if there is none.
     """
@@ -100,8 +100,10 @@ def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None)
     counts = tuple(
         GpuCount(energies[gpu], busy[gpu], kernel_time[gpu], sum(times[gpu] for times in used)) for gpu in range(gpus)
     )
-    dispatches = tuple(_dispatch(records[at]) for at in range(min(log, result.dispatches)))
-    return Outcome(tuple(map(_count, tasks)), counts, dispatches, result.away, result.overflows)
+    logged = [records[at] for at in range(min(log, result.logged))]
+    dispatches = tuple(_dispatch(one) for one in logged if one.units)
+    skips = tuple(Skip(one.task, one.job, one.release, one.at) for one in logged if not one.units)
+    return Outcome(tuple(map(_count, tasks)), counts, dispatches, skips, result.away, result.overflows)
 
 
 def _count(task: Any) -> TaskCount:

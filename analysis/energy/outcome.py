@@ -74,6 +74,16 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """A job that was still pending at its deadline, and never ran."""
+
+    task: int
+    job: int
+    release: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCount:
     """A task's jobs: released, judged (deadline before the horizon), late, skipped, and the latest finish.
 
@@ -105,7 +115,7 @@ class GpuCount:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run's results; ``dispatches`` is empty if they were not recorded.
+    """A run's results; ``dispatches`` and ``skips`` are empty if they were not recorded.
 
     ``away``: dispatches on another GPU than the assigned one.  ``overflows``: decisions whose window did not fit.
     """
@@ -113,6 +123,7 @@ class Outcome:
     tasks: tuple[TaskCount, ...]
     gpus: tuple[GpuCount, ...]
     dispatches: tuple[Dispatch, ...] = ()
+    skips: tuple[Skip, ...] = ()
     away: int = 0
     overflows: int = 0
 

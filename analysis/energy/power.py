@@ -57,11 +57,21 @@ def instant(gpu: Gpu, running: Iterable[tuple[int, int]]) -> int:
 
 def steps(gpu: Gpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
     """(time, power from then on) at each instant at which a kernel starts or ends, in order of time."""
-    instants = sorted({time for one in executions for time in (one.start, one.end) if one.end > one.start})
-    return [
-        (now, instant(gpu, ((one.units, one.power) for one in executions if one.start <= now < one.end)))
-        for now in instants
-    ]
+    changes: dict[int, list[tuple[Execution, bool]]] = {}
+    for one in executions:
+        if one.end > one.start:
+            changes.setdefault(one.start, []).append((one, True))
+            changes.setdefault(one.end, []).append((one, False))
+    running: list[Execution] = []
+    found = []
+    for now in sorted(changes):
+        for one, starts in changes[now]:
+            if starts:
+                running.append(one)
+            else:
+                running = [other for other in running if other is not one]
+        found.append((now, instant(gpu, ((one.units, one.power) for one in running))))
+    return found
 
 
 def integral(gpu: Gpu, executions: Sequence[Execution], begin: int, end: int) -> int:

@@ -7,13 +7,17 @@ are released, and one pass over the ready queue dispatches (algorithm 1; specifi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from analysis.energy.baselines import decide
-from analysis.energy.outcome import Dispatch, Draws, GpuCount, Outcome, Run, TaskCount, scaled
+from analysis.energy.outcome import Dispatch, Draws, GpuCount, Outcome, Run, Skip, TaskCount, scaled
 from analysis.energy.power import Energy, Execution, closed_form, integral, union
 from analysis.energy.setup import Setup
 from analysis.energy.state import Decision, Job, Running, State, in_order, is_full, planned
+
+#: What decides about a job.
+Choose = Callable[[Setup, State, Job], "Decision | None"]
 
 
 @dataclass(slots=True)
@@ -35,9 +39,9 @@ class _Slot:
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, run: Run) -> None:
+    def __init__(self, setup: Setup, run: Run, choose: Choose = decide) -> None:
         tasks = setup.system.tasks
-        self.setup, self.run = setup, run
+        self.setup, self.run, self.choose = setup, run, choose
         self.draws = [Draws(run.seed, index) for index in range(len(tasks))]
         self.next = [self._first(index) for index in range(len(tasks))]
         self.state = State(0, [[] for _ in setup.system.gpus], list(self.next))
@@ -46,6 +50,7 @@ class _Simulation:
         self.fractions: dict[tuple[int, int], int] = {}
         self.counts = [_Count() for _ in tasks]
         self.dispatches: list[Dispatch] = []
+        self.skips: list[Skip] = []
         self.away = 0
 
     def _first(self, index: int) -> int:
@@ -90,6 +95,7 @@ class _Simulation:
     def _skip(self, now: int) -> None:
         for job in [job for job in self.state.ready if job.deadline <= now]:
             self.state.ready.remove(job)
+            self.skips.append(Skip(job.task, job.number, job.release, now))
             self.counts[job.task].judged += 1
             self.counts[job.task].skipped += 1
 
@@ -116,7 +122,7 @@ class _Simulation:
             if job.task in behind:
                 continue
             behind.add(job.task)
-            decision = decide(self.setup, self.state, job)
+            decision = self.choose(self.setup, self.state, job)
             if decision is not None:
                 self._start(job, decision)
 
@@ -155,6 +161,10 @@ class _Simulation:
                 self.counts[job.task].late += 1
 
 
+def _order(skip: Skip) -> tuple[int, int]:
+    return skip.at, skip.task
+
+
 def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Execution]]:
     """The kernels of each GPU."""
     found: list[list[Execution]] = [[] for _ in setup.system.gpus]
@@ -162,6 +172,13 @@ def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Exec
         power = setup.kernel(one.task, one.gpu).power
         found[one.gpu].append(Execution(one.gpu, one.units, one.start, one.end, power))
     return found
+
+
+def dispatches_of(setup: Setup, run: Run, choose: Choose) -> tuple[Dispatch, ...]:
+    """The dispatches of a run in which ``choose`` decides."""
+    simulation = _Simulation(setup, run, choose)
+    simulation.go()
+    return tuple(simulation.dispatches)
 
 
 def simulate(setup: Setup, run: Run) -> Outcome:
@@ -180,4 +197,4 @@ def simulate(setup: Setup, run: Run) -> Outcome:
         assert split == closed_form(gpu, runs, 0, run.horizon)
         gpus.append(GpuCount(split, busy, sum(end - one.start for one, end in ends), used))
     tasks = tuple(TaskCount(one.released, one.judged, one.late, one.skipped, one.lateness) for one in simulation.counts)
-    return Outcome(tasks, tuple(gpus), dispatches, simulation.away)
+    return Outcome(tasks, tuple(gpus), dispatches, tuple(sorted(simulation.skips, key=_order)), simulation.away)

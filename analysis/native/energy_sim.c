@@ -125,12 +125,24 @@ static void finish_jobs(struct sim *s)
 		}
 }
 
+static void record(struct gpurt_energy_result *r, struct gpurt_energy_dispatch one)
+{
+	if (r->log && r->logged < r->log_room)
+		r->log[r->logged] = one;
+	r->logged++;
+}
+
 static void skip_jobs(struct sim *s)
 {
 	u32 i;
 
 	for (i = 0; i < s->t->tasks; i++)
 		while (s->ready[i].deadline <= s->now) {
+			const struct pending *job = &s->backlog[i].jobs[s->backlog[i].head];
+
+			record(s->result, (struct gpurt_energy_dispatch){
+				.task = i, .job = job->number, .release = job->job.release, .at = s->now,
+			});
 			s->tasks[i].judged++;
 			s->tasks[i].skipped++;
 			drop_oldest(s, i);
@@ -234,12 +246,10 @@ static void start(struct sim *s, u32 task, struct gpurt_sbeet_decision d)
 		r->unit_time[task * s->t->gpus + d.gpu] += length * d.units;
 	}
 	r->away += d.gpu != s->t->task[task].assigned;
-	if (r->log && r->dispatches < r->log_room)
-		r->log[r->dispatches] = (struct gpurt_energy_dispatch){
-			task, d.gpu, d.units, placed->first, job->number, job->job.release, s->now, plan.start,
-			plan.end, finish - early,
-		};
-	r->dispatches++;
+	record(r, (struct gpurt_energy_dispatch){
+		task, d.gpu, d.units, placed->first, job->number, job->job.release, s->now, plan.start, plan.end,
+		finish - early,
+	});
 	drop_oldest(s, task);
 }
 

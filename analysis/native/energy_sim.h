@@ -29,16 +29,17 @@ struct gpurt_energy_task {
 };
 
 struct gpurt_energy_dispatch {
-	u32 task, gpu, units, first;
+	u32 task, gpu;
+	u32 units, first;	/* 0 units: it was skipped at @at */
 	u64 job, release, at, start, end, finish;
 };
 
 struct gpurt_energy_result {
 	u64 away;		/* dispatches on another GPU than the assigned one */
 	u64 overflows;
-	u64 dispatches;
+	u64 logged;
 	u64 log_room;
-	struct gpurt_energy_dispatch *log;	/* the first @log_room ones; NULL: none */
+	struct gpurt_energy_dispatch *log;	/* the first @log_room dispatches and skips; NULL: none */
 	u64 *busy;		/* by GPU, ns */
 	u64 *kernel_time;	/* by GPU */
 	u64 *unit_time;		/* by task, then by GPU: units times ns */

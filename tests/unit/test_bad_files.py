@@ -118,7 +118,7 @@ def bad_traces(good: bytes) -> dict[str, bytes]:
     *before, last = document["traceEvents"]
     backwards = {**last, "args": {**last["args"], "duration": -5}}
     return {
-        "cut off": good[:-20], "another version": good.replace(b'"version": 2', b'"version": 99'),
+        "cut off": good[:-20], "another version": good.replace(b'"version": 3', b'"version": 99'),
         "no events": json.dumps({**document, "traceEvents": 1}).encode(), "not ours": b'{"traceEvents": []}',
         "a negative time": json.dumps({**document, "traceEvents": [*before, backwards]}).encode(),
     }  # fmt: skip

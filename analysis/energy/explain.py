@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Why a job got its units and its GPU: the offline tables, and what was compared at an instant of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.energy import simulate
+from analysis.energy.allocate import candidates
+from analysis.energy.baselines import decide
+from analysis.energy.outcome import Run
+from analysis.energy.preferred import active_energy, best_utilization, mean_utilization, whole_utilization
+from analysis.energy.setup import Setup
+from analysis.energy.state import Decision, Job, State
+
+#: Femtojoules in a microjoule.
+_UJ = 10**9
+
+
+def tasks(setup: Setup) -> list[dict[str, Any]]:
+    """A row for each task and each GPU that can run it; utilizations are fractions."""
+    rows = []
+    for index, task in enumerate(setup.system.tasks):
+        for gpu in task.places:
+            device, best = setup.system.gpus[gpu], setup.best[index][gpu]
+            rows.append({
+                "task": task.name, "gpu_name": device.name, "best_units": best,
+                "active_uj": round(active_energy(task.on(gpu), device, best) / _UJ),
+                "mean_utilization": mean_utilization(task, device, gpu),
+                "best_utilization": best_utilization(task, device, gpu),
+                "whole_utilization": whole_utilization(task, device, gpu),
+                "preference": setup.preferred[index].index(gpu) + 1, "assigned": setup.assigned[index] == gpu,
+            })  # fmt: skip
+    return rows
+
+
+def decisions(setup: Setup, at: int) -> list[dict[str, Any]]:
+    """The decisions of a run at time ``at``, in order, with what algorithm 2 compared on an idle assigned GPU."""
+    found: list[dict[str, Any]] = []
+
+    def watch(setup: Setup, state: State, job: Job) -> Decision | None:
+        decision = decide(setup, state, job)
+        if state.now == at:
+            found.append(_decision(setup, state, job, decision))
+        return decision
+
+    simulate.dispatches_of(setup, Run(at + 1), watch)
+    return found
+
+
+def _decision(setup: Setup, state: State, job: Job, decision: Decision | None) -> dict[str, Any]:
+    task, home = setup.system.tasks[job.task], setup.assigned[job.task]
+    compared = [] if state.running[home] else candidates(setup, state, home, job)
+    return {
+        "time_ns": state.now, "task": task.name, "job": job.number, "units": decision.units if decision else 0,
+        "gpu_name": setup.system.gpus[decision.gpu].name if decision else None,
+        "candidates": [
+            {"units": one.units, "in_time": one.ok, "energy_uj": round(one.energy / _UJ), "finish_ns": one.finish}
+            for one in compared
+        ],
+    }  # fmt: skip

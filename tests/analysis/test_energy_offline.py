@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The cyclic table, explicit schedules, the optimum and the bounds, each against something independent of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
+
+from analysis.energy import compiled, simulate
+from analysis.energy.bounds import bounds
+from analysis.energy.cost import cost, save
+from analysis.energy.file import load
+from analysis.energy.model import MJ, Gpu, Kernel, System, Task
+from analysis.energy.optimum import least
+from analysis.energy.outcome import Dispatch, Run
+from analysis.energy.policies import POLICIES, Options
+from analysis.energy.power import Execution, closed_form
+from analysis.energy.schedule import NoTableError, Table, faults, make
+from analysis.energy.setup import prepare
+from analysis.energy.trace import trace_of
+from analysis.model import MS
+from analysis.trace import Kind
+from analysis.trace import load as load_trace
+from gpurt.errors import FileError
+
+PERIODIC = example5((20, 10, 20))
+EXAMPLE5 = Path(__file__).parents[2] / "examples/energy/example5.toml"
+
+
+def test_table_of_example_5() -> None:
+    """Specification, section 6.3; rm misses one of four jobs."""
+    table = make(prepare(PERIODIC, POLICIES["sbeet"]))
+    assert table.length == ns(20)
+    modulo = sorted((one.at % ns(20) // MS, one.task, one.units, (one.finish - one.at) // MS) for one in table.cycle)
+    assert modulo == [(0, 0, 3, 10), (1, 1, 1, 6), (6, 2, 1, 6), (11, 1, 4, 3)]
+    assert sum(energy.total for energy in table.energies) == 58 * MJ
+    assert faults(table) == []
+    table = make(prepare(PERIODIC, POLICIES["rm"]))
+    assert sum(energy.total for energy in table.energies) == 52 * MJ
+    assert any("job 2 of t2" in one for one in faults(table))
+
+
+def early(table: Table, rng: random.Random) -> list[Dispatch]:
+    """The table replayed: dispatches at its times on its units, and kernels that end before their worst case."""
+    replayed = []
+    for one in table.unrolled(3):
+        less = rng.randint(0, one.end - one.start)
+        replayed.append(replace(one, end=one.end - less, finish=one.finish - less))
+    return replayed
+
+
+@pytest.mark.parametrize("system", [PERIODIC, anomaly()], ids=["example 5", "anomaly"])
+def test_replay_under_early_completion_misses_nothing(system: System) -> None:
+    """The anomaly's system, too, which misses at run time if a job is done early."""
+    table = make(prepare(system, POLICIES["sbeet"]))
+    assert faults(table) == []
+    for seed in range(200):
+        held: list[Dispatch] = []
+        for one in early(table, random.Random(seed)):
+            assert one.finish <= one.release + system.tasks[one.task].deadline
+            held = [other for other in held if other.end > one.at]
+            assert all(one.first >= other.first + other.units or other.first >= one.first + one.units for other in held)
+            held.append(one)
+
+
+def test_a_table_goes_on_as_the_simulation_does() -> None:
+    setup = prepare(toy(), POLICIES["sbeet-mg"])
+    table = make(setup)
+    end = table.begin + 3 * table.length
+    simulated = compiled.simulate(setup, Run(end), log=10_000).dispatches
+    assert tuple(table.unrolled(3)) == simulated
+    begin = table.begin + 2 * table.length
+    energies = [closed_form(gpu, runs, begin, end) for gpu, runs in
+                zip(setup.system.gpus, simulate.executions(setup, simulated), strict=True)]  # fmt: skip
+    assert table.energies == energies
+
+
+def test_damaged_tables_are_found() -> None:
+    table = make(prepare(PERIODIC, POLICIES["sbeet"]))
+    first, *others = table.cycle
+    damage = {
+        "late": replace(first, **{key: getattr(first, key) + ns(9) for key in ("at", "start", "end", "finish")}),
+        "same units or slot": replace(first, first=0),
+        "another length": replace(first, end=first.end - 1),
+        "units that gpu has not": replace(first, units=5),
+        "before it is released": replace(first, at=0, start=ns(1), end=ns(5), finish=ns(6)),
+    }
+    for message, wrong in damage.items():
+        assert any(message in one for one in faults(replace(table, cycle=(wrong, *others)))), message
+    assert any("left out" in one for one in faults(replace(table, cycle=tuple(others))))
+    assert any("twice" in one for one in faults(replace(table, cycle=(*table.cycle, first))))
+
+
+def test_hyperperiods_that_are_too_long_are_refused() -> None:
+    tasks = tuple(replace(one, period=one.period + 7 * i + 1) for i, one in enumerate(PERIODIC.tasks))
+    odd = replace(PERIODIC, tasks=tasks)
+    with pytest.raises(NoTableError, match="choose periods with a smaller common multiple"):
+        make(prepare(odd, POLICIES["sbeet"]))
+
+
+def test_a_saved_table_costs_what_it_says(tmp_path: Path) -> None:
+    loaded = load(EXAMPLE5)
+    table = make(prepare(loaded.system, POLICIES["sbeet"]))
+    save(table, tmp_path / "table.json")
+    until, energies = cost(loaded, tmp_path / "table.json")
+    assert until == ns(20)
+    assert energies == table.energies
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gpu": "none"}, "kernel 1: there is no GPU 'none'"),
+        ({"kernel": "none"}, "kernel 1: there is no profile 'none' on gpu"),
+        ({"units": 5}, "kernel 1: units: expected 1 to 4, got 5"),
+        ({"units": True}, "kernel 1: units: expected 1 to 4"),
+        ({"start": "-1ms"}, "kernel 1: start: expected a time"),
+        ({"start": 3}, "kernel 1: start: expected a time"),
+        ({"more": 3}, "kernel 1: expected an object"),
+        ({"units": 4}, "at 1ms gpu has 2 kernels on 5 units; it takes 2 on 4"),
+    ],
+)
+def test_wrong_explicit_schedules(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    first = {"gpu": "gpu", "kernel": "long", "units": 3, "start": "0ms"} | change
+    second = {"gpu": "gpu", "kernel": "short", "units": 1, "start": "1ms"}
+    path = tmp_path / "schedule.json"
+    path.write_text(json.dumps({"window": "50ms", "kernels": [first, second]}))
+    with pytest.raises(FileError, match=message.replace("(", "\\(")):
+        cost(load(EXAMPLE5), path)
+    path.write_text("[")
+    with pytest.raises(FileError, match="is not a complete JSON file"):
+        cost(load(EXAMPLE5), path)
+
+
+def test_optimum_of_example_5() -> None:
+    """Specification, section 6.3: 46.0 mJ over 14 ms, of which 14 are static; the long job is delayed."""
+    found = least(example5(), ns(14), ns(1))
+    assert found.proved
+    assert found.energy == 32 * MJ
+    assert [(one.task, one.units, one.start // MS, one.end // MS) for one in found.starts] == [
+        (1, 4, 2, 3), (2, 4, 3, 4), (0, 4, 4, 10)
+    ]  # fmt: skip
+    outcome = compiled.simulate(prepare(example5(), POLICIES["sbeet"]), Run(ns(14)))
+    assert outcome.energy.active == 34 * MJ
+
+
+def brute_force(system: System, until: int) -> int | None:
+    """The least active energy by trying every unit count and start at whole ns."""
+    ways = []
+    for index, one in enumerate(system.tasks):
+        own = []
+        for gpu in one.places:
+            for units in system.gpus[gpu].counts:
+                length = one.on(gpu).time(units)
+                first, power = one.offset + one.on(gpu).copy_in, one.on(gpu).power
+                last = one.offset + one.deadline - one.on(gpu).copy_out - length
+                own += [(gpu, Execution(gpu, units, at, at + length, power)) for at in range(first, last + 1)]
+        ways.append(own)
+        assert index < 3
+    best = None
+    for chosen in itertools.product(*ways):
+        total = 0
+        for gpu, device in enumerate(system.gpus):
+            runs = [run for where, run in chosen if where == gpu]
+            for run in runs:
+                beside = [other for other in runs if other.start <= run.start < other.end]
+                if len(beside) > device.slots or sum(other.units for other in beside) > device.limit:
+                    break
+            else:
+                total += closed_form(device, runs, 0, until).active
+                continue
+            break
+        else:
+            best = total if best is None else min(best, total)
+    return best
+
+
+def test_optimum_against_brute_force() -> None:
+    infeasible = 0
+    for seed in range(25):
+        rng = random.Random(seed)
+        gpus = tuple(
+            Gpu(f"g{k}", 3, rng.choice([2, 3]), 1, rng.randint(0, 5), 1, rng.choice([1, 2]))
+            for k in range(rng.choice([1, 1, 2]))
+        )
+        tasks = []
+        for index in range(rng.randint(1, 3)):
+            kernels = []
+            for _ in gpus:
+                times = tuple(rng.randint(1, 4) for _ in range(3))
+                kernels.append(Kernel(times, times, rng.randint(0, 9), rng.randint(0, 1), rng.randint(0, 1)))
+            tasks.append(Task(f"t{index}", 100, rng.randint(4, 8), tuple(kernels), rng.randint(0, 2)))
+        system = System(gpus, tuple(tasks))
+        expected = brute_force(system, 20)
+        found = least(system, 20, 1)
+        assert found.proved
+        assert found.energy == expected, seed
+        infeasible += expected is None
+    assert 0 < infeasible < 20
+
+
+def test_the_optimum_gives_up_with_a_bound() -> None:
+    found = least(example5(), ns(14), ns(1), most=5)
+    assert not found.proved
+    assert found.energy is None
+    assert 0 < found.bound <= 32 * MJ
+
+
+def test_jobs_that_are_due_later_are_left_out() -> None:
+    found = least(PERIODIC, ns(14), ns(1))
+    assert (found.jobs, found.left_out) == (3, 1)
+
+
+@pytest.mark.parametrize("policy", ["rm", "fcfs"])
+def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
+    """Against simulation with random offsets, sporadic releases and early completion, all late jobs run."""
+    reached = 0
+    for seed in range(150):
+        rng = random.Random(f"{policy} {seed}")
+        gpu = Gpu("g", 2, 2, 1, 1)
+        tasks = []
+        for index in range(rng.randint(2, 5)):
+            period = rng.randint(20, 100)
+            length = rng.randint(1, max(1, period // 5))
+            times = (2 * length, length)
+            tasks.append(Task(f"t{index}", period, period, (Kernel(times, (1, 1), 1, rng.randint(0, 2), 1),)))
+        setup = prepare(System((gpu,), tuple(tasks)), POLICIES[policy], Options(run_late=True))
+        limits = bounds(setup)
+        assert limits is not None
+        for run_seed in range(6):
+            run = Run(2000, rng.choice(["worst", "random"]), rng.random() < 0.3, rng.random() < 0.8, run_seed)
+            for count, one, limit in zip(compiled.simulate(setup, run).tasks, tasks, limits, strict=True):
+                if count.lateness is not None and limit is not None:
+                    assert count.lateness + one.deadline <= limit
+                    reached += count.lateness + one.deadline == limit
+    assert reached > 0
+
+
+def test_bounds_by_hand() -> None:
+    """G(4) of example 5 with short periods: 8, 3, 3 ms.  rm: t2 waits for one long job: 8 + 3."""
+    assert bounds(prepare(PERIODIC, POLICIES["rm"])) == [ns(14), ns(11), ns(17)]
+    assert bounds(prepare(PERIODIC, POLICIES["fcfs"])) == [ns(14)] * 3
+    assert bounds(prepare(PERIODIC, POLICIES["sbeet"])) is None
+    assert bounds(prepare(PERIODIC, POLICIES["edf"])) is None
+    over = replace(PERIODIC, tasks=tuple(replace(one, period=ns(4), deadline=ns(4)) for one in PERIODIC.tasks))
+    assert bounds(prepare(over, POLICIES["fcfs"])) == [None] * 3
+
+
+def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
+    gpu = Gpu("g", 4, 4, watts(1), watts("0.5"))
+    one = kernel((ns(4),) * 4, 1)
+    system = System((gpu,), (task("a", 20, 20, 0, one), task("b", 20, 20, 0, one), task("c", 20, 3, 0, one)))
+    setup = prepare(system, POLICIES["sbeet-mg"])
+    setup = replace(setup, best=((2,), (2,), (2,)))
+    run = Run(ns(10))
+    trace_of(setup, run, compiled.simulate(setup, run, log=100)).save(tmp_path / "trace.json")
+    trace = load_trace(tmp_path / "trace.json")
+    seen = [event for event in trace.events if event.kind is Kind.GPU]
+    kernels = [(event.task, event.time, event.duration, event.detail) for event in seen]
+    assert kernels == [("a", 0, ns(4), "2 units, 0 to 1"), ("b", 0, ns(4), "2 units, 2 to 3")]
+    assert trace.counters == {"GPU 0 power, mW": ((0, 1000), (0, 5000), (ns(4), 1000), (ns(10), 1000))}
+    assert trace.unfinished() == {"c": [0]}
+    entries = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {entry["tid"] for entry in entries if entry["ph"] == "X"} == {10, 11}
