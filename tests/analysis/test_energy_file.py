@@ -57,7 +57,9 @@ MISTAKES = {
     'name = "d"\n  [[profile.on]]\n  gpu = "big"': (
         'name = "c"\n  [[profile.on]]\n  gpu = "big"', 'name: "c" is taken by another profile',
     ),
-    'kernel = { work = "60ms", saturates = 8 }': ('kernel = { work = "60ms", saturates = 0 }', "saturates: expected an"),
+    'kernel = { work = "60ms", saturates = 8 }': (
+        'kernel = { work = "60ms", saturates = 0 }', "saturates: expected an integer",
+    ),
     'period = "120ms"': ('period = "120ms"\ndeadline = "121ms"', "deadline: must be at most the period"),
     'offset = "1ms"': ('offset = "1ms"\ngpu = "huge"', 'gpu: there is no GPU "huge"'),
     'segments = [{ kernel = "c" }]': ('segments = [{ cpu = "1ms" }]', "here a segment is { kernel"),

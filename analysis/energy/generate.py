@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random tasksets as in tables 2.8, 2.9 and 3.5: a taskset depends on the seed, its point and its index alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from analysis.energy.distribute import static_sets
+from analysis.energy.model import Gpu, Kernel, Profile, System, Task
+from analysis.model import MS
+
+LIGHT = ("hotspot", "bfs", "hist", "hist2")
+HEAVY = ("mmul", "stereodisparity", "dxtc")
+#: How often a draw that does not fit is repeated.
+TRIES = 10_000
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is drawn at a point.
+
+    ``kind``: "uunifast" (figures 2.8 and chapter 3), "shares" (figure 2.9) or "stgm" (figure 2.10).  ``x``: the total
+    utilization, the share of heavy tasks, or the number of tasks.  ``reference``: type of GPU and how many of its
+    units the mean utilization is over.  ``halved``: deadlines are half the period.
+    """
+
+    kind: str
+    x: float
+    gpus: tuple[Gpu, ...]
+    reference: tuple[str, int]
+    halved: bool = False
+    tasks: int = 6
+
+
+def uunifast(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
+    """Utilizations of sum ``total`` within the limits; other draws are discarded.  Raises ValueError if none fits."""
+    for _ in range(TRIES):
+        rest, found = total, []
+        for left in range(count - 1, 0, -1):
+            after = rest * rng.random() ** (1 / left)
+            found.append(rest - after)
+            rest = after
+        found.append(rest)
+        if all(low <= one <= high for one in found):
+            return found
+    raise ValueError(f"{count} tasks with utilizations from {low} to {high} hardly ever sum up to {total}")
+
+
+def system(draw: Draw, profiles: Mapping[str, Profile], seed: int, index: int) -> System:
+    """Taskset ``index`` of a point."""
+    rng = random.Random(f"{seed} {draw.kind} {draw.x:.6f} {draw.tasks} {draw.reference} {draw.halved} {index}")
+    return _KINDS[draw.kind](draw, profiles, rng)
+
+
+def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+    """Table 3.5: so many tasks, benchmarks drawn uniformly; figure 2.8 has no limits on a task's utilization."""
+    low, high = (0.01, 0.5) if draw.halved else (0.0, 10.0)
+    names = [rng.choice(list(profiles)) for _ in range(draw.tasks)]
+    shares = uunifast(rng, draw.tasks, draw.x, low, high)
+    return _system(draw, profiles, rng, list(zip(names, shares, strict=True)))
+
+
+def _shares(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+    """Figure 2.9: tasks until the total exceeds 0.9, the last one cut; each is heavy with probability ``x``."""
+    found: list[tuple[str, float]] = []
+    rest = 0.9
+    while rest > 1e-9:
+        heavy = rng.random() < draw.x
+        name = rng.choice(HEAVY if heavy else LIGHT)
+        share = min(rest, rng.uniform(0.05, 0.2) if heavy else rng.uniform(0.2, 0.4))
+        found.append((name, share))
+        rest -= share
+    return _system(draw, profiles, rng, found)
+
+
+def _accepted(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+    """Figure 2.10: ``x`` tasks with periods from 100 to 500 ms that STGM can place (our reading of its test)."""
+    for _ in range(TRIES):
+        tasks = []
+        for number in range(int(draw.x)):
+            period = rng.randrange(100, 501) * MS
+            name = rng.choice(list(profiles))
+            tasks.append(_task(f"{name}.{number}", name, period, draw, profiles, rng))
+        made = System(draw.gpus, tuple(tasks))
+        if static_sets(made) is not None:
+            return made
+    raise ValueError(f"STGM places hardly any {int(draw.x)} tasks")
+
+
+_KINDS: dict[str, Callable[[Draw, Mapping[str, Profile], random.Random], System]] = {
+    "uunifast": _uniform, "shares": _shares, "stgm": _accepted,
+}  # fmt: skip
+
+
+def _system(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random, chosen: list[tuple[str, float]]) -> System:
+    kind, units = draw.reference
+    tasks = []
+    for number, (name, share) in enumerate(chosen):
+        mean = _mean(profiles[name].on[kind], units)
+        period = max(1, round(mean / max(share, 1e-4)))
+        tasks.append(_task(f"{name}.{number}", name, period, draw, profiles, rng))
+    return System(draw.gpus, tuple(tasks))
+
+
+def _mean(kernel: Kernel, units: int) -> float:
+    """The mean over 1 to ``units`` units of the whole job, ns."""
+    return sum(kernel.whole_job(m) for m in range(1, units + 1)) / units
+
+
+def _task(
+    name: str, profile: str, period: int, draw: Draw, profiles: Mapping[str, Profile], rng: random.Random
+) -> Task:
+    kernels = tuple(profiles[profile].on[gpu.kind] for gpu in draw.gpus)
+    deadline = max(1, period // 2) if draw.halved else period
+    return Task(name, period, deadline, kernels, rng.randrange(period // 2 + 1), profile)

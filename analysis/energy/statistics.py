@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ratios of sums over tasksets with 95 % intervals: the taskset is the unit, resampled with replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESAMPLES = 10_000
+Values: TypeAlias = "NDArray[np.float64]"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its 95 % percentile interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Estimate:
+        """In another unit."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+
+class Bootstrap:
+    """Resamples of ``count`` tasksets; equal seeds give equal ones, so that differences are paired."""
+
+    def __init__(self, count: int, seed: int = 1, resamples: int = RESAMPLES) -> None:
+        rng = np.random.Generator(np.random.PCG64(seed))
+        self.weights: Values = rng.multinomial(count, [1 / count] * count, resamples).astype(np.float64)
+
+    def ratio(self, above: Values, below: Values) -> Estimate:
+        """sum(above) / sum(below); 0 where nothing is below."""
+        return _estimate(_divided(above.sum(), below.sum()), _divided(self.weights @ above, self.weights @ below))
+
+    def difference(self, above: Values, below: Values, other: Values, under: Values) -> Estimate:
+        """sum(above) / sum(below) - sum(other) / sum(under) on the same tasksets."""
+        value = _divided(above.sum(), below.sum()) - _divided(other.sum(), under.sum())
+        first, second = ((self.weights @ a, self.weights @ b) for a, b in ((above, below), (other, under)))
+        return _estimate(value, _divided(*first) - _divided(*second))
+
+
+def _divided(above: Values, below: Values) -> Values:
+    return np.divide(above, below, out=np.zeros_like(above, dtype=np.float64), where=np.asarray(below) != 0)
+
+
+def _estimate(value: Values, drawn: Values) -> Estimate:
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Estimate(float(value), float(low), float(high))

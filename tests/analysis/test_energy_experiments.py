@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The experiments: tasksets as the tables say, pieces that resume, intervals; and the published profiles."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.energy import published, report, runner
+from analysis.energy.experiments import CHAPTER3, EXPERIMENTS, Experiment
+from analysis.energy.generate import HEAVY, Draw, system, uunifast
+from analysis.energy.preferred import best_units, mean_utilization, preference
+from analysis.energy.published import RTX, T400
+from analysis.energy.runner import CheckpointError, Settings
+from analysis.energy.statistics import Bootstrap
+from analysis.model import MS
+from gpurt.errors import FileError
+
+#: The folder that the authors of sBEET-mg published.
+PROFILES = os.environ.get("GPURT_SBEET_MG")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Profiles in the authors' format, with made-up numbers: e(m) = work / m down to an eighth of it."""
+    path = tmp_path_factory.mktemp("profiles")
+    for kind, (units, *_) in published.GPUS.items():
+        (path / f"gpu_{kind}").mkdir()
+        for index, name in enumerate(published.FACTS, 1):
+            with (path / f"gpu_{kind}" / f"{name}.csv").open("w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["SM", "Average(ms)", "Min(ms)", "Max(ms)", "Power(W)"])
+                for m in range(1, units + 1):
+                    most = 20 * index / min(m, 8 if kind == RTX else 3)
+                    writer.writerow([m, f"{0.95 * most:.3f}", f"{0.9 * most:.3f}", f"{most:.3f}", 50])
+    return path
+
+
+def test_profiles_in_the_authors_format(folder: Path) -> None:
+    profiles = published.load(folder)
+    assert list(profiles) == list(published.FACTS)
+    kernel = profiles["stereodisparity"].on[T400]
+    assert kernel.worst == (40 * MS, 20 * MS, 13_333_000, 13_333_000, 13_333_000, 13_333_000)
+    assert kernel.best[0] == 36 * MS
+    assert (kernel.power, kernel.copy_in, kernel.copy_out) == (980_000, MS, MS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("Max(ms)", "max"), "expected the columns SM, Min"),
+        (lambda text: text[: text.index("\r\n6,")], "expected a row for each of 1 to 6 SMs"),
+        (lambda text: text.replace("\r\n2,", "\r\n3,"), "expected a row for each of 1 to 6 SMs"),
+        (lambda text: text.replace("18.000", "99.000"), ":2: expected 0 < Min"),
+        (lambda text: text.replace("18.000", "nan"), "expected the columns SM, Min"),
+        (lambda text: "", "expected a row for each"),
+    ],
+)
+def test_wrong_profiles_are_refused(folder: Path, change: Callable[[str], str], message: str) -> None:
+    path = folder / "gpu_t400/mmul.csv"
+    good = path.read_bytes()
+    path.write_bytes(change(good.decode()).encode())
+    try:
+        with pytest.raises(FileError) as caught:
+            published.load(folder)
+    finally:
+        path.write_bytes(good)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_tasksets_are_those_of_table_3_5(folder: Path) -> None:
+    profiles = published.load(folder)
+    reference = published.gpu(RTX, RTX, 24)
+    for index in range(20):
+        draw = EXPERIMENTS["mg-fig3.7"].points[3][1]
+        one = system(draw, profiles, 1, index)
+        shares = [mean_utilization(task, reference, 0) for task in one.tasks]
+        assert float(sum(shares)) == pytest.approx(draw.x, rel=1e-4)
+        assert all(0.0099 < share < 0.5001 for share in shares)
+        assert all(task.deadline == task.period // 2 and 0 <= task.offset <= task.period // 2 for task in one.tasks)
+        assert one == system(draw, profiles, 1, index)
+    assert len({system(draw, profiles, 1, index) for index in range(20)}) == 20
+    limits = {draw.gpus[0].limit for _, draw in EXPERIMENTS["mg-fig3.7"].points}
+    assert limits == {6, 12, 24}
+    tasks = {system(draw, profiles, 1, 3).tasks for panel, draw in EXPERIMENTS["mg-fig3.7"].points if draw.x == 1.2}
+    assert len(tasks) == 1  # the same sets serve all limits
+
+
+def test_tasksets_of_figure_2_9_have_utilization_0_9(folder: Path) -> None:
+    profiles = published.load(folder)
+    heavy = 0
+    for index in range(20):
+        draw = replace(EXPERIMENTS["sbeet-fig2.9"].points[5][1])
+        one = system(draw, profiles, 1, index)
+        assert float(sum(mean_utilization(task, one.gpus[0], 0) for task in one.tasks)) == pytest.approx(0.9, rel=1e-3)
+        heavy += sum(task.profile in HEAVY for task in one.tasks)
+    assert heavy > 0
+
+
+def test_uunifast_keeps_its_sum_and_its_limits() -> None:
+    rng = random.Random(1)
+    drawn = [uunifast(rng, 6, 2.0, 0.01, 0.5) for _ in range(200)]
+    assert all(sum(one) == pytest.approx(2.0) and min(one) >= 0.01 and max(one) <= 0.5 for one in drawn)
+    firsts = np.mean([one[0] for one in drawn])
+    assert firsts == pytest.approx(1 / 3, abs=0.03)  # no position is preferred
+    with pytest.raises(ValueError, match="hardly ever"):
+        uunifast(rng, 6, 4.0, 0.01, 0.5)
+
+
+def small(folder: Path) -> tuple[Experiment, Settings]:
+    whole = EXPERIMENTS["mg-fig3.13"]
+    ((panel, draws),) = whole.panels
+    few = replace(whole, panels=((panel, draws[::3]),), curves=whole.curves[:3], horizon=500 * MS)
+    return few, Settings(folder, 25)
+
+
+def test_results_are_the_same_in_processes_and_after_an_interruption(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment, settings = small(folder)
+    whole = runner.run(experiment, settings)
+    assert [len(sets) for sets in whole] == [25] * 3
+    assert runner.run(experiment, settings, jobs=2) == whole
+    checkpoint, evaluate, calls = tmp_path / "checkpoint", runner.evaluate, []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(runner, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(experiment, settings, checkpoint)
+    checkpoint.write_text(checkpoint.read_text() + '{"key": [1, 20], "ro')  # it died while it wrote
+    assert runner.run(experiment, settings, checkpoint) == whole
+    assert len(calls) == 3 + 4  # six pieces, two of which were done
+    with pytest.raises(CheckpointError):
+        runner.run(experiment, replace(settings, seed=2), checkpoint)
+
+
+def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path) -> None:
+    experiment, settings = small(folder)
+    results = runner.run(experiment, settings)
+    rows = report.rows(experiment, results, 1)
+    assert len(rows) == 3 * 3
+    for row in rows:
+        for name in report.MEASURES:
+            assert row[f"{name}_low"] <= row[name] + 1e-4
+            assert row[name] <= row[f"{name}_high"] + 1e-4
+    base = [row for row in rows if row["curve"] == "sbeet-mg"]
+    assert all(row["less_missed_percent"] == row["active_less_j"] == 0 for row in base)
+    judged, missed = (sum(sets[0][key] for sets in results[0]) for key in (0, 1))
+    assert base[0]["missed_percent"] == round(100 * missed / judged, 4)
+    report.write_csv(rows, tmp_path / "a.csv")
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 10
+    report.draw(experiment, rows, tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text().count("missed jobs, %") >= 1
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(3)
+    covered = 0
+    for seed in range(100):
+        below = rng.integers(50, 150, 60).astype(float)
+        above = rng.binomial(below.astype(int), 0.2).astype(float)
+        one = Bootstrap(60, seed, 300).ratio(above, below)
+        covered += one.low <= 0.2 <= one.high
+    assert 85 <= covered <= 100
+
+
+@pytest.mark.skipif(not PROFILES, reason="GPURT_SBEET_MG does not name the folder of the published profiles")
+def test_published_profiles_have_the_best_units_that_the_specification_says() -> None:
+    """Specification, section 6.5, with the powers of table 3.2."""
+    profiles = published.load(Path(PROFILES or ""))
+    best = {}
+    for limit in (24, 46):
+        gpu = published.gpu(RTX, RTX, limit)
+        best[limit] = {name: best_units(profile.on[RTX], gpu) for name, profile in profiles.items()}
+    assert best[24] == {**dict.fromkeys(profiles, 24), "bfs": 16}
+    assert {name: best[46][name] for name in ("mmul", "bfs", "hist", "hist2", "mmul2")} == {
+        "mmul": 45, "bfs": 16, "hist": 30, "hist2": 30, "mmul2": 44
+    }  # fmt: skip
+    little = {name: best_units(profile.on[T400], published.gpu(T400, T400)) for name, profile in profiles.items()}
+    assert little == {**dict.fromkeys(profiles, 6), "mmul": 4}
+    draw = Draw("uunifast", CHAPTER3[0], (published.gpu(RTX, RTX, 24), published.gpu(T400, T400)), (RTX, 24))
+    tasks = [task for index in range(12) for task in system(draw, profiles, 1, index).tasks]
+    one = system(draw, profiles, 1, 0)
+    preferred = {task.profile: preference(one, task)[0] for task in tasks}
+    assert preferred == {
+        "mmul": 0, "stereodisparity": 1, "hotspot": 1, "dxtc": 1, "bfs": 1, "hist": 0, "mmul2": 0, "hist2": 0
+    }  # fmt: skip
