@@ -44,6 +44,7 @@ COMMANDS = {
     "plot": ("simulate", "plot"),
     "experiment": ("experiment", "experiment"),
     "mask": ("mask", "mask"),
+    "energy": ("energy", "energy"),
     "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),
@@ -129,7 +130,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         failure = explain(error)
         if _asked_for_json(context, given, error):
-            name = next((word for word in given if word in COMMANDS), None)
+            name = _command_in(given)
             render.remark(json.dumps(failure.document(name)))
         else:
             for line in failure.lines:
@@ -151,6 +152,16 @@ class Failure:
         if self.problems:
             data["problems"] = self.problems
         return render.document(command, {"error": data})
+
+
+def _command_in(given: Sequence[str]) -> str | None:
+    """The command that arguments name, with its group; None if they name none."""
+    at = next((index for index, word in enumerate(given) if word in COMMANDS), None)
+    if at is None:
+        return None
+    command = cli.get_command(click.Context(cli), given[at])
+    below = command.commands if isinstance(command, click.Group) else {}
+    return " ".join(given[at : at + 2]) if given[at + 1 : at + 2] and given[at + 1] in below else given[at]
 
 
 def explain(error: BaseException) -> Failure:

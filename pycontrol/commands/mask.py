@@ -61,7 +61,7 @@ def plan(
     wants = _wants(sizes, apart)
     _refuse_release(where)
     render.note(*where.notes, as_json=as_json)
-    data: dict[str, Any] = {"action": "plan", **where.data}
+    data: dict[str, Any] = {**where.data}
     try:
         found = planner.plan(wants, where.topology, where.release)
     except planner.Impossible as none:
@@ -185,7 +185,7 @@ def lint(
     listed = [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
               for one in findings]  # fmt: skip
     partitions = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
-    data = {"action": "lint", **where.data, "clean": clean, "findings": listed, "partitions": partitions}
+    data = {**where.data, "clean": clean, "findings": listed, "partitions": partitions}
     lines = [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
              for one in findings]  # fmt: skip
     render.emit(data, as_json, "\n".join([where.line, *(lines or ["nothing found"])]))
@@ -233,7 +233,7 @@ def show(
         words = [" ".join(xcc) for xcc in one["registers"]]
         listed = words[0] if len(set(words)) == 1 else "; ".join(words)
         lines.append(f"{one['name']}: registers SE0.. {listed}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
-    render.emit({"action": "show", **where.data, "partitions": shown}, as_json, "\n".join(lines))
+    render.emit({**where.data, "partitions": shown}, as_json, "\n".join(lines))
     return 0 if all(sum(map(sum, one["counts"])) for one in shown) else 1
 
 

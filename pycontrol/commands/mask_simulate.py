@@ -69,7 +69,7 @@ def simulate(
         raise UsageError(str(error)) from None
     render.note(*where.notes, as_json=as_json)
     rows = [_row(stream, times) for stream, times in zip(given, found, strict=True)]
-    data = {"action": "simulate", **where.data, "seed": seed, "cut_ahead": not no_cut_ahead, "rows": rows}
+    data = {**where.data, "seed": seed, "cut_ahead": not no_cut_ahead, "rows": rows}
     columns = ("minimum_ns", "median_ns", "mean_ns", "maximum_ns")
     table = render.table(
         ("stream", "kernels", "min ms", "median ms", "mean ms", "max ms"),

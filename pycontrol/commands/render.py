@@ -97,11 +97,13 @@ def emit_line(data: Mapping[str, Any]) -> None:
 
 
 def _command() -> str | None:
-    """The command of the current context; of a part of a command, such as `mask plan`, the command."""
-    context = click.get_current_context()
-    while context.parent and context.parent.parent:
+    """The command that runs, with its group."""
+    context: click.Context | None = click.get_current_context()
+    words: list[str] = []
+    while context is not None and context.parent is not None:
+        words.insert(0, context.info_name or "")
         context = context.parent
-    return context.info_name
+    return " ".join(words) or None
 
 
 def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:

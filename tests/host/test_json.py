@@ -25,7 +25,7 @@ CASE_STUDY = str(ROOT / "examples/case-study.toml")
 TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
-WITHOUT = {"schema", "completion", "emulate", "serve"}
+WITHOUT = {"schema", "completion", "emulate", "serve", "energy"}  # of the group: tests/unit/test_cli_energy.py
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment

@@ -34,7 +34,7 @@ def document(gpurt: Gpurt) -> Callable[..., dict[str, Any]]:
         got, out, err = gpurt(*arguments, "--json")
         assert (got, err) == (code, "")
         found = json.loads(out)
-        assert (found["command"], found["action"]) == ("mask", arguments[0])
+        assert found["command"] == f"mask {arguments[0]}"
         return dict(found)
 
     return call

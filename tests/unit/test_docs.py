@@ -105,6 +105,9 @@ def test_every_command_and_option_exists() -> None:
             continue
         assert words[0] in cli.COMMANDS, one
         command = cli.cli.get_command(click.Context(cli.cli), words[0])
+        if isinstance(command, click.Group) and words[1:]:
+            assert words[1] in command.commands, one
+            command = command.commands[words[1]]
         assert command
         if isinstance(command, click.Group):
             command = command.commands[words[1]] if len(words) > 1 else command

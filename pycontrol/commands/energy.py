@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The group `gpurt energy`: simulate and explain; schedule, cost, optimum and experiment are in energy_offline.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from gpurt.files import check_writable
+from pycontrol.commands import energy_data as data
+from pycontrol.commands import energy_offline as offline
+from pycontrol.commands import render
+from pycontrol.commands.energy_options import (
+    IGNORE_CPU,
+    OPTIONS,
+    POLICY,
+    default_policy,
+    load,
+    one_policy,
+    options_of,
+    setups,
+)
+from pycontrol.commands.options import FILE, JSON, Output, Time
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  gpurt energy explain examples/energy/toy.toml
+  gpurt energy simulate examples/energy/toy.toml --policy sbeet-mg --policy ld
+
+\b
+Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong, or cannot be written."""
+)
+def energy() -> None:
+    """Schedule GPU jobs in space by their energy: sBEET, sBEET-mg and what they are compared with."""
+
+
+@energy.command(
+    epilog="""\b
+Examples:
+  gpurt energy simulate examples/energy/toy.toml --policy sbeet-mg --horizon 600ms
+  gpurt energy simulate system.toml --policy sbeet-mg --policy ld --runs 100 --random-offsets
+  gpurt energy simulate system.toml --policy sbeet-mg --trace run.json && gpurt plot run.json
+
+\b
+Exit codes: 0 no job missed its deadline; 1 one did, or none was due; 2 wrong usage; 3 a file is wrong, or cannot be
+written; 6 a job exceeded a bound, which is a bug."""
+)
+@FILE
+@POLICY
+@click.option("--horizon", metavar="TIME", type=Time(), default="15s", show_default=True, help="How long a run is.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 10**7), help="Number of runs.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63), help="Of the first run.")
+@click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
+@click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
+@click.option("--random-offsets", is_flag=True, help="First releases at random in [0, period), not the file's.")
+@OPTIONS
+@click.option("--trace", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
+@click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
+@IGNORE_CPU
+@JSON
+def simulate(
+    file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
+    random_offsets: bool, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool, as_json: bool,
+    **choices: Any,
+) -> int:  # fmt: skip
+    """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
+    from analysis.energy import compiled, plot
+    from analysis.energy.outcome import Run
+    from analysis.energy.trace import trace_of
+
+    loaded = load(file, ignore_cpu)
+    if trace_path and len(policies) > 1:
+        raise UsageError("--trace goes with one --policy")
+    for path in filter(None, (trace_path, plot_path)):
+        check_writable(path)
+    if plot_path:
+        plot.format_of(plot_path)
+    try:
+        run = Run(horizon, execution, sporadic, random_offsets, seed)
+    except ValueError as error:
+        raise UsageError(f"--horizon: {error}") from None
+    found, chosen = [], setups(loaded.system, policies, options_of(**choices))
+    with render.progress(runs * len(chosen), "simulating") as bar:
+        for setup in chosen:
+            summed = data.Sum(setup)
+            tables = compiled.Tables(setup)
+            for index in range(runs):
+                one = Run(horizon, execution, sporadic, random_offsets, (seed + index) % 2**64)
+                summed.add(compiled.simulate(setup, one, tables=tables), one)
+                bar.update(1)
+            found.append(summed)
+            if trace_path:
+                logged = compiled.simulate(setup, run, sum(horizon // t.period + 1 for t in loaded.system.tasks))
+                trace_of(setup, run, logged).save(trace_path)
+    if plot_path:
+        plot.compare([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
+    render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)
+    whole = {
+        "file": file, "runs": runs, "horizon_ns": horizon, "in_time": all(one.in_time for one in found),
+        "policies": [one.document() for one in found], "notes": [*loaded.notes, *(n for o in found for n in o.notes())],
+        "files": [path for path in (trace_path, plot_path) if path],
+    }  # fmt: skip
+    render.emit(whole, as_json, data.text(found))
+    return max(one.exit_code for one in found)
+
+
+@energy.command(
+    epilog="""\b
+Examples:
+  gpurt energy explain examples/energy/toy.toml
+  gpurt energy explain examples/energy/example5.toml --at 0ms
+
+\b
+Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
+)
+@FILE
+@OPTIONS
+@click.option("--at", metavar="TIME", type=Time(), help="Show what policy sbeet or sbeet-mg compares at that time.")
+@IGNORE_CPU
+@JSON
+def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choices: Any) -> int:
+    """Say how many units and which GPU is best for each task, and why a job got what it got."""
+    from analysis.energy.explain import decisions, tasks
+
+    loaded = load(file, ignore_cpu)
+    setup = one_policy(loaded.system, default_policy(loaded.system), options_of(**choices))
+    rows = tasks(setup)
+    shown = decisions(setup, at) if at is not None else []
+    text = data.explain_text(setup, rows, shown)
+    render.note(*loaded.notes, as_json=as_json)
+    whole = {"file": file, "policy": setup.policy.name, "placements": rows, "decisions": shown, "notes": loaded.notes}
+    render.emit(whole, as_json, text)
+    return 0
+
+
+for _command in (offline.schedule, offline.cost, offline.optimum, offline.experiment):
+    energy.add_command(_command)
+

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands of the group `gpurt energy` that need no run: schedule, cost, optimum; and experiment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+from gpurt.files import check_writable, unwritable
+from pycontrol.commands import energy_data as data
+from pycontrol.commands import render
+from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
+from pycontrol.commands.options import FILE, JSON, Output, Time
+from pycontrol.commands.render import ms
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy schedule examples/energy/example5.toml
+  gpurt energy schedule system.toml --policy sbeet-mg -o table.json
+
+\b
+Exit codes: 0 every job of the table meets its deadline; 1 one does not, or there is no table; 2 wrong usage; 3 a file
+is wrong, or cannot be written."""
+)
+@FILE
+@click.option("--policy", metavar="NAME", help="What fills the table; sbeet unless given, sbeet-mg for several GPUs.")
+@OPTIONS
+@click.option("-o", "--output", type=Output(), help="Write the table (JSON), if every job meets its deadline.")
+@IGNORE_CPU
+@JSON
+def schedule(
+    file: Path, policy: str | None, output: Path | None, ignore_cpu: bool, as_json: bool, **choices: Any
+) -> int:  # fmt: skip
+    """Make the cyclic table of strictly periodic tasks, and check it.
+
+    If every release is periodic with the file's offsets, and no execution exceeds its worst case, then jobs that start
+    at the table's times finish no later than in the table.
+    """
+    from analysis.energy.cost import save
+    from analysis.energy.schedule import NoTableError, faults, make
+
+    loaded = load(file, ignore_cpu)
+    policy = policy or default_policy(loaded.system)
+    setup = one_policy(loaded.system, policy, options_of(**choices))
+    if output:
+        check_writable(output)
+    try:
+        table = make(setup)
+    except NoTableError as error:
+        whole = {"file": file, "policy": policy, "in_time": False, "why": str(error), "table": [], "files": []}
+        render.emit(whole, as_json, f"NO TABLE: {error}")
+        return 1
+    wrong = faults(table)
+    if output and not wrong:
+        save(table, output)
+    energy = sum((one.total for one in table.energies), 0)
+    rows = [{"task": loaded.system.tasks[one.task].name, "job": one.job, "gpu_name": loaded.system.gpus[one.gpu].name,
+             "units": one.units, "first_unit": one.first, "time_ns": one.at, "finish_ns": one.finish}
+            for one in table.cycle]  # fmt: skip
+    whole = {
+        "file": file, "policy": policy, "in_time": not wrong, "why": "; ".join(wrong[:5]) or None,
+        "begin_ns": table.begin, "length_ns": table.length, "energy_uj": round(energy / 10**9), "table": rows,
+        "files": [output] if output and not wrong else [],
+    }  # fmt: skip
+    cells = [(ms(row["time_ns"]), str(row["task"]), str(row["job"]), str(row["gpu_name"]),
+              f"{row['first_unit']}-{row['first_unit'] + row['units'] - 1}", ms(row["finish_ns"])) for row in rows]
+    lines = [render.table(("at ms", "task", "job", "GPU", "units", "done ms"), cells), ""]
+    lines.append(f"repeats every {ms(table.length)} ms from {ms(table.begin)} ms on; {data.joules(energy)} J a cycle")
+    lines += [f"MISSED: {one}" for one in wrong[:10]] or ["every job meets its deadline if dispatched by this table"]
+    render.emit(whole, as_json, "\n".join(lines))
+    return 1 if wrong else 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy cost system.toml kernels.json
+  gpurt energy schedule system.toml -o table.json && gpurt energy cost system.toml table.json
+
+\b
+A schedule is {"window": "100ms", "kernels": [{"gpu": "t400", "kernel": "hist2", "units": 3, "start": "0ms",
+"length": "63.724ms"}]}; start is 0 and length the worst case unless given.
+
+\b
+Exit codes: 0 done; 2 wrong usage; 3 a file is wrong."""
+)
+@FILE
+@click.argument("schedule_path", metavar="SCHEDULE", type=click.Path(path_type=Path))
+@JSON
+def cost(file: Path, schedule_path: Path, as_json: bool) -> int:
+    """Say what an explicit schedule of kernels costs, in static, idle and dynamic energy."""
+    from analysis.energy.cost import cost as priced
+    from analysis.energy.power import Energy
+
+    loaded = load(file, False)
+    until, energies = priced(loaded, schedule_path)
+    total = sum(energies, Energy(0, 0, 0))
+    names = [*(gpu.name for gpu in loaded.system.gpus), "all"]
+    rows = [(name, *map(data.joules, (one.total, one.static, one.idle, one.dynamic)))
+            for name, one in zip(names, [*energies, total], strict=True)]  # fmt: skip
+    gpus = [{"name": name, **data.energy_data(one)} for name, one in zip(names, energies, strict=False)]
+    whole = {"file": file, "schedule": schedule_path, "horizon_ns": until, **data.energy_data(total), "gpus": gpus}
+    render.emit(whole, as_json, render.table(("GPU", "J", "static", "idle", "dynamic"), rows))
+    return 0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy optimum examples/energy/example5.toml --until 20ms
+
+\b
+Exit codes: 0 the optimum is found and proved; 1 no schedule meets all deadlines, or the search gave up; 2 wrong usage;
+3 the file is wrong."""
+)
+@FILE
+@click.option("--until", metavar="TIME", type=Time(),
+              help="Jobs that are due by then count; unless given, each task's first one is.")  # fmt: skip
+@click.option("--tick", metavar="TIME", type=Time(), default="1ms", show_default=True,
+              help="Kernels start at its multiples.")  # fmt: skip
+@click.option("--states", default=300_000, show_default=True, type=click.IntRange(1, 10**8), help="When to give up.")
+@OPTIONS
+@IGNORE_CPU
+@JSON
+def optimum(
+    file: Path, until: int | None, tick: int, states: int, ignore_cpu: bool, as_json: bool, **choices: Any
+) -> int:  # fmt: skip
+    """Find the least energy that meets all deadlines of a few jobs, and what each policy adds to it.
+
+    Copies need no units here, so that the optimum is a lower bound for the policies.
+    """
+    from analysis.energy.optimum import least
+
+    loaded = load(file, ignore_cpu)
+    until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
+    if not 0 < tick <= until <= 10**6 * tick:
+        raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
+    found = least(loaded.system, until, tick, states)
+    static = sum(gpu.static for gpu in loaded.system.gpus) * until
+    policies = _gaps(loaded.system, until, found, options_of(**choices))
+    tasks, gpus = loaded.system.tasks, loaded.system.gpus
+    starts = [{"task": tasks[one.task].name, "job": one.job, "gpu_name": gpus[one.gpu].name, "units": one.units,
+               "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip
+    whole = {
+        "file": file, "horizon_ns": until, "tick_ns": tick, "jobs": found.jobs, "left_out_jobs": found.left_out,
+        "proved": found.proved, "feasible": found.energy is not None,
+        "energy_uj": None if found.energy is None else round((found.energy + static) / 10**9),
+        "bound_uj": round((found.bound + static) / 10**9), "table": starts, "policies": policies,
+    }  # fmt: skip
+    render.emit(whole, as_json, _optimum_text(whole))
+    return 0 if found.proved and found.energy is not None else 1
+
+
+def _gaps(system: Any, until: int, found: Any, options: Any) -> list[dict[str, Any]]:
+    """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
+    from analysis.energy import compiled
+    from analysis.energy.outcome import Run
+    from analysis.energy.policies import POLICIES
+
+    rows = []
+    for name, policy in POLICIES.items():
+        if policy.single and len(system.gpus) > 1:
+            continue
+        outcome = compiled.simulate(one_policy(system, name, options), Run(until + 1))
+        energy = compiled.simulate(one_policy(system, name, options), Run(until)).energy
+        gap = None
+        if found.energy and not found.left_out and not outcome.missed:
+            gap = round(100 * (energy.active - found.energy) / found.energy, 3)
+        total = round(energy.total / 10**9)
+        rows.append({"policy": name, "missed_jobs": outcome.missed, "energy_uj": total, "gap_percent": gap})
+    return rows
+
+
+def _optimum_text(whole: dict[str, Any]) -> str:
+    lines = []
+    if whole["energy_uj"] is not None:
+        starts = [(ms(one["start_ns"]), one["task"], str(one["job"]), one["gpu_name"], str(one["units"]),
+                   ms(one["end_ns"])) for one in whole["table"]]  # fmt: skip
+        lines += [render.table(("kernel at ms", "task", "job", "GPU", "units", "to ms"), starts), ""]
+        least, tick = f"{whole['energy_uj'] / 1e6:.6f} J", ms(whole["tick_ns"])
+        lines.append(f"least energy of {whole['jobs']} jobs: {least}, for starts at multiples of {tick} ms")
+    elif whole["proved"]:
+        lines.append(f"NO SCHEDULE of {whole['jobs']} jobs with such starts meets all deadlines")
+    else:
+        lines.append(f"GAVE UP: at least {whole['bound_uj'] / 1e6:.6f} J; --states lets the search go on")
+    if whole["left_out_jobs"]:
+        lines.append(f"{whole['left_out_jobs']} jobs are due later: the policies run them, so that gaps mean nothing")
+    cells = [(one["policy"], str(one["missed_jobs"]), f"{one['energy_uj'] / 1e6:.6f}",
+              "-" if one["gap_percent"] is None else f"{one['gap_percent']:.3f}") for one in whole["policies"]]
+    return "\n".join([*lines, "", render.table(("policy", "missed", "J", "above optimum, % of active"), cells)])
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy experiment --list
+  gpurt energy experiment mg-fig3.13 --profiles DIR --tasksets 200
+
+\b
+DIR is the folder of the profiles that the authors of sBEET-mg published, with gpu_rtx3070/ and gpu_t400/ in it; they do
+not come with gpurt.  To continue an interrupted run, give the same command again.
+
+\b
+Exit codes: 0 done; 2 wrong usage; 3 a file is wrong, or cannot be written; 130 interrupted."""
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="List the experiments.")
+@click.option("--profiles", type=click.Path(path_type=Path, file_okay=False), help="The folder of published profiles.")
+@click.option("--tasksets", default=200, show_default=True, type=click.IntRange(1, 10**6), help="At each point.")
+@click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
+              show_default=True, help="Folder for NAME.csv, the picture and NAME.checkpoint.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
+@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
+@JSON
+def experiment(
+    names: tuple[str, ...], listing: bool, profiles: Path | None, tasksets: int, seed: int, jobs: int, output: Path,
+    form: str, fresh: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Repeat the papers' figures by simulation, with intervals over tasksets."""
+    from analysis.energy import published
+    from analysis.energy.experiments import EXPERIMENTS
+    from analysis.energy.runner import Settings
+
+    if listing or not names:
+        every = EXPERIMENTS.values()
+        rows = [(one.name, one.source, one.title, str(len(one.points))) for one in every]
+        listed = [{"name": name, "source": source, "title": title, "points": int(count)}
+                  for name, source, title, count in rows]  # fmt: skip
+        text = render.table(("name", "figure", "what", "points"), rows)
+        render.emit({"experiments": listed}, as_json, text)
+        return 0
+    if unknown := [name for name in names if name not in EXPERIMENTS]:
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    if profiles is None:
+        raise UsageError("--profiles DIR is missing: the published profiles' folder with gpu_rtx3070/ and gpu_t400/")
+    published.load(profiles)
+    settings = Settings(profiles, tasksets, seed)
+    reports = [_experiment(EXPERIMENTS[name], settings, jobs, output, form, fresh) for name in names]
+    text = "\n".join(f"{one['experiment']}: {', '.join(map(str, one['files']))}" for one in reports)
+    render.emit({"results": reports}, as_json, text)
+    return 0
+
+
+def _experiment(chosen: Any, settings: Any, jobs: int, output: Path, form: str, fresh: bool) -> dict[str, Any]:
+    from analysis.energy import report
+    from analysis.energy.runner import CheckpointError, run
+
+    checkpoint = output / f"{chosen.name}.checkpoint"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            checkpoint.unlink(missing_ok=True)
+        with render.progress(len(chosen.points) * settings.tasksets, chosen.name) as bar:
+            results = run(chosen, settings, checkpoint, jobs, bar.update)
+        rows = report.rows(chosen, results, settings.seed)
+        files = [output / f"{chosen.name}.csv", output / f"{chosen.name}.{form}"]
+        report.write_csv(rows, files[0])
+        report.draw(chosen, rows, files[1])
+        checkpoint.unlink()
+    except CheckpointError as error:
+        raise UsageError(f"{error}; --fresh forgets it") from None
+    except OSError as error:
+        raise unwritable(error.filename or output, error) from None
+    return {"experiment": chosen.name, "files": files, "rows": rows}

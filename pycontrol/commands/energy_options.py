@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Options that the energy commands share: the policies, and the choices that the papers leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import UsageError
+
+IGNORE_CPU = click.option("--ignore-cpu", is_flag=True, help="Leave CPU segments out, with a note.")
+POLICY = click.option("--policy", "policies", metavar="NAME", multiple=True,
+                      help="A policy; several to compare. Default: sbeet, or sbeet-mg for several GPUs.")  # fmt: skip
+_CHOICES = (
+    click.option("--compare", type=click.Choice(["printed", "active"]), default="printed", show_default=True,
+                 help="Energies of windows that differ, as printed, or active energies of complete schedules."),
+    click.option("--hold", type=click.Choice(["kernel", "job"]), default="kernel", show_default=True,
+                 help="How long a job keeps its units: to its kernel's end, or its copy out's."),
+    click.option("--window-jobs", type=click.Choice(["arrivals", "all"]), default="arrivals", show_default=True,
+                 help="The jobs that algorithm 2 looks at: future ones, or ready ones as well."),
+    click.option("--utilization", type=click.Choice(["mean", "opt"]), default="mean", show_default=True,
+                 help="What algorithm 4 counts: the mean over unit counts, or that at m^opt."),
+    click.option("--late", type=click.Choice(["skip", "run"]), default="skip", show_default=True,
+                 help="What becomes of a job that is pending at its deadline."),
+    click.option("--infeasible", type=click.Choice(["energy", "fastest"]), default="energy", show_default=True,
+                 help="What algorithm 2 takes if no candidate keeps the deadlines."),
+    click.option("--order", type=click.Choice(["edf", "rm", "fifo"]),
+                 help="Order of the ready queue, not the policy's."),
+)  # fmt: skip
+
+
+def OPTIONS(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  a decorator like those of options.py
+    """Adds the choices that the papers leave open."""
+    for option in reversed(_CHOICES):
+        command = option(command)
+    return command
+
+
+def options_of(
+    compare: str, hold: str, window_jobs: str, utilization: str, late: str, infeasible: str, order: str | None
+) -> Any:
+    """The choices as analysis.energy has them."""
+    from analysis.energy.policies import Options, Order
+
+    return Options(
+        active=compare == "active", hold_job=hold == "job", ready_too=window_jobs == "all",
+        at_best=utilization == "opt", run_late=late == "run", fastest=infeasible == "fastest",
+        order=Order[order.upper()] if order else None,
+    )  # fmt: skip
+
+
+def default_policy(system: Any) -> str:
+    """The policy where none is named."""
+    return "sbeet-mg" if len(system.gpus) > 1 else "sbeet"
+
+
+def load(file: Path, ignore_cpu: bool) -> Any:
+    """An energy file.  Raises TasksetError, FileError."""
+    from analysis.energy.file import load
+
+    return load(file, ignore_cpu)
+
+
+def one_policy(system: Any, name: str, options: Any) -> Any:
+    """A policy's tables for the system.  Raises UsageError if there is no such policy, or if it is for one GPU only."""
+    from analysis.energy.policies import POLICIES
+    from analysis.energy.setup import prepare
+
+    if name not in POLICIES:
+        raise UsageError(f"--policy: no policy is called {name!r}; there are {', '.join(POLICIES)}")
+    try:
+        return prepare(system, POLICIES[name], options)
+    except ValueError as error:
+        raise UsageError(f"--policy: {error}") from None
+
+
+def setups(system: Any, names: tuple[str, ...], options: Any) -> list[Any]:
+    """The tables of several policies, or of the default one; each name counts once."""
+    return [one_policy(system, name, options) for name in dict.fromkeys(names or (default_policy(system),))]

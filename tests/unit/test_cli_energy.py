@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The group `gpurt energy`: answers, documents, exit codes, and what bad input gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from pycontrol import cli
+from pycontrol.commands.energy import energy
+
+ROOT = Path(__file__).resolve().parents[2]
+TOY, EXAMPLE5 = str(ROOT / "examples/energy/toy.toml"), str(ROOT / "examples/energy/example5.toml")
+VALID = Draft202012Validator(json.loads((ROOT / "docs/output.schema.json").read_text()))
+
+Energy = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Energy:
+    def call(*words: object) -> tuple[int, str, str]:
+        code = cli.run(["energy", *map(str, words)])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+def document(text: str, command: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    assert not [error.message for error in VALID.iter_errors(found)], text
+    assert found["command"] == f"energy {command}"
+    return found
+
+
+@pytest.fixture
+def schedule(tmp_path: Path) -> str:
+    path = tmp_path / "schedule.json"
+    path.write_text('{"window": "20ms", "kernels": [{"gpu": "gpu", "kernel": "long", "units": 3, "start": "1ms"}]}')
+    return str(path)
+
+
+CALLS = {
+    "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
+    "explain": ([EXAMPLE5, "--at", "1ms"], 0), "schedule": ([EXAMPLE5], 0), "cost": ([EXAMPLE5, "SCHEDULE"], 0),
+    "optimum": ([EXAMPLE5, "--until", "14ms"], 0), "experiment": (["--list"], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", energy.commands)
+def test_every_command_answers_as_text_and_as_a_document(run: Energy, name: str, schedule: str) -> None:
+    words, code = CALLS[name]
+    words = [schedule if word == "SCHEDULE" else word for word in words]
+    got, out, _ = run(name, *words)
+    assert got == code
+    assert len(out.splitlines()) >= 3
+    got, out, err = run(name, *words, "--json")
+    assert (got, err) == (code, "")
+    found = document(out, name)
+    if "in_time" in found:
+        assert found["in_time"] == (code == 0)
+
+
+@pytest.mark.parametrize("name", energy.commands)
+def test_every_command_has_help(run: Energy, name: str) -> None:
+    code, out, _ = run(name, "--help")
+    assert code == 0
+    assert "Examples:" in out
+    assert "Exit codes:" in out
+    code, _, err = run(name, "--no-such-option", "--json")
+    assert code == 2
+    assert document(err, name)["error"]["exit_code"] == 2
+
+
+def test_nothing_about_run_time_policies_says_schedulable(run: Energy, schedule: str) -> None:
+    for name, (words, _) in CALLS.items():
+        words = [schedule if word == "SCHEDULE" else word for word in words]
+        for options in ([], ["--json"], ["--help"]):
+            assert "schedulable" not in "".join(map(str, run(name, *words, *options))).lower()
+
+
+def test_simulate_splits_energy_and_counts_misses(run: Energy) -> None:
+    code, out, _ = run("simulate", TOY, "--horizon", "600ms", "--json")
+    (one,) = document(out, "simulate")["policies"]
+    assert code == 1
+    assert one["policy"] == "sbeet-mg"
+    assert (one["missed_jobs"], one["judged_jobs"]) == (6, 30)
+    assert one["energy_uj"] == 46_026_000 == one["static_uj"] + one["idle_uj"] + one["dynamic_uj"]
+    assert one["static_uj"] == 54 * 600_000
+    assert sum(gpu["energy_uj"] for gpu in one["gpus"]) == one["energy_uj"]
+    assert sum(task["missed_jobs"] for task in one["tasks"].values()) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "missed"),
+    [(["--order", "rm"], 5), (["--window-jobs", "all"], 5), ([], 4)],
+)
+def test_options_reach_the_scheduler(run: Energy, options: list[str], missed: int, tmp_path: Path) -> None:
+    """The numbers of the specification for the big GPU of the toy system alone."""
+    text = Path(TOY).read_text()
+    text = text[: text.index('[[gpu]]\nname = "little"')] + text[text.index("[[profile]]") :]
+    path = tmp_path / "big.toml"
+    path.write_text(text)
+    out = run("simulate", path, "--policy", "sbeet", "--horizon", "600ms", "--json", *options)[1]
+    assert document(out, "simulate")["policies"][0]["missed_jobs"] == missed
+
+
+def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Energy) -> None:
+    words = ["simulate", TOY, "--horizon", "300ms", "--execution", "random", "--sporadic", "--random-offsets", "--json"]
+
+    def jobs(*options: object) -> dict[str, Any]:
+        one: dict[str, Any] = document(run(*words, *options)[1], "simulate")["policies"][0]
+        return one
+
+    both = jobs("--runs", 2, "--seed", 5)
+    first, second = jobs("--seed", 5), jobs("--seed", 6)
+    assert first != second
+    assert abs(both["energy_uj"] - first["energy_uj"] - second["energy_uj"]) <= 1
+    assert both["judged_jobs"] == first["judged_jobs"] + second["judged_jobs"]
+    assert jobs("--seed", 5) == first
+
+
+def test_explain_shows_what_was_compared(run: Energy) -> None:
+    """Specification, section 6.3."""
+    out = run("explain", str(ROOT / "examples/energy/example5.toml"), "--at", "0ms", "--json")[1]
+    (one,) = document(out, "explain")["decisions"]
+    assert (one["task"], one["units"]) == ("t1", 3)
+    assert [(c["units"], c["in_time"]) for c in one["candidates"]] == [(4, False), (3, True), (2, True), (1, False)]
+
+
+def test_schedule_says_no_and_writes_nothing_then(run: Energy, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    code, out, _ = run("schedule", EXAMPLE5, "--policy", "rm", "-o", path)
+    assert code == 1
+    assert "MISSED: job 0 of t2" in out
+    assert not path.exists()
+    assert run("schedule", EXAMPLE5, "-o", path)[0] == 0
+    code, out, _ = run("cost", EXAMPLE5, path, "--json")
+    assert (code, document(out, "cost")["energy_uj"]) == (0, 58_000)
+
+
+def test_optimum_and_gaps(run: Energy, tmp_path: Path) -> None:
+    path = tmp_path / "once.toml"
+    text = Path(EXAMPLE5).read_text().replace('period = "20ms"', 'period = "100ms"')
+    path.write_text(text.replace('period = "10ms"', 'period = "100ms"'))
+    code, out, _ = run("optimum", path, "--until", "14ms", "--json")
+    found = document(out, "optimum")
+    assert (code, found["proved"], found["energy_uj"], found["jobs"]) == (0, True, 46_000, 3)
+    gaps = {one["policy"]: one["gap_percent"] for one in found["policies"]}
+    assert gaps["sbeet"] == 6.25
+    assert gaps["rm"] is None
+    code, out, _ = run("optimum", path, "--states", "1")
+    assert code == 1
+    assert "GAVE UP" in out
+    path.write_text(path.read_text().replace('deadline = "7ms"', 'deadline = "2ms"'))
+    code, out, _ = run("optimum", path)
+    assert code == 1
+    assert "NO SCHEDULE" in out
+
+
+def test_simulate_writes_a_trace_and_a_picture(run: Energy, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trace, picture, gantt = (tmp_path / name for name in ("run.json", "bars.png", "gantt.svg"))
+    assert run("simulate", TOY, "--horizon", "600ms", "--trace", trace, "--plot", picture)[0] == 1
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert cli.run(["plot", str(trace), "-o", str(gantt)]) == 0
+    assert ">GPU 1<" in gantt.read_text() or "GPU 1" in gantt.read_text()
+    entries = json.loads(trace.read_text())["traceEvents"]
+    assert {entry["name"] for entry in entries if entry["ph"] == "C"} == {"GPU 0 power, mW", "GPU 1 power, mW"}
+
+
+WRONG = [
+    (["simulate", TOY, "--policy", "none"], 2, "no policy is called 'none'; there are sbeet,"),
+    (["simulate", TOY, "--policy", "sbeet"], 2, "policy sbeet is for one GPU, and there are 2"),
+    (["simulate", TOY, "--policy", "ld", "--policy", "bcf", "--trace", "x.json"], 2, "--trace goes with one --policy"),
+    (["simulate", TOY, "--horizon", "0ms"], 2, "--horizon: the horizon must be longer than 0"),
+    (["simulate", TOY, "--plot", "x.txt"], 2, "pictures end in"),
+    (["simulate", "/nonexistent.toml"], 3, "/nonexistent.toml: No such file"),
+    (["simulate", str(ROOT / "examples/minimal.toml")], 3, "[[gpu]] is missing"),
+    (["explain", TOY, "--at", "-1ms"], 2, "expected a time"),
+    (["cost", EXAMPLE5, EXAMPLE5], 3, "is not a complete JSON file"),
+    (["optimum", EXAMPLE5, "--tick", "0ms"], 2, "--tick: must be more than 0"),
+    (["experiment", "none"], 2, "no experiment is called 'none'"),
+    (["experiment", "mg-fig3.13"], 2, "--profiles DIR is missing"),
+    (["experiment", "mg-fig3.13", "--profiles", "/nonexistent"], 3, "/nonexistent/gpu_rtx3070/mmul.csv: No such file"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), WRONG, ids=[message for *_, message in WRONG])
+def test_mistakes_get_one_clear_line(run: Energy, words: list[str], code: int, message: str) -> None:
+    got, out, err = run(*words)
+    assert (got, out) == (code, "")
+    assert message in err
+    assert all(line.startswith("gpurt: ") for line in err.splitlines())
+    assert "bug" not in err
+    got, out, err = run(*words, "--json")
+    assert (got, out) == (code, "")
+    assert message in document(err, words[0])["error"]["message"]
+
+
+def test_the_group_is_what_the_command_line_has() -> None:
+    found = cli.cli.get_command(click.Context(cli.cli), "energy")
+    assert isinstance(found, click.Group)
+    assert set(found.commands) == set(CALLS)
