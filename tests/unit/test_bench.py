@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
     "analysis": {"analysis.gcaps-suspend.speedup", "analysis.fig8_all.seconds", "analysis.large_taskset.seconds"},
     "core": {"core.pair_ns.8", "core.ratio_4096_8"},
+    "energy": {"energy.decision_us.10", "energy.sbeet-mg.jobs_per_s", "energy.fig3_13_cpu_seconds"},
     "emulator": {"emulator.completion_error_ms.p99", "emulator.begin_end_us.p50"},
     "kernel": {"kernel.begin_end_over_noop", "kernel.poll_reaction_us.p50", "kernel.notify_reaction_us.p99"},
     "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
