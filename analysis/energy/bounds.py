@@ -28,7 +28,7 @@ def bounds(setup: Setup) -> list[int | None] | None:
     if setup.order is Order.FIFO:
         bound = _first_come(costs, periods)
         return [bound] * len(tasks)
-    return [_fixed_priority(setup.system.rate_order, index, costs, periods) for index in range(len(tasks))]
+    return [_fixed_priority(index, costs, periods) for index in range(len(tasks))]
 
 
 def _busy(costs: list[int], periods: list[int], blocking: int) -> int | None:
@@ -44,13 +44,14 @@ def _busy(costs: list[int], periods: list[int], blocking: int) -> int | None:
     return None
 
 
-def _fixed_priority(order: tuple[int, ...], index: int, costs: list[int], periods: list[int]) -> int | None:
+def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | None:
     """Non-preemptive fixed priorities on one resource: the longest response of the jobs in a busy period.
 
-    A job that starts stays.  w: when job q starts at the latest; jobs released at w still go first.
+    A job that starts stays.  w: when job q starts at the latest; jobs released at w still go first.  Of tasks with equal
+    periods the job that comes first goes first; each counts as above the other.
     """
-    above = order[: order.index(index)]
-    below = order[order.index(index) + 1 :]
+    above = [j for j, period in enumerate(periods) if period <= periods[index] and j != index]
+    below = [j for j, period in enumerate(periods) if period > periods[index]]
     blocking = max((costs[j] for j in below), default=0)
     level = [*above, index]
     busy = _busy([costs[j] for j in level], [periods[j] for j in level], blocking)

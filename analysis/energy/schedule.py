@@ -76,9 +76,10 @@ def make(setup: Setup) -> Table:
     seen: dict[object, int] = {}
     for rounds in (2, 8, ROUNDS):
         horizon = first + rounds * whole
-        if horizon > LONGEST or jobs * rounds > MOST_JOBS:
+        released = sum(horizon // task.period + 1 for task in setup.system.tasks)
+        if horizon >= LONGEST or released > MOST_JOBS:
             break
-        outcome = compiled.simulate(setup, Run(horizon + 1), log=jobs * (rounds + 1) + 64)
+        outcome = compiled.simulate(setup, Run(horizon + 1), log=released)
         seen.clear()
         for index in range(rounds + 1):
             state = _state(setup, outcome, first + index * whole)

@@ -97,6 +97,14 @@ def test_damaged_tables_are_found() -> None:
     assert any("twice" in one for one in faults(replace(table, cycle=(*table.cycle, first))))
 
 
+def test_tables_begin_after_the_last_offset_however_late_that_is() -> None:
+    late = replace(PERIODIC, tasks=(*PERIODIC.tasks[:2], replace(PERIODIC.tasks[2], offset=ns(3002))))
+    table = make(prepare(late, POLICIES["sbeet"]))
+    assert (table.begin, table.length) == (ns(3002), ns(20))
+    assert len(table.prefix) >= 450
+    assert faults(table) == []
+
+
 def test_hyperperiods_that_are_too_long_are_refused() -> None:
     tasks = tuple(replace(one, period=one.period + 7 * i + 1) for i, one in enumerate(PERIODIC.tasks))
     odd = replace(PERIODIC, tasks=tasks)
@@ -226,7 +234,7 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
         gpu = Gpu("g", 2, 2, 1, 1)
         tasks = []
         for index in range(rng.randint(2, 5)):
-            period = rng.randint(20, 100)
+            period = rng.choice([rng.randint(20, 100), 40, 60])
             length = rng.randint(1, max(1, period // 5))
             times = (2 * length, length)
             tasks.append(Task(f"t{index}", period, period, (Kernel(times, (1, 1), 1, rng.randint(0, 2), 1),)))
