@@ -24,6 +24,10 @@ from pycontrol.commands.energy_options import (
     setups,
 )
 from pycontrol.commands.options import FILE, JSON, Output, Time
+from pycontrol.commands.render import ms
+
+#: The most jobs of a run that is written as a trace.
+MOST_TRACED = 1_000_000
 
 
 @click.group(
@@ -76,6 +80,9 @@ def simulate(
     loaded = load(file, ignore_cpu)
     if trace_path and len(policies) > 1:
         raise UsageError("--trace goes with one --policy")
+    jobs = sum(horizon // task.period + 1 for task in loaded.system.tasks)
+    if trace_path and jobs > MOST_TRACED:
+        raise UsageError(f"--trace: a run of {ms(horizon)} ms has {jobs} jobs, a trace up to {MOST_TRACED}")
     for path in filter(None, (trace_path, plot_path)):
         check_writable(path)
     if plot_path:
@@ -95,8 +102,7 @@ def simulate(
                 bar.update(1)
             found.append(summed)
             if trace_path:
-                logged = compiled.simulate(setup, run, sum(horizon // t.period + 1 for t in loaded.system.tasks))
-                trace_of(setup, run, logged).save(trace_path)
+                trace_of(setup, run, compiled.simulate(setup, run, jobs)).save(trace_path)
     if plot_path:
         plot.compare([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
     render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)

@@ -178,6 +178,7 @@ WRONG = [
     (["simulate", TOY, "--policy", "none"], 2, "no policy is called 'none'; there are sbeet,"),
     (["simulate", TOY, "--policy", "sbeet"], 2, "policy sbeet is for one GPU, and there are 2"),
     (["simulate", TOY, "--policy", "ld", "--policy", "bcf", "--trace", "x.json"], 2, "--trace goes with one --policy"),
+    (["simulate", TOY, "--horizon", "100000s", "--trace", "x.json"], 2, "--trace: a run of 100000000.000 ms has"),
     (["simulate", TOY, "--horizon", "0ms"], 2, "--horizon: the horizon must be longer than 0"),
     (["simulate", TOY, "--plot", "x.txt"], 2, "pictures end in"),
     (["simulate", "/nonexistent.toml"], 3, "/nonexistent.toml: No such file"),
