@@ -9,9 +9,10 @@ from analysis.energy import simulate
 from analysis.energy.allocate import candidates
 from analysis.energy.baselines import decide
 from analysis.energy.outcome import Run
+from analysis.energy.policies import Rule
 from analysis.energy.preferred import active_energy, best_utilization, mean_utilization, whole_utilization
 from analysis.energy.setup import Setup
-from analysis.energy.state import Decision, Job, State
+from analysis.energy.state import Decision, Job, State, is_full
 
 #: Femtojoules in a microjoule.
 _UJ = 10**9
@@ -48,12 +49,34 @@ def decisions(setup: Setup, at: int) -> list[dict[str, Any]]:
     return found
 
 
+def _why(setup: Setup, state: State, job: Job, decision: Decision | None) -> str:
+    """Which rule of algorithms 2 and 5 decided."""
+    home = setup.assigned[job.task]
+    name = setup.system.gpus[home].name
+    if decision is None and is_full(setup, state, home):
+        return f"{name} is full, and no other GPU is better than to wait"
+    if decision is None:
+        return "beside the running job a deadline would be missed, or the whole GPU is faster after it"
+    if decision.gpu != home:
+        stay = "to wait for" if is_full(setup, state, home) else "on"
+        return f"less energy than {stay} {name}, where the task belongs"
+    if state.running[home]:
+        return f"the free units of {name}, up to m^opt, keep all deadlines"
+    if setup.rule is Rule.MIGRATE and decision.units != setup.best[job.task][home]:
+        return "no GPU keeps all deadlines: all units of its own (algorithm 5, line 17)"
+    if setup.rule is Rule.MIGRATE:
+        return f"m^opt units of {name} keep all deadlines, with the least energy"
+    kept = any(one.ok for one in candidates(setup, state, home, job))
+    return f"the least energy of those that {'keep all deadlines' if kept else 'there are: none keeps all deadlines'}"
+
+
 def _decision(setup: Setup, state: State, job: Job, decision: Decision | None) -> dict[str, Any]:
     task, home = setup.system.tasks[job.task], setup.assigned[job.task]
     compared = [] if state.running[home] else candidates(setup, state, home, job)
     return {
         "time_ns": state.now, "task": task.name, "job": job.number, "units": decision.units if decision else 0,
         "gpu_name": setup.system.gpus[decision.gpu].name if decision else None,
+        "why": _why(setup, state, job, decision),
         "candidates": [
             {"units": one.units, "in_time": one.ok, "energy_uj": round(one.energy / _UJ), "finish_ns": one.finish}
             for one in compared

@@ -138,6 +138,8 @@ def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choic
     rows = tasks(setup)
     shown = decisions(setup, at) if at is not None else []
     text = data.explain_text(setup, rows, shown)
+    if at is not None and not shown:
+        text += f"\n\n{ms(at)} ms: nothing was decided: no job was ready, or every GPU was full"
     render.note(*loaded.notes, as_json=as_json)
     whole = {"file": file, "policy": setup.policy.name, "placements": rows, "decisions": shown, "notes": loaded.notes}
     render.emit(whole, as_json, text)

@@ -177,7 +177,7 @@ def explain_text(setup: Setup, rows: Sequence[Mapping[str, Any]], shown: Sequenc
         job = f"{one['task']} #{one['job']}"
         units = one["units"]
         what = "waits" if not units else f"gets {units} unit{'s' if units > 1 else ''} of {one['gpu_name']}"
-        lines += ["", f"{ms(one['time_ns'])} ms: {job} {what}"]
+        lines += ["", f"{ms(one['time_ns'])} ms: {job} {what}: {one['why']}"]
         if one["candidates"]:
             table = [
                 (str(c["units"]), "yes" if c["in_time"] else "no", f"{c['energy_uj'] / 1000:.3f}", ms(c["finish_ns"]))

@@ -131,7 +131,22 @@ def test_explain_shows_what_was_compared(run: Energy) -> None:
     out = run("explain", str(ROOT / "examples/energy/example5.toml"), "--at", "0ms", "--json")[1]
     (one,) = document(out, "explain")["decisions"]
     assert (one["task"], one["units"]) == ("t1", 3)
+    assert one["why"] == "the least energy of those that keep all deadlines"
     assert [(c["units"], c["in_time"]) for c in one["candidates"]] == [(4, False), (3, True), (2, True), (1, False)]
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        ("0ms", "m^opt units of big keep all deadlines"), ("1ms", "less energy than to wait for big"),
+        ("33ms", "big is full, and no other GPU"), ("41ms", "no GPU keeps all deadlines: all units"),
+        ("83ms", "the free units of big, up to m^opt"),
+    ],
+)
+def test_explain_says_which_rule_decided(run: Energy, at: str, why: str) -> None:
+    """The first dispatches of the toy system (specification, section 6.6)."""
+    out = run("explain", TOY, "--at", at, "--json")[1]
+    assert document(out, "explain")["decisions"][0]["why"].startswith(why)
 
 
 def test_schedule_says_no_and_writes_nothing_then(run: Energy, tmp_path: Path) -> None:
