@@ -25,7 +25,9 @@ CASE_STUDY = str(ROOT / "examples/case-study.toml")
 TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
-WITHOUT = {"schema", "completion", "emulate", "serve", "energy"}  # of the group: tests/unit/test_cli_energy.py
+WITHOUT = {"schema", "completion", "emulate", "serve"}
+#: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py.
+ELSEWHERE = {"hint", "energy"}
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -140,6 +142,15 @@ def command_of(name: str) -> click.Command:
     return command
 
 
+def named(words: list[str]) -> str | None:
+    """The command that a command line calls, with the part of it: "mask plan"."""
+    name = next((word for word in words if word in cli.COMMANDS), None)
+    if not name:
+        return None
+    parts = getattr(command_of(name), "commands", {})
+    return " ".join([name, *(word for word in words if word in parts)])
+
+
 def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
@@ -150,7 +161,7 @@ def test_every_command_with_a_result_has_json(name: str) -> None:
     for part in parts.values():
         options = {option for one in part.params for option in one.opts}
         assert ("--json" in options) == (name not in WITHOUT)
-    assert name in CALLS or name in WITHOUT or name == "hint"  # hint: tests/preload, on a fake driver
+    assert name in CALLS or name in WITHOUT | ELSEWHERE
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -171,7 +182,7 @@ def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
                 got, out, err = gpurt([name, *arguments, "--json"])
                 assert err == "", (name, arguments)
                 assert got == code or (code is None and got in (0, 1)), (name, arguments, out)
-                found = document(out, name)
+                found = document(out, named([name, *arguments]))
                 for key in ("schedulable", "in_time"):
                     if key in found and name != "apply":
                         assert found[key] == (got == 0), (name, arguments)
@@ -181,8 +192,7 @@ def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
 def test_errors_are_documents(gpurt: Gpurt, arguments: list[str], code: int) -> None:
     got, out, err = gpurt(arguments)
     assert (got, out) == (code, "")
-    name = next((word for word in arguments if word in cli.COMMANDS), None)
-    error = document(err, name)["error"]
+    error = document(err, named(arguments))["error"]
     assert error["exit_code"] == code
     assert error["message"]
     if "BROKEN" in arguments:
