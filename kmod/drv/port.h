@@ -2,8 +2,8 @@
 /*
  * Between gpurt, which decides whose work a GPU may execute, and the GPU's
  * driver, which carries that out.  The driver exports a struct gpurt_port.
- * gpurt finds it by symbol_get(), which keeps the driver loaded, and attaches
- * a struct gpurt_hooks.  Without hooks everyone runs.
+ * gpurt finds it by symbol_get(), and attaches a struct gpurt_hooks.  A driver
+ * that is unloaded calls removed() instead.  Without hooks everyone runs.
  *
  * "TSG" stands for what is on the runlist, or off it, as a whole: on AMD GPUs
  * all user queues of a process.  @gpu is the driver's, opaque to gpurt.
