@@ -7,6 +7,7 @@
 #include "client.h"
 #include "cpu.h"
 #include "drv/agents.h"
+#include "drv/port_gpu.h"
 #include "drv/vgpu.h"
 #include "events.h"
 #include "job.h"
@@ -42,9 +43,12 @@ static int __init gpurt_init(void)
 	err = gpurt_netlink_start();
 	if (err)
 		goto stop_events;
-	err = gpurt_agents_start();
+	err = gpurt_port_start();
 	if (err)
 		goto stop_netlink;
+	err = gpurt_agents_start();
+	if (err)
+		goto stop_port;
 	err = gpurt_vgpu_start();
 	if (err)
 		goto stop_agents;
@@ -59,6 +63,8 @@ stop_vgpu:
 	gpurt_vgpu_stop();
 stop_agents:
 	gpurt_agents_stop();
+stop_port:
+	gpurt_port_stop();
 stop_netlink:
 	gpurt_netlink_stop();
 	gpurt_rules_clear();	/* commands may have set some meanwhile */
@@ -81,6 +87,7 @@ static void __exit gpurt_exit(void)
 	gpurt_chardev_stop();
 	gpurt_vgpu_stop();
 	gpurt_agents_stop();
+	gpurt_port_stop();
 	gpurt_boost_unload();
 	gpurt_clients_stop();
 	gpurt_events_stop();	/* sends what is left by netlink */

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Finds drivers that export a port (port.h): at load, and whenever a module has come.  A driver's module is kept from
+ * being unloaded while gpurt attaches to it, and for as long as its GPUs have clients; else it may go.  On its way out
+ * it removes its GPUs, so there is nothing to detach from, and what is left here is forgotten when it has gone.
+ */
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/suspend.h>
+#include <linux/wait.h>
+
+#include "port_gpu.h"
+
+/* Outside all locks of drivers, which are taken in attach() and detach(). */
+static DEFINE_MUTEX(ports_lock);
+static DECLARE_WAIT_QUEUE_HEAD(gone);
+static bool stopping;	/* a driver that comes now is not attached to; with ports_lock held */
+
+static struct port_driver drivers[];
+
+static void nvgpu_added(void *gpu, const char *name, const char *refused)
+{
+	port_gpu_added(&drivers[0], gpu, name, refused);
+}
+
+static void amdgpu_added(void *gpu, const char *name, const char *refused)
+{
+	port_gpu_added(&drivers[1], gpu, name, refused);
+}
+
+#define HOOKS(of_added) { \
+	.version = GPURT_PORT_VERSION, .added = of_added, .removed = port_gpu_removed, .tsgs = port_gpu_tsgs, \
+	.may_run = port_gpu_may_run, .killed = port_gpu_killed, .reset = port_gpu_reset, \
+}
+
+static struct port_driver drivers[] = {
+	{ .name = "nvgpu", .symbol = "nvgpu_gpurt_port", .hooks = HOOKS(nvgpu_added) },
+	{ .name = "amdgpu", .symbol = "amdgpu_gpurt_port", .hooks = HOOKS(amdgpu_added) },
+};
+
+/* Called with ports_lock held, while the module of the port cannot go.  Its GPUs come in attach(). */
+static void attach(struct port_driver *d, const struct gpurt_port *port)
+{
+	d->version = port->version == GPURT_PORT_VERSION ? 0 : port->version;
+	if (d->version) {
+		pr_err("gpurt: %s has another port: version %u, this module needs %u; patch and build both from the same release\n",
+		       d->name, d->version, GPURT_PORT_VERSION);
+		return;
+	}
+	d->owner = port->owner;
+	d->port = port;
+	d->err = port->attach(&d->hooks);
+	if (d->err) {
+		pr_err("gpurt: %s cannot be attached to: error %d\n", d->name, d->err);
+		d->port = NULL;
+	}
+}
+
+static void look_for(struct port_driver *d)
+{
+	const struct gpurt_port *port;
+
+	mutex_lock(&ports_lock);
+	if (!d->port && !stopping) {
+		d->version = 0;
+		d->err = 0;
+		port = __symbol_get(d->symbol);
+		if (port) {
+			attach(d, port);
+			__symbol_put(d->symbol);
+		}
+	}
+	mutex_unlock(&ports_lock);
+}
+
+static void look(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(drivers); i++)
+		look_for(&drivers[i]);
+}
+
+/* The module has removed its GPUs. */
+static void forget(const struct module *module)
+{
+	size_t i;
+
+	mutex_lock(&ports_lock);
+	for (i = 0; i < ARRAY_SIZE(drivers); i++) {
+		if (drivers[i].port && drivers[i].owner == module)
+			drivers[i].port = NULL;
+	}
+	mutex_unlock(&ports_lock);
+	wake_up_all(&gone);
+}
+
+static int module_changes(struct notifier_block *nb, unsigned long state, void *module)
+{
+	if (state == MODULE_STATE_GOING)
+		forget(module);
+	if (state != MODULE_STATE_COMING)
+		look();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block module_notifier = { .notifier_call = module_changes };
+
+static int power_changes(struct notifier_block *nb, unsigned long event, void *unused)
+{
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		port_gpus_sleep(true);
+		break;
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		port_gpus_sleep(false);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block power_notifier = { .notifier_call = power_changes };
+
+/* What there is of patched drivers, for those who ask why a GPU has another tier than they expect. */
+static int describe(char *text, const struct kernel_param *param)
+{
+	int length, i;
+
+	length = port_gpus_describe(text, PAGE_SIZE);
+	mutex_lock(&ports_lock);
+	for (i = 0; i < (int)ARRAY_SIZE(drivers); i++) {
+		if (drivers[i].version)
+			length += scnprintf(text + length, PAGE_SIZE - length,
+					    "driver=%s device=- state=refused error=0 asks=0 reason=its port has version %u, this module needs %u\n",
+					    drivers[i].name, drivers[i].version, GPURT_PORT_VERSION);
+		else if (drivers[i].err)
+			length += scnprintf(text + length, PAGE_SIZE - length,
+					    "driver=%s device=- state=refused error=%d asks=0 reason=gpurt could not attach to it\n",
+					    drivers[i].name, drivers[i].err);
+	}
+	mutex_unlock(&ports_lock);
+	return length;
+}
+
+static const struct kernel_param_ops describe_ops = { .get = describe };
+module_param_cb(patched, &describe_ops, NULL, 0444);
+MODULE_PARM_DESC(patched, "read only: GPUs of patched drivers, a line each");
+
+int gpurt_port_start(void)
+{
+	int err;
+
+	err = register_pm_notifier(&power_notifier);
+	if (err)
+		return err;
+	err = register_module_notifier(&module_notifier);
+	if (err)
+		unregister_pm_notifier(&power_notifier);
+	else
+		look();
+	return err;
+}
+
+static bool is_gone(const struct port_driver *d)
+{
+	return !READ_ONCE(d->port);
+}
+
+/* The driver's module may be on its way out: then it removes its GPUs itself, and calls hooks until it has gone. */
+static void detach(struct port_driver *d)
+{
+	const struct gpurt_port *port;
+	bool goes = false;
+
+	mutex_lock(&ports_lock);
+	port = d->port;
+	if (port) {
+		goes = !try_module_get(d->owner);
+		if (!goes) {
+			port->detach();
+			d->port = NULL;
+			module_put(d->owner);
+		}
+	}
+	mutex_unlock(&ports_lock);
+	if (goes)
+		wait_event(gone, is_gone(d));
+}
+
+void gpurt_port_stop(void)
+{
+	size_t i;
+
+	mutex_lock(&ports_lock);
+	stopping = true;
+	mutex_unlock(&ports_lock);
+	for (i = 0; i < ARRAY_SIZE(drivers); i++)
+		detach(&drivers[i]);
+	unregister_module_notifier(&module_notifier);
+	unregister_pm_notifier(&power_notifier);
+}

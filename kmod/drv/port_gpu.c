@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The GPU of a patched driver: port.h on one side, drv.h on the other.  There is one adapter for all such drivers,
+ * since what differs between them is behind port.h.
+ *
+ * The driver asks for a process.  The answer is the module's (gpurt_process_may_run()), which knows clients only;
+ * exempt processes that are none are known here (port_processes.c).
+ *
+ * Locks, the outermost first: the driver's, of which added(), removed() and tsgs() are called with some that sleep,
+ * and the other hooks with some that spin; gpus_lock; those of port_processes.c.  commit() takes the driver's, and is
+ * called by the GPU's thread without any of ours.  So only removed() and a suspend may wait for a commit here.
+ */
+#include <linux/err.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rculist.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "drv.h"
+#include "port_gpu.h"
+#include "port_processes.h"
+
+#define TEXT_LEN 80
+
+enum state { ADDING, ON, LEAVING };
+
+struct port_gpu {
+	struct list_head node;		/* of gpus; read under RCU */
+	struct rcu_head rcu;
+	void *handle;			/* the driver's own */
+	const struct port_driver *driver;
+	char name[TEXT_LEN];
+	char refused[TEXT_LEN];		/* why it cannot be switched; empty: it can */
+	struct gpurt_gpu *gpu;		/* NULL: it is refused, or not yet registered */
+	struct gpurt_gpu __rcu *asked;	/* the same while hooks may ask it; NULL: everyone may run */
+	enum state state;
+	bool suspended;			/* with gpus_lock held */
+	bool resetting;
+	struct task_struct *committer;	/* in commit(); to be compared only */
+	int err;			/* what the last commit() returned */
+	atomic_t asks;			/* by the driver for lists of its own, while a client had the GPU */
+	struct port_processes processes;
+};
+
+static LIST_HEAD(gpus);
+static DEFINE_MUTEX(gpus_lock);
+
+/* Called under RCU, or with gpus_lock held. */
+static struct port_gpu *find_gpu(void *handle)
+{
+	struct port_gpu *dev;
+
+	list_for_each_entry_rcu(dev, &gpus, node, lockdep_is_held(&gpus_lock))
+		if (dev->handle == handle)
+			return dev;
+	return NULL;
+}
+
+/* What gpurt asks of the driver. */
+
+static int port_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
+{
+	struct port_gpu *dev = driver;
+
+	*ctx = port_client_make(&dev->processes, tgid, client);
+	return *ctx ? 0 : -ENOMEM;
+}
+
+static void port_client_close(void *driver, void *ctx)
+{
+	struct port_gpu *dev = driver;
+
+	port_client_free(&dev->processes, ctx);
+}
+
+/* What an error of the driver means to gpurt, to which some numbers mean more. */
+static int translated(int err)
+{
+	return err > 0 || err == -EINPROGRESS || err == -ENOTRECOVERABLE ? -EIO : err;
+}
+
+static int port_commit(void *driver, const struct gpurt_commit *commit)
+{
+	struct port_gpu *dev = driver;
+	int err;
+
+	/* In added(), which the driver's commit() may wait for.  Everyone is on the runlist, and stays there. */
+	if (smp_load_acquire(&dev->state) == ADDING)
+		return commit->only ? -EAGAIN : 0;
+	port_client_alone(&dev->processes, commit->only);
+	WRITE_ONCE(dev->committer, current);
+	err = translated(dev->driver->port->commit(dev->handle));
+	WRITE_ONCE(dev->committer, NULL);
+	WRITE_ONCE(dev->err, err);
+	/* The driver is told that everyone may run, because the GPU goes. */
+	if (commit->only && READ_ONCE(dev->state) == LEAVING)
+		return -ETIMEDOUT;
+	return err;
+}
+
+/* The client's exemption is part of what gpurt_process_may_run() says. */
+static void port_exempt(void *driver, void *ctx, bool exempt)
+{
+}
+
+static void port_exemptions_changed(void *driver)
+{
+	struct port_gpu *dev = driver;
+
+	port_processes_exemptions(&dev->processes);
+}
+
+/* What the driver tells and asks, and what follows from it. */
+
+void port_gpu_killed(void *handle, struct pid *tgid)
+{
+	struct port_gpu *dev;
+
+	rcu_read_lock();
+	dev = find_gpu(handle);
+	if (dev && rcu_access_pointer(dev->asked))
+		port_processes_killed(&dev->processes, tgid);
+	rcu_read_unlock();
+}
+
+/* A reset that fails has no end; the next one then is the same to gpurt. */
+void port_gpu_reset(void *handle, bool begins)
+{
+	struct gpurt_gpu *gpu;
+	struct port_gpu *dev;
+
+	rcu_read_lock();
+	dev = find_gpu(handle);
+	gpu = dev ? rcu_dereference(dev->asked) : NULL;
+	if (gpu && xchg(&dev->resetting, begins) != begins) {
+		if (begins)
+			gpurt_gpu_reset_begin(gpu);
+		else
+			gpurt_gpu_reset_done(gpu);
+	}
+	rcu_read_unlock();
+}
+
+/* Called under RCU. */
+static bool may_run(struct port_gpu *dev, struct gpurt_gpu *gpu, struct pid *tgid)
+{
+	if (READ_ONCE(dev->processes.only) && READ_ONCE(dev->committer) != current)
+		atomic_inc(&dev->asks);
+	return gpurt_process_may_run(gpu, tgid) || port_processes_is_exempt(&dev->processes, tgid);
+}
+
+bool port_gpu_may_run(void *handle, struct pid *tgid)
+{
+	struct gpurt_gpu *gpu;
+	struct port_gpu *dev;
+	bool may = true;
+
+	rcu_read_lock();
+	dev = find_gpu(handle);
+	gpu = dev ? rcu_dereference(dev->asked) : NULL;
+	if (gpu)
+		may = may_run(dev, gpu, tgid);
+	rcu_read_unlock();
+	return may;
+}
+
+void port_gpu_tsgs(void *handle, struct pid *tgid, int change)
+{
+	struct port_gpu *dev;
+
+	rcu_read_lock();
+	dev = find_gpu(handle);
+	rcu_read_unlock();
+	/* It stays: the driver calls one such hook at a time. */
+	if (dev && !*dev->refused)
+		port_processes_tsgs(&dev->processes, tgid, change);
+}
+
+/* GPUs come and go. */
+
+static const struct gpurt_driver_ops port_ops = {
+	GPURT_DRIVER,
+	.tier = GPURT_TIER_PATCHED,
+	.commit_sleeps = true,
+	.client_open = port_client_open,
+	.client_close = port_client_close,
+	.commit = port_commit,
+	.exempt = port_exempt,
+	.exemptions_changed = port_exemptions_changed,
+};
+
+static void refuse(struct port_gpu *dev, const char *why)
+{
+	mutex_lock(&gpus_lock);
+	strscpy(dev->refused, why, sizeof(dev->refused));
+	mutex_unlock(&gpus_lock);
+	pr_warn("gpurt: %s %s cannot be switched: %s\n", dev->driver->name, dev->name, why);
+}
+
+/* The driver holds locks that its commit() waits for, so this must not wait for one. */
+static void register_gpu(struct port_gpu *dev)
+{
+	struct gpurt_driver_ops ops = port_ops;
+	struct gpurt_gpu *gpu;
+	int err;
+
+	ops.name = dev->driver->name;
+	ops.owner = dev->driver->owner;
+	err = gpurt_gpu_register(&ops, dev, &gpu);
+	if (err) {
+		refuse(dev, err == -ENOSPC ? "gpurt has as many GPUs as it can" : "gpurt could not register it");
+		return;
+	}
+	mutex_lock(&gpus_lock);
+	dev->gpu = gpu;
+	mutex_unlock(&gpus_lock);
+	rcu_assign_pointer(dev->asked, gpu);
+	smp_store_release(&dev->state, ON);	/* pairs with port_commit() */
+	pr_info("gpurt: %s %s is switched by its driver\n", dev->driver->name, dev->name);
+}
+
+void port_gpu_added(const struct port_driver *driver, void *handle, const char *name, const char *refused)
+{
+	struct port_gpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+
+	if (!dev) {
+		pr_err("gpurt: %s %s cannot be switched: no memory\n", driver->name, name);
+		return;
+	}
+	dev->driver = driver;
+	dev->handle = handle;
+	strscpy(dev->name, name, sizeof(dev->name));
+	port_processes_init(&dev->processes);
+	/* First, for hooks must find it as soon as there is a commit. */
+	mutex_lock(&gpus_lock);
+	list_add_tail_rcu(&dev->node, &gpus);
+	mutex_unlock(&gpus_lock);
+	if (refused)
+		refuse(dev, refused);
+	else
+		register_gpu(dev);
+}
+
+/*
+ * From here on the driver hears that everyone may run, so what it does by itself is right, too, whatever it does first:
+ * a client that has the GPU may lose its isolation a moment before it hears that the GPU has gone.
+ */
+void port_gpu_removed(void *handle)
+{
+	struct port_gpu *dev;
+
+	mutex_lock(&gpus_lock);
+	dev = find_gpu(handle);
+	if (dev)
+		list_del_rcu(&dev->node);
+	mutex_unlock(&gpus_lock);
+	if (!dev)
+		return;
+	WRITE_ONCE(dev->state, LEAVING);
+	RCU_INIT_POINTER(dev->asked, NULL);
+	synchronize_rcu();	/* no hook is under way that has met it */
+	if (dev->gpu)
+		gpurt_gpu_unregister(dev->gpu);
+	port_processes_stop(&dev->processes);
+	kfree_rcu(dev, rcu);
+}
+
+/* The machine is about to sleep, or has woken.  A GPU that came in between was not told of the first. */
+void port_gpus_sleep(bool sleeps)
+{
+	struct port_gpu *dev;
+
+	mutex_lock(&gpus_lock);
+	list_for_each_entry(dev, &gpus, node) {
+		if (!dev->gpu || dev->suspended == sleeps)
+			continue;
+		dev->suspended = sleeps;
+		if (sleeps)
+			gpurt_gpu_suspend(dev->gpu);
+		else
+			gpurt_gpu_resume(dev->gpu);
+	}
+	mutex_unlock(&gpus_lock);
+}
+
+static const char *state_of(const struct port_gpu *dev)
+{
+	if (*dev->refused)
+		return "refused";
+	if (dev->suspended)
+		return "suspended";
+	if (READ_ONCE(dev->resetting))
+		return "resetting";
+	return READ_ONCE(dev->err) == -EOPNOTSUPP ? "unable" : "on";
+}
+
+/* A line for each GPU; returns its length. */
+int port_gpus_describe(char *text, int size)
+{
+	struct port_gpu *dev;
+	int length = 0;
+
+	mutex_lock(&gpus_lock);
+	list_for_each_entry(dev, &gpus, node)
+		length += scnprintf(text + length, size - length, "driver=%s device=%s state=%s error=%d asks=%d%s%s\n",
+				    dev->driver->name, dev->name, state_of(dev), READ_ONCE(dev->err),
+				    atomic_read(&dev->asks), *dev->refused ? " reason=" : "", dev->refused);
+	mutex_unlock(&gpus_lock);
+	return length;
+}

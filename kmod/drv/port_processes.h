@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The processes that a patched driver knows, and those that are clients of its GPU. */
+#ifndef GPURT_DRV_PORT_PROCESSES_H
+#define GPURT_DRV_PORT_PROCESSES_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+#include "../processes.h"
+#include "drv.h"
+
+struct port_processes {
+	struct mutex lock;		/* for changes, down to the blank line; the tree is read under RCU */
+	struct gpurt_processes tree;
+	struct list_head all;
+
+	struct work_struct killing;
+	raw_spinlock_t only_lock;	/* what follows */
+	struct port_client *only;	/* whom the last commit() was to make alone; NULL: everyone */
+};
+
+void port_processes_init(struct port_processes *all);
+void port_processes_stop(struct port_processes *all);
+void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int change);
+void port_processes_killed(struct port_processes *all, struct pid *tgid);
+bool port_processes_is_exempt(struct port_processes *all, struct pid *tgid);
+void port_processes_exemptions(struct port_processes *all);
+
+struct port_client *port_client_make(struct port_processes *all, struct pid *tgid, struct gpurt_client *client);
+void port_client_free(struct port_processes *all, struct port_client *c);
+void port_client_alone(struct port_processes *all, struct port_client *c);
+
+#endif
