@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpurt.enums import Image
+from gpurt.errors import DeviceError
 from gpurt.files import check_writable
 from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
+from pycontrol.live import patched
+from pycontrol.live.patched import PatchedGpu
 
 
 @click.command(
@@ -33,7 +37,8 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         gpus = control.status()
         times = control.latency() if latency else []
         found = control.clients() if any(one.policy.word == "boosted" for one in gpus) else []
-    text = _gpus_table(gpus, found)
+        drivers = _patched(control.device)
+    text = "\n".join([_gpus_table(gpus, found), *(one.trouble for one in drivers if one.trouble)])
     if latency:
         timed = [
             (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
@@ -43,9 +48,22 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         text += "\n\n" + render.table(headers, timed)
         if times:
             text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
-    data = {"gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times))}
+    data = {
+        "gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times)),
+        "patched": list(map(asdict, drivers)),
+    }  # fmt: skip
     render.emit(data, as_json, text)
     return 0
+
+
+def _patched(device: str) -> list[PatchedGpu]:
+    """GPUs of patched drivers; none if the host is not the kernel module."""
+    if not Path(device).is_char_device():
+        return []
+    try:
+        return patched.read()
+    except (OSError, ValueError) as error:
+        raise DeviceError(str(error)) from None
 
 
 def _on_runlist(one: Any) -> str:
