@@ -63,6 +63,7 @@ COMMANDS = {
     "top": ("top", "top"),
     "trace": ("live", "trace"),
     "doctor": ("system", "doctor"),
+    "probe": ("probe", "probe"),
     "completion": ("system", "completion"),
 }
 

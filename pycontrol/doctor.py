@@ -42,6 +42,17 @@ class Finding:
     cure: str | None = None
 
 
+def as_text(findings: list[Finding]) -> str:
+    """A line for each finding, and one for its cure."""
+    marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
+    lines = []
+    for finding in findings:
+        lines.append(f"{marks[finding.status]}  {finding.name}: {finding.text}")
+        if finding.cure:
+            lines.append(f"      -> {finding.cure}")
+    return "\n".join(lines)
+
+
 def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
     """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing."""
     return [

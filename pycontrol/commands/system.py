@@ -24,16 +24,10 @@ Exit codes: 0 nothing is broken (warnings are possible); 1 something is; 2 wrong
 @click.pass_obj
 def doctor(device: str | None, as_json: bool) -> int:
     """Check what real time needs on this machine, and say how to mend what is missing."""
-    from pycontrol.doctor import Status, examine
+    from pycontrol.doctor import Status, as_text, examine
 
     findings = examine(device)
-    marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
-    lines = []
-    for finding in findings:
-        lines.append(f"{marks[finding.status]}  {finding.name}: {finding.text}")
-        if finding.cure:
-            lines.append(f"      -> {finding.cure}")
-    render.emit({"findings": findings}, as_json, "\n".join(lines))
+    render.emit({"findings": findings}, as_json, as_text(findings))
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
 
 

@@ -26,8 +26,9 @@ TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
 WITHOUT = {"schema", "completion", "emulate", "serve"}
-#: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py.
-ELSEWHERE = {"hint", "energy"}
+#: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
+#: tests/kernel/guest/test_patched_driver.py.
+ELSEWHERE = {"hint", "energy", "probe"}
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -78,15 +79,14 @@ WRONG: list[tuple[list[str], int]] = [
     (["demo", "--policy", "fair", "--json"], 2), (["plot", "FILE", "-o", "x.gif", "--json"], 2),
     (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2), (["mask", "plan", *VII, "0", "--json"], 2),
     (["mask", "nope", "--json"], 2), (["mask", "show", "--topology", "/nonexistent", "--json"], 3),
+    (["probe", "--json"], 2), (["probe", "--driver", "--json"], 4),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]
 
 
 @pytest.fixture
-def gpurt(
-    host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Gpurt:
+def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpurt:
     """Runs a command against the host, with the names of files replaced: exit code, stdout, stderr."""
     monkeypatch.setenv("GPURT_DEVICE", str(host))
     text = Path(TWO).read_text()

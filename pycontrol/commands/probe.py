@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that finds out what a patched driver does on a board."""
+
+from __future__ import annotations
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  sudo gpurt probe --driver
+  sudo gpurt probe --driver --load './forever' --json > docs/hardware/orin-r36.4.json
+
+\b
+Each check takes the GPU from others for milliseconds, with --load for seconds; a desktop stands still meanwhile.
+Exit codes: 0 nothing failed (what was not tried is for you to do); 1 something did; 2 wrong usage; 4 no such GPU."""
+)
+@click.option("--driver", is_flag=True, help="Probe the GPU of a patched driver (tier T2).")
+@click.option("--load", metavar="COMMAND", help="A program that uses the GPU for ever, and prints after each kernel.")
+@JSON
+@click.pass_obj
+def probe(device: str | None, driver: bool, load: str | None, as_json: bool) -> int:
+    """Find out what a patched driver really does on this board, before you rely on it."""
+    from pycontrol.doctor import Status, as_text
+    from pycontrol.probe import examine, target
+
+    if not driver:
+        raise UsageError("say --driver; NVIDIA's unpatched driver is probed by scripts/probe-nvidia")
+    probed = target(device, load)
+    findings = list(examine(probed))
+    render.emit({"findings": findings}, as_json, as_text(findings))
+    return 1 if any(finding.status is Status.FAIL for finding in findings) else 0

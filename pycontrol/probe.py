@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Finds out on a board what a patched driver really does: `gpurt probe --driver`.
+
+Every check is a process of its own with a time limit, so one that hangs says so and the others still run.  Such a
+process owns the GPU for seconds at most, and loses it when it is killed.  Nothing here has run on hardware.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Tier
+from gpurt.errors import DeviceError, GpurtError
+from gpurt.segments import explain
+from pycontrol.doctor import Finding, Status
+from pycontrol.live import patched
+from pycontrol.live.control import connect
+
+#: What the probe's own segments have: above every program that it may disturb.
+PRIORITY = 98
+SEGMENTS = 1_000
+#: How often a program is taken off and put back.
+ROUNDS = 20
+#: nvgpu's watchdog kills what makes no progress for so long, s (defect 16).
+OFF_FOR = 6.0
+#: How long a program may print what it did before it was taken off, s.
+DRAIN = 0.5
+MODULES = Path("/sys/module")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is probed: a host, the GPU of a patched driver there, and a program that uses that GPU all the time."""
+
+    device: str
+    gpu: int
+    driver: str
+    load: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check: its name, how long it may take (s), and what it finds."""
+
+    name: str
+    limit: float
+    find: Callable[[Target], Finding]
+
+
+def target(device: str | None, load: str | None) -> Target:
+    """The first GPU of a patched driver.
+
+    Raises:
+        DeviceError: there is no host, or it has no such GPU.
+    """
+    with connect(device) as control:
+        found = [one for one in control.status() if one.tier is Tier.PATCHED]
+        place = control.device
+    if not found:
+        said = [one.trouble for one in patched.read() if one.trouble]
+        raise DeviceError("; ".join(["the host has no GPU of a patched driver", *said, "docs/kernel.md says how"]))
+    return Target(place, found[0].gpu, found[0].driver, load)
+
+
+def run(checks: list[Check], probed: Target) -> Iterator[Finding]:
+    """What each check found, in order.  A check that ends without an answer, or takes too long, has failed."""
+    for check in checks:
+        yield _limited(check, probed)
+
+
+def _limited(check: Check, probed: Target) -> Finding:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.close(reader)
+        _answer(check, probed, writer)
+    os.close(writer)
+    try:
+        return _heard(check, reader)
+    finally:
+        os.close(reader)
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # and what it started
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _answer(check: Check, probed: Target, writer: int) -> None:
+    """In the check's process.  Does not return."""
+    try:
+        try:
+            finding = check.find(probed)
+        except (GpurtError, OSError, ValueError) as error:
+            finding = Finding(check.name, Status.FAIL, str(error))
+        os.write(writer, json.dumps(asdict(finding)).encode())
+    finally:
+        os._exit(0)
+
+
+def _heard(check: Check, reader: int) -> Finding:
+    text, end, cure = b"", time.monotonic() + check.limit, "look into the kernel's log (dmesg) before anything else"
+    while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+        part = os.read(reader, 1 << 16)
+        if not part:
+            break
+        text += part
+    else:
+        return Finding(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", cure)
+    if not text:
+        return Finding(check.name, Status.FAIL, "ended without an answer", cure)
+    said = json.loads(text)
+    return Finding(said["name"], Status(said["status"]), said["text"], said["cure"])
+
+
+@contextmanager
+def _client(probed: Target) -> Iterator[Callable[[bool], None]]:
+    """A client of that GPU; called with True it begins a segment, and with False it ends it.  Raises DeviceError."""
+    handle = ffi.new("struct gpurt_handle **")
+    _must(probed, lib.gpurt_open(handle, probed.device.encode()))
+    try:
+        _must(probed, lib.gpurt_use_gpu(handle[0], probed.gpu))
+
+        def own(begins: bool) -> None:
+            if begins:
+                _must(probed, lib.gpurt_segment_begin(handle[0], lib.GPURT_BEGIN_WAIT, PRIORITY))
+            else:
+                _must(probed, lib.gpurt_segment_end(handle[0], 0))
+
+        yield own
+    finally:
+        lib.gpurt_close(handle[0])
+
+
+def _must(probed: Target, result: int) -> None:
+    if result < 0:
+        raise DeviceError(explain(probed.device, result))
+
+
+@contextmanager
+def _owning(probed: Target) -> Iterator[None]:
+    """The GPU is this process's meanwhile."""
+    with _client(probed) as own:
+        own(True)
+        try:
+            yield
+        finally:
+            own(False)
+
+
+def _port(probed: Target) -> Finding:
+    """Defects 10, 14, 21: the driver that is loaded is the patched one, and nothing else has its runlists."""
+    troubles = [one.trouble for one in patched.read() if one.trouble]
+    if troubles:
+        return Finding("driver", Status.FAIL, "; ".join(troubles))
+    return Finding("driver", Status.OK, f"{probed.driver} is patched, and switches GPU {probed.gpu}")
+
+
+def _real_time(probed: Target) -> Finding:
+    """Defect 11: RT_GROUP_SCHED makes SCHED_FIFO fail even for root, and a test then seems to pass."""
+    name = "real-time priority"
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        return Finding(
+            name, Status.FAIL, "SCHED_FIFO is refused", "run this as root; `gpurt doctor` names other reasons"
+        )
+    return Finding(name, Status.OK, "SCHED_FIFO is given")
+
+
+def _preemption(probed: Target) -> Finding:
+    """Whether taking off waits for the end of kernels: amdgpu says it once, for all; nvgpu for each TSG."""
+    name = "preemption"
+    if probed.driver != "amdgpu":
+        return Finding(name, Status.WARN, "not tried: `gpurt hint PID` does not tell compute preemption modes yet",
+                       "see that programs use CILP")  # fmt: skip
+    file = MODULES / "amdgpu/parameters/cwsr_enable"
+    if not file.exists():
+        return Finding(name, Status.WARN, f"cannot be told: there is no {file}")
+    if file.read_text().strip() == "0":
+        return Finding(name, Status.FAIL, "cwsr_enable=0: an update waits for the end of the kernels that execute",
+                       "load amdgpu without cwsr_enable=0")  # fmt: skip
+    return Finding(name, Status.OK, "waves are saved in the middle of kernels (cwsr_enable)")
+
+
+def _updates(probed: Target) -> Finding:
+    """A thousand times alone and everyone's again."""
+    with connect(probed.device) as control, _client(probed) as own:
+        before = control.status()[probed.gpu]
+        for _ in range(SEGMENTS):
+            own(True)
+            own(False)
+            time.sleep(0.002)
+        after = control.status()[probed.gpu]
+        worst = max((one.maximum for one in control.latency(probed.gpu)), default=0)
+    failed, done = after.faults - before.faults, after.commits - before.commits
+    text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
+    return Finding("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)
+
+
+def _idle(probed: Target) -> Finding:
+    """Defect 8: a GPU that has gone to sleep (nvgpu: after half a second) is woken, and that takes time."""
+    time.sleep(3)
+    began = time.monotonic_ns()
+    with _owning(probed):
+        took = time.monotonic_ns() - began
+    return Finding("first update after 3 s of idleness", Status.OK, f"took {took / 1e6:.3f} ms")
+
+
+@contextmanager
+def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
+    """The user's program, which prints something for each piece of GPU work that has completed."""
+    assert probed.load
+    with subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0) as program:
+        try:
+            if not _progress(program, 20):
+                raise DeviceError(f"{probed.load}: prints nothing; it has to print for each piece of work that is done")
+            yield program
+        finally:
+            program.kill()
+
+
+def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether the program prints something within that time.  What it printed is gone then."""
+    assert program.stdout
+    printed = bool(select.select([program.stdout], [], [], seconds)[0])
+    return printed and bool(os.read(program.stdout.fileno(), 1 << 16))
+
+
+def _drain(program: subprocess.Popen[bytes]) -> None:
+    """Takes what the program printed before now."""
+    end = time.monotonic() + DRAIN
+    while time.monotonic() < end:
+        _progress(program, DRAIN / 10)
+
+
+def _stops(probed: Target) -> Finding:
+    """Defect 15: what is taken off stops, and goes on when it is put back, also after many changes."""
+    name = "a program that is taken off stops and goes on"
+    with _loaded(probed) as program:
+        for count in range(ROUNDS):
+            with _owning(probed):
+                _drain(program)
+                if _progress(program, 0.3):
+                    return Finding(name, Status.FAIL, f"it went on while it was off, time {count + 1}")
+            if not _progress(program, 20):
+                return Finding(name, Status.FAIL, f"it did not go on, time {count + 1}")
+    return Finding(name, Status.OK, f"{ROUNDS} times")
+
+
+def _watchdog(probed: Target) -> Finding:
+    """Defect 16."""
+    name = f"a program that is off for {OFF_FOR:.0f} s"
+    with _loaded(probed) as program:
+        with _owning(probed):
+            time.sleep(OFF_FOR)
+        if program.poll() is not None or not _progress(program, 20):
+            return Finding(name, Status.FAIL, "did not survive it: the driver's watchdog counts the time")
+    return Finding(name, Status.OK, "survives")
+
+
+def _killed(probed: Target) -> Finding:
+    """Defect 17: how long the death of a program that is off takes."""
+    with _loaded(probed) as program, _owning(probed):
+        program.kill()
+        began = time.monotonic_ns()
+        program.wait()
+        took = time.monotonic_ns() - began
+    return Finding("a program that is killed while it is off", Status.OK, f"is gone after {took / 1e6:.3f} ms")
+
+
+def _foreign(probed: Target) -> Finding:
+    """Defect 18: lists that the driver builds because another program comes and goes while this one has the GPU."""
+    before = sum(one.asks for one in patched.read())
+    with _owning(probed):
+        program = subprocess.Popen(shlex.split(probed.load or ""), stdout=subprocess.DEVNULL)
+        time.sleep(2)
+        program.kill()
+        program.wait()
+    asks = sum(one.asks for one in patched.read()) - before
+    text = f"the driver asked {asks} times for lists of its own; on Tegra each costs the owner a context switch"
+    return Finding("programs that come and go beside the owner", Status.OK, text)
+
+
+BASIC = [
+    Check("driver", 10, _port), Check("real-time priority", 10, _real_time), Check("preemption", 10, _preemption),
+    Check("updates", 60, _updates), Check("first update after 3 s of idleness", 20, _idle),
+]  # fmt: skip
+WITH_LOAD = [
+    Check("a program that is taken off stops and goes on", 120, _stops),
+    Check("a program that is off for 6 s", 60, _watchdog),
+    Check("a program that is killed while it is off", 60, _killed),
+    Check("programs that come and go beside the owner", 30, _foreign),
+]
+#: What this cannot do for the user, and why.
+BY_HAND = {
+    "TSG ids from 64 (defect 4)": "run the probe again with 70 idle GPU programs beside it",
+    "spinning tasks (defect 12)": "run the taskset, and look for `timeout` and `recover` in dmesg",
+    "many contexts that start at once (defect 13)": "start your programs while one owns the GPU; stagger what fails",
+    "suspend and resume": "suspend the machine while a program owns the GPU; the probe again afterwards",
+    "a reset, and memory pressure, while a program is off": "only on a machine that may crash",
+}
+
+
+def examine(probed: Target) -> Iterator[Finding]:
+    """All checks; those that need a program, or a person, say so."""
+    yield from run(BASIC, probed)
+    if probed.load:
+        yield from run(WITH_LOAD, probed)
+    else:
+        for check in WITH_LOAD:
+            yield Finding(check.name, Status.WARN, "not tried", "name a program with --load")
+    for name, cure in BY_HAND.items():
+        yield Finding(name, Status.WARN, "not tried", cure)
