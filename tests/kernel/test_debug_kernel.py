@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kernels import COMPLAINED, HERE, ROOT, explain, helper_module, run_script, static_program
+from kernels import COMPLAINED, HERE, ROOT, explain, fake_driver, helper_module, run_script, static_program
 from kunit import cases, results
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -25,6 +25,17 @@ ROUNDS = {
     "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 3_000,
     "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
 }
+#: How many with the GPU of a patched driver.
+PATCHED = 100_000 if LONG else 3_000
+#: Meanwhile TSGs come and go, and so do GPUs; there are resets, lists that the driver builds, and failures.
+MISHAPS = """
+p=/sys/module/fake_driver/parameters
+(while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1); done) 2>/dev/null & first=$!
+(while :; do
+for what in "reset 5" "rebuild 0" "kill $first" "fail 2" "gpus 3" "late_ms 2" "break_down 0" "reset 0" "late_ms 0" \\
+    "gpus 1"; do echo ${what#* } >$p/${what% *}; sleep 0.05; done
+done) & second=$!
+"""
 #: How many processes do them.  They are asleep for most of the time.
 PROCESSES = 64 if LONG else 4
 #: How many clients of killed.c die in a segment; three of four are killed.
@@ -62,6 +73,10 @@ def abuse() -> str:
         lines += [f"$GPURT_OUT/hammer {count} {count + len(options)} {PROCESSES}"]
     lines += ["echo '== killed'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", f"$GPURT_OUT/killed {VICTIMS}"]
     lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
+    lines += ["echo '== patched driver'", "remove", "insmod $GPURT_OUT/fake_driver.ko"]
+    lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS, f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}"]
+    lines += ["kill $first $second; wait $first $second || true", "echo 0 >$p/late_ms"]
+    lines += ["remove", "until rmmod fake_driver 2>/dev/null; do sleep 0.1; done"]
     lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
     return "\n".join(lines)
 
@@ -93,13 +108,14 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     module = run_script("kmod-build", kernel.stdout.strip())
     assert module.returncode == 0, module.stderr
     programs = [static_program(HERE / f"{name}.c") for name in ("debug/hammer", "debug/failslab", "guest/killed")]
-    modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug")]
+    modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]
     share = share_of(tmp_path / "share", *programs, *modules)
     done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
     assert done.returncode == ALL_WENT_WELL, explain(done)
     seen = sections(done.stdout)
     assert results(seen["kunit"]) == dict.fromkeys(cases(), "ok")
     operations = sum(check_hammer(seen[options], count) for options, count in ROUNDS.items())
+    operations += check_hammer(seen["patched driver"], PATCHED)
     killed = KILLED.search(seen["killed"])
     assert killed, seen["killed"]
     assert int(killed[1]) == VICTIMS

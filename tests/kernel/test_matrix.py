@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from kernels import HERE, HUNG, ROOT, explain, run_script, static_program
+from kernels import HERE, HUNG, ROOT, explain, fake_driver, run_script, static_program
 from machines import build
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -20,8 +20,8 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 FULL = "amd64-6.1"
 EVERYTHING = ["tests/kernel/guest", "tests/interface"]
 #: Priorities, wake-ups and locks; and calls of the kernel: threads, ends of processes, cgroups, credentials, loading.
-PRIORITIES = ["smoke", "boosted", "ends", "gpu_thread", "raised"]
-CALLS = ["smoke", "boosted", "cgroups", "lifetimes", "device", "identity", "permissions"]
+PRIORITIES = ["smoke", "boosted", "ends", "gpu_thread", "raised", "patched_driver"]
+CALLS = ["smoke", "boosted", "cgroups", "lifetimes", "device", "identity", "permissions", "patched_driver"]
 #: The oldest kernel, where a spin lock sleeps; and the newest.
 PARTS = {"amd64-5.10-rt": PRIORITIES, "amd64-6.12": CALLS}
 #: Others of the same releases; tests/unit/test_bench.py boots the first all the same.
@@ -42,6 +42,7 @@ def programs(tmp_path: Path, name: str) -> Path:
     folder.mkdir()
     for source in (HERE / "smoke.c", *(HERE / "guest").glob("*.c")):
         shutil.copy(static_program(source), folder / source.stem)
+    shutil.copy(fake_driver(name), folder / "fake_driver.ko")
     if name == FULL or LONG:
         (folder / "preload").mkdir()
         build(folder / "preload")

@@ -1,0 +1,533 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GPUs of patched drivers (kmod/drv/port_gpu.c), with a driver that has the port and no GPU: fake_driver/.
+
+The driver writes a line that tells of a bug into the kernel's log if gpurt breaks a rule of kmod/drv/port.h; no test
+passes with such a line.  Numbers in names are those of defects (docs/kernel.md, "Patching a driver").
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from actors import Actor
+from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
+from loading import DEVICE, OUT, PARAMETERS, kernel_log, load, unload
+from modules import insert, remove
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Cause, Tier
+from pycontrol import cli, probe
+from pycontrol.live.control import Control, connect
+
+DRIVER = OUT / "fake_driver.ko"
+FAKE = Path("/sys/module/fake_driver/parameters")
+FOREVER = lib.GPURT_FOREVER
+ROUNDS = 200 if os.environ.get("GPURT_LONG") else 20
+
+pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
+
+
+def have(what: str, value: int | str) -> None:
+    """Has something happen to the driver's GPUs."""
+    (FAKE / what).write_text(str(value))
+
+
+def remove_driver() -> None:
+    """Removes the driver's module once it is not in use."""
+    if FAKE.exists():
+        eventually(lambda: remove("fake_driver"))
+
+
+@contextmanager
+def loaded(*options: str, gpurt: tuple[str, ...] = ("vgpus=0",)) -> Iterator[Control]:
+    """The driver and then gpurt, and a connection to it."""
+    with cleaned_up():
+        insert(DRIVER, *options)
+        load(*gpurt)
+        with connect(str(DEVICE)) as control:
+            yield control
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Without either module at first; in the end gpurt is as other tests expect it."""
+    unload()
+    remove_driver()
+    try:
+        yield
+    finally:
+        for name in ("fail", "late_ms"):
+            if FAKE.exists():
+                have(name, 0)
+        for tsg in list(Tsg.all):
+            tsg.close()
+        remove_driver()
+        load()
+
+
+class Tsg:
+    """A TSG of the process that made it, also in processes that got its descriptor."""
+
+    all: ClassVar[list[Tsg]] = []
+
+    def __init__(self, fd: int | None = None, gpu: int = 0) -> None:
+        self.fd = os.open("/dev/fake_gpu", os.O_RDWR) if fd is None else fd
+        Tsg.all.append(self)
+        if fd is None:
+            os.write(self.fd, str(gpu).encode())
+
+    def word(self) -> str:
+        """Whether it is on the runlist: "on" or "off"; "gone" without its GPU."""
+        return os.read(self.fd, 9).decode()
+
+    def close(self) -> None:
+        if self in Tsg.all:
+            Tsg.all.remove(self)
+            os.close(self.fd)
+
+
+@contextmanager
+def stranger(gpu: int = 0) -> Iterator[tuple[Tsg, int]]:
+    """A process that is no client and has a TSG; the TSG and the process's number."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        socket.send_fds(theirs, [b"x"], [Tsg(gpu=gpu).fd])
+        os.closerange(3, 1 << 16)
+        signal.pause()
+        os._exit(0)
+    theirs.close()
+    with ours:
+        fds = socket.recv_fds(ours, 1, 1)[1]
+    tsg = Tsg(fds[0])
+    try:
+        yield tsg, pid
+    finally:
+        tsg.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+MINE: list[Tsg] = []  # of an actor
+
+
+def open_tsg(client: Client) -> None:
+    MINE.append(Tsg())
+
+
+def close_tsg(client: Client) -> None:
+    MINE.pop().close()
+
+
+def words(client: Client) -> list[str]:
+    return [tsg.word() for tsg in MINE]
+
+
+@contextmanager
+def user() -> Iterator[Actor]:
+    """A process that is a client and has a TSG."""
+    with Actor(DEVICE) as actor:
+        actor.run(open_tsg)
+        yield actor
+
+
+def granted(client: Client) -> int:
+    """Waits until the client has the GPU; 0 or -errno."""
+    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=FOREVER)
+
+
+def facts() -> list[dict[str, str]]:
+    """What the module says of patched drivers' GPUs."""
+    lines = (PARAMETERS / "patched").read_text().splitlines()
+    return [dict(word.split("=", 1) for word in line.split(" ", 5)) for line in lines]
+
+
+def test_the_tier_and_the_driver_are_told() -> None:
+    with loaded() as control:
+        (status,) = control.status()
+        assert (status.tier, status.driver, status.tsgs) == (Tier.PATCHED, "amdgpu", 0)
+        (fact,) = facts()
+        assert (fact["driver"], fact["device"], fact["state"]) == ("amdgpu", "fake:0", "on")
+
+
+def test_who_begins_runs_alone_until_the_end() -> None:
+    with loaded() as control, stranger() as (tsg, _), user() as low, user() as high:
+        assert (tsg.word(), low.run(words)) == ("on", ["on"])
+        assert low.do("begin", priority=10) == RUNNING
+        assert (tsg.word(), low.run(words), high.run(words)) == ("off", ["on"], ["off"])
+        assert high.do("begin", priority=20) == RUNNING
+        assert (tsg.word(), low.run(words), high.run(words)) == ("off", ["off"], ["on"])
+        high.do("end")
+        assert (tsg.word(), low.run(words), high.run(words)) == ("off", ["on"], ["off"])
+        low.do("end")
+        assert (tsg.word(), low.run(words), high.run(words)) == ("on", ["on"], ["on"])
+        counts = {one.cause: one.count for one in control.latency()}
+        assert (counts[Cause.BEGIN], counts[Cause.END]) == (2, 2)
+
+
+def test_13_18_tsgs_are_born_off_and_lists_that_the_driver_builds_are_counted() -> None:
+    with loaded() as control, user() as owner:
+        owner.do("begin", priority=10)
+        asked = int(facts()[0]["asks"])
+        with stranger() as (tsg, _), user() as other:
+            assert (tsg.word(), other.run(words)) == ("off", ["off"])
+            have("rebuild", 0)
+            assert (tsg.word(), other.run(words), owner.run(words)) == ("off", ["off"], ["on"])
+            assert int(facts()[0]["asks"]) >= asked + 3
+            owner.run(open_tsg)
+            assert owner.run(words) == ["on", "on"]
+            owner.do("end")
+            assert tsg.word() == "on"
+            before = int(facts()[0]["asks"])
+            have("rebuild", 0)
+            assert int(facts()[0]["asks"]) == before
+        assert control.status()[0].faults == 0
+
+
+def test_20_exemptions_of_processes_that_are_no_clients() -> None:
+    with loaded() as control, user() as owner, stranger() as (tsg, pid), stranger() as (other, _):
+        owner.do("begin", priority=10)
+        assert tsg.word() == "off"
+        control.set_exempt(True, pid=pid)
+        assert (tsg.word(), other.word()) == ("on", "off")
+        control.set_exempt(False, pid=pid)
+        assert tsg.word() == "off"
+        control.set_exempt(True, comm=Path(f"/proc/{pid}/comm").read_text().strip())
+        with stranger() as (third, _):
+            assert (tsg.word(), other.word(), third.word()) == ("on", "on", "on")
+        control.set_exempt(False, comm=Path(f"/proc/{pid}/comm").read_text().strip())
+        assert (tsg.word(), other.word()) == ("off", "off")
+
+
+def test_an_exempt_client() -> None:
+    with loaded() as control, user() as owner, user() as other:
+        owner.do("begin", priority=10)
+        control.set_exempt(True, pid=other.pid)
+        assert (owner.run(words), other.run(words)) == (["on"], ["on"])
+        control.set_exempt(False, pid=other.pid)
+        assert (owner.run(words), other.run(words)) == (["on"], ["off"])
+
+
+def test_tsgs_that_are_older_than_the_client_or_the_module() -> None:
+    """A descriptor is a client from its first call on."""
+    with stranger_before_everything() as tsg, connect(str(DEVICE)) as control, client_of(DEVICE) as client:
+        mine = Tsg()
+        client.begin()
+        eventually(lambda: control.status()[0].tsgs == 1)
+        with client_of(DEVICE) as second:
+            assert second.begin(priority=10) == RUNNING
+            eventually(lambda: control.status()[0].tsgs == 2)
+            assert (mine.word(), tsg.word()) == ("on", "off")
+            second.end()
+        client.end()
+        assert client.begin(priority=10) == RUNNING
+        assert (mine.word(), tsg.word()) == ("on", "off")
+        mine.close()  # the process's last one: the segment is over
+        eventually(lambda: tsg.word() == "on")
+        assert control.clients()[0].depth == 0
+
+
+@contextmanager
+def stranger_before_everything() -> Iterator[Tsg]:
+    """A process that has a TSG before gpurt is loaded."""
+    with cleaned_up():
+        insert(DRIVER)
+        with stranger() as (tsg, _):
+            load("vgpus=0")
+            yield tsg
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ETIMEDOUT, errno.EINPROGRESS, errno.ENOTRECOVERABLE])
+def test_commits_that_fail_are_tried_again(number: int) -> None:
+    """Also with numbers that mean more to gpurt than to a driver."""
+    with loaded() as control, client_of(DEVICE) as client, stranger() as (tsg, _):
+        have("error", number)
+        have("fail", 3)
+        assert client.begin(priority=10) == PENDING
+        assert granted(client) == 0
+        assert tsg.word() == "off"
+        assert control.status()[0].faults == 3
+        assert any("isolation may be lost" in line for line in kernel_log()[-4:]) == (number == errno.ETIMEDOUT)
+        client.end()
+
+
+def test_21_a_driver_that_cannot_switch_for_now_says_so() -> None:
+    """A user's domain of NVIDIA's scheduler, for one."""
+    with loaded(), client_of(DEVICE) as client:
+        have("error", errno.EOPNOTSUPP)
+        have("fail", 1_000_000)
+        assert client.begin(priority=10) == PENDING
+        eventually(lambda: facts()[0]["state"] == "unable")
+        have("fail", 0)
+        assert granted(client) == 0
+        assert facts()[0]["state"] == "on"
+        client.end()
+
+
+def test_commits_that_take_long() -> None:
+    with loaded() as control, user() as low, user() as high:
+        have("late_ms", 30)
+        assert low.do("begin", priority=10) == RUNNING
+        assert high.do("begin", priority=20) == RUNNING
+        assert (low.run(words), high.run(words)) == (["off"], ["on"])
+        assert min(one.minimum for one in control.latency()) >= 30 * MS
+
+
+def test_a_reset_ends_every_segment_and_the_gpu_is_used_again() -> None:
+    with loaded() as control, client_of(DEVICE) as client, user() as other:
+        mine = Tsg()
+        assert client.begin(priority=20) == RUNNING
+        assert other.do("begin", priority=10) == PENDING
+        have("reset", 20)
+        eventually(lambda: [one.depth for one in control.clients()] == [0, 0])
+        assert client.code(lib.GPURT_IOC_END) == -errno.EIO
+        client.begin(priority=20)
+        assert granted(client) == 0
+        assert (mine.word(), other.run(words)) == ("on", ["off"])
+        mine.close()
+
+
+def test_a_reset_that_fails_is_over_with_the_next_one() -> None:
+    with loaded(), client_of(DEVICE) as client:
+        have("break_down", 0)
+        assert facts()[0]["state"] == "resetting"
+        assert client.begin(priority=20) == PENDING
+        have("reset", 0)
+        assert granted(client) == 0
+        assert facts()[0]["state"] == "on"
+        client.end()
+
+
+def test_all_clients_of_a_process_whose_work_was_aborted_hear_of_it() -> None:
+    with loaded() as control, client_of(DEVICE) as owner, client_of(DEVICE) as second, user() as other:
+        mine = Tsg()
+        assert owner.begin(priority=30) == RUNNING
+        assert other.do("begin", priority=20) == PENDING
+        assert second.begin(priority=10) == PENDING
+        have("kill", os.getpid())
+        eventually(lambda: other.run(words) == ["on"] and mine.word() == "off")
+        eventually(lambda: sorted(one.depth for one in control.clients()) == [0, 0, 1])
+        assert [one.code(lib.GPURT_IOC_END) for one in (owner, second)] == [-errno.EIO] * 2
+        # told once: a new segment is not the old one
+        assert owner.begin(priority=30) == RUNNING
+        time.sleep(0.1)
+        owner.end()
+        mine.close()
+
+
+def test_gpus_come_and_go_while_they_are_owned() -> None:
+    with loaded() as control, user() as owner, stranger() as (tsg, _):
+        owner.do("begin", priority=10)
+        assert tsg.word() == "off"
+        have("gpus", 0)
+        assert (control.status(), facts(), tsg.word()) == ([], [], "gone")
+        have("gpus", 3)
+        assert [one.driver for one in control.status()] == ["amdgpu"] * 3
+        assert [fact["device"] for fact in facts()] == ["fake:0", "fake:1", "fake:2"]
+
+
+def test_a_gpu_that_is_refused_runs_everyone_and_says_why() -> None:
+    with loaded('refuse="no scheduler of its own"') as control, stranger() as (tsg, _), client_of(DEVICE) as client:
+        assert control.status() == []
+        assert facts()[0] == {
+            "driver": "amdgpu", "device": "fake:0", "state": "refused", "error": "0", "asks": "0",
+            "reason": "no scheduler of its own",
+        }  # fmt: skip
+        assert client.code(lib.GPURT_IOC_BEGIN, priority=10) == -errno.ENODEV
+        for what in ("rebuild", "reset", "kill"):
+            have(what, os.getpid() if what == "kill" else 0)
+        assert tsg.word() == "on"
+
+
+def test_a_gpu_for_which_there_is_no_number() -> None:
+    """It is refused without a commit, for which the driver is not ready."""
+    with loaded(gpurt=("vgpus=15",)) as control:
+        assert len(control.status()) == 16
+        have("gpus", 2)
+        assert [fact["state"] for fact in facts()] == ["on", "refused"]
+        assert facts()[1]["reason"] == "gpurt has as many GPUs as it can"
+
+
+def test_10_14_a_driver_with_another_port_is_not_used() -> None:
+    with loaded("version=77") as control:
+        assert control.status() == []
+        assert facts()[0]["reason"] == "its port has version 77, this module needs 1"
+        assert (FAKE / "attached").read_text() == "0\n"
+        remove_driver()
+        assert facts() == []
+        insert(DRIVER)
+        assert len(control.status()) == 1
+
+
+def test_gpurt_goes_first() -> None:
+    with stranger_before_everything() as tsg:
+        with client_of(DEVICE) as client:
+            client.begin(priority=10)
+            assert tsg.word() == "off"
+            assert not remove("gpurt")
+        unload()
+        assert tsg.word() == "on"
+        have("rebuild", 0)
+        load("vgpus=0")
+        assert (FAKE / "attached").read_text() == "2\n"
+
+
+def test_the_driver_goes_first_and_comes_back() -> None:
+    with loaded() as control:
+        with client_of(DEVICE) as client:
+            client.begin(priority=10)
+            assert not remove("fake_driver")  # it stays for clients
+        remove_driver()
+        assert (control.status(), facts()) == ([], [])
+        insert(DRIVER)
+        assert len(control.status()) == 1
+        with client_of(DEVICE) as client:
+            assert client.begin(priority=10) == RUNNING
+
+
+def use(used: int) -> None:
+    """Begins and ends, opens and closes TSGs, whether there are modules or not.  Writes a byte in each segment."""
+    handle = ffi.new("struct gpurt_handle **")
+    while True:
+        with suppress(OSError):
+            tsg = Tsg()
+            if not lib.gpurt_open(handle, b"/dev/gpurt"):
+                if lib.gpurt_segment_begin(handle[0], 0, random.randrange(1, 90)) >= 0:
+                    os.write(used, b".")
+                lib.gpurt_segment_end(handle[0], 0)
+                lib.gpurt_close(handle[0])
+            tsg.close()
+        time.sleep(0.02 * random.random())  # else the modules are in use at every instant
+
+
+def forked(function: Callable[[int], None], argument: int) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function(argument)
+        finally:
+            os._exit(1)
+    return pid
+
+
+def test_both_modules_come_and_go_under_load(capfd: pytest.CaptureFixture[str]) -> None:
+    """In both orders; somebody has owned the GPU in between."""
+    reader, writer = os.pipe()
+    with loaded():
+        users = [forked(use, writer) for _ in range(2)]
+        try:
+            for number in range(ROUNDS):
+                with capfd.disabled():  # a machine that prints nothing for long counts as hung
+                    print(end=".", flush=True)
+                assert select.select([reader], [], [], PATIENCE)[0], "nobody owns it"
+                if number % 3:
+                    remove_driver()
+                if number % 3 != 1:
+                    unload()
+                    os.read(reader, 1 << 16)
+                    load("vgpus=0")
+                if number % 3:
+                    os.read(reader, 1 << 16) if select.select([reader], [], [], 0)[0] else None
+                    insert(DRIVER)
+        finally:
+            for pid in users:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            os.close(reader)
+            os.close(writer)
+
+
+def own(_: int) -> None:
+    """A client with a TSG that begins and ends for ever."""
+    tsg = Tsg()
+    with client_of(DEVICE) as client:
+        while tsg.word():
+            client.begin(priority=60)
+            time.sleep(0.001)
+            client.end()
+
+
+def test_the_gpu_is_handed_on_when_its_owner_is_killed() -> None:
+    with loaded() as control, client_of(DEVICE) as client:
+        mine = Tsg()
+        for _ in range(ROUNDS):
+            assert client.begin(priority=50) in (RUNNING, PENDING)
+            victim = forked(own, 0)
+            time.sleep(random.random() * 0.03)
+            os.kill(victim, signal.SIGKILL)
+            os.waitpid(victim, 0)
+            assert granted(client) == 0
+            assert mine.word() == "on"
+            client.end()
+        mine.close()
+        assert control.status()[0].faults == 0
+
+
+@pytest.mark.skipif(not Path("/sys/power/pm_test").exists(), reason="this kernel cannot try to sleep")
+def test_a_machine_that_sleeps() -> None:
+    """The kernel's own test: everyone is told, processes are frozen, and all that is undone."""
+    delay = Path("/sys/module/suspend/parameters/pm_test_delay")
+    if delay.exists():
+        delay.write_text("1")
+    with loaded() as control, user() as owner, stranger() as (tsg, _):
+        owner.do("begin", priority=10)
+        Path("/sys/power/pm_test").write_text("freezer")
+        Path("/sys/power/state").write_text("freeze")
+        Path("/sys/power/pm_test").write_text("none")
+        assert facts()[0]["state"] == "on"
+        eventually(lambda: {one.cause: one.count for one in control.latency()}.get(Cause.RESET) == 1)
+        assert (owner.run(words), tsg.word()) == (["on"], "off")
+        owner.do("end")
+        assert tsg.word() == "on"
+
+
+LOAD = """
+import os, time
+fd = os.open("/dev/fake_gpu", os.O_RDWR)
+os.write(fd, b"0")
+while True:
+    if os.read(fd, 9) == b"on":
+        os.write(1, b".")
+    time.sleep(0.01)
+"""
+
+
+def test_the_probe_finds_nothing_wrong_with_it(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(probe, "SEGMENTS", 30)
+    monkeypatch.setattr(probe, "ROUNDS", 3)
+    monkeypatch.setattr(probe, "OFF_FOR", 1.0)
+    (tmp_path / "load.py").write_text(LOAD)
+    with loaded():
+        code = cli.run(["probe", "--driver", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
+        findings = {one["name"]: one for one in json.loads(capfd.readouterr().out)["findings"]}
+        assert code == 0, findings
+        assert sum(one["status"] == "ok" for one in findings.values()) == 8
+        have("fail", 3)
+        assert cli.run(["probe", "--driver"]) == 1
+        assert "FAIL  updates: " in capfd.readouterr().out
+        assert cli.run(["status", "--json"]) == 0
+        (one,) = json.loads(capfd.readouterr().out)["patched"]
+        assert (one["driver"], one["device"], one["condition"]) == ("amdgpu", "fake:0", "on")
+
+
+def test_the_probe_says_why_there_is_nothing_to_probe(capfd: pytest.CaptureFixture[str]) -> None:
+    with loaded('refuse="no scheduler of its own"'):
+        assert cli.run(["probe", "--driver"]) == 4
+        assert "amdgpu fake:0: not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().err
+        assert cli.run(["status"]) == 0
+        assert "not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().out
