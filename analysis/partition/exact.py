@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The fewest units in which a workload fits at all: dynamic programming over subsets, for any test."""
+
+from __future__ import annotations
+
+from analysis.partition.merge import Infeasible, Merger
+from analysis.partition.variants import Allocation
+from analysis.partition.workload import Workload
+
+#: Most tasks: 3^N / 2 steps.
+MOST = 16
+EXACT = "exact"
+
+
+def exact(workload: Workload) -> Allocation | Infeasible:
+    """An allocation with the fewest units, and among those the fewest partitions.
+
+    It uses at most ``workload.most`` partitions.  Raises ValueError for more than MOST tasks.
+    """
+    count = len(workload.items)
+    if count > MOST:
+        raise ValueError(f"exact takes at most {MOST} tasks, not {count}")
+    merger = Merger(workload)
+    start = merger.singles()
+    if isinstance(start, Infeasible):
+        return start
+    sizes = _sizes(merger, count)
+    chosen = _cheapest(sizes, count, workload.most or count)
+    if chosen is None:
+        return Infeasible(None, f"no partitioning exists on {workload.units} units" + _within(workload))
+    parts = [merger.part(_members(subset, count), size) for subset in chosen if (size := sizes[subset])]
+    return Allocation(workload, tuple(sorted(parts, key=lambda part: part.tasks)), EXACT, "")
+
+
+def _within(workload: Workload) -> str:
+    return f" in {workload.most} partitions" if workload.most else ""
+
+
+def _members(subset: int, count: int) -> list[int]:
+    return [index for index in range(count) if subset >> index & 1]
+
+
+def _sizes(merger: Merger, count: int) -> list[int | None]:
+    """m*(G) of every set G of tasks; no set is smaller than a set within it."""
+    sizes: list[int | None] = [0] * (1 << count)
+    for subset in range(1, 1 << count):
+        within = [sizes[subset & ~(1 << index)] for index in _members(subset, count)]
+        low = max((size for size in within if size is not None), default=0)
+        sizes[subset] = (
+            None if None in within else merger.least(_members(subset, count), max(low, 1), merger.workload.units)
+        )
+    return sizes
+
+
+def _cheapest(sizes: list[int | None], count: int, most: int) -> list[int] | None:
+    """f_k(S) = min over G containing S's lowest task of m*(G) + f_{k-1}(S minus G): the sets that f(all) chooses."""
+    full = (1 << count) - 1
+    before: list[tuple[int, tuple[int, ...]] | None] = [None] * (full + 1)
+    before[0] = (0, ())
+    found = before[full]
+    for _ in range(most):
+        row: list[tuple[int, tuple[int, ...]] | None] = [None] * (full + 1)
+        for subset in range(1, full + 1):
+            row[subset] = _split(subset, sizes, before)
+        last = row[full]
+        if last is not None and (found is None or last[0] < found[0]):
+            found = last
+        before = row
+    return list(found[1]) if found else None
+
+
+def _split(
+    subset: int, sizes: list[int | None], before: list[tuple[int, tuple[int, ...]] | None]
+) -> tuple[int, tuple[int, ...]] | None:
+    lowest, chosen = subset & -subset, None
+    rest = subset ^ lowest
+    others = rest
+    while True:
+        group = lowest | others
+        size, left = sizes[group], before[subset ^ group]
+        if size is not None and left is not None and (chosen is None or size + left[0] < chosen[0]):
+            chosen = (size + left[0], (*left[1], group))
+        if not others:
+            return chosen
+        others = (others - 1) & rest

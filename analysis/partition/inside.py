@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Schedulability tests inside a partition: one job at a time has all its units.
+
+Each test takes the jobs of a partition and says whether no deadline is missed.  A test that accepts times C accepts
+all shorter ones too, so that the least size of a partition can be searched for by halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
+from analysis.partition.workload import SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A sporadic task in its partition: ns, and deadline <= period.  ``priority``: larger is more urgent."""
+
+    cost: int
+    deadline: int
+    period: int
+    priority: int = 0
+
+
+def overloaded(jobs: Sequence[Job]) -> bool:
+    """Whether the sum of C_i/T_i exceeds 1, exactly."""
+    return _exceeds([(job.cost, job.period) for job in jobs])
+
+
+def density(jobs: Sequence[Job]) -> bool:
+    """Sum of C_i/min(D_i, T_i) <= 1: sufficient for every preemptive work-conserving EDF."""
+    return not _exceeds([(job.cost, min(job.deadline, job.period)) for job in jobs])
+
+
+def _exceeds(shares: Sequence[tuple[int, int]]) -> bool:
+    """Whether the sum of fractions exceeds 1; exact arithmetic only where rounding could decide."""
+    if sum((part << SHIFT) // whole for part, whole in shares) > 1 << SHIFT:
+        return True
+    if sum(-(-(part << SHIFT) // whole) for part, whole in shares) <= 1 << SHIFT:
+        return False
+    return sum((Fraction(part, whole) for part, whole in shares), Fraction()) > 1
+
+
+def demand(jobs: Sequence[Job], time: int) -> int:
+    """dbf: the execution that has its release and deadline within any interval of that length, ns."""
+    return sum(((time - j.deadline) // j.period + 1) * j.cost for j in jobs if j.deadline <= time)
+
+
+def horizon(jobs: Sequence[Job]) -> int:
+    """A length up to which dbf(t) <= t has to be checked, ns: min(L, H); the first busy period if U = 1."""
+    latest = max(job.deadline for job in jobs)
+    spare = 1 - sum((Fraction(job.cost, job.period) for job in jobs), Fraction())
+    if spare <= 0:
+        hyperperiod = lcm(*(job.period for job in jobs))
+        released = sum(job.cost for job in jobs)
+        busy = least_fixed_point(lambda w: sum(-(-w // j.period) * j.cost for j in jobs), released, hyperperiod)
+        return max(latest, busy)
+    excess = sum((Fraction((j.period - j.deadline) * j.cost, j.period) for j in jobs), Fraction())
+    return max(latest, -((-excess) // spare))
+
+
+def _deadline_before(jobs: Sequence[Job], time: int) -> int:
+    """The latest absolute deadline before ``time`` of jobs that are released together from 0 on; 0 if there is none."""
+    return max(
+        ((time - 1 - j.deadline) // j.period * j.period + j.deadline for j in jobs if j.deadline < time), default=0
+    )
+
+
+def edf(jobs: Sequence[Job]) -> bool:
+    """Preemptive EDF, exact: dbf(t) <= t at each deadline, by QPA (Zhang and Burns, 2009)."""
+    if overloaded(jobs):
+        return False
+    first = min(job.deadline for job in jobs)
+    try:
+        at = _deadline_before(jobs, horizon(jobs) + 1)
+    except Diverged:
+        return False
+    for _ in range(MAX_STEPS):
+        wanted = demand(jobs, at)
+        if wanted > at:
+            return False
+        if wanted <= first:
+            return True
+        at = wanted if wanted < at else _deadline_before(jobs, at)
+    return False
+
+
+def response(jobs: Sequence[Job], index: int) -> int | None:
+    """The worst-case response time of a job under preemptive fixed priorities, ns; None beyond its deadline.
+
+    Jobs of equal priority are served in the order of arrival, so each counts as more urgent for the other.
+    """
+    own = jobs[index]
+    above = [j for at, j in enumerate(jobs) if at != index and j.priority >= own.priority]
+    try:
+        return least_fixed_point(
+            lambda r: own.cost + sum(-(-r // j.period) * j.cost for j in above), own.cost, own.deadline
+        ) if own.cost <= own.deadline else None
+    except Diverged:
+        return None
+
+
+def fixed_priority(jobs: Sequence[Job]) -> bool:
+    """Preemptive fixed priorities, exact for distinct ones: what policy `segment` runs.  R_i <= D_i."""
+    return all(response(jobs, index) is not None for index in range(len(jobs)))
+
+
+def np_edf(jobs: Sequence[Job]) -> bool:
+    """Non-preemptive EDF: dbf(t) + max of C_j with D_j > t, at each deadline t (George et al. 1996, in real time)."""
+    if not edf(jobs):
+        return False
+    latest = max(job.deadline for job in jobs)
+    points = {at for j in jobs for at in range(j.deadline, latest, j.period)}
+    return all(demand(jobs, at) + max(j.cost for j in jobs if j.deadline > at) <= at for at in points)
+
+
+def np_fixed_priority(jobs: Sequence[Job]) -> bool:
+    """Non-preemptive fixed priorities: each job of the longest busy period of its level (George et al. 1996)."""
+    return not overloaded(jobs) and all(_np_response(jobs, index) for index in range(len(jobs)))
+
+
+def _np_response(jobs: Sequence[Job], index: int) -> bool:
+    own = jobs[index]
+    above = [j for at, j in enumerate(jobs) if at != index and j.priority >= own.priority]
+    blocking = max((j.cost for j in jobs if j.priority < own.priority), default=0)
+    level, limit = [*above, own], lcm(*(j.period for j in jobs)) + blocking
+    try:
+        busy = least_fixed_point(
+            lambda w: blocking + sum(-(-w // j.period) * j.cost for j in level), blocking + own.cost, limit
+        )
+        for number in range(-(-busy // own.period)):
+            before = blocking + number * own.cost
+            latest = number * own.period + own.deadline - own.cost  # when it has to begin
+            least_fixed_point(
+                lambda w, b=before: b + sum((w // j.period + 1) * j.cost for j in above), before, latest  # type: ignore[misc]
+            )
+            if before > latest:
+                return False
+    except Diverged:
+        return False
+    return True
+
+
+#: The tests by name.  Those of NON_PREEMPTIVE are for hardware where nothing preempts a kernel.
+TESTS: dict[str, Callable[[Sequence[Job]], bool]] = {
+    "fp": fixed_priority,
+    "edf": edf,
+    "np-fp": np_fixed_priority,
+    "np-edf": np_edf,
+    "density": density,
+}
+NON_PREEMPTIVE = ("np-fp", "np-edf")
