@@ -43,6 +43,7 @@ HEADERS = [
     "analysis/native/energy_sim.h",
     "analysis/native/batch.h",
     "analysis/native/generate.h",
+    "analysis/native/partition.h",
     "analysis/native/rta.h",
 ]
 #: Headers whose object-like macros become constants in Python.

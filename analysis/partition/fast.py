@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled planner: the same allocations as the readable one, for sweeps and large tasksets.
+
+A workload whose times do not fit 63 bits in every sum is recognised before, and the readable planner decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.batch import pointer
+from analysis.partition import exact as readable_exact
+from analysis.partition import variants
+from analysis.partition.inside import TESTS
+from analysis.partition.merge import Infeasible, Merger, Part
+from analysis.partition.scaling import Linear
+from analysis.partition.variants import ORDERS, VARIANTS, Allocation
+from analysis.partition.workload import SHIFT, Item, Workload
+from gpurt._gpurt import ffi, lib
+
+#: A variant and its order.
+Way: TypeAlias = tuple[str, str]
+
+#: struct gpurt_partition_task (analysis/native/partition.h).
+TASK = np.dtype([
+    ("period", "i8"), ("deadline", "i8"), ("parallel", "i8"), ("serial", "i8"), ("fixed", "i8"),
+    ("numerator", "u4", 2), ("denominator", "u4", 2),
+    ("memory", "u4"), ("smallest", "u4"), ("priority", "u4"), ("table", "u4"),
+], align=True)  # fmt: skip
+#: struct gpurt_partition_result.
+RESULT = np.dtype([("status", "u4"), ("task", "u4"), ("units", "u4"), ("parts", "u4"), ("load", "u8")], align=True)
+
+_TEST = {name: getattr(lib, f"GPURT_PARTITION_{name.upper().replace('-', '_')}") for name in TESTS}
+_RULE = {name: getattr(lib, f"GPURT_PARTITION_{name.upper()}") for name in (*variants.RULES, "exact")}
+#: Largest factor's numerator and denominator, and priority.
+_U32 = 2**32 - 1
+
+
+def run(workload: Workload, variant: str, order: str = ORDERS[0]) -> Allocation | Infeasible:
+    """The same as variants.run, without the steps."""
+    return _run(workload, [(variant, order)], lambda: variants.run(workload, variant, order))
+
+
+def best(workload: Workload) -> Allocation | Infeasible:
+    """The same as variants.best, without the steps."""
+    ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+    return _run(workload, ways, lambda: variants.best(workload))
+
+
+def exact(workload: Workload) -> Allocation | Infeasible:
+    """An allocation with as few units and partitions as exact.exact; ValueError for more than its MOST tasks."""
+    if len(workload.items) > readable_exact.MOST:
+        return readable_exact.exact(workload)  # which says so
+    return _run(workload, [(readable_exact.EXACT, "")], lambda: readable_exact.exact(workload))
+
+
+def _run(
+    workload: Workload, ways: Sequence[Way], readable: Callable[[], Allocation | Infeasible]
+) -> Allocation | Infeasible:  # fmt: skip
+    try:
+        view = _View(workload)
+    except OverflowError:
+        return readable()
+    results, part, size = view.run(ways)
+    states = {int(state) for state in results["status"]}
+    if lib.GPURT_PARTITION_ENOMEM in states:
+        raise MemoryError
+    if lib.GPURT_PARTITION_REFUSED in states:
+        return readable()
+    if states & {lib.GPURT_PARTITION_LEMMA1, lib.GPURT_PARTITION_LEMMA2}:
+        found = Merger(workload).singles()
+        assert isinstance(found, Infeasible)
+        return found
+    found_by = [
+        _allocation(workload, way, part[index], size[index])
+        for index, way in enumerate(ways)
+        if results["status"][index] != lib.GPURT_PARTITION_NONE
+    ]
+    return min(found_by, key=variants.rank) if found_by else readable()
+
+
+def _allocation(workload: Workload, way: Way, part: NDArray[Any], size: NDArray[Any]) -> Allocation:
+    sets: dict[int, list[int]] = {}
+    for task, at in enumerate(part.tolist()):
+        sets.setdefault(at, []).append(task)
+    parts = tuple(
+        Part(at, tuple(tasks), int(size[at]), workload.utilization(tasks, int(size[at])))
+        for at, tasks in sorted(sets.items())
+    )
+    return Allocation(workload, parts, way[0], ORDERS[0] if way[0] == variants.ONE else way[1])
+
+
+class _View:
+    """A workload as C sees it.  Raises OverflowError for numbers that its types do not hold."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.tasks = np.zeros(max(len(workload.items), 1), TASK)
+        self.count = len(workload.items)
+        tables: list[int] = []
+        for index, item in enumerate(workload.items):
+            self._fill(index, item, workload, tables)
+        self.tables = np.array(tables or [0], np.int64)
+        self.sizes = np.array(workload.allowed, np.uint32)
+        self.set = struct(self.tasks, self.count, workload.units, workload.inside, self.sizes, workload.most)
+        self.set.tables = pointer("int64_t", self.tables)
+
+    def _fill(self, index: int, item: Item, workload: Workload, tables: list[int]) -> None:
+        row = self.tasks[index]
+        row["period"], row["deadline"], row["memory"] = item.period, item.deadline, item.memory
+        row["smallest"], row["priority"] = item.smallest, item.priority
+        factors = (item.always, item.always * item.factor)
+        numbers = [n for factor in factors for n in (factor.numerator, factor.denominator)]
+        if len(item.curves) == 1 and isinstance(item.curves[0], Linear) and max(numbers) <= _U32:
+            row["parallel"], row["serial"] = item.curves[0].parallel, item.curves[0].serial
+            row["fixed"] = item.fixed
+            row["numerator"], row["denominator"] = numbers[::2], numbers[1::2]
+            return
+        counts = range(1, workload.units + 1)
+        times = [item.time(m, c) if m >= item.smallest else -1 for c in (False, True) for m in counts]
+        if max(times) << SHIFT >= item.period << 62:
+            raise OverflowError
+        row["table"] = len(tables) // (2 * workload.units) + 1
+        tables.extend(times)
+
+    def run(self, ways: Sequence[Way]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Results, and for each way the partition of each task and the sizes of partitions."""
+        results = np.zeros(len(ways), RESULT)
+        part, size = (np.zeros((len(ways), max(self.count, 1)), np.uint32) for _ in range(2))
+        lib.gpurt_partition_run(
+            self.set, structs(ways), len(ways), ffi.from_buffer("struct gpurt_partition_result[]", results),
+            pointer("u32", part), pointer("u32", size),
+        )  # fmt: skip
+        return results, part[:, : self.count], size
+
+
+def struct(
+    tasks: NDArray[Any], count: int, units: int, inside: str, sizes: NDArray[np.uint32], most: int | None = None
+) -> Any:
+    """The C struct of a taskset over these arrays, which must outlive it."""
+    made = ffi.new("struct gpurt_partition_set *")
+    made.tasks = ffi.from_buffer("struct gpurt_partition_task[]", tasks)
+    made.count, made.units, made.test, made.most = count, units, _TEST[inside], most or 0
+    made.sizes, made.size_count = pointer("u32", sizes), len(sizes)
+    return made
+
+
+def structs(ways: Sequence[Way]) -> Any:
+    """The C structs of variants."""
+    made = ffi.new("struct gpurt_partition_variant[]", len(ways))
+    for at, (variant, order) in zip(made, ways, strict=True):
+        rule, _, mode = variant.partition("-")
+        at.rule = lib.GPURT_PARTITION_ONE if variant == variants.ONE else _RULE[rule]
+        at.exhaustive, at.increasing = mode == "act", order == "inc"
+    return made
+
+
+def sweep(tasks: NDArray[Any], units: int, inside: str, ways: Sequence[Way]) -> NDArray[Any]:
+    """Results of each way on each taskset: ``tasks`` has a row of TASKs for each."""
+    results = np.zeros((len(tasks), len(ways)), RESULT)
+    sizes = np.arange(1, units + 1, dtype=np.uint32)
+    made = struct(np.ascontiguousarray(tasks), tasks.shape[1], units, inside, sizes)
+    lib.gpurt_partition_sweep(made, len(tasks), structs(ways), len(ways),
+                              ffi.from_buffer("struct gpurt_partition_result[]", results))  # fmt: skip
+    return results

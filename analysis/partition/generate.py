@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random workloads by section 7.1 of contention-aware partitioning, as the compiled planner reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.model import MS
+from analysis.partition.fast import TASK
+from analysis.partition.scaling import Linear
+from analysis.partition.workload import Item, Workload
+
+#: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings.md, "Partitioning").
+PERIODS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
+#: Conflict factors of compute and memory tasks, and the share of a that no parallelism shortens, as 1 / n.
+FACTORS = (Fraction(6, 5), Fraction(23, 10))
+SERIAL = (50, 10)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """``utilization``: of all tasks on one unit without conflicts; ``memory``: the share of memory-intensive tasks.
+
+    ``shared``: C = k (a + b) / m, else C = k (a / m + b) as printed.
+    """
+
+    tasks: int = 50
+    utilization: float = 40
+    units: int = 68
+    memory: float = 0.5
+    shared: bool = True
+
+
+def generate(parameters: Parameters, seed: int, count: int) -> NDArray[Any]:
+    """``count`` tasksets, a row each.
+
+    A taskset is drawn again if a task fails lemma 2, because u_i <= 1 cannot be what UUniFast-Discard asks here.
+    """
+    random = np.random.default_rng([seed, parameters.tasks, round(1000 * parameters.utilization), parameters.units])
+    found = [_draw(parameters, random, count)]
+    while (have := sum(map(len, found))) < count:
+        found.append(_draw(parameters, random, count - have))
+    return np.concatenate(found)
+
+
+def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> NDArray[Any]:
+    """Up to ``count`` tasksets: those of as many drawn that lemma 2 does not exclude."""
+    shape = count, parameters.tasks
+    work = _uunifast(parameters, random, count)
+    periods = random.choice(np.array(PERIODS, np.int64) * MS, shape)
+    memory = (random.random(shape) <= parameters.memory).astype(np.int64)
+    parallel = np.rint(work * periods).astype(np.int64)
+    serial = parallel // np.array(SERIAL)[memory]
+    tasks = np.zeros(shape, TASK)
+    tasks["period"], tasks["deadline"], tasks["memory"] = periods, periods * 3 // 4, memory
+    tasks["parallel"] = parallel + serial if parameters.shared else parallel
+    tasks["serial"] = 0 if parameters.shared else serial
+    tasks["smallest"], tasks["numerator"][..., 0], tasks["denominator"][..., 0] = 1, 1, 1
+    tasks["numerator"][..., 1] = np.array([factor.numerator for factor in FACTORS])[memory]
+    tasks["denominator"][..., 1] = np.array([factor.denominator for factor in FACTORS])[memory]
+    tasks["priority"] = MAX_PRIORITY - periods // MS * parameters.tasks - np.arange(parameters.tasks)
+    least = -(-(tasks["parallel"] + parameters.units * tasks["serial"]) // parameters.units)
+    kept: NDArray[Any] = tasks[(least <= tasks["deadline"]).all(axis=1)]
+    return kept
+
+
+#: Priorities are deadline monotonic, ties by index.
+MAX_PRIORITY = 2**31
+
+
+def _uunifast(parameters: Parameters, random: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Utilizations of tasks, by UUniFast (Bini and Buttazzo, 2005)."""
+    tasks = parameters.tasks
+    powers = 1 / np.arange(tasks - 1, 0, -1)
+    rest = np.cumprod(random.random((count, tasks - 1)) ** powers, axis=1) * parameters.utilization
+    whole = np.full((count, 1), parameters.utilization)
+    left = np.concatenate([whole, rest], axis=1)
+    shares: NDArray[np.float64] = left - np.concatenate([rest, np.zeros((count, 1))], axis=1)
+    return shares
+
+
+def workload(row: NDArray[Any], units: int, inside: str = "edf") -> Workload:
+    """One of the tasksets, for the readable planner."""
+    return Workload(tuple(_item(index, task) for index, task in enumerate(row)), units, inside)
+
+
+def _item(index: int, task: Any) -> Item:
+    factor = Fraction(int(task["numerator"][1]), int(task["denominator"][1]))
+    curve = Linear(int(task["parallel"]), int(task["serial"]))
+    return Item(f"t{index}", int(task["period"]), int(task["deadline"]), bool(task["memory"]), (curve,), factor,
+                priority=int(task["priority"]))  # fmt: skip

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled planner against the readable one, and the paper's rates on samples."""
+
+from __future__ import annotations
+
+import os
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, Workload, fast, variants
+from analysis.partition.exact import exact
+from analysis.partition.generate import Parameters, generate, workload
+from analysis.partition.inside import TESTS
+from analysis.partition.scaling import Linear, Measured
+from gpurt._gpurt import ffi, lib
+
+LONG = bool(os.environ.get("GPURT_LONG"))
+FITS = lib.GPURT_PARTITION_FITS
+
+
+def said(outcome: Allocation | Infeasible) -> object:
+    if isinstance(outcome, Infeasible):
+        return outcome.lemma, outcome.task
+    return outcome.sets, outcome.units, outcome.load, outcome.fits, outcome.variant, outcome.order
+
+
+def agree(given: Workload, which: list[str]) -> None:
+    for variant in which:
+        for order in ORDERS:
+            assert said(fast.run(given, variant, order)) == said(variants.run(given, variant, order)), (variant, order)
+    one, other = fast.exact(given), exact(given)
+    assert type(one) is type(other)
+    if isinstance(one, Allocation) and isinstance(other, Allocation):
+        assert (one.units, len(one.parts), one.fits) == (other.units, len(other.parts), other.fits)
+
+
+def test_structs_have_the_layout_of_the_arrays() -> None:
+    for name, dtype in (("struct gpurt_partition_task", fast.TASK), ("struct gpurt_partition_result", fast.RESULT)):
+        assert ffi.sizeof(name) == dtype.itemsize
+        assert {key: ffi.offsetof(name, key) for key in dtype.names or ()} == {
+            key: dtype.fields[key][1] for key in dtype.names or ()
+        }
+
+
+@pytest.mark.parametrize("inside", TESTS)
+def test_both_make_the_same_partitions(inside: str) -> None:
+    """Every variant, near where each stops fitting."""
+    for seed, utilization, shared in ((1, 8, True), (3, 6, False)):
+        for row in generate(Parameters(7, utilization, 11, shared=shared), seed, 20 if LONG else 1):
+            agree(workload(row, 11, inside), list(VARIANTS))
+
+
+def test_best_is_the_same() -> None:
+    for utilization in (8, 10):
+        given = workload(generate(Parameters(8, utilization, 12), 1, 1)[0], 12)
+        assert said(fast.best(given)) == said(variants.best(given))
+
+
+def test_tables_sizes_limits_priorities_and_fixed_parts_are_the_same() -> None:
+    rng, seen = random.Random(7), set()
+    for _ in range(40 if LONG else 8):
+        given = Workload(tuple(mixed(rng, f"t{i}") for i in range(6)), 16, rng.choice(list(TESTS)),
+                         rng.choice(((), (2, 4, 8, 16), (4, 8, 12, 16))), rng.choice((None, 1, 2, 3)))  # fmt: skip
+        agree(given, ["1g", *rng.sample(VARIANTS[1:], 3)])
+        found = fast.best(given)
+        seen.add(found.fits if isinstance(found, Allocation) else None)
+    assert seen >= {True, False}
+
+
+def mixed(rng: random.Random, name: str) -> Item:
+    """A task with a table or several segments, equal priorities among few, and parts that no size changes."""
+    period = rng.choice((50, 64, 100, 333)) * 1000
+    work = period // rng.choice((2, 4, 6))
+    curves: list[Any] = [Linear(2 * work, work // 20)]
+    if rng.random() < 0.5:
+        curves = [Linear(work, work // 40), Measured(((rng.choice((1, 3)), work), (8, work // 3)))]
+    return Item(name, period, rng.randint(period // 2, period * 5 // 4), rng.random() < 0.5, tuple(curves),
+                Fraction(rng.randint(10, 25), 10), Fraction(rng.choice((10, 11)), 10), rng.randint(0, work // 10),
+                rng.randint(1, 4), len(curves))  # fmt: skip
+
+
+def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
+    huge = Item("huge", 2**60, 2**60, False, (Linear(2**61, 2**40),), Fraction(3, 2), priority=1)
+    given = Workload((huge, huge), 8)
+    assert said(fast.run(given, "sms-ina")) == said(variants.run(given, "sms-ina"))
+    long = Item("long", 2**100, 2**100, False, (Linear(2**101, 0),), priority=1)
+    assert said(fast.run(Workload((long,), 8), "bf-act")) == said(variants.run(Workload((long,), 8), "bf-act"))
+
+
+def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> Any:
+    """Per cent of tasksets that each way schedules."""
+    results = fast.sweep(generate(parameters, 1, count), parameters.units, "edf", ways)
+    return 100 * (results["status"] == FITS).mean(axis=0)
+
+
+def test_one_partition_collapses_where_each_scaling_says() -> None:
+    """Acceptance check 6: with the shared scaling at U = 36, with the printed one at U = 7."""
+    one = [("1g", "dec")]
+    assert rates(Parameters(utilization=30), 100, one) >= 95
+    assert rates(Parameters(utilization=40), 100, one) <= 10
+    assert rates(Parameters(utilization=5, shared=False), 100, one) >= 90
+    assert rates(Parameters(utilization=8, shared=False), 100, one) <= 10
+
+
+def test_heuristics_fit_what_the_papers_figures_say_and_fullest_first_fits_more() -> None:
+    """Acceptance check 7."""
+    count = 250
+    papers = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
+    assert (rates(Parameters(utilization=40), 100, papers) >= 97).all()
+    at_46 = rates(Parameters(utilization=46), count, [*papers, ("fit-ina", "dec"), ("fit-act", "dec")])
+    assert (at_46[:4] >= 55).all()
+    assert (at_46[:4] <= 85).all()
+    assert at_46[4:].min() >= at_46[:4].max() + 8
+
+
+def test_at_200_tasks_only_fullest_first_fits() -> None:
+    ways = [("fit-ina", "dec"), ("sms-ina", "dec"), ("bf-ina", "dec")]
+    fit, sms, bf = rates(Parameters(200, 44), 20, ways)
+    assert fit >= 50
+    assert max(sms, bf) <= 10
+
+
+def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
+    """Acceptance check 8; and no variant fits what lemma 1 refuses."""
+    ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+    results = fast.sweep(generate(Parameters(10, 9, 14), 1, 200), 14, "edf", [("exact", ""), *ways])
+    fits, units = results["status"] == FITS, results["units"]
+    assert (fits[:, :1] | ~fits).all()
+    assert (units[:, :1] <= units)[fits].all()
+    assert 0 < fits[:, 1:].any(axis=1).sum() >= 0.93 * fits[:, 0].sum()
+
+
+def test_what_lemma_1_refuses_fits_nowhere() -> None:
+    """Acceptance check 5, against exact without the lemma: on more units than the lemma has seen."""
+    tasks = generate(Parameters(6, 9.7, 10), 3, 10_000 if LONG else 300)
+    results = fast.sweep(tasks, 10, "edf", [("fit-ina", "dec")])
+    refused = tasks[results["status"][:, 0] == lib.GPURT_PARTITION_LEMMA1]
+    assert len(refused)
+    for row in refused:
+        larger = fast.exact(workload(row, 14))
+        assert isinstance(larger, Infeasible) or larger.units > 10
