@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpurt.enums import Form
+
+if TYPE_CHECKING:  # only files with partitions need more of it
+    from analysis.partition.scaling import Curve
 
 #: Nanoseconds in one millisecond and in one microsecond.
 MS = 1_000_000
@@ -57,24 +61,49 @@ class CpuSegment:
 
 @dataclass(frozen=True, slots=True)
 class GpuSegment:
-    """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment."""
+    """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment.
+
+    ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
+    is known for one size only.
+    """
 
     misc: Span
     pure: Span
+    scaling: Curve | None = None
 
 
 Segment: TypeAlias = CpuSegment | GpuSegment
 
 
+class Intensity(str, Enum):
+    """What a task's kernels use most (contention-aware partitioning, definition 1)."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The part of the GPU that a task may use.  No bound and no simulation depends on it.
+    """A part of the GPU.
 
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
+    ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
+    ``policy``, and ``slice`` (ns) and ``interleave`` of its TSGs.
     """
 
     compute_units: int | None = None
     cu_mask: int | None = None
+    name: str | None = None
+    policy: str | None = None
+    slice: int | None = None
+    interleave: str | None = None
+
+    @property
+    def size(self) -> int | None:
+        """How many units it has; None if neither number nor mask says."""
+        if self.compute_units is None and self.cu_mask is not None:
+            return self.cu_mask.bit_count()
+        return self.compute_units
 
 
 @dataclass(frozen=True)
@@ -84,7 +113,8 @@ class Task:
     ``priority`` is the SCHED_FIFO priority, 1..99, larger is more urgent; 0 makes the task best effort.
     ``gpu_priority`` is the priority of its GPU segments if it differs from ``priority``.
     ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
-    that follows from ``waiting``.
+    that follows from ``waiting``.  ``conflict``: what its GPU work is slowed down by, where a task of the same
+    ``intensity`` shares its partition.
     """
 
     name: str
@@ -97,6 +127,8 @@ class Task:
     gpu_priority: int | None = None
     partition: Partition | None = None
     form: Form | None = None
+    intensity: Intensity | None = None
+    conflict: Fraction = Fraction(1)
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -166,7 +198,9 @@ class Platform:
     update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
     `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
-    and ``theta`` 0.
+    and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
+    ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
+    ``chip``: the GPU's name, for CU masks.
     """
 
     cpus: int
@@ -178,6 +212,9 @@ class Platform:
     policy: str = DEFAULT_POLICY
     thread_cpu: int | None = None
     theta_known: bool = True
+    sizes: tuple[int, ...] = ()
+    cross_contention: Fraction = Fraction(1)
+    chip: str | None = None
 
     @property
     def epsilon(self) -> int:
@@ -192,10 +229,11 @@ class Platform:
 
 @dataclass(frozen=True)
 class Taskset:
-    """A platform and its tasks, in the order of the file."""
+    """A platform and its tasks, in the order of the file.  ``partitions``: those that tasks share."""
 
     platform: Platform
     tasks: tuple[Task, ...] = field(default_factory=tuple)
+    partitions: tuple[Partition, ...] = ()
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)
@@ -207,6 +245,11 @@ class Taskset:
     def real_time(self) -> tuple[Task, ...]:
         """Real-time tasks, most urgent first, ties in file order."""
         return tuple(sorted((t for t in self.tasks if not t.best_effort), key=lambda t: -t.priority))
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether real-time tasks use the GPU in several partitions, so that several of them execute there at once."""
+        return len({t.partition.name for t in self.real_time if t.uses_gpu and t.partition and t.partition.name}) > 1
 
     def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
         """A copy in which the named tasks' GPU segments have these priorities."""

@@ -15,6 +15,8 @@ from gpurt.enums import Policy
 SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
 #: Why a test proves nothing that needs theta.
 NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
+#: Why no test proves anything of a file whose partitions execute at the same time.
+PARTITIONED = "every bound here is for one task at a time on the GPU, and the file has several partitions"
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was proved"
 
@@ -76,6 +78,8 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     ``policy``: another one than the file's.  Tests that assign GPU priorities are left out, for they prove something
     about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
     """
+    if taskset.partitioned:
+        return []
     wanted = policy or taskset.platform.policy
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
     mode = next(iter(modes)) if len(modes) == 1 else None
@@ -129,6 +133,8 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
+    if taskset.partitioned:
+        return PARTITIONED
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
     return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
@@ -155,6 +161,8 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
 
 def _uncovered(taskset: Taskset) -> str:
     """Why no sound test covers the taskset."""
+    if taskset.partitioned:
+        return PARTITIONED
     policy = taskset.platform.policy
     modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
     forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})

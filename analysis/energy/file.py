@@ -14,7 +14,7 @@ from analysis.energy import fields
 from analysis.energy.fields import Times
 from analysis.energy.model import Gpu, Kernel, Profile, System, Task
 from analysis.taskset import schema
-from analysis.taskset.file import parse
+from analysis.taskset.file import document_of, read
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Report, quoted
 from gpurt.errors import FileError, TasksetError
@@ -36,7 +36,7 @@ def load(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
     Raises TasksetError with every mistake, FileError if a file cannot be read.
     """
     path = Path(path)
-    document, report = parse(path)
+    document, report = document_of(path, read(path))
     reader = _Reader(path, document, report, ignore_cpu)
     gpus = reader.gpus()
     profiles = reader.profiles(gpus)
@@ -144,7 +144,7 @@ class _Reader:
     def _included(self, where: Where, path: Path, gpus: list[Gpu]) -> dict[str, Profile]:
         """The profiles of another file.  Raises TasksetError about that file; a missing file is a mistake here."""
         try:
-            document, report = parse(path)
+            document, report = document_of(path, read(path))
         except TasksetError:
             raise
         except FileError as error:

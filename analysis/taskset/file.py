@@ -2,7 +2,7 @@
 """The taskset file: the one description of a system that every command reads (TOML).
 
 ``load`` reports every mistake at once, each with its line.  docs/taskset.schema.json is generated from the same
-tables that validate (``json_schema``).
+tables that validate (fields.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,24 @@ from analysis.model import (
     FORMS,
     CpuSegment,
     GpuSegment,
+    Intensity,
     Partition,
     Platform,
     Segment,
+    Span,
     Task,
     Taskset,
     Waiting,
 )
+from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset import schema
+from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
 from gpurt import files
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Policy
+from gpurt.enums import Form
 from gpurt.errors import Problem, TasksetError
 
 if sys.version_info >= (3, 11):
@@ -65,94 +70,23 @@ class TasksetFile:
     lacks: tuple[Problem, ...] = ()
 
 
-PLATFORM = {
-    "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
-    "epsilon": Field(schema.time(), "runlist update cost, alpha + theta"),
-    "alpha": Field(schema.time(), "the part of epsilon that is not the context switch"),
-    "theta": Field(schema.time(), "GPU context switch cost"),
-    "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
-    "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
-    "compute_units": Field(schema.integer(0, 4096), "SMs or CUs of the GPU"),
-    "policy": Field(schema.choice(*Policy.words()), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"),
-    "thread_cpu": Field(
-        schema.integer(0, schema.MAX_CPUS - 1),
-        "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
-    ),
-}
-SEGMENT = {
-    "cpu": Field(schema.span(), "a CPU segment"),
-    "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
-    "gpu": Field(schema.span(), "G^e, the pure GPU work of a GPU segment"),
-}
-PARTITION = {
-    "compute_units": Field(schema.integer(1, 4096), "how many SMs or CUs the task may use"),
-    "cu_mask": Field(
-        schema.string("^0x[0-9a-fA-F]{1,256}$", 'a mask such as "0xff"'),
-        "which CUs the task may use",
-    ),
-}
-_ANY_STRING = schema.string("^[^\\u0000]*$", "a string without NUL")
-TASK = {
-    "name": Field(
-        schema.string(
-            "^[A-Za-z0-9_.-]{1,64}$",
-            "up to 64 letters, digits, '.', '_' and '-'",
-        ),
-        "the task's name, used once",
-        required=True,
-    ),
-    "cpu": Field(schema.integer(0, schema.MAX_CPUS - 1), "the CPU it is pinned to, from 0", required=True),
-    "priority": Field(
-        schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
-    ),
-    "gpu_priority": Field(
-        schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
-    ),
-    "period": Field(schema.time(1), "minimum time between releases", required=True),
-    "deadline": Field(schema.time(1), "relative deadline; the period unless given"),
-    "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
-    "form": Field(
-        schema.choice(*Form.words()),
-        "when policy boosted raises its thread; self unless given if it suspends, owner if it waits busily",
-    ),
-    "segments": Field(
-        schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
-    ),
-    "command": Field(schema.array(_ANY_STRING, "an array of strings"), "the program and its arguments"),
-    "cgroup": Field(
-        schema.string("^(?!.*/[.][.](/|$))/[^\\u0000]*$", "a cgroup path from / without .."),
-        "cgroup v2 path to run in",
-    ),
-    "partition": Field(schema.table(PARTITION), "its part of the GPU"),
-}
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a taskset file."""
-    root = schema.table_schema(
-        {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
-    )
-    root["properties"]["task"] = {"type": "array", "items": schema.table_schema(TASK), "description": "the tasks"}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpurt taskset",
-        **root,
-    }
-
-
 def load(path: Path | str) -> TasksetFile:
     """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""
     path = Path(path)
-    document, report = parse(path)
+    return parse(path, read(path))
+
+
+def parse(path: Path, text: str) -> TasksetFile:
+    """The file of that name with that text.  Raises TasksetError with every mistake."""
+    document, report = document_of(path, text)
     taskset, launch = _interpret(document, report)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(document["platform"], taskset, report))
 
 
-def parse(path: Path) -> tuple[dict[str, Any], Report]:
-    """A file's document, and a report that knows its lines.  Raises FileError, and TasksetError if it is not TOML."""
-    text = read(path)
+def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
+    """A text's document, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
     try:
         return tomllib.loads(text), Report(lines_of(text))
     except tomllib.TOMLDecodeError as error:
@@ -187,36 +121,54 @@ def _syntax_problem(error: Exception, text: str) -> Problem:
 
 def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None, dict[str, Launch]]:
     for key, value in document.items():
-        if key not in ("platform", "task"):
+        if key not in ("platform", "task", "partition"):
             inside = value if isinstance(value, list) else [value]
             kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
-            report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has [platform] and [[task]]")
+            known = "[platform], [[task]] and [[partition]]"
+            report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
     platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS}), report)
-    entries = document.get("task", [])
+    partitions: dict[str, Partition] = {}
+    for index, values, before in _tables(document, "partition", SHARED_PARTITION, report):
+        partitions_of_file.check_units(values, platform, ("partition", index), report)
+        if len(report.problems) == before:
+            partitions[values["name"]] = partitions_of_file.made(values)
+    tasks, launch, names = [], {}, _names(document.get("partition"))
+    for index, values, before in _tables(document, "task", TASK, report):
+        _cross_check(values, platform, names, ("task", index), report)
+        if len(report.problems) == before:
+            tasks.append(_task(values, partitions))
+            launch[values["name"]] = _launch(values)
+    if platform is None or report.problems:
+        return None, launch
+    taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()))
+    partitions_of_file.check(taskset, report)
+    return (None if report.problems else partitions_of_file.placed(taskset, report)), launch
+
+
+def _tables(
+    document: dict[str, Any], kind: str, fields: dict[str, Field], report: Report
+) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """Of each [[task]] or [[partition]] its number, its right fields, and how many problems there were before."""
+    entries = document.get(kind, [])
     if not isinstance(entries, list):
-        report.add(("task",), "write [[task]], with two brackets, for each task")
-        entries = []
-    tasks, launch = [], {}
+        report.add((kind,), f"write [[{kind}]], with two brackets, for each {kind}")
+        return
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
-        path = ("task", index)
+        path = (kind, index)
         if not isinstance(entry, dict):
-            report.add(path, "a task is a table; write [[task]]")
+            report.add(path, f"a {kind} is a table; write [[{kind}]]")
             continue
         before = len(report.problems)
-        values = schema.read_table(entry, TASK, path, report)
+        values = schema.read_table(entry, fields, path, report)
         name = values.get("name", "")
         if name in seen:
-            report.add((*path, "name"), f'name: "{name}" is taken by task {seen[name] + 1} already')
+            report.add((*path, "name"), f'name: "{name}" is taken by {kind} {seen[name] + 1} already')
         elif name:
             seen[name] = index
-        _cross_check(values, platform, path, report)
-        if len(report.problems) == before:
-            tasks.append(_task(values))
-            launch[name] = _launch(values)
-    return (Taskset(platform, tuple(tasks)) if platform else None), launch
+        yield index, values, before
 
 
 def _platform(value: object, report: Report) -> Platform | None:
@@ -240,10 +192,14 @@ def _platform(value: object, report: Report) -> Platform | None:
         values["cpus"], alpha, theta, values.get("time_slice", 1_024_000),
         values.get("copy_engine", True), values.get("compute_units", 0), values.get("policy", DEFAULT_POLICY),
         thread_cpu, theta_known,
+        partitions_of_file.sizes(values.get("units"), values.get("compute_units", 0), report),
+        values.get("cross_contention", Fraction(1)), values.get("chip"),
     )  # fmt: skip
 
 
-def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
+def _cross_check(
+    values: dict[str, Any], platform: Platform | None, names: list[str], path: Where, report: Report
+) -> None:  # fmt: skip
     """Checks fields against each other, as far as they are right by themselves."""
     if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
@@ -255,7 +211,7 @@ def _cross_check(values: dict[str, Any], platform: Platform | None, path: Where,
         if set(segment) not in ({"cpu"}, {"misc", "gpu"}):
             where = (*path, "segments", index)
             report.add(where, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
-    _check_partition(values.get("partition"), platform, (*path, "partition"), report)
+    _check_partition(values.get("partition"), platform, names, (*path, "partition"), report)
     uses_gpu = segments is None or any("gpu" in segment for segment in segments)
     if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
@@ -274,39 +230,45 @@ def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Rep
         report.add((*path, "form"), text)
 
 
-def _check_partition(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Report) -> None:
-    """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
-    if values is None:
+def _names(partitions: object) -> list[str]:
+    """The names of all [[partition]], also of those with mistakes, which are reported elsewhere."""
+    entries = [entry for entry in partitions if isinstance(entry, dict)] if isinstance(partitions, list) else []
+    return [entry["name"] for entry in entries if isinstance(entry.get("name"), str)]
+
+
+def _check_partition(
+    given: dict[str, Any] | str | None, platform: Platform | None, names: list[str], path: Where, report: Report
+) -> None:  # fmt: skip
+    """A task is in one of the file's partitions, or has a part of its own in a file without any."""
+    if not isinstance(given, str):
+        partitions_of_file.check_units(given, platform, path, report)
         return
-    units, mask = values.get("compute_units"), int(values.get("cu_mask", "0x1"), 16)
-    there = platform.compute_units if platform else 0
-    if not mask:
-        report.add((*path, "cu_mask"), "cu_mask: names no CU")
-    elif there and mask >> there:
-        report.add((*path, "cu_mask"), f"cu_mask: the platform has CUs 0 to {there - 1}")
-    if there and (units or 0) > there:
-        report.add((*path, "compute_units"), f"compute_units: the platform has {there}, got {units}")
-    if "cu_mask" in values and 0 < mask.bit_count() < (units or 0):
-        report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
+    if given not in names:
+        there = f"there are {', '.join(names)}"[:200] if names else "the file has no [[partition]]"
+        report.add(path, f"partition: no [[partition]] is called {schema.quoted(given)}; {there}")
 
 
-def _task(values: dict[str, Any]) -> Task:
-    segments: list[Segment] = [
-        CpuSegment(one["cpu"]) if "cpu" in one else GpuSegment(one["misc"], one["gpu"]) for one in values["segments"]
-    ]
-    period = values["period"]
+def _task(values: dict[str, Any], partitions: dict[str, Partition]) -> Task:
+    """``partitions``: those without mistakes; a file that has others is refused in any case."""
+    period, given = values["period"], values.get("partition")
     return Task(
-        values["name"], values["cpu"], values["priority"], period, values.get("deadline", period), tuple(segments),
-        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"), _partition(values.get("partition")),
+        values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
+        tuple(_segment(one) for one in values["segments"]),
+        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
+        partitions_of_file.made(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
+        Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
     )  # fmt: skip
 
 
-def _partition(values: dict[str, Any] | None) -> Partition | None:
-    if values is None:
-        return None
-    mask = values.get("cu_mask")
-    return Partition(values.get("compute_units"), int(mask, 16) if mask else None)
+def _segment(values: dict[str, Any]) -> Segment:
+    """A segment.  One that scales has its time when all tasks are known (partitions.placed)."""
+    if "cpu" in values:
+        return CpuSegment(values["cpu"])
+    time = values["gpu"]
+    if isinstance(time, Span):
+        return GpuSegment(values["misc"], time)
+    return GpuSegment(values["misc"], Span.exactly(time.time(schema.MAX_UNITS)), time)
 
 
 def _launch(values: dict[str, Any]) -> Launch:
@@ -327,7 +289,13 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
-    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta."""
+    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta.
+
+    Nothing makes up for several partitions: bounds are for one task at a time on the GPU.
+    """
+    if taskset.partitioned:
+        text = "[[partition]]: no bound covers several partitions; gpurt partition and gpurt admit decide about them"
+        return (Problem(line_of(report.lines, ("partition", 0)), text),)
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if known or not any(t.uses_gpu for t in taskset.real_time):
         return ()

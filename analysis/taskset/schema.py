@@ -8,15 +8,19 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from analysis.model import Span
+from analysis.partition.scaling import Curve, Linear, Measured
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
 from gpurt.units import TIME_PATTERN, parse_time
 
 MAX_CPUS = 1024
 MAX_PRIORITY = 99
+MAX_FACTOR = 1000
+MAX_UNITS = 4096
 
 
 @dataclass
@@ -73,6 +77,23 @@ def integer(low: int, high: int) -> Kind:
         return None
 
     return Kind(read, {"type": "integer", "minimum": low, "maximum": high})
+
+
+def factor() -> Kind:
+    """A factor from 1 to MAX_FACTOR, read as it is written: 2.3 is 23/10."""
+
+    def read(value: Any, path: Path, report: Report) -> Fraction | None:
+        if type(value) not in (int, float):
+            report.add(path, f"{path[-1]}: expected a number from 1 to {MAX_FACTOR}, got {_name(value)}")
+        elif not 1 <= value <= MAX_FACTOR:
+            report.add(path, f"{path[-1]}: expected a number from 1 to {MAX_FACTOR}, got {value!r:.20}")
+        elif len(f"{value!r}".partition(".")[2]) > 6:
+            report.add(path, f"{path[-1]}: has more than 6 decimals")
+        else:
+            return Fraction(repr(value))
+        return None
+
+    return Kind(read, {"type": "number", "minimum": 1, "maximum": MAX_FACTOR})
 
 
 def boolean() -> Kind:
@@ -159,6 +180,58 @@ def span() -> Kind:
     return Kind(read, {"anyOf": [one.schema, table_schema(SPAN_FIELDS)]})
 
 
+def gpu_time() -> Kind:
+    """A span, or how the time depends on compute units: read as a Span or a scaling.Curve."""
+    plain = span()
+
+    def read(value: Any, path: Path, report: Report) -> Span | Curve | None:
+        if not isinstance(value, dict) or not set(value) & {*LINEAR_FIELDS, "units"}:
+            found: Span | None = plain.read(value, path, report)
+            return found
+        if "units" in value:
+            return _measured(value, path, report)
+        values = read_table(value, LINEAR_FIELDS, path, report)
+        return Linear(values["parallel"], values.get("serial", 0)) if "parallel" in values else None
+
+    return Kind(read, {"anyOf": [*plain.schema["anyOf"], table_schema(LINEAR_FIELDS), _MEASURED_SCHEMA]})
+
+
+_MEASURED_SCHEMA = {
+    "type": "object", "additionalProperties": False, "required": ["units"],
+    "properties": {"units": {
+        "type": "object", "minProperties": 1, "additionalProperties": False,
+        "patternProperties": {"^[1-9][0-9]{0,3}$": {"type": "string", "pattern": TIME_PATTERN}},
+        "description": "times measured on these numbers of compute units",
+    }},
+}  # fmt: skip
+
+
+def _measured(value: dict[str, Any], path: Path, report: Report) -> Measured | None:
+    """A table of times by numbers of units; a time between two is that of the smaller number."""
+    before = len(report.problems)
+    for key in value.keys() - {"units"}:
+        report.add((*path, key), f"unknown key {quoted(key)}; a measured time has units only")
+    table = value["units"]
+    if not isinstance(table, dict) or not table:
+        report.add((*path, "units"), f'units: expected a table such as {{ "4" = "60ms" }}, got {_name(table)}'
+                   if table != {} else "units: is empty; no time is given")  # fmt: skip
+        return None
+    found: dict[int, int] = {}
+    for key, entry in table.items():
+        where = (*path, "units", key)
+        if not re.fullmatch("[1-9][0-9]{0,3}", key) or int(key) > MAX_UNITS:
+            report.add(where, f"units: expected a number of units from 1 to {MAX_UNITS} as a key, got {quoted(key)}")
+        elif (measured := time().read(entry, where, report)) is not None:
+            found[int(key)] = measured
+    if len(report.problems) > before:
+        return None
+    try:
+        return Measured(tuple(sorted(found.items())))
+    except ValueError as error:
+        report.add((*path, "units"), f"units: {error}")
+        return None
+
+
 def array(of: Kind, what: str) -> Kind:
     """A non-empty array of one kind."""
 
@@ -184,6 +257,18 @@ def table(fields: dict[str, Field]) -> Kind:
         return values if len(report.problems) == before else None
 
     return Kind(read, table_schema(fields))
+
+
+def either(one: Kind, table_of: Kind, what: str) -> Kind:
+    """A value of the first kind, or a table of the second."""
+
+    def read(value: Any, path: Path, report: Report) -> Any:
+        if not isinstance(value, (str, dict)):
+            report.add(path, f"{path[-1]}: expected {what} or a table, got {_name(value)}")
+            return None
+        return (table_of if isinstance(value, dict) else one).read(value, path, report)
+
+    return Kind(read, {"anyOf": [one.schema, table_of.schema]})
 
 
 def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Report) -> dict[str, Any]:
@@ -227,6 +312,10 @@ def table_schema(fields: dict[str, Field]) -> dict[str, Any]:
     }
 
 
+LINEAR_FIELDS = {
+    "parallel": Field(time(), "the time that is divided by the number of compute units", required=True),
+    "serial": Field(time(), "the time that no number of units shortens; 0 unless given"),
+}
 SPAN_FIELDS = {
     "worst": Field(time(), "worst-case time", required=True),
     "best": Field(time(), "best-case time; the worst case unless given"),

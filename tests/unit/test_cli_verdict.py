@@ -296,7 +296,7 @@ def test_a_key_is_not_called_a_table(gpurt: Gpurt, write: Write) -> None:
     code, _, err = gpurt("analyze", write(text))
     assert code == 3
     said = [line.split(":", 3)[3] for line in err.splitlines()]
-    assert said == [f' unknown {what}; a taskset file has [platform] and [[task]]' for what in
+    assert said == [f' unknown {what}; a taskset file has [platform], [[task]] and [[partition]]' for what in
                     ('key "x"', 'key "y\\u001b[2J"', 'table "z"', 'table "w"')]  # fmt: skip
 
 

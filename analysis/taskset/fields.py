@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables and fields of a taskset file, from which its JSON Schema is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.model import DEFAULT_POLICY, Intensity
+from analysis.taskset import schema
+from analysis.taskset.schema import Field
+from gpurt.enums import Form, Policy
+
+UNITS = {
+    "minimum": Field(schema.integer(1, schema.MAX_UNITS), "the smallest partition", required=True),
+    "step": Field(schema.integer(1, schema.MAX_UNITS), "by how many units sizes differ; 1 unless given"),
+}
+PLATFORM = {
+    "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
+    "epsilon": Field(schema.time(), "runlist update cost, alpha + theta"),
+    "alpha": Field(schema.time(), "the part of epsilon that is not the context switch"),
+    "theta": Field(schema.time(), "GPU context switch cost"),
+    "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
+    "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
+    "compute_units": Field(schema.integer(0, schema.MAX_UNITS), "SMs or CUs of the GPU"),
+    "units": Field(schema.table(UNITS), "how many of them a partition may have; any number unless given"),
+    "cross_contention": Field(
+        schema.factor(),
+        "what memory-intensive work is slowed down by while another partition does such work; 1 unless given",
+    ),
+    "chip": Field(schema.string("^[A-Za-z0-9_.-]{1,32}$", "the name of a chip"), "the GPU's chip, for CU masks"),
+    "policy": Field(schema.choice(*Policy.words()), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"),
+    "thread_cpu": Field(
+        schema.integer(0, schema.MAX_CPUS - 1),
+        "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
+    ),
+}
+SEGMENT = {
+    "cpu": Field(schema.span(), "a CPU segment"),
+    "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
+    "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
+}
+OWN_PARTITION = {
+    "compute_units": Field(schema.integer(1, schema.MAX_UNITS), "how many SMs or CUs the task may use"),
+    "cu_mask": Field(
+        schema.string("^0x[0-9a-fA-F]{1,256}$", 'a mask such as "0xff"'),
+        "which CUs the task may use",
+    ),
+}
+NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
+_ANY_STRING = schema.string("^[^\\u0000]*$", "a string without NUL")
+TASK = {
+    "name": Field(NAME, "the task's name, used once", required=True),
+    "cpu": Field(schema.integer(0, schema.MAX_CPUS - 1), "the CPU it is pinned to, from 0", required=True),
+    "priority": Field(
+        schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
+    ),
+    "gpu_priority": Field(
+        schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
+    ),
+    "period": Field(schema.time(1), "minimum time between releases", required=True),
+    "deadline": Field(schema.time(1), "relative deadline; the period unless given"),
+    "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
+    "form": Field(
+        schema.choice(*Form.words()),
+        "when policy boosted raises its thread; self unless given if it suspends, owner if it waits busily",
+    ),
+    "segments": Field(
+        schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
+    ),
+    "command": Field(schema.array(_ANY_STRING, "an array of strings"), "the program and its arguments"),
+    "cgroup": Field(
+        schema.string("^(?!.*/[.][.](/|$))/[^\\u0000]*$", "a cgroup path from / without .."),
+        "cgroup v2 path to run in",
+    ),
+    "partition": Field(
+        schema.either(NAME, schema.table(OWN_PARTITION), "the name of one [[partition]]"),
+        "the [[partition]] that it executes in, or the part of the GPU that it alone may use",
+    ),
+    "intensity": Field(schema.choice(*(kind.value for kind in Intensity)), "what its GPU work uses most"),
+    "conflict": Field(
+        schema.factor(),
+        "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
+    ),
+}
+SHARED_PARTITION = {
+    "name": Field(NAME, "the partition's name, used once", required=True),
+    **OWN_PARTITION,
+    "policy": Field(schema.choice(*Policy.words()), "how it is scheduled; the platform's policy unless given"),
+    "slice": Field(schema.time(1), "time slice of its TSGs"),
+    "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs"),
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a taskset file."""
+    root = schema.table_schema(
+        {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
+    )
+    root["properties"]["task"] = {"type": "array", "items": schema.table_schema(TASK), "description": "the tasks"}
+    shared = schema.table_schema(SHARED_PARTITION)
+    root["properties"]["partition"] = {"type": "array", "items": shared, "description": "parts of the GPU"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpurt taskset",
+        **root,
+    }

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Parts of the GPU in a taskset file: checks across tables, and the times of GPU work where it executes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Span, Task, Taskset
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.schema import Report, quoted
+
+
+def check_units(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Report) -> None:
+    """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
+    if values is None:
+        return
+    units, mask = values.get("compute_units"), int(values.get("cu_mask", "0x1"), 16)
+    there = platform.compute_units if platform else 0
+    if not mask:
+        report.add((*path, "cu_mask"), "cu_mask: names no CU")
+    elif there and mask >> there:
+        report.add((*path, "cu_mask"), f"cu_mask: the platform has CUs 0 to {there - 1}")
+    if there and (units or 0) > there:
+        report.add((*path, "compute_units"), f"compute_units: the platform has {there}, got {units}")
+    if "cu_mask" in values and 0 < mask.bit_count() < (units or 0):
+        report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
+
+
+def made(values: dict[str, Any]) -> Partition:
+    """The partition that a table describes."""
+    mask = values.get("cu_mask")
+    rest = (values.get(key) for key in ("name", "policy", "slice", "interleave"))
+    return Partition(values.get("compute_units"), int(mask, 16) if mask else None, *rest)
+
+
+def sizes(units: dict[str, int] | None, there: int, report: Report) -> tuple[int, ...]:
+    """The sizes that a partition may have, ascending; empty: any."""
+    if units is None:
+        return ()
+    if not there:
+        report.add(("platform", "units"), "units: compute_units is missing: how many there are in all")
+    elif units["minimum"] > there:
+        report.add(("platform", "units"), f"units: the smallest partition has {units['minimum']}, the platform {there}")
+    return tuple(range(units["minimum"], there + 1, units.get("step", 1)))
+
+
+def check(taskset: Taskset, report: Report) -> None:
+    """What tables say of each other.  The taskset has each [[task]] and [[partition]] of the file, in its order."""
+    for index, partition in enumerate(taskset.partitions):
+        _check_size(partition, taskset.platform, ("partition", index), report)
+    _check_all(taskset, report)
+    _check_intensities(taskset, report)
+    for index, task in enumerate(taskset.tasks):
+        named = task.partition is not None and task.partition.name is not None
+        if taskset.partitions and not named and _counts(task):
+            report.add(
+                ("task", index, "partition"),
+                f'task {quoted(task.name)} is in no partition; with [[partition]], a real-time task that uses the GPU '
+                'names one: partition = "..."',
+            )  # fmt: skip
+
+
+def _check_size(partition: Partition, platform: Platform, path: Where, report: Report) -> None:
+    if partition.size is None:
+        report.add(path, '"compute_units" is missing: how many SMs or CUs the partition has')
+    elif platform.sizes and partition.size not in platform.sizes:
+        some = ", ".join(map(str, platform.sizes[:3]))
+        more = ", ..." if len(platform.sizes) > 3 else ""
+        report.add(path, f"a partition of this GPU has {some}{more} units, not {partition.size}")
+
+
+def _check_all(taskset: Taskset, report: Report) -> None:
+    """All partitions together: no CU is in two, and there are enough."""
+    there = taskset.platform.compute_units
+    if taskset.partitions and not there:
+        report.add(("platform",), "compute_units is missing: [[partition]] divides them")
+        return
+    wanted = 0
+    for index, partition in enumerate(taskset.partitions):
+        wanted += partition.size or 0
+        if wanted > there >= wanted - (partition.size or 0):
+            all_of_them = sum(one.size or 0 for one in taskset.partitions)
+            report.add(("partition", index), f"the partitions have {all_of_them} units, the platform {there}")
+    for (_, one), (index, other) in combinations(enumerate(taskset.partitions), 2):
+        if common := (one.cu_mask or 0) & (other.cu_mask or 0):
+            text = f"cu_mask: shares CUs with partition {quoted(one.name or '')}: {common:#x}"
+            report.add(("partition", index, "cu_mask"), text)
+
+
+def _check_intensities(taskset: Taskset, report: Report) -> None:
+    """Where a conflict can slow work down, it has to be known which tasks conflict."""
+    matters = taskset.platform.cross_contention > 1 or any(t.conflict > 1 for t in taskset if _counts(t))
+    for index, task in enumerate(taskset.tasks):
+        if task.intensity is None and matters and _counts(task):
+            why = "it decides which tasks of the file slow each other down (conflict, cross_contention)"
+            text = f'task {quoted(task.name)}: "intensity" is missing, "memory" or "compute": {why}'
+            report.add(("task", index), text)
+
+
+def _counts(task: Task) -> bool:
+    return task.uses_gpu and not task.best_effort
+
+
+class Neighbours:
+    """How many real-time tasks of each intensity use the GPU in each partition, and in all."""
+
+    def __init__(self, taskset: Taskset) -> None:
+        users = [task for task in taskset.tasks if _counts(task)]
+        self.cross = taskset.platform.cross_contention
+        self.inside = Counter((task.partition.name if task.partition else None, task.intensity) for task in users)
+        self.memory = sum(task.intensity is Intensity.MEMORY for task in users)
+
+    def always(self, task: Task) -> Fraction:
+        """What the task's GPU work is multiplied by wherever it executes.
+
+        Another partition may hold a memory-intensive task as soon as there are two of them.  The factor then counts in
+        every partitioning, also where they share one: it would make partitions depend on each other (readings.md).
+        """
+        return self.cross if task.intensity is Intensity.MEMORY and self.memory > 1 else Fraction(1)
+
+    def conflict(self, task: Task) -> bool:
+        """Whether a task of its intensity shares its partition."""
+        name = task.partition.name if task.partition else None
+        return task.intensity is not None and self.inside[name, task.intensity] > 1
+
+
+def units_of(task: Task, platform: Platform) -> int:
+    """How many units its GPU work has now; 0 if nothing says."""
+    return (task.partition.size if task.partition else None) or platform.compute_units
+
+
+def placed(taskset: Taskset, report: Report) -> Taskset:
+    """The taskset with the times that scaled segments have in the tasks' partitions."""
+    if not any(segment.scaling for task in taskset for segment in task.gpu_segments):
+        return taskset
+    around = Neighbours(taskset)
+    tasks = tuple(_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks))
+    return replace(taskset, tasks=tasks)
+
+
+def _placed(index: int, task: Task, platform: Platform, around: Neighbours, report: Report) -> Task:
+    units = units_of(task, platform)
+    factor = around.always(task) * (task.conflict if around.conflict(task) else 1)
+    segments: list[Segment] = []
+    for at, segment in enumerate(task.segments):
+        where = ("task", index, "segments", at)
+        if isinstance(segment, CpuSegment) or segment.scaling is None:
+            segments.append(segment)
+        elif not units:
+            report.add(where, "gpu: compute_units is missing in [platform]: this time depends on it")
+        elif units < segment.scaling.smallest:
+            least = segment.scaling.smallest
+            report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
+        else:
+            pure = Span(segment.scaling.time(units, factor), segment.scaling.time(units))
+            segments.append(GpuSegment(segment.misc, pure, segment.scaling))
+    return replace(task, segments=tuple(segments))

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Partitions in the taskset file: what they make of times, and every mistake with its line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from analysis.model import MS, Intensity, Span, Taskset
+from analysis.partition.scaling import Linear, Measured
+from analysis.taskset import json_schema, load
+from analysis.taskset.file import tomllib
+from analysis.verdict import answer, covering
+from gpurt.errors import TasksetError
+
+PLATFORM = """[platform]
+cpus = 4
+epsilon = "0ns"
+compute_units = 24
+units = { minimum = 4, step = 2 }
+cross_contention = 1.5
+"""
+PARTITIONS = """[[partition]]
+name = "vision"
+compute_units = 8
+cu_mask = "0xff"
+policy = "segment"
+slice = "5ms"
+interleave = "high"
+[[partition]]
+name = "rest"
+compute_units = 12
+"""
+TASK = """[[task]]
+name = "{0}"
+cpu = 0
+priority = {1}
+period = "1s"
+partition = "{2}"
+intensity = "{3}"
+conflict = 2.3
+segments = [{{ misc = "0ns", gpu = {4} }}]
+"""
+SCALED = '{ parallel = "80ms", serial = "2ms" }'
+TABLE = '{ units = { "4" = "30ms", "10" = "16ms" } }'
+GOOD = PLATFORM + PARTITIONS + "".join(
+    TASK.format(*fields)
+    for fields in (("a", 9, "vision", "memory", SCALED), ("b", 8, "vision", "compute", SCALED),
+                   ("c", 7, "rest", "memory", TABLE), ("d", 6, "rest", "memory", '"7ms"'))
+)  # fmt: skip
+
+
+def read(tmp_path: Path, text: str) -> Taskset:
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    return load(path).taskset
+
+
+def problems(tmp_path: Path, text: str) -> list[tuple[int, str]]:
+    with pytest.raises(TasksetError) as caught:
+        read(tmp_path, text)
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def line(text: str, part: str) -> int:
+    return text[: text.index(part)].count("\n") + 1
+
+
+def test_times_are_those_of_the_partition(tmp_path: Path) -> None:
+    """a: 1.5 (80/8 + 2) since c and d are memory intensive elsewhere; c: 1.5 2.3 16 beside d; d: as it says."""
+    taskset = read(tmp_path, GOOD)
+    a, b, c, d = taskset.tasks
+    assert a.gpu_segments[0].pure == Span(18 * MS, 12 * MS)
+    assert b.gpu_segments[0].pure == Span(12 * MS, 12 * MS)
+    assert c.gpu_segments[0].pure == Span(55_200_000, 16 * MS)
+    assert d.gpu_segments[0].pure == Span(7 * MS, 7 * MS)
+    assert a.gpu_segments[0].scaling == Linear(80 * MS, 2 * MS)
+    assert c.gpu_segments[0].scaling == Measured(((4, 30 * MS), (10, 16 * MS)))
+    assert (a.intensity, a.conflict) == (Intensity.MEMORY, Fraction(23, 10))
+    vision = taskset.partitions[0]
+    assert a.partition is vision
+    assert (vision.size, vision.cu_mask, vision.policy, vision.slice, vision.interleave) == (
+        8, 0xFF, "segment", 5 * MS, "high"
+    )  # fmt: skip
+    assert taskset.platform.sizes == (4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24)
+
+
+def test_without_partitions_all_tasks_share_the_gpu(tmp_path: Path) -> None:
+    text = GOOD.replace(PARTITIONS, "").replace('partition = "vision"\n', "").replace('partition = "rest"\n', "")
+    a, b, c, _ = read(tmp_path, text.replace("cross_contention = 1.5\n", "")).tasks
+    assert a.pure_time == 12_266_667  # 2.3 (80/24 + 2) ms, rounded up
+    assert b.pure_time == 5_333_334
+    assert c.pure_time == 36_800_000
+
+
+def test_the_schema_allows_it_and_the_example() -> None:
+    jsonschema.validate(tomllib.loads(GOOD), json_schema())
+
+
+def test_no_test_of_one_gpu_answers_for_several_partitions(tmp_path: Path) -> None:
+    """Bounds are for one task at a time on the GPU: neither a yes nor a no says anything here."""
+    path = tmp_path / "set.toml"
+    path.write_text(GOOD)
+    file = load(path)
+    assert covering(file.taskset) == []
+    assert "several partitions" in answer(file.taskset).why
+    assert file.lacks[0].line == line(GOOD, "[[partition]]")
+    path.write_text(GOOD.replace('partition = "rest"', 'partition = "vision"'))
+    assert load(path).lacks == ()
+    assert covering(load(path).taskset)
+
+
+TWELVE, REST = "compute_units = 12\n", '[[partition]]\nname = "rest"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "says"),
+    [
+        (TWELVE, 'compute_units = 0\n', "compute_units = 0", "expected an integer from 1 to 4096, got 0"),
+        (TWELVE, 'compute_units = 18\n', REST, "have 26 units, the platform 24"),
+        (TWELVE, 'compute_units = 26\n', "compute_units = 26", "the platform has 24, got 26"),
+        (TWELVE, 'compute_units = 7\n', REST, "has 4, 6, 8, ... units, not 7"),
+        (TWELVE, "", REST, '"compute_units" is missing'),
+        (TWELVE, 'cu_mask = "0x1ff80"\n', 'cu_mask = "0x1ff80"', 'shares CUs with partition "vision": 0x80'),
+        (TWELVE, 'cu_mask = "0x1ffff00"\n', 'cu_mask = "0x1', "the platform has CUs 0 to 23"),
+        (TWELVE, 'cu_mask = "0x0"\n', 'cu_mask = "0x0"', "names no CU"),
+        ('[[task]]', '[[partition]]\nname = "rest"\ncompute_units = 4\n[[task]]', 'name = "rest"\ncompute_units = 4',
+         "taken by partition 2"),
+        ('interleave = "high"', 'interleave = "top"', "interleave", 'expected "low" or "medium" or "high"'),
+        ('slice = "5ms"', "slice = 5", "slice", "a time needs a unit"),
+        ('policy = "segment"', 'policy = "edf"', "policy =", "expected"),
+        ("step = 2", "step = 0", "units = {", "expected an integer from 1 to 4096, got 0"),
+        ("minimum = 4", "minimum = 30", "units = {", "the smallest partition has 30, the platform 24"),
+        ("compute_units = 24\n", "", "units = {", "compute_units is missing"),
+        ("cross_contention = 1.5", "cross_contention = 0.9", "cross_contention", "from 1 to 1000, got 0.9"),
+        ("cross_contention = 1.5", "cross_contention = nan", "cross_contention", "from 1 to 1000, got nan"),
+        ("cross_contention = 1.5", "cross_contention = 1.1234567", "cross_contention", "more than 6 decimals"),
+        ('partition = "rest"\nintensity = "memory"\nconflict = 2.3\nsegments = [{ misc = "0ns", gpu = "7ms"',
+         'intensity = "memory"\nconflict = 2.3\nsegments = [{ misc = "0ns", gpu = "7ms"', '[[task]]\nname = "d"',
+         'task "d" is in no partition'),
+        ('name = "d"\ncpu = 0\npriority = 6\nperiod = "1s"\npartition = "rest"',
+         'name = "d"\ncpu = 0\npriority = 6\nperiod = "1s"\npartition = ["rest", "vision"]', 'partition = [',
+         "expected the name of one [[partition]] or a table, got an array"),
+        ('name = "d"\ncpu = 0\npriority = 6\nperiod = "1s"\npartition = "rest"',
+         'name = "d"\ncpu = 0\npriority = 6\nperiod = "1s"\npartition = "rests"', 'partition = "rests"',
+         'no [[partition]] is called "rests"; there are vision, rest'),
+        ('intensity = "compute"\n', "", '[[task]]\nname = "b"', 'task "b": "intensity" is missing'),
+        ('intensity = "compute"\n', 'intensity = "both"\n', "intensity = \"both\"", 'expected "compute" or "memory"'),
+        ('"10" = "16ms"', '"10" = "31ms"', "units = { \"4\"", "the time on 10 units is longer than on 4"),
+        ('"10" = "16ms"', '"0" = "16ms"', "units = { \"4\"", 'from 1 to 4096 as a key, got "0"'),
+        ('"10" = "16ms"', '"ten" = "16ms"', "units = { \"4\"", 'got "ten"'),
+        ('{ "4" = "30ms", "10" = "16ms" }', "{}", "units = {}", "no time is given"),
+        ('{ "4" = "30ms", "10" = "16ms" }', "4", "units = 4", "expected a table"),
+        ('"4" = "30ms"', '"14" = "16ms"', 'gpu = { units', "no time is given for 12 units"),
+        ('"10" = "16ms" } }', '"10" = "16ms" }, worst = "1ms" }', 'gpu = { units', 'unknown key "worst"'),
+        (SCALED, '{ serial = "2ms" }', 'gpu = { serial', '"parallel" is missing'),
+    ],
+)  # fmt: skip
+def test_every_mistake_has_its_line(tmp_path: Path, old: str, new: str, at: str, says: str) -> None:
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    if '"14"' in new:
+        text = text.replace('"10" = "16ms"', '"16" = "8ms"')
+    found = problems(tmp_path, text)
+    assert [(number, says in message) for number, message in found] == [(line(text, at), True)], found
+
+
+def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace('"5ms"', '"5"').replace("cpu = 0", "cpu = 9").replace('"10" = "16ms"', '"10" = "99ms"')
+    assert len(problems(tmp_path, text)) == 6
+
+
+def test_a_scaled_time_needs_to_know_how_many_units_there_are(tmp_path: Path) -> None:
+    text = GOOD.replace(PARTITIONS, "").replace('partition = "vision"\n', "").replace('partition = "rest"\n', "")
+    text = text.replace("compute_units = 24\n", "").replace("units = { minimum = 4, step = 2 }\n", "")
+    assert [message for _, message in problems(tmp_path, text)] == [
+        "gpu: compute_units is missing in [platform]: this time depends on it"
+    ] * 3
+
+
+def test_best_effort_and_cpu_tasks_need_no_partition(tmp_path: Path) -> None:
+    task = '[[task]]\nname = "{}"\ncpu = 1\npriority = {}\nperiod = "1s"\nsegments = [{{ {} }}]\n'
+    text = GOOD + task.format("e", 0, 'misc = "1ms", gpu = "1ms"') + task.format("f", 3, 'cpu = "1ms"')
+    assert [task.partition for task in read(tmp_path, text).tasks[4:]] == [None, None]
