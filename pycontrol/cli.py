@@ -39,6 +39,8 @@ COMMANDS = {
     "assign": ("design", "assign"),
     "choose": ("design", "choose"),
     "sensitivity": ("sensitivity", "sensitivity"),
+    "partition": ("partition", "partition"),
+    "admit": ("partition", "admit"),
     "simulate": ("simulate", "simulate"),
     "check": ("simulate", "check"),
     "plot": ("simulate", "plot"),

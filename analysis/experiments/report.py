@@ -34,17 +34,27 @@ def draw(table: Table, path: Path, dashed: bool = False) -> None:
     panels, curves = table.experiment.panels, table.experiment.available
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(5.6 * columns, 4 * rows + 0.8), squeeze=False)
-    spare = [axes for line in grid for axes in line]
+    figure, spare = new_figure(columns, rows)
     for axes, panel, points in zip(spare, panels, table.counts, strict=False):
         xs = [x for x, _ in panel.points]
         _panel(axes, xs, points, curves, table.settings.tasksets, dashed)
         axes.set_xlabel(panel.axis)
     for axes in spare[len(panels) :]:
         axes.set_visible(False)
-    handles, labels = spare[0].get_legend_handles_labels()
+    finish(figure, spare[0], f"{table.experiment.title} ({table.experiment.source})", path)
+
+
+def new_figure(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
+    """A picture and its panels, row by row."""
+    figure, grid = plt.subplots(rows, columns, figsize=(5.6 * columns, 4 * rows + 0.8), squeeze=False)
+    return figure, [axes for line in grid for axes in line]
+
+
+def finish(figure: Any, first: Any, title: str, path: Path) -> None:
+    """Saves a picture with its title, and the legend of its first panel below."""
+    handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncols=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
-    figure.suptitle(f"{table.experiment.title} ({table.experiment.source})", fontsize=10)
+    figure.suptitle(title, fontsize=10)
     figure.tight_layout()
     figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_undated(path))
     plt.close(figure)

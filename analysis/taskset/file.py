@@ -76,17 +76,20 @@ def load(path: Path | str) -> TasksetFile:
     return parse(path, read(path))
 
 
-def parse(path: Path, text: str) -> TasksetFile:
-    """The file of that name with that text.  Raises TasksetError with every mistake."""
-    document, report = document_of(path, text)
-    taskset, launch = _interpret(document, report)
+def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
+    """The file of that name with that text.  Raises TasksetError with every mistake.
+
+    ``unplaced``: the last task need not name a partition, because it is yet to have one.
+    """
+    tables, report = document_of(path, text)
+    taskset, launch = _interpret(tables, report, unplaced)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
-    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(document["platform"], taskset, report))
+    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(tables["platform"], taskset, report))
 
 
 def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
-    """A text's document, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
+    """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError with the parser's complaint."""
     try:
         return tomllib.loads(text), Report(lines_of(text))
     except tomllib.TOMLDecodeError as error:
@@ -119,7 +122,9 @@ def _syntax_problem(error: Exception, text: str) -> Problem:
     return Problem(line, f"not TOML: {message[:200]}")
 
 
-def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None, dict[str, Launch]]:
+def _interpret(
+    document: dict[str, Any], report: Report, unplaced: bool
+) -> tuple[Taskset | None, dict[str, Launch]]:  # fmt: skip
     for key, value in document.items():
         if key not in ("platform", "task", "partition"):
             inside = value if isinstance(value, list) else [value]
@@ -143,7 +148,7 @@ def _interpret(document: dict[str, Any], report: Report) -> tuple[Taskset | None
     if platform is None or report.problems:
         return None, launch
     taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()))
-    partitions_of_file.check(taskset, report)
+    partitions_of_file.check(taskset, report, unplaced)
     return (None if report.problems else partitions_of_file.placed(taskset, report)), launch
 
 

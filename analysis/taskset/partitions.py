@@ -48,13 +48,16 @@ def sizes(units: dict[str, int] | None, there: int, report: Report) -> tuple[int
     return tuple(range(units["minimum"], there + 1, units.get("step", 1)))
 
 
-def check(taskset: Taskset, report: Report) -> None:
-    """What tables say of each other.  The taskset has each [[task]] and [[partition]] of the file, in its order."""
+def check(taskset: Taskset, report: Report, unplaced: bool = False) -> None:
+    """What tables say of each other.  The taskset has each [[task]] and [[partition]] of the file, in its order.
+
+    ``unplaced``: the last task need not be in a partition.
+    """
     for index, partition in enumerate(taskset.partitions):
         _check_size(partition, taskset.platform, ("partition", index), report)
     _check_all(taskset, report)
     _check_intensities(taskset, report)
-    for index, task in enumerate(taskset.tasks):
+    for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
         named = task.partition is not None and task.partition.name is not None
         if taskset.partitions and not named and _counts(task):
             report.add(

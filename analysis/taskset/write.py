@@ -42,7 +42,7 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
         raise FileError(f"{filename(path)}: has no task {unknown[0]!r}")
     text = read(path)
     for key, tasks in values.items():
-        text = _with_values(text, key, tasks)
+        text = with_values(text, key, tasks)
     if policy:
         text = _with_policy(text, policy)
     target = path.resolve()
@@ -95,7 +95,7 @@ def _ending(line: str) -> str:
     return "\r\n" if line.endswith("\r\n") else "\n"
 
 
-def _with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
+def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
     """The text with ``key`` replaced if the task has it, else added below its ``priority``."""
     lines = text.splitlines(keepends=True)
     where = lines_of(text)

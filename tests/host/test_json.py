@@ -44,10 +44,14 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
     "choose": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
     "sensitivity": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
+    "partition": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
+                  (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0)],
+    "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1)],
     "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
     "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                    (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
+                   (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0),
                    (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1)],
@@ -92,7 +96,8 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     text = Path(TWO).read_text()
     files = {
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
-        "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE,
+        "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
+        "PLACED": PLACED, "TASK": NEW, "HUGE": NEW.replace('"1ms"', '"1s"'),
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -106,6 +111,23 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
     return call
 
+
+PARTS = ROOT / "examples/partitions.toml"
+NEW = """[[task]]
+name = "new"
+cpu = 0
+priority = 5
+period = "100ms"
+segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]
+"""
+PLACED = """[platform]
+cpus = 1
+epsilon = "0ns"
+compute_units = 4
+[[partition]]
+name = "one"
+compute_units = 2
+""" + NEW.replace('"new"', '"old"').replace("cpu = 0", 'cpu = 0\npartition = "one"')
 
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]

@@ -21,6 +21,7 @@ FIGURES = {
     "energy": {"energy.decision_us.10", "energy.sbeet-mg.jobs_per_s", "energy.fig3_13_cpu_seconds"},
     "emulator": {"emulator.completion_error_ms.p99", "emulator.begin_end_us.p50"},
     "kernel": {"kernel.begin_end_over_noop", "kernel.poll_reaction_us.p50", "kernel.notify_reaction_us.p99"},
+    "partition": {"partition.50_tasks.seconds_of_100000x4", "partition.10_tasks.exact", "partition.large.fits"},
     "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
     "simulate": {"simulate.jobs_per_s"},
 }

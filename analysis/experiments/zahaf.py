@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures 5 to 9 of contention-aware partitioning (Zahaf et al.): partitioning heuristics over total utilization."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.partition import ORDERS, VARIANTS, fast
+from analysis.partition.generate import Parameters, generate
+from analysis.partition.workload import SHIFT
+from gpurt._gpurt import lib
+
+SOURCE = "Zahaf et al., contention-aware GPU partitioning"
+#: The paper's variants, and `fit`, which takes the fullest first; all begin with the fullest partition.
+CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act")
+BEST = "best"
+LOADS = tuple(range(2, 70, 2))
+#: Panels: how execution times scale (docs/readings.md, "Partitioning").
+SCALINGS = {"shared": "C = k (a + b) / m", "printed": "C = k (a / m + b)"}
+COLUMNS = ("panel", "x", "curve", "schedulable", "tasksets", "share")
+MEASURES = {
+    "share": "schedulable tasksets, %",
+    "load": "scheduled load (mean of what is schedulable)",
+    "analysis_ns": "analysis time, us a taskset",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: how many tasks a taskset has, and what is drawn.  ``best``: with the best of all variants."""
+
+    name: str
+    title: str
+    tasks: int
+    measure: str
+    best: bool = False
+
+    @property
+    def size(self) -> int:
+        """Points in all panels."""
+        return len(LOADS) * len(SCALINGS)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its table.  Times differ from run to run, so that only figure 9 has them."""
+        more = {"load": ("load", "lower", "upper", "parts"), "analysis_ns": ("analysis_ns",)}
+        return (*COLUMNS, *more.get(self.measure, ()))
+
+
+FIGURES = {
+    figure.name: figure
+    for figure in (
+        Figure("zahaf-fig5", "Schedulability of 50 tasks", 50, "share", best=True),
+        Figure("zahaf-fig6", "Scheduled load of 50 tasks", 50, "load"),
+        Figure("zahaf-fig7", "Schedulability of 200 tasks", 200, "share"),
+        Figure("zahaf-fig8", "Scheduled load of 200 tasks", 200, "load"),
+        Figure("zahaf-fig9", "Analysis time of 50 tasks", 50, "analysis_ns"),
+    )
+}
+
+
+def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[int], None]) -> list[dict[str, Any]]:
+    """A row for each scaling, utilization and curve.  ``progress`` is told of each point's tasksets when it is done."""
+    rows: list[dict[str, Any]] = []
+    for panel in SCALINGS:
+        for load in LOADS:
+            parameters = Parameters(figure.tasks, load, shared=panel == "shared")
+            rows += ({"panel": panel, "x": load, **row} for row in _point(figure, parameters, tasksets, seed))
+            progress(tasksets)
+    return rows
+
+
+def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Iterator[dict[str, Any]]:
+    tasks = generate(parameters, seed, count)
+    lower, upper = (_bound(tasks, conflict) for conflict in (0, 1))
+    for curve in CURVES:
+        start = time.process_time_ns()
+        results = fast.sweep(tasks, parameters.units, "edf", [(curve, "dec")])[:, 0]
+        spent = time.process_time_ns() - start
+        fits = results["status"] == lib.GPURT_PARTITION_FITS
+        row = _row(curve, fits)
+        if fits.any():
+            row |= {"load": float(results["load"][fits].mean()) / 2**SHIFT, "lower": float(lower[fits].mean()),
+                    "upper": float(upper[fits].mean()), "parts": float(results["parts"][fits].mean())}  # fmt: skip
+        yield {**row, "analysis_ns": spent // count}
+    if figure.best:
+        ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+        results = fast.sweep(tasks, parameters.units, "edf", ways)
+        yield _row(BEST, (results["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
+
+
+def _row(curve: str, fits: NDArray[np.bool_]) -> dict[str, Any]:
+    return {"curve": curve, "schedulable": int(fits.sum()), "tasksets": len(fits), "share": float(fits.mean())}
+
+
+def _bound(tasks: NDArray[Any], conflict: int) -> NDArray[np.float64]:
+    """The load of each taskset if no task, or every task, is in conflict."""
+    work = (tasks["parallel"] + tasks["serial"]) / tasks["period"]
+    factor = tasks["numerator"][..., conflict] / tasks["denominator"][..., conflict]
+    total: NDArray[np.float64] = (work * factor).sum(axis=1)
+    return total
+
+
+def write_csv(figure: Figure, rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Writes the rows; a measure is empty where nothing was schedulable."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, figure.columns, extrasaction="ignore", restval="", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: f"{value:.4f}" if isinstance(value, float) else value for key, value in row.items()})
+
+
+def draw(figure: Figure, rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draws the figure's measure over total utilization, one panel for each scaling."""
+    from analysis.experiments.report import MARKERS, finish, new_figure
+
+    picture, axes = new_figure(len(SCALINGS))
+    for one, (panel, scaling) in zip(axes, SCALINGS.items(), strict=True):
+        here = [row for row in rows if row["panel"] == panel]
+        curves = [*CURVES, BEST] if figure.best else CURVES
+        for index, curve in enumerate(curves):
+            _plot(one, figure, [row for row in here if row["curve"] == curve], curve, MARKERS[index])
+        if figure.measure == "load":
+            _plot_bounds(one, here)
+        one.set(xlabel="total utilization", ylabel=MEASURES[figure.measure], title=f"{panel}: {scaling}")
+        one.grid(alpha=0.25)
+    finish(picture, axes[0], f"{figure.title} ({SOURCE})", path)
+
+
+def _plot(axes: Any, figure: Figure, rows: Sequence[dict[str, Any]], curve: str, marker: str) -> None:
+    scale = {"share": 100.0, "analysis_ns": 1e-3}.get(figure.measure, 1.0)
+    points = [(row["x"], scale * row[figure.measure]) for row in rows if row.get(figure.measure) is not None]
+    axes.plot([x for x, _ in points], [y for _, y in points], marker=marker, markersize=4, linewidth=1.2, label=curve)
+
+
+def _plot_bounds(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """What no and every conflict would cost, of the tasksets that the variant with most of them schedules."""
+    for key, label in (("lower", "no conflict"), ("upper", "all in conflict")):
+        most: dict[float, tuple[int, float]] = {}
+        for row in rows:
+            if key in row:
+                most[row["x"]] = max(most.get(row["x"], (0, 0.0)), (row["schedulable"], row[key]))
+        axes.plot(list(most), [value for _, value in most.values()], color="black", linestyle=":", label=label)

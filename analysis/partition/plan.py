@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Taskset files as workloads: what of a task executes in its partition, and which way of planning is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.model import GpuSegment, Platform, Task, Taskset
+from analysis.partition import fast, variants
+from analysis.partition.exact import EXACT
+from analysis.partition.inside import NON_PREEMPTIVE
+from analysis.partition.merge import Infeasible
+from analysis.partition.scaling import Curve, Measured
+from analysis.partition.variants import ONE, ORDERS, Allocation
+from analysis.partition.workload import Item, Workload
+from analysis.taskset.partitions import Neighbours
+from gpurt.units import exact_ms
+
+BEST = "best"
+#: Policies that run one task at a time in a partition, by priority: what `fp` is about.
+PREEMPTIVE = ("segment", "boosted")
+OTHER = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
+
+
+class Unplannable(ValueError):
+    """The taskset cannot be planned as asked; the text says why."""
+
+
+def members(taskset: Taskset) -> tuple[Task, ...]:
+    """The tasks that partitions are for: real-time tasks that use the GPU, in the order of the file."""
+    return tuple(task for task in taskset if task.uses_gpu and not task.best_effort)
+
+
+def workload(
+    taskset: Taskset, inside: str, units: int | None = None, sizes: tuple[int, ...] = (), most: int | None = None
+) -> Workload:  # fmt: skip
+    """The workload of a taskset.  ``units`` and ``sizes``: instead of those of its platform.
+
+    A job counts with all that it does: its CPU time and 3 epsilon for each GPU segment are a part that no size changes
+    (docs/readings.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
+    """
+    platform = taskset.platform
+    there = units or platform.compute_units
+    if not there:
+        raise Unplannable("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
+    policies = {one.policy or platform.policy for one in taskset.partitions} or {platform.policy}
+    if inside == "fp" and (others := policies.difference(PREEMPTIVE)):
+        raise Unplannable(
+            f"fp is for partitions that run policy {' or '.join(PREEMPTIVE)}, and the file says {min(others)}: {OTHER}"
+        )
+    around = Neighbours(taskset)
+    items = tuple(_item(task, platform.compute_units or there, platform.epsilon, around) for task in members(taskset))
+    if inside in NON_PREEMPTIVE:
+        for task in members(taskset):
+            if task.cpu_time or task.misc_time or task.eta > 1:
+                raise Unplannable(
+                    f"{inside} is for tasks that are one kernel, and {task.name} has CPU time or several GPU segments"
+                )
+    return Workload(items, there, inside, sizes or _sizes(platform, there), most)
+
+
+def _sizes(platform: Platform, units: int) -> tuple[int, ...]:
+    """The platform's sizes, continued up to so many units."""
+    known = platform.sizes
+    step = known[1] - known[0] if len(known) > 1 else units
+    return known and tuple(range(known[0], max(units, known[0]) + 1, step))
+
+
+def _item(task: Task, measured_on: int, epsilon: int, around: Neighbours) -> Item:
+    curves = tuple(_curve(segment, task, measured_on) for segment in task.gpu_segments)
+    fixed = task.cpu_time + task.misc_time + 3 * epsilon * task.eta
+    return Item(
+        task.name, task.period, task.deadline, task.intensity == "memory", curves, task.conflict, around.always(task),
+        fixed, task.segment_priority, task.eta,
+    )  # fmt: skip
+
+
+def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Curve:
+    """How a segment scales.  A plain time was measured where the task is now, and is known for no fewer units."""
+    own = task.partition.size if task.partition else None
+    return segment.scaling or Measured(((own or measured_on, segment.pure.worst),))
+
+
+def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
+    """What a variant, `best` or `exact` makes of a workload.  Raises Unplannable for more tasks than `exact` takes."""
+    if variant == BEST:
+        return fast.best(given)
+    if variant != EXACT:
+        return fast.run(given, variant, order or ORDERS[0])
+    try:
+        return fast.exact(given)
+    except ValueError as error:
+        raise Unplannable(str(error)) from None
+
+
+def steps(found: Allocation) -> tuple[variants.Step, ...]:
+    """The merges that made an allocation; none for `exact` and `1g`."""
+    if found.variant in (EXACT, ONE):
+        return ()
+    again = variants.run(found.workload, found.variant, found.order)
+    assert isinstance(again, Allocation)
+    assert again.sets == found.sets
+    return again.steps
+
+
+def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
+    """What an allocation is proved under that the file does not state, or states otherwise."""
+    if inside == "edf":
+        yield "no host runs edf: this reproduces the paper's figures, and proves nothing of a deployment"
+    if inside in NON_PREEMPTIVE:
+        yield f"{inside} is for hardware that runs one kernel at a time in a partition and preempts none"
+    yield from _shared_cpus(taskset)
+    plain = [task.name for task in members(taskset) if not all(s.scaling for s in task.gpu_segments)]
+    if plain:
+        yield (
+            f"the GPU time of {', '.join(plain)} is known for one number of units only, and no smaller partition is "
+            "considered; give { parallel, serial } or { units }"
+        )
+    alone = [task.name for task in members(taskset) if task.conflict == 1]
+    if alone and len(members(taskset)) > 1:
+        yield f"{', '.join(alone)}: without conflict, no task that shares its partition slows it down"
+
+
+def _shared_cpus(taskset: Taskset) -> Iterator[str]:
+    for cpu in sorted({task.cpu for task in members(taskset)}):
+        there = [task.name for task in taskset.real_time if task.cpu == cpu]
+        if len(there) > 1:
+            yield (
+                f"{', '.join(there)} share CPU {cpu}: waiting for it is not part of what is proved, which holds where "
+                "each task has a CPU of its own"
+            )
+
+
+def lacking(found: Allocation) -> str:
+    """By how much an allocation does not fit; empty if it does."""
+    there, most = found.workload.units, found.workload.most
+    if found.units > there:
+        bound = "at least " if found.variant == EXACT else ""
+        return f"{bound}{found.units} units are needed, {found.units - there} more than the {there} that there are"
+    if most is not None and len(found.parts) > most:
+        return f"{len(found.parts)} partitions are needed, {len(found.parts) - most} more than {most}"
+    return ""
+
+
+def why_not(outcome: Infeasible, given: Workload) -> str:
+    """Why nothing fits, with times in milliseconds."""
+    if outcome.lemma != 2 or outcome.task is None:
+        return str(outcome)
+    item = next(item for item in given.items if item.name == outcome.task)
+    most = given.allowed[-1] if given.allowed else 0
+    if most < item.smallest:
+        return str(outcome)
+    time, limit = item.time(most, False), min(item.deadline, item.period)
+    return f"{item.name}: needs {exact_ms(time)} alone on {most} units, and has {exact_ms(limit)} (lemma 2)"
+
+
+def per_task(found: Allocation) -> dict[str, dict[str, Any]]:
+    """Of each task its partition's number, its time there in ns, and whether it is in conflict."""
+    told: dict[str, dict[str, Any]] = {}
+    for at, part in enumerate(found.parts):
+        flags = found.workload.conflicts(part.tasks)
+        for index, time in zip(part.tasks, found.workload.times(part.tasks, part.size), strict=True):
+            item = found.workload.items[index]
+            told[item.name] = {"part": at, "time": time, "conflict": flags[item.memory]}
+    return told

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `gpurt admit` reads and says: a taskset file with one more task, and the place that was found for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.model import Partition, Taskset
+from analysis.partition.admit import Admission, Place
+from analysis.partition.workload import Workload
+from analysis.taskset import parse, read
+from analysis.taskset.file import document_of
+from analysis.taskset.repartition import with_partitions
+from gpurt import files
+from gpurt.errors import Problem, TasksetError
+from pycontrol.commands import render
+from pycontrol.commands.render import bound
+
+if TYPE_CHECKING:
+    from analysis.taskset import TasksetFile
+
+
+def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
+    """The taskset file with the task of the other file at its end, its text, and the task's name.
+
+    Raises TasksetError for mistakes, each with the file and line where it is.
+    """
+    old, new = read(file), read(task)
+    parse(file, old)
+    _check_only_task(task, new)
+    text = f"{old}\n{new}"
+    before = old.count("\n") + 1
+    try:
+        loaded = parse(file, text, unplaced=True)
+    except TasksetError as error:
+        raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
+    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
+        raise TasksetError(file, lacks)
+    added = loaded.taskset.tasks[-1]
+    if added.best_effort or not added.uses_gpu:
+        raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])
+    return loaded, text, added.name
+
+
+def _check_only_task(path: Path, text: str) -> None:
+    """Raises TasksetError unless the file has one [[task]], which names no partition, and nothing else."""
+    tables = document_of(path, text)[0]
+    tasks = tables.get("task")
+    if tables.keys() != {"task"} or not isinstance(tasks, list) or len(tasks) != 1:
+        raise TasksetError(path, [Problem(1, "expected one [[task]] as in a taskset file, and nothing else")])
+    if isinstance(tasks[0], dict) and "partition" in tasks[0]:
+        raise TasksetError(path, [Problem(1, "partition: is what admit finds; leave it out")])
+
+
+def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
+    """The file's partitions as places; all tasks except the new one are in them."""
+    inside: dict[str | None, list[int]] = {partition.name: [] for partition in taskset.partitions}
+    homes = {task.name: task.partition.name for task in taskset if task.partition}
+    for index, item in enumerate(given.items):
+        if item.name != name:
+            inside[homes[item.name]].append(index)
+    return [Place(one.name, one.size or 0, tuple(inside[one.name])) for one in taskset.partitions]
+
+
+def named(answer: Admission) -> list[Place]:
+    """The places, each with a name: new ones are called p1, p2 and so on, as far as that is free."""
+    taken = {place.name for place in answer.places}
+    free = (f"p{at}" for at in range(1, 2 * len(answer.places) + 2) if f"p{at}" not in taken)
+    return [place if place.name else replace(place, name=next(free)) for place in answer.places]
+
+
+def told(
+    file: Path, name: str, given: Workload, answer: Admission, inside: str, notes: Sequence[str]
+) -> tuple[dict[str, Any], str]:
+    """The answer for programs, and for people."""
+    places = named(answer)
+    homes = {index: place for place in places for index in place.tasks}
+    index = next(at for at, item in enumerate(given.items) if item.name == name)
+    home = homes.get(index)
+    why = None if answer.how else "; ".join(answer.tried)
+    tasks = {item.name: _task(given, at, homes[at]) for at, item in enumerate(given.items) if at in homes}
+    data: dict[str, Any] = {
+        "file": file, "test": inside, "task": name, "admitted": answer.how is not None, "why": why,
+        "way": answer.how, "partition": home.name if home else None, "tried": list(answer.tried),
+        "compute_units": given.units, "used_units": sum(place.size for place in places),
+        "partitions": [{"name": place.name, "compute_units": place.size,
+                        "members": [given.items[at].name for at in place.tasks]} for place in places],
+        "tasks": tasks, "files": [], "notes": notes,
+    }  # fmt: skip
+    if not home or not answer.how:
+        return data, "\n".join([f"NOT ADMITTED: {name} has no place", *(f"  {reason}" for reason in answer.tried)])
+    rows = [(name, task["partition"], str(homes[at].size), bound(task["execution_ns"]))
+            for at, (name, task) in enumerate(tasks.items())]  # fmt: skip
+    used = f"{data['used_units']} of {given.units} compute units are used"
+    lines = [f"{name} is admitted to {home.name}: {answer.how.value}; {used}"]
+    lines += [f"  not {reason}" for reason in answer.tried]
+    return data, "\n".join([*lines, render.table(("task", "partition", "units", "takes ms"), rows)])
+
+
+def _task(given: Workload, index: int, place: Place) -> dict[str, Any]:
+    flags = given.conflicts(place.tasks)
+    conflict = flags[given.items[index].memory]
+    return {"partition": place.name, "execution_ns": given.time(index, place.size, conflict), "conflict": conflict,
+            "deadline_ns": given.items[index].deadline}  # fmt: skip
+
+
+def write(loaded: TasksetFile, text: str, output: Path, given: Workload, answer: Admission) -> list[str]:
+    """Writes the file with the task in its place.  Returns remarks: a partition that grows loses its mask."""
+    old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
+    places, notes, partitions = named(answer), [], []
+    for place in places:
+        before = old.get(place.name, Partition(name=place.name))
+        if place.size != before.size and before.cu_mask is not None:
+            notes.append(f"{place.name} grows: its cu_mask was left out, because it names fewer CUs")
+            before = replace(before, cu_mask=None)
+        partitions.append(before if place.size == before.size else replace(before, compute_units=place.size))
+    homes = {given.items[at].name: place.name or "" for place in places for at in place.tasks}
+    made = with_partitions(loaded.path, text, partitions, homes)
+    with files.written(output) as file:
+        file.write(made.encode())
+    return notes

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands that divide a GPU among tasks: partition and admit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt import files
+from gpurt.errors import TasksetError, UsageError
+from gpurt.text import filename
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.commands.render import bound, room
+
+if TYPE_CHECKING:  # at run time the imports take longer than --help needs
+    from analysis.model import Taskset
+    from analysis.partition.variants import Allocation
+    from analysis.taskset import TasksetFile
+
+#: Tests inside a partition, as analysis.partition.inside.TESTS has them (a test compares).
+INSIDE = ("fp", "edf", "np-fp", "np-edf", "density")
+#: Ways to plan, as analysis.partition has them.
+VARIANTS = ("best", "exact", "1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
+MOST_UNITS = 4096
+
+ANY_INSIDE = click.option("--inside", type=click.Choice(INSIDE), default="fp", show_default=True,
+                          help="The test inside a partition; fp is for policies segment and boosted.")  # fmt: skip
+UNITS = click.option("--units", type=click.IntRange(1, MOST_UNITS), metavar="NUMBER",
+                     help="Compute units of the GPU, instead of the file's.")  # fmt: skip
+SIZES = click.option("--sizes", metavar="LEAST:STEP|LIST",
+                     help="Sizes that a partition may have, such as 8:8 or 4,8,16, instead of the file's.")  # fmt: skip
+MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNITS), metavar="NUMBER",
+                    help="How many partitions the mechanism offers.")  # fmt: skip
+OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
+                   help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
+EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt partition examples/partitions.toml --explain
+  gpurt partition set.toml --sizes 8:8 --max-partitions 7 -o planned.toml
+  gpurt partition set.toml --variant exact
+
+\b
+Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."""
+)
+@FILE
+@click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
+              help="Which heuristic, all of them, or the exact optimum (16 tasks at most).")  # fmt: skip
+@click.option("--order", type=click.Choice(("dec", "inc")),
+              help="Begin with the fullest or the emptiest partition; with one heuristic.")  # fmt: skip
+@ANY_INSIDE
+@UNITS
+@SIZES
+@MOST
+@EXPLAIN
+@OUT
+@JSON
+def partition(
+    file: Path, variant: str, order: str | None, inside: str, units: int | None, sizes: str | None, most: int | None,
+    explain: bool, output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
+    from dataclasses import replace
+
+    from analysis.partition import plan
+    from analysis.partition.merge import Infeasible
+
+    if order and "-" not in variant:
+        raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
+    loaded = _loaded(file)
+    if output:
+        files.check_writable(output)
+    taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
+    given = _workload(taskset, inside, units, sizes, most)
+    try:
+        found = plan.plan(given, variant, order)
+    except plan.Unplannable as error:
+        raise UsageError(f"--variant: {error}") from None
+    notes = list(plan.conditions(taskset, inside))
+    why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
+    why = why if given.items else "no real-time task uses the GPU, so nothing was proved"
+    data: dict[str, Any] = {
+        "file": file, "test": inside, "fits": not why, "why": why or None, "variant": variant, "order": order,
+        "compute_units": given.units, "used_units": None, "partitions": [], "tasks": {}, "merges": [], "files": [],
+        "notes": notes,
+    }  # fmt: skip
+    text = [f"DOES NOT FIT: {why}" if why else ""]
+    if not isinstance(found, Infeasible):
+        data |= _data(found)
+        text = [_headline(found, why), *_tables(found)]
+        if explain:
+            data["merges"] = [_step(step, given) for step in plan.steps(found)]
+            text += ["", *_told(data["merges"], found)]
+        if output and not why:
+            _write(loaded, output, found)
+            data["files"] = [output]
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, "\n".join(text))
+    return 1 if why else 0
+
+
+def _loaded(file: Path) -> TasksetFile:
+    """The file.  Raises TasksetError without epsilon; several partitions are no reason here."""
+    from analysis import taskset
+
+    loaded = taskset.load(file)
+    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
+        raise TasksetError(file, lacks)
+    return loaded
+
+
+def _workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Any:
+    from analysis.partition import plan
+
+    try:
+        given = plan.workload(taskset, inside, units, (), most)
+    except plan.Unplannable as error:
+        raise UsageError(str(error)) from None
+    if sizes is None:
+        return given
+    return plan.workload(taskset, inside, units, _sizes(sizes, given.units), most)
+
+
+def _sizes(text: str, units: int) -> tuple[int, ...]:
+    """The sizes of "4:2" (from 4 in steps of 2) or of a list.  Raises UsageError."""
+    numbers = text.replace(":", ",", 1).split(",")
+    if not all(number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= MOST_UNITS for number in numbers):
+        raise UsageError(f"--sizes: expected LEAST:STEP such as 8:8, or a list such as 4,8,16, got {text[:40]!r}")
+    values = [int(number) for number in numbers]
+    if ":" not in text:
+        return tuple(sorted(set(values)))
+    if len(values) != 2:
+        raise UsageError(f"--sizes: expected LEAST:STEP such as 8:8, or a list such as 4,8,16, got {text[:40]!r}")
+    return tuple(range(values[0], max(units, values[0]) + 1, values[1]))
+
+
+def _data(found: Allocation) -> dict[str, Any]:
+    from analysis.partition.plan import per_task
+
+    told = per_task(found)
+    names = _names(found)
+    bounds = _bounds(found)
+    return {
+        "variant": found.variant, "order": found.order or None, "used_units": found.units,
+        "partitions": [
+            {"name": name, "compute_units": part.size, "members": [found.workload.items[i].name for i in part.tasks]}
+            for name, part in zip(names, found.parts, strict=True)
+        ],
+        "tasks": {
+            item.name: {
+                "partition": names[told[item.name]["part"]], "execution_ns": told[item.name]["time"],
+                "conflict": told[item.name]["conflict"], "deadline_ns": item.deadline, "wcrt_ns": bounds[item.name],
+            }
+            for item in found.workload.items
+        },
+    }  # fmt: skip
+
+
+def _names(found: Allocation) -> list[str]:
+    return [f"p{at}" for at in range(1, len(found.parts) + 1)]
+
+
+def _bounds(found: Allocation) -> dict[str, int | None]:
+    """Bounds of response times, ns, of tests that compute them: fp."""
+    from analysis.partition.inside import response
+    from analysis.partition.merge import jobs
+
+    bounds: dict[str, int | None] = {item.name: None for item in found.workload.items}
+    for part in found.parts if found.workload.inside == "fp" else ():
+        there = jobs(found.workload, part.tasks, part.size)
+        for at, index in enumerate(part.tasks):
+            bounds[found.workload.items[index].name] = response(there, at)
+    return bounds
+
+
+def _headline(found: Allocation, why: str) -> str:
+    way = found.variant + (f", order {found.order}" if "-" in found.variant else "")
+    if why:
+        return f"DOES NOT FIT: {why} (the best found, by {way}):"
+    return f"fits in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
+
+
+def _tables(found: Allocation) -> list[str]:
+    told = _data(found)
+    rows = []
+    for part in told["partitions"]:
+        for name in part["members"]:
+            task = told["tasks"][name]
+            times = bound(task["execution_ns"]), "yes" if task["conflict"] else "no", bound(task["wcrt_ns"])
+            rows.append((part["name"], str(part["compute_units"]), name, *times, room(task["deadline_ns"])))
+    headers = ("partition", "units", "task", "takes ms", "conflict", "done within ms", "deadline ms")
+    return [render.table(headers, rows)]
+
+
+def _step(step: Any, given: Any) -> dict[str, Any]:
+    def side(part: Any) -> dict[str, Any]:
+        return {"members": [given.items[index].name for index in part.tasks], "compute_units": part.size}
+
+    return {"merged": [side(step.one), side(step.other)], "into": side(step.merged)}
+
+
+def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
+    if not merges:
+        return ["no merge was needed" if "-" in found.variant else f"{found.variant} merges nothing step by step"]
+    lines = ["merges, each of which saves units or, at the limit of partitions, makes one less:"]
+    for merge in merges:
+        one, other = (f"{{{', '.join(side['members'])}}}:{side['compute_units']}" for side in merge["merged"])
+        lines.append(f"  {one} + {other} -> {merge['into']['compute_units']}")
+    return lines
+
+
+def _write(loaded: TasksetFile, output: Path, found: Allocation) -> None:
+    from analysis.model import Partition
+    from analysis.taskset import read
+    from analysis.taskset.repartition import with_partitions
+
+    names = _names(found)
+    parts = [Partition(part.size, name=name) for name, part in zip(names, found.parts, strict=True)]
+    tasks = {task: told["partition"] for task, told in _data(found)["tasks"].items()}
+    text = with_partitions(loaded.path, read(loaded.path), parts, tasks)
+    with files.written(output) as file:
+        file.write(text.encode())
+
+
+@click.command(
+    epilog="""\b
+TASK is a file with one [[task]] as in a taskset file, and nothing else.
+
+\b
+Examples:
+  gpurt admit planned.toml task.toml
+  gpurt admit planned.toml task.toml --move -o planned.toml
+
+\b
+Exit codes: 0 the task is admitted; 1 it is not; 2 wrong usage; 3 a file is wrong."""
+)
+@FILE
+@click.argument("task", type=click.Path(path_type=Path))
+@click.option("--move", is_flag=True, help="If nothing else works, divide the GPU anew: other tasks move.")
+@ANY_INSIDE
+@MOST
+@OUT
+@JSON
+def admit(
+    file: Path, task: Path, move: bool, inside: str, most: int | None, output: Path | None, as_json: bool
+) -> int:  # fmt: skip
+    """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
+    from analysis.partition import plan
+    from analysis.partition.admit import admit as place_for
+    from pycontrol.commands.admission import extended, places_of, told, write
+
+    loaded, text, name = extended(file, task)
+    if output:
+        files.check_writable(output)
+    taskset = loaded.taskset
+    if not taskset.partitions:
+        raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
+    given = _workload(taskset, inside, None, None, most)
+    index = next(at for at, item in enumerate(given.items) if item.name == name)
+    answer = place_for(given, places_of(taskset, given, name), index, move)
+    notes = list(plan.conditions(taskset, inside))
+    if output and answer.how:
+        notes += write(loaded, text, output, given, answer)
+    data, said = told(file, name, given, answer, inside, notes)
+    data["files"] = [output] if output and answer.how else []
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, said)
+    return 0 if answer.how else 1

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The partitioning figures: their tables, pictures and bounds, on small samples."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.experiments import zahaf
+from analysis.partition.generate import Parameters, generate, workload
+from analysis.partition.workload import SHIFT
+
+CURVES = [*zahaf.CURVES, zahaf.BEST]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zahaf, "LOADS", (10, 40))
+
+
+def rows(name: str, tasksets: int = 4) -> list[dict[str, Any]]:
+    return zahaf.run(zahaf.FIGURES[name], tasksets, 1, lambda _: None)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_row_for_each_scaling_load_and_curve(tmp_path: Path) -> None:
+    found = rows("zahaf-fig5")
+    assert [(row["panel"], row["x"], row["curve"]) for row in found] == [
+        (panel, x, curve) for panel in ("shared", "printed") for x in (10, 40) for curve in CURVES
+    ]
+    by = {(row["panel"], row["x"], row["curve"]): row["schedulable"] for row in found}
+    assert (by["shared", 10, "1g"], by["printed", 10, "1g"]) == (4, 0)  # where 1G falls depends on the scaling
+    assert all(by["shared", 40, curve] == 4 for curve in CURVES[1:])
+    figure = zahaf.FIGURES["zahaf-fig5"]
+    zahaf.write_csv(figure, found, tmp_path / "x.csv")
+    zahaf.draw(figure, found, tmp_path / "x.svg")
+    with (tmp_path / "x.csv").open() as file:
+        assert next((row["curve"], row["share"]) for row in csv.DictReader(file)) == ("1g", "1.0000")
+    assert "sms-act" in (tmp_path / "x.svg").read_text()
+    zahaf.write_csv(figure, rows("zahaf-fig5"), tmp_path / "y.csv")
+    assert (tmp_path / "y.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("few")
+def test_one_partition_schedules_the_worst_load_and_the_others_between_the_bounds(tmp_path: Path) -> None:
+    """Section 7.2: 1G is the upper bound; it is exactly, where both types occur twice."""
+    found = rows("zahaf-fig6")
+    for row in (row for row in found if "load" in row):
+        assert row["lower"] <= row["load"] + 1e-4
+        assert row["load"] <= row["upper"] + 1e-4
+        if row["curve"] == "1g":
+            assert row["load"] == pytest.approx(row["upper"], abs=1e-4)
+    assert any("load" not in row for row in found)
+    zahaf.draw(zahaf.FIGURES["zahaf-fig6"], found, tmp_path / "x.svg")
+
+
+@pytest.mark.usefixtures("few")
+def test_the_load_is_that_of_the_readable_planner() -> None:
+    from analysis.partition import Allocation, run
+
+    given = workload(generate(Parameters(50, 40), 1, 1)[0], 68)
+    outcome = run(given, "sms-ina")
+    assert isinstance(outcome, Allocation)
+    row = next(r for r in rows("zahaf-fig6", 1) if (r["panel"], r["x"], r["curve"]) == ("shared", 40, "sms-ina"))
+    assert row["load"] == pytest.approx(outcome.load / 2**SHIFT)
+    assert row["parts"] == len(outcome.parts)
+
+
+@pytest.mark.usefixtures("few")
+def test_times_are_in_figure_9_only(tmp_path: Path) -> None:
+    found = rows("zahaf-fig9", 1)
+    figure = zahaf.FIGURES["zahaf-fig9"]
+    zahaf.write_csv(figure, found, tmp_path / "x.csv")
+    zahaf.draw(figure, found, tmp_path / "x.svg")
+    with (tmp_path / "x.csv").open() as file:
+        assert all(int(row["analysis_ns"]) > 0 for row in csv.DictReader(file))
+    assert not any("analysis_ns" in zahaf.FIGURES[name].columns for name in zahaf.FIGURES if name != figure.name)

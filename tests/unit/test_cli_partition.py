@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands partition and admit: answers, exit codes, the files that they write, and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.model import Intensity
+from analysis.partition import VARIANTS, inside
+from analysis.taskset import load
+from pycontrol import cli
+from pycontrol.commands import partition as commands
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/partitions.toml"
+Gpurt = Callable[..., tuple[int, str, str]]
+LATE = """[[task]]
+name = "late"
+cpu = 0
+priority = 5
+period = "200ms"
+intensity = "compute"
+conflict = 1.2
+segments = [{ misc = "1ms", gpu = { parallel = "40ms", serial = "1ms" } }]
+"""
+
+
+@pytest.fixture
+def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs the command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        code = cli.run([*map(str, arguments)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_the_options_are_what_the_planner_has() -> None:
+    assert set(commands.INSIDE) == set(inside.TESTS)
+    assert set(commands.VARIANTS) == {"best", "exact", *VARIANTS}
+
+
+def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:
+    """detect on 4 units: 2 + 0.5 + 0.3 + 120/4 + 3 ms."""
+    code, out, err = gpurt("partition", EXAMPLE, "--explain", "-o", tmp_path / "out.toml")
+    assert (code, err) == (0, "")
+    assert "fits in 16 of 24 compute units" in out
+    assert "no merge was needed" in out
+    detect = next(line.split() for line in out.splitlines() if " detect " in line)
+    assert detect == ["p1", "4", "detect", "35.800", "no", "35.800", "50.000"]
+    written = load(tmp_path / "out.toml").taskset
+    assert [(one.name, one.size) for one in written.partitions] == [(f"p{i}", 4) for i in range(1, 5)]
+    assert [task.partition.name for task in written if task.partition] == ["p1", "p2", "p3", "p4"]
+    assert written.tasks[0].pure_time == 33_000_000
+    assert "# slow-down beside" in (tmp_path / "out.toml").read_text()
+
+
+def test_planning_a_planned_file_again_replaces_its_partitions(gpurt: Gpurt, tmp_path: Path) -> None:
+    out = tmp_path / "out.toml"
+    assert gpurt("partition", EXAMPLE, "-o", out)[0] == 0
+    assert gpurt("partition", out, "--max-partitions", "2", "-o", out)[0] == 0
+    written = load(out).taskset
+    assert len(written.partitions) == 2
+    assert all(task.partition in written.partitions for task in written)
+
+
+def test_few_units_need_merges_and_fewer_do_not_fit(gpurt: Gpurt, tmp_path: Path) -> None:
+    code, out, _ = gpurt("partition", EXAMPLE, "--units", "14", "--explain", "--json")
+    told = json.loads(out)
+    assert (code, told["fits"], told["compute_units"]) == (0, True, 14)
+    assert told["used_units"] == sum(part["compute_units"] for part in told["partitions"]) <= 14
+    assert told["merges"]
+    code, out, _ = gpurt("partition", EXAMPLE, "--units", "4", "-o", tmp_path / "out.toml")
+    assert code == 1
+    assert "DOES NOT FIT" in out
+    assert "of 4 are needed" in out
+    assert not (tmp_path / "out.toml").exists()
+
+
+def test_what_does_not_fit_says_by_how_many_units(gpurt: Gpurt) -> None:
+    code, out, _ = gpurt("partition", EXAMPLE, "--sizes", "10:2", "--units", "20", "--max-partitions", "1")
+    assert (code, "more than" in out) == (1, True), out
+    code, out, _ = gpurt("partition", EXAMPLE, "--units", "8", "--variant", "exact", "--json")
+    told = json.loads(out)
+    if told["used_units"]:
+        assert f"{told['used_units'] - 8} more than the 8" in told["why"]
+    assert code == 1
+
+
+def test_a_task_that_fits_nowhere_is_named_with_the_lemma(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(EXAMPLE.read_text().replace('serial = "8ms"', 'serial = "99ms"'))
+    code, out, _ = gpurt("partition", path)
+    assert code == 1
+    assert "segmentation: needs 113.3 ms alone on 24 units, and has 100 ms (lemma 2)" in out.replace("exact", "")
+
+
+def test_shared_cpus_plain_times_and_missing_factors_are_said(gpurt: Gpurt, tmp_path: Path) -> None:
+    """What is proved holds for tasks with CPUs of their own; a plain time holds for the whole GPU only."""
+    text = EXAMPLE.read_text().replace("cpu = 1\n", "cpu = 0\n").replace(
+        '{ parallel = "200ms", serial = "10ms" }', '"18ms"'
+    )
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    _, out, err = gpurt("partition", path, "--units", "40")
+    assert "detect, flow share CPU 0: waiting for it is not part of what is proved" in err
+    assert "the GPU time of map is known for one number of units only" in err
+    assert next(line.split()[1] for line in out.splitlines() if " map " in line) == "24"
+
+
+def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text("[platform]\ncpus = 1\ncompute_units = 4\n")
+    code, out, _ = gpurt("partition", path)
+    assert (code, "no real-time task uses the GPU" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--sizes", "4:0"], "--sizes: expected LEAST:STEP"), (["--sizes", "x"], "--sizes: expected"),
+        (["--sizes", "4:2:1"], "--sizes: expected"), (["--sizes", ""], "--sizes: expected"),
+        (["--units", "0"], "--units"), (["--inside", "gcaps-suspend"], "--inside"),
+        (["--order", "inc"], "--order goes"),
+        (["--inside", "np-fp"], "np-fp is for tasks that are one kernel, and detect has"), (["--variant", "x"], "x"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(gpurt: Gpurt, options: list[str], says: str) -> None:
+    code, out, err = gpurt("partition", EXAMPLE, *options)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
+    """docs/partitioning.md has the counterexample: what fits one at a time misses when jobs share the units."""
+    path = tmp_path / "set.toml"
+    path.write_text(EXAMPLE.read_text().replace("cpus = 4\n", 'cpus = 4\npolicy = "timesliced"\n'))
+    code, _, err = gpurt("partition", path)
+    assert (code, "the file says timesliced" in err) == (2, True)
+    planned = tmp_path / "planned.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\npolicy = "timesliced"\n'))
+    (tmp_path / "task.toml").write_text(LATE)
+    assert gpurt("admit", planned, tmp_path / "task.toml")[0] == 2
+
+
+def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
+    planned, task, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\ncu_mask = "0xf"\nslice = "5ms"\n'))
+    task.write_text(LATE)
+    code, text, err = gpurt("admit", planned, task, "-o", out)
+    assert code == 0
+    assert "late is admitted to p1: an existing partition of the same size" in text
+    assert "detect, late share CPU 0" in err
+    written = load(out).taskset
+    assert written.tasks[-1].partition == written.partitions[0] == load(planned).taskset.partitions[0]
+    assert written.tasks[-1].intensity is Intensity.COMPUTE
+    assert written.tasks[0].pure_time == 39_600_000  # in conflict now: 1.2 (120/4 + 3) ms
+
+
+def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> None:
+    planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    task.write_text(LATE.replace('"40ms"', '"9s"'))
+    code, text, _ = gpurt("admit", planned, task, "--move", "-o", tmp_path / "out.toml")
+    assert (code, text.splitlines()[0]) == (1, "NOT ADMITTED: late has no place")
+    assert len(text.splitlines()) == 5
+    assert not (tmp_path / "out.toml").exists()
+    told = json.loads(gpurt("admit", planned, task, "--json")[1])
+    assert (told["admitted"], told["partition"], len(told["tried"])) == (False, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the file is empty"), ("x = 1\n", "expected one [[task]]"), (LATE + LATE, "expected one [[task]]"),
+        ("[platform]\ncpus = 1\n" + LATE, "expected one [[task]]"), (LATE + "[[", "not TOML"),
+        (LATE.replace('"late"', '"map"'), 'taken by task 4'), (LATE + 'partition = "p1"\n', "what admit finds"),
+        (LATE.replace("priority = 5", "priority = 0"), "only a real-time task"),
+        (LATE.replace('intensity = "compute"\n', ""), '"intensity" is missing'),
+        (LATE.replace('"200ms"', '"200"'), "has no unit"),
+    ],
+)  # fmt: skip
+def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, text: str, says: str) -> None:
+    planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    task.write_text(text)
+    code, out, err = gpurt("admit", planned, task)
+    assert (code, out) == (3, "")
+    assert says in err
+    assert err.startswith(f"gpurt: {task}:")
+    assert 1 <= int(err.split(":")[2]) <= text.count("\n") + 1
+
+
+def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
+    (tmp_path / "task.toml").write_text(LATE)
+    code, _, err = gpurt("admit", EXAMPLE, tmp_path / "task.toml")
+    assert (code, "has no [[partition]]" in err) == (2, True)
