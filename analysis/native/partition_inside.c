@@ -20,20 +20,30 @@ static u64 gcd(u64 a, u64 b)
 	return a;
 }
 
+/* The least common multiple of periods, or deadlines; 0 if it has more than @bits bits. */
+static u64 hyperperiod(const struct job *jobs, u32 count, bool of_deadlines, u32 bits)
+{
+	u64 hyper = 1;
+
+	for (u32 i = 0; i < count; i++) {
+		u64 whole = of_deadlines ? jobs[i].deadline : jobs[i].period;
+		u128 next = (u128)(hyper / gcd(hyper, whole)) * whole;
+
+		if (next >> bits)
+			return 0;
+		hyper = next;
+	}
+	return hyper;
+}
+
 /* The sum of cost / period against 1, exactly; UNKNOWN if the hyperperiod has too many bits. */
 static enum verdict exact_sum(const struct job *jobs, u32 count, bool by_deadline)
 {
-	u64 hyper = 1;
+	u64 hyper = hyperperiod(jobs, count, by_deadline, 62);
 	u128 sum = 0;
 
-	for (u32 i = 0; i < count; i++) {
-		u64 whole = by_deadline ? jobs[i].deadline : jobs[i].period;
-		u128 next = (u128)(hyper / gcd(hyper, whole)) * whole;
-
-		if (next >> 62)
-			return UNKNOWN;
-		hyper = next;
-	}
+	if (!hyper)
+		return UNKNOWN;
 	for (u32 i = 0; i < count; i++)
 		sum += (u128)jobs[i].cost * (hyper / (by_deadline ? jobs[i].deadline : jobs[i].period));
 	return sum <= hyper ? PASSES : FAILS;
@@ -105,7 +115,7 @@ static int64_t busy_period(const struct job *jobs, u32 count)
 
 /*
  * A length up to which demand has to be compared with time: a little above the readable test's L, from sums that are
- * rounded against the limit; the first busy period where that is too long.
+ * rounded against the limit; the hyperperiod where L is long, and the first busy period where both are too long.
  */
 static int64_t horizon(const struct job *jobs, u32 count)
 {
@@ -125,8 +135,13 @@ static int64_t horizon(const struct job *jobs, u32 count)
 		u64 spare = ((u64)1 << SHIFT) - used;
 		u128 length = excess >> 64 ? excess / spare : (u64)excess / spare;
 
-		if (!(length >> 58))
+		if (length < 64 * (u128)latest)
 			return (int64_t)length + 1 > latest ? (int64_t)length + 1 : latest;
+
+		u64 hyper = hyperperiod(jobs, count, false, 58);
+
+		if (hyper || !(length >> 58))
+			return hyper && hyper < length ? (int64_t)hyper : (int64_t)length + 1;
 	}
 	int64_t busy = busy_period(jobs, count);
 

@@ -53,14 +53,14 @@ def demand(jobs: Sequence[Job], time: int) -> int:
 def horizon(jobs: Sequence[Job]) -> int:
     """A length up to which dbf(t) <= t has to be checked, ns: min(L, H); the first busy period if U = 1."""
     latest = max(job.deadline for job in jobs)
+    hyperperiod = lcm(*(job.period for job in jobs))
     spare = 1 - sum((Fraction(job.cost, job.period) for job in jobs), Fraction())
     if spare <= 0:
-        hyperperiod = lcm(*(job.period for job in jobs))
         released = sum(job.cost for job in jobs)
         busy = least_fixed_point(lambda w: sum(-(-w // j.period) * j.cost for j in jobs), released, hyperperiod)
         return max(latest, busy)
     excess = sum((Fraction((j.period - j.deadline) * j.cost, j.period) for j in jobs), Fraction())
-    return max(latest, -((-excess) // spare))
+    return max(latest, min(-((-excess) // spare), hyperperiod))
 
 
 def _deadline_before(jobs: Sequence[Job], time: int) -> int:

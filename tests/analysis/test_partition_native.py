@@ -90,6 +90,19 @@ def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
     assert said(fast.run(Workload((long,), 8), "bf-act")) == said(variants.run(Workload((long,), 8), "bf-act"))
 
 
+def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> None:
+    """U is below 1 by 10^-9 and more: L is then 10^9 periods, and QPA would walk through them."""
+    for cost in range(1, 4):
+        curves = ((Linear(10**9 - cost, 0),), (Linear(10**9, 0),))
+        items = [Item(f"t{i}", 2 * 10**9, 2 * 10**9 - 1, bool(i), curve, priority=i) for i, curve in enumerate(curves)]
+        given = Workload(tuple(items), 1, "edf")
+        answer = fast.run(given, "1g")
+        assert said(answer) == said(variants.run(given, "1g"))
+        assert isinstance(answer, Allocation)
+        view = fast._View(given).run([("1g", "dec")])[0]
+        assert view["status"][0] == FITS
+
+
 def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> Any:
     """Per cent of tasksets that each way schedules."""
     results = fast.sweep(generate(parameters, 1, count), parameters.units, "edf", ways)
