@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.partition import ORDERS, VARIANTS, fast
-from analysis.partition.generate import Parameters, generate
+from analysis.partition import ORDERS, VARIANTS
+from analysis.partition.generate import Parameters, generate, results
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
 
@@ -83,18 +83,18 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
     lower, upper = (_bound(tasks, conflict) for conflict in (0, 1))
     for curve in CURVES:
         start = time.process_time_ns()
-        results = fast.sweep(tasks, parameters.units, "edf", [(curve, "dec")])[:, 0]
+        found = results(parameters, tasks, [(curve, "dec")])[:, 0]
         spent = time.process_time_ns() - start
-        fits = results["status"] == lib.GPURT_PARTITION_FITS
+        fits = found["status"] == lib.GPURT_PARTITION_FITS
         row = _row(curve, fits)
         if fits.any():
-            row |= {"load": float(results["load"][fits].mean()) / 2**SHIFT, "lower": float(lower[fits].mean()),
-                    "upper": float(upper[fits].mean()), "parts": float(results["parts"][fits].mean())}  # fmt: skip
+            row |= {"load": float(found["load"][fits].mean()) / 2**SHIFT, "lower": float(lower[fits].mean()),
+                    "upper": float(upper[fits].mean()), "parts": float(found["parts"][fits].mean())}  # fmt: skip
         yield {**row, "analysis_ns": spent // count}
     if figure.best:
         ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
-        results = fast.sweep(tasks, parameters.units, "edf", ways)
-        yield _row(BEST, (results["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
+        found = results(parameters, tasks, ways)
+        yield _row(BEST, (found["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
 
 
 def _row(curve: str, fits: NDArray[np.bool_]) -> dict[str, Any]:

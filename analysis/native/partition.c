@@ -246,12 +246,13 @@ void gpurt_partition_run(const struct gpurt_partition_set *set, const struct gpu
 		lemma.status = GPURT_PARTITION_REFUSED;
 	else
 		possible = feasible(&s, &lemma);
+	if (s.refused)
+		lemma.status = GPURT_PARTITION_REFUSED;
 	for (u32 v = 0; v < count; v++) {
 		results[v] = lemma;
-		run_one(&s, &variants[v], possible && !s.refused, &results[v],
+		s.refused = false;
+		run_one(&s, &variants[v], possible && lemma.status != GPURT_PARTITION_REFUSED, &results[v],
 			part ? part + (u64)v * set->count : NULL, part ? size + (u64)v * set->count : NULL);
-		if (s.refused)
-			results[v].status = GPURT_PARTITION_REFUSED;
 	}
 	free(s.jobs);
 	free(s.scratch);

@@ -158,11 +158,34 @@ def structs(ways: Sequence[Way]) -> Any:
     return made
 
 
-def sweep(tasks: NDArray[Any], units: int, inside: str, ways: Sequence[Way]) -> NDArray[Any]:
-    """Results of each way on each taskset: ``tasks`` has a row of TASKs for each."""
+def sweep(
+    tasks: NDArray[Any], units: int, inside: str, ways: Sequence[Way], readable: Callable[[Any], Workload]
+) -> NDArray[Any]:  # fmt: skip
+    """Results of each way on each taskset: ``tasks`` has a row of TASKs for each.
+
+    ``readable``: the workload of a row, for those that C refuses.
+    """
     results = np.zeros((len(tasks), len(ways)), RESULT)
     sizes = np.arange(1, units + 1, dtype=np.uint32)
     made = struct(np.ascontiguousarray(tasks), tasks.shape[1], units, inside, sizes)
     lib.gpurt_partition_sweep(made, len(tasks), structs(ways), len(ways),
                               ffi.from_buffer("struct gpurt_partition_result[]", results))  # fmt: skip
+    if (results["status"] == lib.GPURT_PARTITION_ENOMEM).any():
+        raise MemoryError
+    for row, way in np.argwhere(results["status"] == lib.GPURT_PARTITION_REFUSED):
+        results[row, way] = _summary(readable(tasks[row]), *ways[way])
     return results
+
+
+def _summary(workload: Workload, variant: str, order: str) -> tuple[int, int, int, int, int]:
+    """What the readable planner says, as C would."""
+    if variant == readable_exact.EXACT:
+        found = readable_exact.exact(workload)
+    else:
+        found = variants.run(workload, variant, order)
+    if isinstance(found, Infeasible):
+        names = {None: "NONE", 1: "LEMMA1", 2: "LEMMA2"}
+        task = next((at for at, item in enumerate(workload.items) if item.name == found.task), 0)
+        return getattr(lib, f"GPURT_PARTITION_{names[found.lemma]}"), task, 0, 0, 0
+    status = lib.GPURT_PARTITION_FITS if found.fits else lib.GPURT_PARTITION_STUCK
+    return status, 0, found.units, len(found.parts), found.load

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model import MS
-from analysis.partition.fast import TASK
+from analysis.partition.fast import TASK, Way, sweep
 from analysis.partition.scaling import Linear
 from analysis.partition.workload import Item, Workload
 
@@ -82,6 +83,11 @@ def _uunifast(parameters: Parameters, random: np.random.Generator, count: int) -
     left = np.concatenate([whole, rest], axis=1)
     shares: NDArray[np.float64] = left - np.concatenate([rest, np.zeros((count, 1))], axis=1)
     return shares
+
+
+def results(parameters: Parameters, tasks: NDArray[Any], ways: Sequence[Way]) -> NDArray[Any]:
+    """What each way makes of each taskset, under EDF as in the paper."""
+    return sweep(tasks, parameters.units, "edf", ways, lambda row: workload(row, parameters.units))
 
 
 def workload(row: NDArray[Any], units: int, inside: str = "edf") -> Workload:

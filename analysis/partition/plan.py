@@ -106,6 +106,8 @@ def steps(found: Allocation) -> tuple[variants.Step, ...]:
 
 def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     """What an allocation is proved under that the file does not state, or states otherwise."""
+    if len(members(taskset)) > 1:
+        yield "each partition has to be scheduled as a GPU of its own: one task at a time in it, and no other outside it"
     if inside == "edf":
         yield "no host runs edf: this reproduces the paper's figures, and proves nothing of a deployment"
     if inside in NON_PREEMPTIVE:

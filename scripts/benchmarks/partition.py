@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis.partition import fast
-from analysis.partition.generate import Parameters, generate
+from analysis.partition.generate import Parameters, generate, results
 from gpurt._gpurt import lib
 
 PAPERS = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
@@ -33,9 +32,9 @@ def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> tu
     """Seconds of the core to run the ways on ``count`` tasksets, and the share of runs that fit."""
     tasks = generate(parameters, 1, count)
     start = time.process_time()
-    results = fast.sweep(tasks, parameters.units, "edf", ways)
+    found = results(parameters, tasks, ways)
     seconds = time.process_time() - start
-    return seconds, float((results["status"] == lib.GPURT_PARTITION_FITS).mean())
+    return seconds, float((found["status"] == lib.GPURT_PARTITION_FITS).mean())
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:

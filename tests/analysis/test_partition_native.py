@@ -12,7 +12,7 @@ import pytest
 
 from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, Workload, fast, variants
 from analysis.partition.exact import exact
-from analysis.partition.generate import Parameters, generate, workload
+from analysis.partition.generate import Parameters, generate, results, workload
 from analysis.partition.inside import TESTS
 from analysis.partition.scaling import Linear, Measured
 from gpurt._gpurt import ffi, lib
@@ -103,10 +103,23 @@ def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> No
         assert view["status"][0] == FITS
 
 
+def test_what_c_refuses_the_readable_planner_answers_in_a_sweep() -> None:
+    parameters = Parameters(4, 5, 8)
+    tasks = generate(parameters, 1, 3)
+    ways = [("fit-ina", "dec"), ("exact", ""), ("1g", "dec")]
+    expected = results(parameters, tasks, ways)
+    scale = 10**8  # periods of 2^58 ns and more
+    for key in ("period", "deadline", "parallel", "serial"):
+        tasks[key] *= scale
+    for way in range(3):
+        assert (results(parameters, tasks, ways)["status"] == expected["status"]).all()
+        assert (results(parameters, tasks, ways)["units"][:, way] == expected["units"][:, way]).all()
+
+
 def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> Any:
     """Per cent of tasksets that each way schedules."""
-    results = fast.sweep(generate(parameters, 1, count), parameters.units, "edf", ways)
-    return 100 * (results["status"] == FITS).mean(axis=0)
+    found = results(parameters, generate(parameters, 1, count), ways)
+    return 100 * (found["status"] == FITS).mean(axis=0)
 
 
 def test_one_partition_collapses_where_each_scaling_says() -> None:
@@ -139,8 +152,9 @@ def test_at_200_tasks_only_fullest_first_fits() -> None:
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     """Acceptance check 8; and no variant fits what lemma 1 refuses."""
     ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
-    results = fast.sweep(generate(Parameters(10, 9, 14), 1, 200), 14, "edf", [("exact", ""), *ways])
-    fits, units = results["status"] == FITS, results["units"]
+    parameters = Parameters(10, 9, 14)
+    found = results(parameters, generate(parameters, 1, 200), [("exact", ""), *ways])
+    fits, units = found["status"] == FITS, found["units"]
     assert (fits[:, :1] | ~fits).all()
     assert (units[:, :1] <= units)[fits].all()
     assert 0 < fits[:, 1:].any(axis=1).sum() >= 0.93 * fits[:, 0].sum()
@@ -148,9 +162,10 @@ def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
 
 def test_what_lemma_1_refuses_fits_nowhere() -> None:
     """Acceptance check 5, against exact without the lemma: on more units than the lemma has seen."""
-    tasks = generate(Parameters(6, 9.7, 10), 3, 10_000 if LONG else 300)
-    results = fast.sweep(tasks, 10, "edf", [("fit-ina", "dec")])
-    refused = tasks[results["status"][:, 0] == lib.GPURT_PARTITION_LEMMA1]
+    parameters = Parameters(6, 9.7, 10)
+    tasks = generate(parameters, 3, 10_000 if LONG else 300)
+    found = results(parameters, tasks, [("fit-ina", "dec")])
+    refused = tasks[found["status"][:, 0] == lib.GPURT_PARTITION_LEMMA1]
     assert len(refused)
     for row in refused:
         larger = fast.exact(workload(row, 14))
