@@ -18,7 +18,8 @@ from gpurt.units import format_time
 def with_partitions(path: Path, text: str, partitions: Sequence[Partition], names: Mapping[str, str]) -> str:
     """The file's text with these partitions, and each task in the one that ``names`` has for it.
 
-    Raises FileError if the layout is not understood: then nothing is lost, because the text is read back and compared.
+    The text is read back and compared.  Raises FileError if it would have a mistake, such as a size that its platform
+    does not have, or if the layout is not understood.
     """
     made = _without_tables(path, text)
     made = with_values(made, "partition", names)
@@ -26,7 +27,8 @@ def with_partitions(path: Path, text: str, partitions: Sequence[Partition], name
     try:
         read = parse(path, made).taskset
     except TasksetError as error:
-        raise _not_understood(path) from error
+        wrong = error.problems[0].message
+        raise FileError(f"{filename(path)}: cannot be written with these partitions: {wrong}") from None
     told = {task.name: task.partition.name for task in read if task.partition}
     if read.partitions != tuple(partitions) or any(told.get(task) != name for task, name in names.items()):
         raise _not_understood(path)

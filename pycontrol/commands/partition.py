@@ -37,6 +37,8 @@ MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNIT
                     help="How many partitions the mechanism offers.")  # fmt: skip
 OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
                    help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
+GPU_ONLY = click.option("--gpu-only", is_flag=True,
+                        help="Plan GPU work alone where tasks share CPUs; whole jobs are not proved.")  # fmt: skip
 EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
 
 
@@ -59,12 +61,13 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @UNITS
 @SIZES
 @MOST
+@GPU_ONLY
 @EXPLAIN
 @OUT
 @JSON
 def partition(
     file: Path, variant: str, order: str | None, inside: str, units: int | None, sizes: str | None, most: int | None,
-    explain: bool, output: Path | None, as_json: bool,
+    gpu_only: bool, explain: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
     from dataclasses import replace
@@ -74,7 +77,7 @@ def partition(
 
     if order and "-" not in variant:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
-    loaded = _loaded(file)
+    loaded, text_of_file = _loaded(file)
     if output:
         files.check_writable(output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
@@ -85,7 +88,8 @@ def partition(
         raise UsageError(f"--variant: {error}") from None
     notes = list(plan.conditions(taskset, inside))
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
-    why = why if given.items else "no real-time task uses the GPU, so nothing was proved"
+    shared = plan.shared_cpus(taskset)
+    why = why or _unproved(given, "" if gpu_only else shared)
     data: dict[str, Any] = {
         "file": file, "test": inside, "fits": not why, "why": why or None, "variant": variant, "order": order,
         "compute_units": given.units, "used_units": None, "partitions": [], "tasks": {}, "merges": [], "files": [],
@@ -93,27 +97,35 @@ def partition(
     }  # fmt: skip
     text = [f"DOES NOT FIT: {why}" if why else ""]
     if not isinstance(found, Infeasible):
-        data |= _data(found)
-        text = [_headline(found, why), *_tables(found)]
+        data |= _data(found, shared)
+        text = [_headline(found, why, shared), *_tables(found, data)]
         if explain:
             data["merges"] = [_step(step, given) for step in plan.steps(found)]
             text += ["", *_told(data["merges"], found)]
         if output and not why:
-            _write(loaded, output, found)
+            _write(loaded, text_of_file, output, found)
             data["files"] = [output]
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 1 if why else 0
 
 
-def _loaded(file: Path) -> TasksetFile:
-    """The file.  Raises TasksetError without epsilon; several partitions are no reason here."""
+def _unproved(given: Any, shared: str) -> str:
+    """Why nothing is proved of what fits; empty if it is."""
+    if not given.items:
+        return "no real-time task uses the GPU, so nothing was proved"
+    return f"{shared}; --gpu-only plans the GPU work alone" if shared else ""
+
+
+def _loaded(file: Path) -> tuple[TasksetFile, str]:
+    """The file and its text.  Raises TasksetError without epsilon; several partitions are no reason here."""
     from analysis import taskset
 
-    loaded = taskset.load(file)
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
     if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
         raise TasksetError(file, lacks)
-    return loaded
+    return loaded, text
 
 
 def _workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Any:
@@ -141,12 +153,12 @@ def _sizes(text: str, units: int) -> tuple[int, ...]:
     return tuple(range(values[0], max(units, values[0]) + 1, values[1]))
 
 
-def _data(found: Allocation) -> dict[str, Any]:
+def _data(found: Allocation, shared: str) -> dict[str, Any]:
     from analysis.partition.plan import per_task
 
     told = per_task(found)
     names = _names(found)
-    bounds = _bounds(found)
+    bounds = {} if shared else _bounds(found)
     return {
         "variant": found.variant, "order": found.order or None, "used_units": found.units,
         "partitions": [
@@ -156,7 +168,7 @@ def _data(found: Allocation) -> dict[str, Any]:
         "tasks": {
             item.name: {
                 "partition": names[told[item.name]["part"]], "execution_ns": told[item.name]["time"],
-                "conflict": told[item.name]["conflict"], "deadline_ns": item.deadline, "wcrt_ns": bounds[item.name],
+                "conflict": told[item.name]["conflict"], "deadline_ns": item.deadline, "wcrt_ns": bounds.get(item.name),
             }
             for item in found.workload.items
         },
@@ -172,7 +184,7 @@ def _bounds(found: Allocation) -> dict[str, int | None]:
     from analysis.partition.inside import response
     from analysis.partition.merge import jobs
 
-    bounds: dict[str, int | None] = {item.name: None for item in found.workload.items}
+    bounds: dict[str, int | None] = {}
     for part in found.parts if found.workload.inside == "fp" else ():
         there = jobs(found.workload, part.tasks, part.size)
         for at, index in enumerate(part.tasks):
@@ -180,15 +192,17 @@ def _bounds(found: Allocation) -> dict[str, int | None]:
     return bounds
 
 
-def _headline(found: Allocation, why: str) -> str:
+def _headline(found: Allocation, why: str, shared: str) -> str:
     way = found.variant + (f", order {found.order}" if "-" in found.variant else "")
+    if found.fits and why:
+        return f"NOT PROVED: {why}"
     if why:
         return f"DOES NOT FIT: {why} (the best found, by {way}):"
-    return f"fits in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
+    what = "GPU work alone fits" if shared else "fits"
+    return f"{what} in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
 
 
-def _tables(found: Allocation) -> list[str]:
-    told = _data(found)
+def _tables(found: Allocation, told: dict[str, Any]) -> list[str]:
     rows = []
     for part in told["partitions"]:
         for name in part["members"]:
@@ -216,17 +230,16 @@ def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
     return lines
 
 
-def _write(loaded: TasksetFile, output: Path, found: Allocation) -> None:
+def _write(loaded: TasksetFile, text: str, output: Path, found: Allocation) -> None:
     from analysis.model import Partition
-    from analysis.taskset import read
     from analysis.taskset.repartition import with_partitions
 
     names = _names(found)
     parts = [Partition(part.size, name=name) for name, part in zip(names, found.parts, strict=True)]
-    tasks = {task: told["partition"] for task, told in _data(found)["tasks"].items()}
-    text = with_partitions(loaded.path, read(loaded.path), parts, tasks)
+    tasks = {task: told["partition"] for task, told in _data(found, "")["tasks"].items()}
+    made = with_partitions(loaded.path, text, parts, tasks)
     with files.written(output) as file:
-        file.write(text.encode())
+        file.write(made.encode())
 
 
 @click.command(
@@ -246,13 +259,16 @@ Exit codes: 0 the task is admitted; 1 it is not; 2 wrong usage; 3 a file is wron
 @click.option("--move", is_flag=True, help="If nothing else works, divide the GPU anew: other tasks move.")
 @ANY_INSIDE
 @MOST
+@GPU_ONLY
 @OUT
 @JSON
 def admit(
-    file: Path, task: Path, move: bool, inside: str, most: int | None, output: Path | None, as_json: bool
+    file: Path, task: Path, move: bool, inside: str, most: int | None, gpu_only: bool, output: Path | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
     from analysis.partition import plan
+    from analysis.partition.admit import Admission
     from analysis.partition.admit import admit as place_for
     from pycontrol.commands.admission import extended, places_of, told, write
 
@@ -264,7 +280,9 @@ def admit(
         raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
     given = _workload(taskset, inside, None, None, most)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
-    answer = place_for(given, places_of(taskset, given, name), index, move)
+    unproved = _unproved(given, "" if gpu_only else plan.shared_cpus(taskset))
+    places = places_of(taskset, given, name)
+    answer = Admission(tuple(places), None, (unproved,)) if unproved else place_for(given, places, index, move)
     notes = list(plan.conditions(taskset, inside))
     if output and answer.how:
         notes += write(loaded, text, output, given, answer)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 
@@ -172,6 +173,21 @@ def test_a_planner_that_forgets_conflicts_is_broken() -> None:
     crowded = [part for part in outcome.parts if any(honest.conflicts(part.tasks))]
     assert crowded
     assert any(misses_or_overloads(jobs(honest, part.tasks, part.size), "edf") for part in crowded)
+
+
+def test_contention_across_partitions_breaks_sizes_that_do_not_count_it() -> None:
+    """Memory tasks slowed down 1.5 times by other partitions: sizes for 1 miss, sizes for 1.5 hold."""
+    cross, seen = Fraction(3, 2), set()
+    for seed in range(6):
+        plain = workload(generate(Parameters(30, 24), seed, 1)[0], 68)
+        slowed = replace(plain, items=tuple(replace(i, always=cross) if i.memory else i for i in plain.items))
+        for declared in (plain, slowed):
+            outcome = run(declared, "fit-ina")
+            if isinstance(outcome, Allocation):
+                late = any(misses_or_overloads(jobs(slowed, p.tasks, p.size), "edf") for p in outcome.parts)
+                assert not (late and declared is slowed)
+                seen.add((declared is slowed, late))
+    assert {(False, True), (True, False)} <= seen
 
 
 def forgetful(row: object) -> object:

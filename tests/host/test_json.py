@@ -115,19 +115,19 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 PARTS = ROOT / "examples/partitions.toml"
 NEW = """[[task]]
 name = "new"
-cpu = 0
+cpu = 1
 priority = 5
 period = "100ms"
 segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]
 """
 PLACED = """[platform]
-cpus = 1
+cpus = 2
 epsilon = "0ns"
 compute_units = 4
 [[partition]]
 name = "one"
 compute_units = 2
-""" + NEW.replace('"new"', '"old"').replace("cpu = 0", 'cpu = 0\npartition = "one"')
+""" + NEW.replace('"new"', '"old"').replace("cpu = 1", 'cpu = 0\npartition = "one"')
 
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]

@@ -15,11 +15,12 @@ from analysis.taskset import load
 from pycontrol import cli
 from pycontrol.commands import partition as commands
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/partitions.toml"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/partitions.toml"
 Gpurt = Callable[..., tuple[int, str, str]]
 LATE = """[[task]]
 name = "late"
-cpu = 0
+cpu = 4
 priority = 5
 period = "200ms"
 intensity = "compute"
@@ -100,17 +101,35 @@ def test_a_task_that_fits_nowhere_is_named_with_the_lemma(gpurt: Gpurt, tmp_path
     assert "segmentation: needs 113.3 ms alone on 24 units, and has 100 ms (lemma 2)" in out.replace("exact", "")
 
 
-def test_shared_cpus_plain_times_and_missing_factors_are_said(gpurt: Gpurt, tmp_path: Path) -> None:
-    """What is proved holds for tasks with CPUs of their own; a plain time holds for the whole GPU only."""
-    text = EXAMPLE.read_text().replace("cpu = 1\n", "cpu = 0\n").replace(
-        '{ parallel = "200ms", serial = "10ms" }', '"18ms"'
-    )
+def test_where_tasks_share_a_cpu_nothing_is_proved_of_whole_jobs(gpurt: Gpurt, tmp_path: Path) -> None:
+    """The case study's CPUs are shared: a yes, or a bound, would be about another system."""
+    case, out = ROOT / "examples/case-study.toml", tmp_path / "out.toml"
+    code, text, _ = gpurt("partition", case, "--units", "8", "-o", out)
+    assert (code, out.exists()) == (1, False)
+    assert text.startswith("NOT PROVED: histogram, projection, dxtc share CPU 1, and waiting for a CPU is not part")
+    code, text, _ = gpurt("partition", case, "--units", "8", "--gpu-only", "--json")
+    told = json.loads(text)
+    assert (code, told["fits"]) == (0, True)
+    assert {task["wcrt_ns"] for task in told["tasks"].values()} == {None}
+    assert gpurt("partition", case, "--units", "8", "--gpu-only")[1].startswith("GPU work alone fits in 8 of 8")
+
+
+def test_plain_times_hold_for_the_whole_gpu_only(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Also if --units says that there is a larger one."""
     path = tmp_path / "set.toml"
-    path.write_text(text)
-    _, out, err = gpurt("partition", path, "--units", "40")
-    assert "detect, flow share CPU 0: waiting for it is not part of what is proved" in err
-    assert "the GPU time of map is known for one number of units only" in err
-    assert next(line.split()[1] for line in out.splitlines() if " map " in line) == "24"
+    path.write_text(EXAMPLE.read_text().replace('{ parallel = "200ms", serial = "10ms" }', '"18ms"'))
+    for units in ("24", "40"):
+        _, out, err = gpurt("partition", path, "--units", units)
+        assert "the GPU time of map is known for one number of units only" in err
+        assert next(line.split()[1] for line in out.splitlines() if " map " in line) == "24"
+    assert "known for 24 units and more" in gpurt("partition", path, "--units", "20")[1]
+
+
+def test_what_would_not_be_a_taskset_file_is_not_written(gpurt: Gpurt, tmp_path: Path) -> None:
+    out = tmp_path / "out.toml"
+    code, text, err = gpurt("partition", EXAMPLE, "--units", "40", "--sizes", "10:10", "-o", out)
+    assert (code, text, out.exists()) == (3, "", False)
+    assert "cannot be written with these partitions: the partitions have 40 units, the platform 24" in err
 
 
 def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -139,7 +158,7 @@ def test_wrong_usage(gpurt: Gpurt, options: list[str], says: str) -> None:
 def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
     """docs/partitioning.md has the counterexample: what fits one at a time misses when jobs share the units."""
     path = tmp_path / "set.toml"
-    path.write_text(EXAMPLE.read_text().replace("cpus = 4\n", 'cpus = 4\npolicy = "timesliced"\n'))
+    path.write_text(EXAMPLE.read_text().replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
     code, _, err = gpurt("partition", path)
     assert (code, "the file says timesliced" in err) == (2, True)
     planned = tmp_path / "planned.toml"
@@ -152,12 +171,14 @@ def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path
 def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, task, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
     assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    task.write_text(LATE.replace("cpu = 4", "cpu = 0"))
+    assert "detect, late share CPU 0" in gpurt("admit", planned, task)[1]
+    assert [gpurt("admit", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\ncu_mask = "0xf"\nslice = "5ms"\n'))
     task.write_text(LATE)
-    code, text, err = gpurt("admit", planned, task, "-o", out)
+    code, text, _ = gpurt("admit", planned, task, "-o", out)
     assert code == 0
     assert "late is admitted to p1: an existing partition of the same size" in text
-    assert "detect, late share CPU 0" in err
     written = load(out).taskset
     assert written.tasks[-1].partition == written.partitions[0] == load(planned).taskset.partitions[0]
     assert written.tasks[-1].intensity is Intensity.COMPUTE
