@@ -212,10 +212,14 @@ static enum verdict fixed_priority(const struct job *jobs, u32 count)
 static enum verdict np_edf(const struct job *jobs, u32 count)
 {
 	enum verdict preemptive = edf(jobs, count);
-	int64_t latest = 0;
+	int64_t latest = 0, points = 0;
 
 	for (u32 i = 0; i < count; i++)
 		latest = jobs[i].deadline > latest ? jobs[i].deadline : latest;
+	for (u32 i = 0; i < count; i++)
+		points += ceil_div(latest - jobs[i].deadline, jobs[i].period);
+	if (points > MAX_STEPS)
+		return FAILS;
 	for (u32 i = 0; i < count && preemptive == PASSES; i++) {
 		for (int64_t at = jobs[i].deadline; at < latest; at += jobs[i].period) {
 			int64_t blocking = 0;
@@ -269,14 +273,14 @@ static enum verdict np_responds(const struct job *jobs, u32 count, u32 i)
 		if (busy >> 58 || step == MAX_STEPS)
 			return UNKNOWN;
 	}
+	if (ceil_div(busy, own->period) > MAX_STEPS)
+		return FAILS;
 	for (int64_t q = 0; q * own->period < busy; q++) {
 		int64_t base = blocking + q * own->cost;
 		int64_t found = start_time(jobs, end, i, base, q * own->period + own->deadline - own->cost);
 
 		if (found < 0)
 			return found == -1 ? FAILS : UNKNOWN;
-		if (q == MAX_STEPS)
-			return UNKNOWN;
 	}
 	return PASSES;
 }

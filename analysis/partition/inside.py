@@ -2,7 +2,8 @@
 """Schedulability tests inside a partition: one job at a time has all its units.
 
 Each test takes the jobs of a partition and says whether no deadline is missed.  A test that accepts times C accepts
-all shorter ones too, so that the least size of a partition can be searched for by halves.
+all shorter ones too, so that the least size of a partition can be searched for by halves.  A search that does not end
+within MAX_STEPS accepts nothing.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ def np_edf(jobs: Sequence[Job]) -> bool:
     if not edf(jobs):
         return False
     latest = max(job.deadline for job in jobs)
+    if sum(-(-(latest - job.deadline) // job.period) for job in jobs) > MAX_STEPS:
+        return False
     points = {at for j in jobs for at in range(j.deadline, latest, j.period)}
     return all(demand(jobs, at) + max(j.cost for j in jobs if j.deadline > at) <= at for at in points)
 
@@ -132,6 +135,8 @@ def _np_response(jobs: Sequence[Job], index: int) -> bool:
         busy = least_fixed_point(
             lambda w: blocking + sum(-(-w // j.period) * j.cost for j in level), blocking + own.cost, limit
         )
+        if -(-busy // own.period) > MAX_STEPS:
+            return False
         for number in range(-(-busy // own.period)):
             before = blocking + number * own.cost
             latest = number * own.period + own.deadline - own.cost  # when it has to begin

@@ -108,8 +108,8 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     """What an allocation is proved under that the file does not state, or states otherwise."""
     if len(members(taskset)) > 1:
         yield "each partition has to be scheduled as a GPU of its own, with one task at a time in it"
-    if inside == "edf":
-        yield "no host runs edf: this reproduces the paper's figures, and proves nothing of a deployment"
+    if inside in ("edf", "density"):
+        yield "no host runs EDF: this reproduces the paper's figures, and proves nothing of a deployment"
     if inside in NON_PREEMPTIVE:
         yield f"{inside} is for hardware that runs one kernel at a time in a partition and preempts none"
     plain = [task.name for task in members(taskset) if not all(s.scaling for s in task.gpu_segments)]

@@ -88,6 +88,13 @@ def test_a_long_kernel_blocks_where_nothing_preempts() -> None:
     assert first_miss(late, "np-edf") == first_miss(late, "np-fp") == late[0]
 
 
+@pytest.mark.parametrize("name", ["np-edf", "np-fp"])
+def test_a_search_without_end_accepts_nothing(name: str) -> None:
+    """10^12 deadlines of the short task lie before the long one's."""
+    assert not TESTS[name]([Job(1, 4, 4, 2), Job(2 * 10**12, 4 * 10**12, 4 * 10**12, 1)])
+    assert not TESTS[name]([Job(1, 4, 4, 2), Job(1, 4 * 10**12, 4 * 10**12, 1)]) or name == "np-fp"
+
+
 def test_equal_priorities_serve_the_order_of_arrival() -> None:
     """Each counts the other: 3 + 3 > 5."""
     tasks = [Job(3, 5, 10, 1), Job(3, 9, 10, 1)]
