@@ -9,6 +9,7 @@ from pathlib import Path
 from analysis.model import Partition
 from analysis.taskset.file import document_of, parse
 from analysis.taskset.lines import lines_of
+from analysis.taskset.schema import quoted
 from analysis.taskset.write import with_values
 from gpurt.errors import FileError, TasksetError
 from gpurt.text import filename
@@ -21,6 +22,10 @@ def with_partitions(path: Path, text: str, partitions: Sequence[Partition], name
     The text is read back and compared.  Raises FileError if it would have a mistake, such as a size that its platform
     does not have, or if the layout is not understood.
     """
+    for entry in document(path, text).get("task", []):
+        if entry["name"] in names and isinstance(entry.get("partition"), dict):
+            hint = "remove that, so that the name of a partition can be written there"
+            raise FileError(f"{filename(path)}: task {quoted(entry['name'])} has a part of its own; {hint}")
     made = _without_tables(path, text)
     made = with_values(made, "partition", names)
     made = made.rstrip("\n") + "\n\n" + "\n".join(map(_table, partitions))

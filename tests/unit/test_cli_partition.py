@@ -132,6 +132,15 @@ def test_what_would_not_be_a_taskset_file_is_not_written(gpurt: Gpurt, tmp_path:
     assert "cannot be written with these partitions: the partitions have 40 units, the platform 24" in err
 
 
+@pytest.mark.parametrize("own", ["partition = { compute_units = 4 }\n", "[task.partition]\ncompute_units = 4\n"])
+def test_a_part_of_its_own_is_not_overwritten(gpurt: Gpurt, tmp_path: Path, own: str) -> None:
+    path, out = tmp_path / "set.toml", tmp_path / "out.toml"
+    path.write_text(EXAMPLE.read_text() + own)
+    code, _, err = gpurt("partition", path, "-o", out)
+    assert (code, out.exists()) == (3, False)
+    assert 'task "map" has a part of its own; remove that' in err
+
+
 def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text("[platform]\ncpus = 1\ncompute_units = 4\n")
