@@ -60,16 +60,44 @@ class CpuSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """ML: a copy between host and GPU.  It needs the bus and no CPU."""
+
+    time: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel, whose time depends on how many units (SMs or CUs) it has: a formula, or a table of measured times.
+
+    ``work``: GW, its time alone on one unit, ``overhead`` included, ns.  ``overhead``: GL, the part that more units do
+    not shorten, ns.  ``interleave``: alpha in thousandths.  ``block``: the longest thread block alone, ns; 0: work
+    divides without end.  ``times``: the times by number of units, from one unit on; they replace the formula.
+    """
+
+    work: Span
+    overhead: int = 0
+    interleave: int = 1000
+    block: int = 0
+    times: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSegment:
     """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment.
 
     ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
     is known for one size only.
+
+    ``parts``: the copies and kernels that the pure GPU segment consists of, in order, if they are known.  ``pure`` is
+    then their time where the task has all units to itself.  Analyses of a GPU that is shared in time look at ``pure``
+    only, those of partitioned units (analysis/rtgpu) at ``parts``.
     """
 
     misc: Span
     pure: Span
     scaling: Curve | None = None
+    parts: tuple[Copy | Kernel, ...] = ()
 
 
 Segment: TypeAlias = CpuSegment | GpuSegment

@@ -22,6 +22,7 @@ class Kind(str, Enum):
     INDIRECT_DELAY = "indirect delay"
     INTERLEAVING = "interleaved execution"
     OVERLAP = "saved by overlap"
+    BUS = "copies of other tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Reason(str, Enum):
     GPU_ORDER = "GPU priorities out of order"
     DEPENDS_ON = "depends on a task without a bound"
     TOO_MANY_STEPS = "the search did not end"
+    NO_UNITS = "no units of the GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,9 @@ class Failure:
     """No bound within the deadline.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for PERIOD_EXCEEDED; 0 for
-    DEPENDS_ON and GPU_ORDER.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the task that has no
-    bound, for GPU_ORDER what is out of order.  OVERLOAD: the demand grows faster than time passes, so that the test
-    fails for any deadline.
+    DEPENDS_ON, GPU_ORDER and NO_UNITS.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the task that
+    has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no units.  OVERLOAD: the demand grows faster
+    than time passes, so that the test fails for any deadline.
     """
 
     task: str
@@ -90,7 +92,7 @@ class Failure:
             return f"{self.task}: no bound, because {self.culprit} has none"
         if self.reason is Reason.TOO_MANY_STEPS:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
-        if self.reason is Reason.GPU_ORDER:
+        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS):
             return f"{self.task}: no bound, because {self.culprit}"
         if self.reason is Reason.PERIOD_EXCEEDED:
             most = exact_ms(self.reached)
@@ -118,10 +120,14 @@ Verdict: TypeAlias = Bound | Failure | BestEffort
 
 @dataclass(frozen=True)
 class Result:
-    """What one test says of a taskset: a verdict for each task, in the order of the taskset."""
+    """What one test says of a taskset: a verdict for each task, in the order of the taskset.
+
+    ``units``: the units of the GPU that each task with a kernel has, where tasks own units.
+    """
 
     test: str
     verdicts: Mapping[str, Verdict]
+    units: Mapping[str, int] | None = None
 
     @property
     def schedulable(self) -> bool:

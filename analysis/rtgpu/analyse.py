@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A taskset whose tasks own units of the GPU, analysed: on a given allocation, or on one that is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from analysis.model import Task, Taskset
+from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
+from analysis.rtgpu import kernel
+from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units
+from analysis.rtgpu.method import Around, Method, Response, respond
+
+
+@dataclass(frozen=True)
+class Units:
+    """How units may be given: ``total`` of them, each task a multiple of ``step`` and at least ``least``."""
+
+    total: int
+    step: int = 1
+    least: int = 1
+
+    def choices(self, left: int) -> range:
+        """The numbers that a task may have of so many that are left."""
+        first = -(-max(self.least, 1) // self.step) * self.step
+        return range(first, left + 1, self.step)
+
+
+@dataclass(frozen=True)
+class System:
+    """A taskset under a method; tasks are counted from the most urgent one.
+
+    ``chunk``: the longest copy that is not interrupted, ns; 0: copies are never interrupted.
+    """
+
+    method: Method
+    taskset: Taskset
+    chunk: int = 0
+    _chains: dict[tuple[int, int], Chain] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The real-time tasks, most urgent first."""
+        return self.taskset.real_time
+
+    @cached_property
+    def users(self) -> tuple[bool, ...]:
+        """Which of the tasks have kernels."""
+        return tuple(needs_units(task) for task in self.tasks)
+
+    @cached_property
+    def ties(self) -> bool:
+        """Whether tasks have equal priorities."""
+        return len({task.priority for task in self.tasks}) < len(self.tasks)
+
+    def monotone(self, units: int) -> bool:
+        """Whether no kernel's bounds grow with units."""
+        return all(kernel.monotone(one, units) for task in self.tasks for one in kernels(task))
+
+    @cached_property
+    def _best_effort(self) -> tuple[Chain, ...]:
+        """Of best-effort tasks only copies matter, and these do not depend on units."""
+        found = [chain(task, 1) for task in self.taskset if task.best_effort]
+        return tuple(merged(one) if self.method.merges else one for one in found)
+
+    def chain(self, index: int, units: int) -> Chain:
+        """One of the tasks on so many units; made once."""
+        key = index, units if self.users[index] else 0
+        if key not in self._chains:
+            self._chains[key] = self.method.chain(self.tasks[index], units)
+        return self._chains[key]
+
+    def respond(self, index: int, units: Sequence[int], known: Mapping[str, int]) -> Response:
+        """What the method says of a task if the tasks have these units.  ``known``: bounds of other tasks, ns."""
+        task, found = self.tasks[index], [self.chain(i, given) for i, given in enumerate(units)]
+        higher = [c for i, c in enumerate(found) if i != index and c.task.priority >= task.priority]
+        lower = [c for c in found if c.task.priority < task.priority]
+        sure = {c.name: known[c.name] for c in higher if c.task.priority > task.priority and c.name in known}
+        return respond(self.method, found[index], Around(higher, (*lower, *self._best_effort), sure, self.chunk))
+
+    def refusal(self) -> str | None:
+        """Why the method says nothing about this taskset; None if it does."""
+        for task in self.taskset:
+            if task.gpu_priority not in (None, task.priority):
+                return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
+            if task.best_effort and self.method.merges and needs_units(task):
+                return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
+        return None
+
+
+def on_units(system: System, units: Mapping[str, int]) -> Result:
+    """Verdicts of every task on an allocation: units by task name; tasks without kernels need none."""
+    reason = system.refusal()
+    given = [units.get(task.name, 0) for task in system.tasks]
+    lacking = [task.name for task, user, count in zip(system.tasks, system.users, given, strict=True)
+               if user and count < 1]  # fmt: skip
+    if lacking and reason is None:
+        return failed(system, Reason.NO_UNITS, f"{lacking[0]} has a kernel and no unit of the GPU")
+    if reason is not None:
+        return failed(system, Reason.GPU_ORDER, reason)
+    known: dict[str, int] = {}
+    verdicts: dict[str, Verdict] = {task.name: BestEffort(task.name) for task in system.taskset if task.best_effort}
+    needs: dict[str, frozenset[str]] = {}
+    for index, task in enumerate(system.tasks):
+        found = system.respond(index, given, known)
+        verdicts[task.name], needs[task.name] = _verdict(task, found), found.rests_on
+        if found.solved:
+            known[task.name] = found.value
+    _withdraw(verdicts, needs)
+    listed = {task.name: verdicts[task.name] for task in system.taskset}
+    return Result(system.method.name, listed, _named(system, given))
+
+
+def _named(system: System, units: Sequence[int]) -> dict[str, int]:
+    return {task.name: count for task, user, count in zip(system.tasks, system.users, units, strict=True) if user}
+
+
+def failed(system: System, reason: Reason, why: str) -> Result:
+    """A failure of every real-time task for one reason."""
+    return Result(
+        system.method.name,
+        {
+            task.name: BestEffort(task.name) if task.best_effort
+            else Failure(task.name, reason, task.deadline, culprit=why)
+            for task in system.taskset
+        },
+    )  # fmt: skip
+
+
+def _verdict(task: Task, found: Response) -> Verdict:
+    if found.solved:
+        return Bound(task.name, found.value, task.deadline, found.terms)
+    largest = max(found.terms(), key=lambda term: term.amount, default=None)
+    reason = Reason.DEADLINE_MISSED
+    return Failure(task.name, reason, task.deadline, max(found.value, task.deadline + 1), largest)
+
+
+def _withdraw(verdicts: dict[str, Verdict], needs: Mapping[str, frozenset[str]]) -> None:
+    """Bounds that rest on a task without one become failures, until nothing changes."""
+    while True:
+        lost = {name for name, verdict in verdicts.items() if isinstance(verdict, Failure)}
+        fallen = [name for name, verdict in verdicts.items() if isinstance(verdict, Bound) and needs[name] & lost]
+        for name in fallen:
+            verdict = verdicts[name]
+            assert isinstance(verdict, Bound)
+            culprit = min(needs[name] & lost)
+            verdicts[name] = Failure(name, Reason.DEPENDS_ON, verdict.deadline, culprit=culprit)
+        if not fallen:
+            return

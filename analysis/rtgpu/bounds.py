@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Responses of tasks that suspend while they copy and while their kernels execute (RTGPU lemma 5.3 to theorem 5.6).
+
+R1 adds the responses of segments; R2 looks at the whole job on its CPU at once.  R3 and R4 do the same on the bus; they
+are ours (docs/readings.md, "RTGPU, holistic bounds").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.rta.result import Kind, Term
+from analysis.rtgpu.chain import Chain, Need
+from analysis.rtgpu.workload import Window, Workload, least_window, workload
+
+PRINTED = ("R1", "R2")
+HOLISTIC = ("R1", "R2", "R3", "R4")
+
+SEGMENT = {Need.CPU: "RTGPU lemma 5.5", Need.BUS: "RTGPU lemma 5.3"}
+JOB = {Need.CPU: "RTGPU theorem 5.6", Need.BUS: "readings: RTGPU, holistic bounds"}
+KERNEL = "RTGPU lemma 5.1"
+KINDS = {Need.CPU: Kind.CPU_PREEMPTION, Need.BUS: Kind.BUS}
+
+
+@dataclass(frozen=True)
+class Above:
+    """What the tasks of higher or equal priority can execute: on the task's CPU, and on the bus."""
+
+    names: Mapping[Need, tuple[str, ...]]
+    workloads: Mapping[Need, tuple[Workload, ...]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One of R1 to R4: its value, ns, and terms.  ``solved``: False if ``value`` is only beyond the deadline."""
+
+    name: str
+    value: int
+    solved: bool
+    windows: tuple[tuple[Need, Window, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The bounds of one task.  ``segments``: CR and MR of each segment, in order, by resource."""
+
+    chain: Chain
+    above: Above
+    blocking: int
+    segments: Mapping[Need, tuple[Window, ...]]
+    forms: tuple[Form, ...]
+
+    @property
+    def best(self) -> Form:
+        """The least one, of equals the first; if none is solved, that which came nearest."""
+        return min(self.forms, key=lambda form: (not form.solved, form.value))
+
+    def terms(self, form: Form) -> tuple[Term, ...]:
+        """The parts of a form; if it is solved, they add up to its value."""
+        steps = self.chain.steps
+        own = sum(step.plain for step in steps)
+        grown = sum(step.worst for step in steps) - own
+        copies = len(self.chain.lengths(Need.BUS))
+        listed = [
+            Term(Kind.OWN, None, own, KERNEL), Term(Kind.INTERLEAVING, None, grown, KERNEL),
+            Term(Kind.BLOCKING, None, copies * self.blocking, SEGMENT[Need.BUS]),
+        ]  # fmt: skip
+        for need in (Need.BUS, Need.CPU):
+            for name, other in zip(self.above.names[need], self.above.workloads[need], strict=True):
+                parts = [(other.at(window.reached)[0], lemma) for on, window, lemma in form.windows if on is need]
+                if parts:
+                    listed.append(Term(KINDS[need], name, sum(amount for amount, _ in parts), parts[0][1]))
+        return tuple(term for term in listed if term.amount)
+
+
+def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int]) -> Above:
+    """The workloads of these tasks.  ``ends``: when a job is over, ns after its release, by task; else its deadline."""
+    local = [h for h in higher if h.task.cpu == chain.task.cpu]
+    users = {Need.CPU: local, Need.BUS: list(higher)}
+    return Above(
+        {need: tuple(h.name for h in tasks) for need, tasks in users.items()},
+        {
+            need: tuple(workload(h, need, ends.get(h.name, h.task.deadline)) for h in tasks)
+            for need, tasks in users.items()
+        },
+    )  # fmt: skip
+
+
+def responses(chain: Chain, others: Above, blocking: int, names: Sequence[str] = HOLISTIC) -> Responses:
+    """The forms of these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B)."""
+    limit = chain.task.deadline
+    segments = {
+        need: tuple(
+            least_window(length + extra, others.workloads[need], limit) for length in chain.lengths(need)
+        )
+        for need, extra in ((Need.CPU, 0), (Need.BUS, blocking))
+    }  # fmt: skip
+    found = Responses(chain, others, blocking, segments, ())
+    forms = tuple(_form(found, name) for name in names)
+    return Responses(chain, others, blocking, segments, forms)
+
+
+#: By form: the resources on which it looks at the whole job at once; on others it adds up segments.
+_WHOLE = {"R1": (), "R2": (Need.CPU,), "R3": (Need.BUS,), "R4": (Need.BUS, Need.CPU)}
+
+
+def _form(found: Responses, name: str) -> Form:
+    """x = constant + W(x) on each resource that the form looks at as a whole."""
+    chain, whole = found.chain, _WHOLE[name]
+    constant = chain.total(Need.UNITS)
+    windows: list[tuple[Need, Window, str]] = []
+    for need in (Need.BUS, Need.CPU):
+        if need in whole:
+            constant += chain.total(need)
+            constant += found.blocking * len(chain.lengths(need)) if need is Need.BUS else 0
+        else:
+            constant += sum(window.reached for window in found.segments[need])
+            windows += ((need, window, SEGMENT[need]) for window in found.segments[need])
+    solved = all(window.solved for _, window, _ in windows)
+    workloads = [other for need in whole for other in found.above.workloads[need]]
+    limit = chain.task.deadline
+    if not whole:
+        return Form(name, constant, solved and constant <= limit, tuple(windows))
+    window = least_window(constant, workloads, limit)
+    windows += ((need, window, JOB[need]) for need in whole)
+    return Form(name, window.reached, solved and window.solved, tuple(windows))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A job as a chain of steps, each of which needs a CPU, the bus, or units of its own (RTGPU section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import groupby
+
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Span, Task
+from analysis.rtgpu import kernel
+
+
+class Need(Enum):
+    """What a step executes on."""
+
+    CPU = 0
+    BUS = 1
+    UNITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One segment with its bounds, ns.  ``plain``: the worst case without what interleaving adds."""
+
+    need: Need
+    best: int
+    worst: int
+    plain: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A task whose kernels have their units: ``steps`` in order."""
+
+    task: Task
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task.name
+
+    def lengths(self, need: Need) -> list[int]:
+        """Worst cases of the steps that need it, ns; those of length 0 ask for nothing and are left out."""
+        return [step.worst for step in self.steps if step.need is need and step.worst]
+
+    def total(self, need: Need) -> int:
+        """The sum of ``lengths``, ns."""
+        return sum(self.lengths(need))
+
+
+def kernels(task: Task) -> list[Kernel]:
+    """The kernels of a job; a GPU segment without parts is a kernel that takes as long on any number of units."""
+    found: list[Kernel] = []
+    for segment in task.gpu_segments:
+        if segment.parts:
+            found += (part for part in segment.parts if isinstance(part, Kernel))
+        elif segment.pure.worst:
+            found.append(Kernel(segment.pure, times=(segment.pure,)))
+    return found
+
+
+def needs_units(task: Task) -> bool:
+    """Whether the task has a kernel; others need no units."""
+    return bool(kernels(task))
+
+
+def chain(task: Task, units: int) -> Chain:
+    """The task on so many units.  Raises ValueError if it has a kernel and there are none."""
+    steps: list[Step] = []
+    for segment in task.segments:
+        steps += _steps(segment, units, task.name)
+    return Chain(task, tuple(steps))
+
+
+def chains(tasks: tuple[Task, ...], allocation: Mapping[str, int]) -> list[Chain]:
+    """The tasks, each on the units that the allocation names."""
+    return [chain(task, allocation.get(task.name, 0)) for task in tasks]
+
+
+def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[Step]:
+    if isinstance(segment, CpuSegment):
+        return [_step(Need.CPU, segment.time)]
+    if not segment.parts:
+        steps = [_step(Need.CPU, segment.misc)] if segment.misc.worst else []
+        return [*steps, _step(Need.UNITS, segment.pure)]
+    return [
+        _step(Need.BUS, part.time) if isinstance(part, Copy) else _kernel(part, units, name) for part in segment.parts
+    ]
+
+
+def _step(need: Need, span: Span) -> Step:
+    return Step(need, span.best, span.worst, span.worst)
+
+
+def _kernel(part: Kernel, units: int, name: str) -> Step:
+    if units < 1:
+        raise ValueError(f"{name} has a kernel and no units")
+    time = kernel.best_of(part, units)
+    return Step(Need.UNITS, time.best, time.worst, time.plain)
+
+
+def exact(task: Task) -> Task:
+    """The task with lower bounds equal to upper bounds, as the paper's experiments have it."""
+    return replace(task, segments=tuple(_exact(segment) for segment in task.segments))
+
+
+def _exact(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
+    if isinstance(segment, CpuSegment):
+        return CpuSegment(Span.exactly(segment.time.worst))
+    parts = tuple(
+        Copy(Span.exactly(part.time.worst)) if isinstance(part, Copy) else replace(
+            part, work=Span.exactly(part.work.worst), times=tuple(Span.exactly(time.worst) for time in part.times)
+        )
+        for part in segment.parts
+    )  # fmt: skip
+    return GpuSegment(Span.exactly(segment.misc.worst), Span.exactly(segment.pure.worst), parts)
+
+
+def merged(found: Chain) -> Chain:
+    """The chain with each run of copies and kernels made one request to one resource, as under self-suspension."""
+    steps: list[Step] = []
+    for on_cpu, run in groupby(found.steps, key=lambda step: step.need is Need.CPU):
+        part = list(run)
+        if on_cpu:
+            steps += part
+        else:
+            best, worst, plain = (sum(getattr(step, bound) for step in part) for bound in ("best", "worst", "plain"))
+            steps.append(Step(Need.BUS, best, worst, plain))
+    return Chain(found.task, tuple(steps))

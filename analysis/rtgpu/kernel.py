@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The time of a kernel on so many units of its own (RTGPU equation 3, lemma 5.1; docs/readings.md, "Kernel times")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from analysis.model import Kernel
+
+#: ``Kernel.interleave`` of a kernel that does not interleave.
+WHOLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """GR of a kernel, ns.  ``plain``: the worst case without what interleaving and granularity add to it."""
+
+    best: int
+    worst: int
+    plain: int
+
+
+def on(kernel: Kernel, units: int) -> Time:
+    """GR on exactly so many units, two blocks on each (lemma 5.1).
+
+    The upper bound is ``(alpha GW - GL) / 2g + GL``, and ``alpha b (1 - 1 / 2g)`` for blocks of up to b ns, since 2g
+    virtual units that take blocks from a list finish at most so much later than if work divided without end (Graham
+    1969).  Rounded up; the lower bound ``GW / 2g`` is rounded down.
+    """
+    if kernel.times:
+        span = kernel.times[units - 1]
+        return Time(span.best, span.worst, span.worst)
+    virtual = 2 * units
+    grown = kernel.interleave * (kernel.work.worst + kernel.block * (virtual - 1)) - WHOLE * kernel.overhead
+    worst = kernel.overhead + -(-grown // (WHOLE * virtual))
+    alone = max(kernel.work.worst - kernel.overhead, 0)
+    return Time(kernel.work.best // virtual, worst, min(worst, kernel.overhead + -(-alone // virtual)))
+
+
+def most_units(kernel: Kernel, units: int) -> int:
+    """How many of the units it can use: a table has no more than it was measured with."""
+    return min(units, len(kernel.times)) if kernel.times else units
+
+
+def best_of(kernel: Kernel, units: int) -> Time:
+    """GR if the kernel may leave units idle: on the least number with the shortest worst case."""
+    return min((on(kernel, used) for used in range(1, most_units(kernel, units) + 1)), key=lambda time: time.worst)
+
+
+def times(kernel: Kernel, units: int) -> list[Time]:
+    """``best_of`` for 1 to ``units`` units."""
+    found: list[Time] = []
+    for used in range(1, most_units(kernel, units) + 1):
+        time = on(kernel, used)
+        found.append(time if not found or time.worst < found[-1].worst else found[-1])
+    return found + found[-1:] * (units - len(found))
+
+
+def monotone(kernel: Kernel, units: int) -> bool:
+    """Whether neither bound grows with units; then the least allocation is exact.  Upper bounds never grow here."""
+    lower = [time.best for time in times(kernel, units)]
+    return all(after <= before for before, after in pairwise(lower))

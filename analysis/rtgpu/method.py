@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tests of partitioned units: which bound each of them uses, and the response of one task under it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.model import Task
+from analysis.rta.result import Kind, Term
+from analysis.rtgpu import stgm
+from analysis.rtgpu.bounds import HOLISTIC, PRINTED, above, responses
+from analysis.rtgpu.chain import Chain, Need, chain, exact, merged
+
+
+@dataclass(frozen=True)
+class Method:
+    """A test.
+
+    ``forms``: of R1 to R4, if tasks suspend; empty if they wait busily: our bound for STGM, or the ``published`` one.
+    ``tight``: a bound that is known of a higher task replaces its deadline.  ``merges``: copies and kernels between CPU
+    segments are one request to one resource.  ``exact``: lower bounds are taken as equal to upper ones.
+    """
+
+    name: str
+    forms: tuple[str, ...] = HOLISTIC
+    tight: bool = False
+    merges: bool = False
+    exact: bool = False
+    published: bool = False
+
+    @property
+    def exact_least(self) -> bool:
+        """Whether the least allocation down the priorities is one, if there is one: units of a task only hurt below."""
+        return bool(self.forms) and not self.tight and not self.merges
+
+    @property
+    def looks_down(self) -> bool:
+        """Whether the bound of a task depends on how many units the tasks below it have."""
+        return self.merges
+
+    def chain(self, task: Task, units: int) -> Chain:
+        """The task on so many units, as this test sees it.  Raises ValueError if it lacks units."""
+        found = chain(exact(task) if self.exact else task, units)
+        return merged(found) if self.merges else found
+
+
+RTGPU_PRINTED = Method("rtgpu-printed", PRINTED)
+RTGPU = Method("rtgpu")
+RTGPU_TIGHT = Method("rtgpu-tight", tight=True)
+RTGPU_EXPECTED = Method("rtgpu-expected", PRINTED, exact=True)
+SELF_SUSPENSION = Method("self-suspension", PRINTED, merges=True)
+STGM = Method("stgm", ())
+STGM_PUBLISHED = Method("stgm-published", (), published=True)
+
+METHODS = {
+    method.name: method
+    for method in (RTGPU_PRINTED, RTGPU, RTGPU_TIGHT, STGM, STGM_PUBLISHED, SELF_SUSPENSION, RTGPU_EXPECTED)
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a method says of one task: a bound, ns, or, if not ``solved``, a value beyond the deadline.
+
+    ``rests_on``: the tasks that must have a bound, too.  ``form``: which of R1 to R4 it is; "" for STGM.
+    """
+
+    value: int
+    solved: bool
+    rests_on: frozenset[str]
+    terms: Callable[[], tuple[Term, ...]] = field(repr=False, compare=False)
+    form: str = ""
+
+
+@dataclass(frozen=True)
+class Around:
+    """The other tasks: those of higher or equal priority, those below with the best-effort ones, and what is known.
+
+    ``known``: bounds of tasks of higher priority, ns.  ``chunk``: the longest copy that is not interrupted, ns; 0: the
+    bus is never taken from a copy.
+    """
+
+    higher: Sequence[Chain]
+    lower: Sequence[Chain]
+    known: Mapping[str, int] = field(default_factory=dict)
+    chunk: int = 0
+
+    @property
+    def blocking(self) -> int:
+        """B: the longest stretch for which a copy of a lower task keeps the bus, ns."""
+        longest = max((length for low in self.lower for length in low.lengths(Need.BUS)), default=0)
+        return min(longest, self.chunk) if self.chunk else longest
+
+
+def respond(method: Method, found: Chain, around: Around) -> Response:
+    """The response of one task among the others."""
+    if method.forms:
+        return _suspended(method, found, around)
+    return _published(found, around) if method.published else _busy(found, around)
+
+
+def _suspended(method: Method, found: Chain, around: Around) -> Response:
+    ends = around.known if method.tight else {}
+    # A merged chain is one request, which nothing interrupts, so that chunks of copies do not shorten it.
+    blocking = Around(around.higher, around.lower).blocking if method.merges else around.blocking
+    others = above(found, around.higher, ends)
+    all_forms = responses(found, others, blocking, method.forms)
+    best = all_forms.best
+    rests_on = frozenset(
+        name
+        for need, names in others.names.items()
+        for name, work in zip(names, others.workloads[need], strict=True)
+        if work.lengths and found.lengths(need)
+    )
+    return Response(best.value, best.solved, rests_on, lambda: all_forms.terms(best), best.name)
+
+
+def _busy(found: Chain, around: Around) -> Response:
+    return _spinning(found, stgm.busy(found, around.higher, around.lower, around.blocking))
+
+
+def _published(found: Chain, around: Around) -> Response:
+    """Each copy waits as equation 5 says, also those of the tasks that preempt."""
+    levels = [*around.higher, found]
+    copies = {}
+    for each in levels:
+        higher = [h for h in around.higher if h is not each and h.task.priority >= each.task.priority]
+        lower = [low for low in (*levels, *around.lower) if low.task.priority < each.task.priority]
+        waits = stgm.waits(each, above(each, higher, {}), Around((), lower, chunk=around.chunk).blocking)
+        if waits is None and (each is found or each.task.cpu == found.task.cpu):
+            needs = frozenset() if each is found else frozenset({each.name})
+            return Response(found.task.deadline + 1, False, needs, tuple)
+        copies[each.name] = waits or 0
+    local = [(h, copies[h.name]) for h in around.higher if h.task.cpu == found.task.cpu]
+    remote = frozenset(h.name for h in around.higher if h.total(Need.BUS) and found.total(Need.BUS))
+    spins = stgm.published(found, local, copies[found.name])
+    answer = _spinning(found, spins)
+    return Response(answer.value, answer.solved, answer.rests_on | remote, answer.terms)
+
+
+def _spinning(found: Chain, spins: stgm.Busy) -> Response:
+    value, solved = stgm.solve(spins, found.task.deadline)
+
+    def terms() -> tuple[Term, ...]:
+        window = min(value, found.task.deadline)
+        listed = [Term(demand.kind, demand.source, demand.at(window), demand.lemma) for demand in spins.demands]
+        listed.append(Term(Kind.BLOCKING, None, spins.lower(window), stgm.OWN))
+        return tuple(term for term in listed if term.amount)
+
+    return Response(value, solved, spins.rests_on, terms)

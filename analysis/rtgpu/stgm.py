@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Responses of tasks that wait busily while they copy and while their kernels execute (STGM; docs/readings.md, "STGM").
+
+The paper on STGM is not to be had here.  ``response`` is our bound, ``published`` what RTGPU probably compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis.fixed_point import Diverged, least_fixed_point
+from analysis.rta.recurrence import Demand, below_solution
+from analysis.rta.result import Kind
+from analysis.rtgpu.bounds import Above, responses
+from analysis.rtgpu.chain import Chain, Need
+
+OWN = "readings: STGM"
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The demands of a task that spins, and a bound ``x -> amount`` on what lower copies take, ns."""
+
+    demands: tuple[Demand, ...]
+    lower: Callable[[int], int]
+    rests_on: frozenset[str]
+
+    def at(self, window: int) -> int:
+        """The right-hand side of the recurrence, ns."""
+        return sum(demand.at(window) for demand in self.demands) + self.lower(window)
+
+
+def spun(chain: Chain) -> int:
+    """E: what a job keeps its CPU for if no copy waits, ns."""
+    return sum(step.worst for step in chain.steps)
+
+
+def longest_chain(chain: Chain) -> int:
+    """c: the most copying without a CPU segment in between, ns; a stream goes on without its CPU."""
+    most = run = 0
+    for step in chain.steps:
+        if step.need is Need.CPU and step.best:
+            run = 0
+        elif step.need is Need.BUS:
+            run += step.worst
+        most = max(most, run)
+    return most
+
+
+def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking: int) -> Busy:
+    """The demands on a task that waits busily (readings: STGM).  ``lower`` includes best-effort tasks."""
+    cpu = chain.task.cpu
+    local = [h for h in higher if h.task.cpu == cpu]
+    demands = [Demand(Kind.OWN, spun(chain), OWN)]
+    demands += (Demand(Kind.CPU_PREEMPTION, spun(h), OWN, h.name, h.task.period) for h in local)
+    demands += (_remote(o) for o in higher if o.task.cpu != cpu and o.total(Need.BUS))
+    copies = len(chain.lengths(Need.BUS))
+    below = [low for low in lower if low.total(Need.BUS)]
+    once = sum(longest_chain(low) for low in below if low.task.cpu == cpu)
+    late = any(low.task.best_effort for low in below if low.task.cpu != cpu)  # its copies are never known to be few
+    remote = [] if late else [_remote(low) for low in below if low.task.cpu != cpu]
+
+    def from_lower(window: int) -> int:
+        requests = copies + sum(-(-window // h.task.period) * len(h.lengths(Need.BUS)) for h in local)
+        each = requests * blocking
+        return each if late else min(each, once + sum(demand.at(window) for demand in remote))
+
+    return Busy(tuple(demands), from_lower, frozenset(d.source for d in (*demands, *remote) if d.source))
+
+
+def _remote(other: Chain) -> Demand:
+    """The copies of a task of another CPU, whose first job can be late."""
+    copying = other.total(Need.BUS)
+    return Demand(Kind.BUS, copying, OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
+
+
+def published(chain: Chain, higher: Sequence[tuple[Chain, int]], waiting: int) -> Busy:
+    """``waiting``: the sum of MR of a job (equation 5), ns, of the task and of each one above it on its CPU."""
+    own = chain.total(Need.CPU) + chain.total(Need.UNITS) + waiting
+    demands = [Demand(Kind.OWN, own, OWN)]
+    for h, copies in higher:
+        amount = h.total(Need.CPU) + h.total(Need.UNITS) + copies
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, OWN, h.name, h.task.period))
+    return Busy(tuple(demands), lambda _: 0, frozenset(h.name for h, _ in higher))
+
+
+def waits(chain: Chain, others: Above, blocking: int) -> int | None:
+    """The sum of MR over the copies of a job, ns; None if one has no bound within the deadline."""
+    windows = responses(chain, others, blocking, ()).segments[Need.BUS]
+    return sum(window.reached for window in windows) if all(window.solved for window in windows) else None
+
+
+def solve(found: Busy, deadline: int) -> tuple[int, bool]:
+    """The least solution up to the deadline, ns, and True; a value beyond the deadline and False if there is none."""
+    start = below_solution(found.demands[0].amount, found.demands)
+    if start is None:
+        return deadline + 1, False
+    try:
+        return least_fixed_point(found.at, min(start, deadline), deadline), True
+    except Diverged as diverged:
+        return diverged.reached, False

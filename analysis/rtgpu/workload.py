@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How much a task can execute on a resource in any window (RTGPU lemmas 2.1, 5.2 and 5.4 in one form), and the search
+for the least window that is long enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.fixed_point import MAX_STEPS
+from analysis.rta.recurrence import SCALE
+from analysis.rtgpu.chain import Chain, Need
+
+
+@dataclass(frozen=True)
+class Workload:
+    """W(t) of one task on one resource.
+
+    ``lengths``: upper bounds of the segments that need it.  ``gaps[j]``: the least time from the end of segment j to
+    the release of the next within a job.  ``first``: that from the last segment of the window's first job to the next
+    job; ``later``: of all jobs after that.  All in ns.
+    """
+
+    lengths: tuple[int, ...]
+    gaps: tuple[int, ...]
+    first: int
+    later: int
+
+    @property
+    def work(self) -> int:
+        """What a job executes, ns."""
+        return sum(self.lengths)
+
+    @property
+    def cycle(self) -> int:
+        """The time after which the pattern of later jobs repeats, ns; the period."""
+        return sum(self.lengths) + sum(self.gaps) + self.later
+
+    def phase(self, start: int, window: int) -> tuple[int, int]:
+        """W^h(t) for h = ``start``, and for how long beyond t it goes on growing with slope 1, ns."""
+        done, left, run = self._job(start, window, self.first)
+        if left < 0:
+            return done, run
+        jobs, left = divmod(left, self.cycle)
+        more, _, run = self._job(0, left, self.later)
+        return done + jobs * self.work + more, run
+
+    def _job(self, begin: int, window: int, last: int) -> tuple[int, int, int]:
+        """What segments ``begin`` to n - 1 and the gaps after them execute in a window.
+
+        Returns it, the rest of the window (-1 if it ends earlier), and how long slope 1 lasts beyond the window.
+        """
+        left = window
+        for index in range(begin, len(self.lengths)):
+            length = self.lengths[index]
+            if left < length:
+                return sum(self.lengths[begin:index]) + left, -1, length - left
+            left -= length
+            gap = self.gaps[index] if index < len(self.gaps) else last
+            if left < gap:
+                return sum(self.lengths[begin : index + 1]), -1, 0
+            left -= gap
+        return sum(self.lengths[begin:]), left, 0
+
+    def at(self, window: int) -> tuple[int, int]:
+        """W(t), ns, and for how long beyond t it certainly goes on growing with slope 1, ns."""
+        found = [self.phase(start, window) for start in range(len(self.lengths))]
+        most = max((value for value, _ in found), default=0)
+        return most, max((run for value, run in found if value == most), default=0)
+
+
+def workload(chain: Chain, need: Need, end: int) -> Workload:
+    """The workload of a task on a resource if each of its jobs is over ``end`` ns after its release (section 2.1).
+
+    ``end`` is the deadline; a bound that is known of the task is as right and gives less.
+    """
+    lengths: list[int] = []
+    gaps = [0]
+    for step in chain.steps:
+        if step.need is need and step.worst:
+            lengths.append(step.worst)
+            gaps.append(0)
+        else:
+            gaps[-1] += step.best
+    before, after, inner = gaps[0], gaps[-1], gaps[1:-1]
+    period = chain.task.period
+    later = max(period - sum(lengths) - sum(inner), 0)  # negative only where the task cannot have a bound
+    return Workload(tuple(lengths), tuple(inner) if lengths else (), period - end + before + after, later)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The least solution of x = constant + sum of W(x), ns; ``reached`` beyond the limit if there is none up to it.
+
+    ``overload``: there is none at all.  ``ended``: False if the search did not end.
+    """
+
+    reached: int
+    solved: bool
+    overload: bool = False
+    ended: bool = True
+
+
+def least_window(constant: int, others: Sequence[Workload], limit: int) -> Window:
+    """Searches the least solution up to ``limit`` ns.
+
+    While some W has slope 1, x falls behind the right-hand side by the same amount or more, so that the search jumps
+    over such stretches.  It starts below every solution: W(t) is at least U t, U the share of the resource that the
+    task's jobs take, since some window of length t in any periodic schedule has that much (readings: RTGPU, search).
+    """
+    rate = sum(other.work * SCALE // other.cycle for other in others if other.lengths)
+    if constant == 0:
+        return Window(0, True)
+    if rate >= SCALE:
+        return Window(limit + 1, False, overload=True)
+    value = max(constant, min(constant * SCALE // (SCALE - rate), limit))
+    for _ in range(MAX_STEPS):
+        total, jump = constant, 0
+        for other in others:
+            work, run = other.at(value)
+            total, jump = total + work, max(jump, run)
+        if total == value:
+            return Window(value, value <= limit)
+        value = total + jump
+        if value > limit:
+            return Window(value, False)
+    return Window(value, False, ended=False)
