@@ -85,8 +85,10 @@ def workload(chain: Chain, need: Need, end: int) -> Workload:
             gaps[-1] += step.best
     before, after, inner = gaps[0], gaps[-1], gaps[1:-1]
     period = chain.task.period
-    later = max(period - sum(lengths) - sum(inner), 0)  # negative only where the task cannot have a bound
-    return Workload(tuple(lengths), tuple(inner) if lengths else (), period - end + before + after, later)
+    # Of a task that has a bound, 0 <= first <= later.  Others are analysed as well, to say how late they are.
+    later = max(period - sum(lengths) - sum(inner), 0)
+    first = max(min(period - end + before + after, later), 0)
+    return Workload(tuple(lengths), tuple(inner) if lengths else (), first, later)
 
 
 @dataclass(frozen=True, slots=True)

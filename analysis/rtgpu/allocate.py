@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How many units each task gets (RTGPU section 5.5; docs/readings.md, "Least allocation").
+
+``least`` goes down the priorities and gives each task as few units as it needs.  That finds an allocation whenever
+there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
+``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` and ``greedy`` are the paper's.
+An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from analysis.rta.result import Bound, Failure, Reason, Result
+from analysis.rtgpu.analyse import System, Units, failed, on_units
+from analysis.rtgpu.method import Response
+
+Allocation: TypeAlias = tuple[int, ...]
+
+#: If more tasks have kernels, ``most_slack`` improves one task at a time instead of a search.
+MOST_SEARCHED = 8
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Why there is no allocation: no number of units saves the task with this index; ``result`` says what it misses."""
+
+    index: int
+    result: Result
+
+
+def find(system: System, units: Units) -> Allocation | None:
+    """An allocation under which every task has a bound, by the least exact method; None if there is none."""
+    if exact_least(system, units):
+        found = least(system, units)
+        return found if isinstance(found, tuple) else None
+    return next(search(system, units), None)
+
+
+def exact_least(system: System, units: Units) -> bool:
+    """Whether ``least`` finds an allocation if there is one."""
+    return system.method.exact_least and not system.ties and system.monotone(units.total)
+
+
+def run(system: System, units: Units) -> Result:
+    """The verdicts on the allocation that ``find`` finds; if there is none, failures that say which task is stuck."""
+    reason = system.refusal()
+    if reason is not None:
+        return failed(system, Reason.GPU_ORDER, reason)
+    found = find(system, units)
+    if found is not None:
+        return on_units(system, named(system, found))
+    return stuck(system, units).result
+
+
+def stuck(system: System, units: Units) -> Stuck:
+    """The first task down the priorities that no number of the units that are left saves, and the verdicts there."""
+    needed = _reserve(system, 0, units)
+    if needed > units.total:
+        text = f"{sum(system.users)} tasks have kernels and need {needed} units of the GPU, and there are {units.total}"
+        return Stuck(0, failed(system, Reason.NO_UNITS, text))
+    given: list[int] = []
+    left = units.total
+    for index in range(len(system.tasks)):
+        options = _options(system, index, units, left)
+        passing = next((g for g in options if _passes(system, index, [*given, g], units)), None)
+        if passing is None:
+            return Stuck(index, _shown(system, units, [*given, options[-1]], index))
+        given.append(passing)
+        left -= passing
+    return Stuck(len(given) - 1, _shown(system, units, given, len(given) - 1))
+
+
+def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Result:
+    """Verdicts where the tasks after ``given`` have the least."""
+    task, smallest = system.tasks[index], _smallest(units)
+    rest = [smallest if user else 0 for user in system.users[len(given) :]]
+    result = on_units(system, named(system, [*given, *rest]))
+    if result.schedulable or isinstance(result.verdicts[task.name], Bound):
+        text = f"no allocation of {units.total} units lets every task meet its deadline"
+        return failed(system, Reason.NO_UNITS, text)
+    assert isinstance(result.verdicts[task.name], Failure)
+    return result
+
+
+def least(system: System, units: Units) -> Allocation | Stuck:
+    """As few units for each task as it needs, down the priorities (readings: least allocation)."""
+    given: list[int] = []
+    known: dict[str, int] = {}
+    left = units.total
+    for index, task in enumerate(system.tasks):
+        for option in _options(system, index, units, left):
+            response = _response(system, index, [*given, option], known, units)
+            if response.solved:
+                given.append(option)
+                known[task.name] = response.value
+                left -= option
+                break
+        else:
+            return stuck(system, units)
+    return tuple(given)
+
+
+def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[Allocation]:
+    """All allocations under which every task has a bound, in lexicographic order.
+
+    A branch ends at the first task that has none, unless tasks of equal priority delay each other.  ``floor``: the
+    least that each task is given, if known.
+    """
+
+    def below(given: tuple[int, ...], known: Mapping[str, int], left: int) -> Iterator[Allocation]:
+        index = len(given)
+        if index == len(system.tasks):
+            if not (system.ties or system.method.looks_down) or passes(system, given):
+                yield given
+            return
+        task = system.tasks[index]
+        for option in _options(system, index, units, left):
+            if floor and option < floor[index]:
+                continue
+            response = _response(system, index, (*given, option), known, units)
+            if response.solved or system.ties:
+                yield from below((*given, option), {**known, task.name: response.value}, left - option)
+
+    yield from below((), {}, units.total)
+
+
+def grid(system: System, units: Units) -> Iterator[Allocation]:
+    """The same by Algorithm 2: every allocation is analysed as a whole."""
+
+    def every(index: int, left: int) -> Iterator[tuple[int, ...]]:
+        if index == len(system.tasks):
+            yield ()
+            return
+        for option in _options(system, index, units, left):
+            for rest in every(index + 1, left - option):
+                yield (option, *rest)
+
+    return (given for given in every(0, units.total) if passes(system, given))
+
+
+def greedy(system: System, units: Units) -> Allocation | None:
+    """The paper's other way: all start with the least, and the first task that misses gets more; None if it fails."""
+    smallest = _smallest(units)
+    given = [smallest if user else 0 for user in system.users]
+    while sum(given) <= units.total:
+        result = on_units(system, named(system, given))
+        missing = next((i for i, t in enumerate(system.tasks) if not isinstance(result.verdicts[t.name], Bound)), None)
+        if missing is None:
+            return tuple(given)
+        if not system.users[missing]:
+            return None
+        given[missing] += units.step
+    return None
+
+
+def most_slack(system: System, units: Units) -> Allocation | None:
+    """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
+
+    Exact by depth-first search from the least allocation up if at most MOST_SEARCHED tasks have kernels; else units
+    are handed out one step at a time, to the task with the least slack, while that makes it larger.
+    """
+    found = find(system, units)
+    if found is None:
+        return None
+    floor = found if exact_least(system, units) else ()
+    if sum(system.users) <= MOST_SEARCHED:
+        return max(search(system, units, floor), key=lambda given: (slack(system, given), -sum(given)))
+    best, merit = found, slack(system, found)
+    while sum(best) + units.step <= units.total:
+        result = on_units(system, named(system, best))
+        tightest = min(range(len(best)), key=lambda i: _share(result, system.tasks[i].name))
+        if not system.users[tightest]:
+            break
+        trial = tuple(g + units.step * (i == tightest) for i, g in enumerate(best))
+        if not passes(system, trial) or slack(system, trial) <= merit:
+            break
+        best, merit = trial, slack(system, trial)
+    return best
+
+
+def slack(system: System, given: Sequence[int]) -> Fraction:
+    """The least (D - R) / D of an allocation; -1 if a task has no bound."""
+    result = on_units(system, named(system, given))
+    return min((_share(result, task.name) for task in system.tasks), default=Fraction(1))
+
+
+def _share(result: Result, name: str) -> Fraction:
+    verdict = result.verdicts[name]
+    return Fraction(verdict.slack, verdict.deadline) if isinstance(verdict, Bound) else Fraction(-1)
+
+
+def frontier(system: System, units: Units) -> dict[str, list[tuple[int, int | None]]]:
+    """For each task with a kernel its bound, ns, by its units, where the others have what ``find`` gives them.
+
+    None where some task has no bound.  Raises ValueError if there is no allocation.
+    """
+    found = find(system, units)
+    if found is None:
+        raise ValueError("no allocation lets every task meet its deadline")
+    table: dict[str, list[tuple[int, int | None]]] = {}
+    for index, (task, user) in enumerate(zip(system.tasks, system.users, strict=True)):
+        spare = units.total - sum(found) + found[index]
+        rows = table[task.name] = []
+        for option in units.choices(spare) if user else ():
+            given = [*found[:index], option, *found[index + 1 :]]
+            result = on_units(system, named(system, given))
+            rows.append((option, result.wcrt(task.name) if result.schedulable else None))
+    return {name: rows for name, rows in table.items() if rows}
+
+
+def passes(system: System, given: Sequence[int]) -> bool:
+    """Whether every task has a bound on this allocation."""
+    return on_units(system, named(system, given)).schedulable
+
+
+def named(system: System, given: Sequence[int]) -> dict[str, int]:
+    """The allocation by task name."""
+    return {task.name: count for task, count in zip(system.tasks, given, strict=True)}
+
+
+def _smallest(units: Units) -> int:
+    return units.choices(units.total).start
+
+
+def _reserve(system: System, index: int, units: Units) -> int:
+    """The least that the tasks from ``index`` on need."""
+    return sum(system.users[index:]) * _smallest(units)
+
+
+def _options(system: System, index: int, units: Units, left: int) -> Sequence[int]:
+    if not system.users[index]:
+        return (0,)
+    return units.choices(left - _reserve(system, index + 1, units))
+
+
+def _response(
+    system: System, index: int, given: Sequence[int], known: Mapping[str, int], units: Units
+) -> Response:  # fmt: skip
+    """The response of a task if the tasks after it delay it as little as any number of units lets them.
+
+    Under most methods these do not matter.  Where they do, as users of the one resource, more units make their
+    requests shorter, so that this is a lower bound.
+    """
+    later = [units.total if user else 0 for user in system.users[len(given) :]]
+    return system.respond(index, [*given, *later], known)
+
+
+def _passes(system: System, index: int, given: Sequence[int], units: Units) -> bool:
+    known: dict[str, int] = {}
+    for at in range(index):
+        response = _response(system, at, given[: at + 1], known, units)
+        known[system.tasks[at].name] = response.value
+    return _response(system, index, given, known, units).solved

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Allocation of units: least, search, grid and greedy agree where they must, and the objectives are met."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from builders import cpu, ms
+from rtgpu_sets import EXAMPLE_B, copy, kernel, part, random_taskset, task
+
+from analysis.model import Kernel, Platform, Span, Taskset
+from analysis.rta.result import Reason
+from analysis.rtgpu import allocate
+from analysis.rtgpu.allocate import Stuck
+from analysis.rtgpu.analyse import System, Units
+from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED
+
+SETS = 10_000 if os.environ.get("GPURT_LONG") else 150
+
+
+def test_example_b_needs_four_units() -> None:
+    system = System(RTGPU_PRINTED, EXAMPLE_B)
+    assert allocate.least(system, Units(7)) == (2, 1, 1)
+    assert allocate.find(system, Units(4)) == (2, 1, 1)
+    assert allocate.find(system, Units(3)) is None
+    assert allocate.run(system, Units(7)).units == {"t1": 2, "t2": 1, "t3": 1}
+
+
+def test_the_most_slack_of_example_b_is_that_of_brute_force() -> None:
+    system, units = System(RTGPU_PRINTED, EXAMPLE_B), Units(7)
+    every = list(allocate.grid(system, units))
+    best = max(allocate.slack(system, given) for given in every)
+    found = allocate.most_slack(system, units)
+    assert found in every
+    assert allocate.slack(system, found) == best > allocate.slack(system, (2, 1, 1))
+
+
+def test_units_handed_out_one_by_one_never_make_it_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocate, "MOST_SEARCHED", 2)
+    system, units = System(RTGPU, EXAMPLE_B), Units(9)
+    found = allocate.most_slack(system, units)
+    assert found is not None
+    assert allocate.slack(system, found) >= allocate.slack(system, allocate.find(system, units) or ())
+    assert sum(found) <= 9
+
+
+def test_the_frontier_of_example_b() -> None:
+    rows = allocate.frontier(System(RTGPU_PRINTED, EXAMPLE_B), Units(7))
+    assert [units for units, _ in rows["t3"]] == [1, 2, 3, 4]
+    assert [wcrt for _, wcrt in rows["t3"]][:2] == [ms(83), ms(62)]
+    assert [units for units, _ in rows["t1"]] == [1, 2, 3, 4, 5]
+    assert rows["t1"][0][1] is None
+    with pytest.raises(ValueError, match="no allocation"):
+        allocate.frontier(System(RTGPU_PRINTED, EXAMPLE_B), Units(3))
+
+
+def agree(system: System, units: Units) -> bool:
+    first = next(allocate.grid(system, units), None)
+    assert next(allocate.search(system, units), None) == first
+    assert allocate.find(system, units) == first
+    assert allocate.run(system, units).schedulable is (first is not None)
+    return first is not None
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_what_is_found_is_what_the_grid_finds_first(method) -> None:  # type: ignore[no-untyped-def]
+    rng = random.Random(7)
+    count = max(SETS // 5, 30)
+    found = sum(
+        agree(System(method, random_taskset(rng, 3, rng.choice([1, 1, 2]))), Units(rng.randint(2, 6)))
+        for _ in range(count)
+    )
+    assert count // 10 < found < count
+
+
+@pytest.mark.parametrize("name", ["rtgpu", "rtgpu-tight", "stgm", "self-suspension"])
+def test_the_search_is_exact_for_measured_times_and_equal_priorities(name: str) -> None:
+    rng = random.Random(8)
+    for _ in range(25):
+        tied = rng.random() < 0.3
+        system = System(METHODS[name], random_taskset(rng, 3, 1, table=True, ties=tied))
+        agree(system, Units(4))
+
+
+def test_greedy_is_as_good_where_units_help_nobody_else() -> None:
+    """Both are exact for R1 to R4: a task that misses can only be helped by units of its own."""
+    rng = random.Random(9)
+    for _ in range(60):
+        system, units = System(RTGPU, random_taskset(rng, 4)), Units(5)
+        assert allocate.greedy(system, units) == allocate.find(system, units)
+
+
+@pytest.mark.parametrize("name", ["rtgpu", "rtgpu-tight"])
+def test_least_is_never_better_than_the_search(name: str) -> None:
+    """With measured times, or bounds of higher tasks in the place of deadlines, units of a task can help others."""
+    rng = random.Random(3)
+    for _ in range(200):
+        system, units = System(METHODS[name], random_taskset(rng, 3, table=True)), Units(4)
+        assert isinstance(allocate.least(system, units), Stuck) or allocate.find(system, units) is not None
+
+
+def test_units_come_in_steps() -> None:
+    units = Units(10, step=2, least=3)
+    assert list(units.choices(9)) == [4, 6, 8]
+    assert allocate.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(12, step=2)) == (2, 2, 2)
+    assert allocate.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(5, step=2)) is None
+
+
+def test_a_failure_names_the_task_that_no_number_of_units_saves() -> None:
+    hard = Taskset(Platform(1), (
+        task("a", 2, 50, 50, cpu(1), part(copy(1), kernel(10, 1800, 1))),
+        task("b", 1, 50, 9, cpu(1), part(copy(1), kernel(90, 1800, 8))),
+    ))  # fmt: skip
+    result = allocate.run(System(RTGPU, hard), Units(6))
+    assert result.wcrt("a") is not None
+    assert [(f.task, f.reason) for f in result.failures] == [("b", Reason.DEADLINE_MISSED)]
+    assert result.units == {"a": 1, "b": 5}
+
+
+def test_too_few_units_are_a_failure_that_says_how_many_lack() -> None:
+    three = Taskset(Platform(1), tuple(task(f"t{i}", 3 - i, 90, 90, part(kernel(1, 1000, 0))) for i in range(3)))
+    failures = allocate.run(System(RTGPU, three), Units(2)).failures
+    assert {f.reason for f in failures} == {Reason.NO_UNITS}
+    assert "3 tasks have kernels and need 3 units of the GPU, and there are 2" in str(failures[-1])
+    none = allocate.run(System(RTGPU, three), Units(0)).failures
+    assert "there are 0" in str(none[0])
+
+
+def test_tasks_without_kernels_need_no_units() -> None:
+    plain = Taskset(Platform(1), (task("t", 1, 9, 9, cpu(1), part(copy(1))),))
+    assert allocate.run(System(RTGPU, plain), Units(0)).schedulable
+    table = Taskset(Platform(1), (task("t", 1, 9, 9, part(Kernel(Span.exactly(1), times=(Span.exactly(ms(1)),)))),))
+    assert allocate.find(System(RTGPU, table), Units(5)) == (1,)
