@@ -45,11 +45,12 @@ HEADERS = [
     "analysis/native/generate.h",
     "analysis/native/partition.h",
     "analysis/native/rta.h",
+    "analysis/native/rtgpu.h",
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
-    "kmod/core/sgpu.h", "userlib/mig.h",
+    "kmod/core/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled bounds and allocation: the same allocations and integers as the readable ones, for many sets at once.
+
+They compute with 64-bit integers, and for tasks of distinct priorities.  What else there is, the readable
+implementation decides; ``find`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.batch import Numbers, Times, pointer
+from analysis.model import Copy, CpuSegment, Task
+from analysis.rta.result import Result
+from analysis.rtgpu import allocate, kernel
+from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.chain import exact, needs_units
+from analysis.rtgpu.method import Method
+from gpurt._gpurt import ffi, lib
+
+#: Times, and sums of them over a taskset, must be shorter, ns.
+LONGEST = 2**55
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasksets as a struct of arrays (analysis/native/rtgpu.h).  ``exact``: lower bounds equal upper bounds."""
+
+    first: Numbers
+    numbers: dict[str, Numbers]
+    times: dict[str, Times]
+    columns: int
+    chunk: int = 0
+    exact: bool = False
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def view(self) -> Any:
+        """The C struct over these arrays, which must outlive it."""
+        struct = ffi.new("struct gpurt_rtgpu_batch *")
+        struct.count, struct.columns, struct.chunk = len(self), self.columns, self.chunk
+        struct.first = pointer("u32", self.first)
+        for name, numbers in self.numbers.items():
+            setattr(struct, name, pointer("u32", numbers))
+        for name, times in self.times.items():
+            setattr(struct, name, pointer("int64_t", times))
+        return struct
+
+
+def from_systems(systems: Sequence[System], columns: int) -> Batch:
+    """Tasksets under one method and one ``chunk``, on up to ``columns`` units.
+
+    Raises ValueError for tasks of equal priority, and OverflowError if times are too long.
+    """
+    flat = _Flat(columns)
+    for system in systems:
+        if system.ties:
+            raise ValueError("tasks of equal priority are left to the readable implementation")
+        for task in (*system.tasks, *(t for t in system.taskset if t.best_effort)):
+            flat.add(exact(task) if system.method.exact else task)
+        flat.end_set()
+    chunk = systems[0].chunk if systems else 0
+    return flat.batch(chunk)
+
+
+class _Flat:
+    """Lists that become the arrays of a batch."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self.first, self.steps, self.sum = [0], [0], 0
+        self.numbers: dict[str, list[int]] = {key: [] for key in ("cpu", "user", "best_effort", "need", "row")}
+        self.times: dict[str, list[int]] = {
+            key: [] for key in ("period", "deadline", "best", "worst", "table_best", "table_worst")
+        }
+
+    def add(self, task: Task) -> None:
+        row = {"cpu": task.cpu, "user": needs_units(task), "best_effort": task.best_effort}
+        for name, number in row.items():
+            self.numbers[name].append(int(number))
+        self.times["period"].append(task.period)
+        self.times["deadline"].append(task.deadline)
+        self.sum += task.period
+        for segment in task.segments:
+            if isinstance(segment, CpuSegment):
+                self._step(lib.GPURT_RTGPU_CPU, segment.time.best, segment.time.worst)
+            elif not segment.parts:
+                self._step(lib.GPURT_RTGPU_CPU, segment.misc.best, segment.misc.worst)
+                self._row([kernel.Time(segment.pure.best, segment.pure.worst, 0)] * self.columns)
+            else:
+                for part in segment.parts:
+                    if isinstance(part, Copy):
+                        self._step(lib.GPURT_RTGPU_BUS, part.time.best, part.time.worst)
+                    else:
+                        self._row(kernel.times(part, self.columns))
+        self.steps.append(len(self.times["best"]))
+
+    def _step(self, need: int, best: int, worst: int, row: int = 0) -> None:
+        self.numbers["need"].append(need)
+        self.numbers["row"].append(row)
+        self.times["best"].append(best)
+        self.times["worst"].append(worst)
+        self.sum += worst
+
+    def _row(self, times: list[kernel.Time]) -> None:
+        self._step(lib.GPURT_RTGPU_UNITS, 0, 0, len(self.times["table_best"]) // self.columns)
+        self.times["table_best"] += [time.best for time in times]
+        self.times["table_worst"] += [time.worst for time in times]
+        self.sum += times[0].worst
+
+    def end_set(self) -> None:
+        self.first.append(len(self.times["period"]))
+        if self.sum > LONGEST:
+            raise OverflowError("times are too long for the compiled analysis")
+        self.sum = 0
+
+    def batch(self, chunk: int) -> Batch:
+        numbers = {name: np.array(values or [0], np.uint32) for name, values in self.numbers.items()}
+        numbers["steps"] = np.array(self.steps, np.uint32)
+        times = {name: np.array(values or [0], np.int64) for name, values in self.times.items()}
+        return Batch(np.array(self.first, np.uint32), numbers, times, self.columns, chunk)
+
+
+def _method(method: Method, search: bool) -> Any:
+    facts = ffi.new("struct gpurt_rtgpu_method *")
+    facts.forms, facts.tight, facts.merges = len(method.forms), method.tight, method.merges
+    facts.published, facts.search = method.published, search
+    return facts
+
+
+def _units(units: Units) -> Any:
+    return ffi.new("struct gpurt_rtgpu_units *", {"total": units.total, "step": units.step, "least": units.least})
+
+
+def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> NDArray[np.bool_]:
+    """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
+
+    Raises ValueError if a search did not end.
+    """
+    answers = np.zeros(len(batch), np.uint8)
+    view, facts, given, out = batch.view(), _method(method, not method.exact_least), _units(units), pointer("u8", answers)
+
+    def part(bounds: tuple[int, int]) -> int:
+        return int(lib.gpurt_rtgpu_verdicts(view, facts, *bounds, given, out))
+
+    ranges = list(pairwise(len(batch) * i // (8 * threads) for i in range(8 * threads + 1)))
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            statuses = list(pool.map(part, ranges))
+    else:
+        statuses = [part(one) for one in ranges]
+    if any(statuses):
+        raise MemoryError
+    if (answers == lib.GPURT_RTGPU_MANY).any():
+        raise ValueError("the search for an allocation did not end")
+    found: NDArray[np.bool_] = answers == lib.GPURT_RTGPU_YES
+    return found
+
+
+def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, ...]] | None:
+    """The allocation that ``allocate.find`` finds, and the bounds on it, ns; None if there is none.
+
+    Raises ValueError if the taskset must be left to the readable implementation, or the search did not end.
+    """
+    batch = from_systems([system], max(units.total, 1))
+    count = len(system.tasks)
+    given, wcrts = ffi.new("u32[]", count + 1), ffi.new("int64_t[]", count + 1)
+    facts = _method(system.method, not allocate.exact_least(system, units))
+    answer = lib.gpurt_rtgpu_find(batch.view(), facts, 0, _units(units), given, wcrts)
+    if answer < 0:
+        raise MemoryError
+    if answer == lib.GPURT_RTGPU_MANY:
+        raise ValueError("the search for an allocation did not end")
+    return (tuple(given[0:count]), tuple(wcrts[0:count])) if answer == lib.GPURT_RTGPU_YES else None
+
+
+def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
+    """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound.
+
+    Raises as ``find`` does.
+    """
+    batch = from_systems([system], max(*given, 1) if given else 1)
+    wcrts = ffi.new("int64_t[]", len(system.tasks) + 1)
+    units = ffi.new("u32[]", [*given, 0])
+    solved = lib.gpurt_rtgpu_bounds(batch.view(), _method(system.method, False), 0, units, wcrts)
+    if solved < 0:
+        raise MemoryError
+    return tuple(wcrts[0:solved])
+
+
+def run(system: System, units: Units) -> Result:
+    """The same as ``allocate.run``; what can be compiled is."""
+    if system.refusal() is not None or system.ties:
+        return allocate.run(system, units)
+    try:
+        found = find(system, units)
+    except (OverflowError, ValueError):
+        return allocate.run(system, units)
+    if found is None:
+        return allocate.stuck(system, units).result
+    return on_units(system, allocate.named(system, found[0]))

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random tasksets by table 1 of RTGPU (section 6.1), as flat arrays for the compiled tests.
+
+Taskset i of a seed is always the same: its numbers are splitmix64 of the seed, i and their place.  All lengths are whole
+ns, drawn uniformly; utilizations are drawn from (0, 1) and scaled to their sum, so that one may exceed 1.  Deadlines
+equal periods, the sum of all lengths over the utilization, and priorities are deadline monotonic, on one CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
+from analysis.rtgpu.compiled import Batch
+from gpurt._gpurt import lib
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Table 1.  Lengths are ranges in ns; ``segments``: M, CPU segments a job.
+
+    ``copies``: 2 around each kernel, or 1 before it.  ``overhead``: GL in thousandths of GW.  ``interleave``: alpha in
+    thousandths of every kernel.  ``best``: lower bounds in thousandths of the lengths; the paper has none, and 1000 are
+    tasks whose segments always take that long.
+    """
+
+    tasks: int = 5
+    segments: int = 5
+    copies: int = 2
+    cpu: tuple[int, int] = (MS, 20 * MS)
+    copy: tuple[int, int] = (MS, 5 * MS)
+    kernel: tuple[int, int] = (MS, 20 * MS)
+    overhead: int = 120
+    interleave: int = 1800
+    utilization: float = 1.0
+    units: int = 10
+    best: int = 1000
+
+
+#: Table 1, as the experiments take it unless they vary it.
+TABLE = Parameters()
+
+_GAMMA, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
+
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _units(seed: int, start: int, count: int, numbers: int) -> NDArray[np.float64]:
+    """``numbers`` numbers in [0, 1) for each of these tasksets."""
+    sets = np.arange(start, start + count, dtype=np.uint64)[:, None]
+    base = _mixed(sets * np.uint64(_GAMMA) + np.uint64((seed * _GAMMA + 1) & _MASK))
+    places = np.arange(1, numbers + 1, dtype=np.uint64)[None, :] * np.uint64(_GAMMA)
+    return (_mixed(base + places) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Lengths of so many tasksets, ns, the tasks most urgent first: arrays [taskset, task, segment]."""
+
+    parameters: Parameters
+    cpu: NDArray[np.int64]
+    copy: NDArray[np.int64]
+    kernel: NDArray[np.int64]
+    period: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.period)
+
+    def taskset(self, index: int) -> Taskset:
+        """One taskset for the readable tests."""
+        p = self.parameters
+        tasks = tuple(
+            Task(f"t{i}", 0, p.tasks - i, int(self.period[index, i]), int(self.period[index, i]), self._job(index, i))
+            for i in range(p.tasks)
+        )
+        return Taskset(Platform(1, compute_units=p.units), tasks)
+
+    def _job(self, index: int, task: int) -> tuple[Segment, ...]:
+        p = self.parameters
+        cpu, copy, kernel = (values[index, task].tolist() for values in (self.cpu, self.copy, self.kernel))
+        segments: list[Segment] = []
+        for i, length in enumerate(cpu):
+            segments.append(CpuSegment(_span(length, p.best)))
+            if i < len(kernel):
+                copies = [Copy(_span(length, p.best)) for length in copy[i * p.copies : (i + 1) * p.copies]]
+                one = Kernel(_span(kernel[i], p.best), _overhead(kernel[i], p), p.interleave)
+                segments.append(GpuSegment(Span.exactly(0), Span.exactly(0), (*copies[:1], one, *copies[1:])))
+        return tuple(segments)
+
+    def batch(self) -> Batch:
+        """All tasksets as flat arrays."""
+        p, sets = self.parameters, len(self)
+        need, row = _pattern(p)
+        tasks, steps = sets * p.tasks, len(need)
+        worst = np.zeros((tasks, steps), np.int64)
+        worst[:, need == lib.GPURT_RTGPU_CPU] = self.cpu.reshape(tasks, -1)
+        worst[:, need == lib.GPURT_RTGPU_BUS] = self.copy.reshape(tasks, -1)
+        rows = np.arange(tasks, dtype=np.uint32)[:, None] * np.uint32(p.segments - 1) + row[None, :]
+        numbers = {
+            "cpu": np.zeros(tasks, np.uint32), "user": np.full(tasks, p.segments > 1, np.uint32),
+            "best_effort": np.zeros(tasks, np.uint32), "need": np.tile(need, tasks),
+            "row": rows.astype(np.uint32).reshape(-1), "steps": np.arange(tasks + 1, dtype=np.uint32) * steps,
+        }  # fmt: skip
+        best_table, worst_table = self._tables()
+        times = {
+            "period": self.period.reshape(-1), "deadline": self.period.reshape(-1), "worst": worst.reshape(-1),
+            "best": (worst * p.best // 1000).reshape(-1), "table_best": best_table, "table_worst": worst_table,
+        }  # fmt: skip
+        first = np.arange(sets + 1, dtype=np.uint32) * np.uint32(p.tasks)
+        numbers["steps"] = numbers["steps"].astype(np.uint32)
+        return Batch(first.astype(np.uint32), numbers, times, p.units)
+
+    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lemma 5.1 for every kernel and number of units, flat (analysis/rtgpu/kernel.py)."""
+        p = self.parameters
+        work = self.kernel.reshape(-1, 1)
+        overhead = work * p.overhead // 1000
+        virtual = 2 * np.arange(1, p.units + 1, dtype=np.int64)[None, :]
+        grown = p.interleave * work - 1000 * overhead
+        worst = overhead - (-grown // (1000 * virtual))
+        best = work * p.best // 1000 // virtual
+        return np.ascontiguousarray(best).reshape(-1), np.ascontiguousarray(worst).reshape(-1)
+
+
+def _span(length: int, best: int) -> Span:
+    return Span(length, length * best // 1000)
+
+
+def _overhead(length: int, parameters: Parameters) -> int:
+    return length * parameters.overhead // 1000
+
+
+def _pattern(p: Parameters) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """What each step of a job needs, and the rows of its kernels."""
+    need, row = [], []
+    for i in range(p.segments):
+        need.append(lib.GPURT_RTGPU_CPU)
+        row.append(0)
+        if i + 1 < p.segments:
+            around = [lib.GPURT_RTGPU_BUS] * p.copies
+            need += [*around[:1], lib.GPURT_RTGPU_UNITS, *around[1:]]
+            row += [0] * len(around[:1]) + [i] + [0] * len(around[1:])
+    return np.array(need, np.uint32), np.array(row, np.uint32)
+
+
+def draw(parameters: Parameters, seed: int, count: int, start: int = 0) -> Drawn:
+    """Tasksets ``start`` to ``start + count - 1`` of a seed."""
+    p = parameters
+    shapes = (p.tasks, p.segments), (p.tasks, (p.segments - 1) * p.copies), (p.tasks, p.segments - 1)
+    sizes = [tasks * segments for tasks, segments in shapes]
+    drawn = _units(seed, start, count, sum(sizes) + p.tasks)
+    lengths, at = [], 0
+    for size, shape, (low, high) in zip(sizes, shapes, (p.cpu, p.copy, p.kernel), strict=True):
+        part = drawn[:, at : at + size].reshape(count, *shape)
+        lengths.append((low + part * (high - low + 1)).astype(np.int64))
+        at += size
+    share = np.maximum(drawn[:, at:], 2.0**-20)
+    share *= p.utilization / share.sum(axis=1, keepdims=True)
+    total = sum(values.sum(axis=2) for values in lengths)
+    period = np.ceil(total / share).astype(np.int64)
+    order = np.argsort(period, axis=1, kind="stable")
+    ordered: list[Any] = [np.take_along_axis(values, order[:, :, None], axis=1) for values in lengths]
+    return Drawn(p, *ordered, np.take_along_axis(period, order, axis=1))
