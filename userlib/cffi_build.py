@@ -46,6 +46,7 @@ HEADERS = [
     "analysis/native/partition.h",
     "analysis/native/rta.h",
     "analysis/native/rtgpu.h",
+    "analysis/native/rtgpu_sim.h",
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [

@@ -330,7 +330,7 @@ static int64_t busy(struct run *r, u32 index)
 {
 	const struct state *s = &r->state[index];
 	int64_t limit = r->b->deadline[r->begin + index], window, longest = blocking(r, index);
-	int published = r->method->published;
+	int published = r->method->published, closed = !s->spun;
 	double rate = 0;
 	u32 i;
 
@@ -345,16 +345,16 @@ static int64_t busy(struct run *r, u32 index)
 	if (rate > 1.000001)
 		return NEVER;
 	for (window = s->spun; window <= limit;) {
-		int64_t total = s->spun;
+		int64_t total = s->spun, length = window + closed;
 
 		for (i = 0; i < index; i++) {
 			if (r->state[i].cpu == s->cpu)
-				total += ceil_div(window, r->b->period[r->begin + i]) * r->state[i].spun;
+				total += ceil_div(length, r->b->period[r->begin + i]) * r->state[i].spun;
 			else if (!published && r->state[i].on[1].count)
-				total += remote(r, i, window);
+				total += remote(r, i, length);
 		}
 		if (!published)
-			total += from_lower(r, index, window, longest);
+			total += from_lower(r, index, length, longest);
 		if (total == window)
 			return window;
 		window = total;

@@ -146,7 +146,8 @@ def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> ND
     Raises ValueError if a search did not end.
     """
     answers = np.zeros(len(batch), np.uint8)
-    view, facts, given, out = batch.view(), _method(method, not method.exact_least), _units(units), pointer("u8", answers)
+    view, out, given = batch.view(), pointer("u8", answers), _units(units)
+    facts = _method(method, not method.exact_least)
 
     def part(bounds: tuple[int, int]) -> int:
         return int(lib.gpurt_rtgpu_verdicts(view, facts, *bounds, given, out))

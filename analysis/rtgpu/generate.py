@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by table 1 of RTGPU (section 6.1), as flat arrays for the compiled tests.
 
-Taskset i of a seed is always the same: its numbers are splitmix64 of the seed, i and their place.  All lengths are whole
-ns, drawn uniformly; utilizations are drawn from (0, 1) and scaled to their sum, so that one may exceed 1.  Deadlines
-equal periods, the sum of all lengths over the utilization, and priorities are deadline monotonic, on one CPU.
+Taskset i of a seed is always the same: its numbers are splitmix64 of the seed, i and their place.  All lengths are
+whole ns, drawn uniformly; utilizations are drawn from (0, 1) and scaled to their sum, so that one may exceed 1.
+Deadlines equal periods, the sum of all lengths over the utilization, and priorities are deadline monotonic, on one CPU.
 """
 
 from __future__ import annotations

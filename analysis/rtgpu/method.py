@@ -143,7 +143,7 @@ def _spinning(found: Chain, spins: stgm.Busy) -> Response:
     value, solved = stgm.solve(spins, found.task.deadline)
 
     def terms() -> tuple[Term, ...]:
-        window = min(value, found.task.deadline)
+        window = min(value, found.task.deadline) + spins.closed
         listed = [Term(demand.kind, demand.source, demand.at(window), demand.lemma) for demand in spins.demands]
         listed.append(Term(Kind.BLOCKING, None, spins.lower(window), stgm.OWN))
         return tuple(term for term in listed if term.amount)

@@ -20,15 +20,25 @@ OWN = "readings: STGM"
 
 @dataclass(frozen=True)
 class Busy:
-    """The demands of a task that spins, and a bound ``x -> amount`` on what lower copies take, ns."""
+    """The demands of a task that spins, and a bound ``x -> amount`` on what lower copies take, ns.
+
+    A job without any demand of its own still needs its CPU once, also behind a job that is released at the instant at
+    which it would be over.  Its window is one ns longer (``closed``), as in analysis/rta/recurrence.py.
+    """
 
     demands: tuple[Demand, ...]
     lower: Callable[[int], int]
     rests_on: frozenset[str]
 
+    @property
+    def closed(self) -> int:
+        """What is added to the window, ns."""
+        return 0 if self.demands[0].amount else 1
+
     def at(self, window: int) -> int:
         """The right-hand side of the recurrence, ns."""
-        return sum(demand.at(window) for demand in self.demands) + self.lower(window)
+        length = window + self.closed
+        return sum(demand.at(length) for demand in self.demands) + self.lower(length)
 
 
 def spun(chain: Chain) -> int:

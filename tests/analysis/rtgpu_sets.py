@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 from builders import cpu, ms
@@ -78,44 +77,3 @@ SHORTER = Taskset(Platform(1), (
     task("t1", 2, 40, 33, cpu(4), part(copy(3), Kernel(span(0, 4), times=(span(0, 4),))), cpu(3)),
     task("t2", 1, 40, 40, cpu(4)),
 ))  # fmt: skip
-
-
-def random_span(rng: random.Random, most: int) -> Span:
-    worst = rng.randint(0, most) * rng.choice([1, 1, 1, 0])
-    return Span(worst, int(worst * rng.choice([0, 0.5, 1, 1, rng.random()])))
-
-
-def random_parts(rng: random.Random, most: int, table: bool) -> GpuSegment:
-    copies = rng.choice([1, 2, 2, 0])
-    parts: list[Copy | Kernel] = [Copy(random_span(rng, most)) for _ in range(copies)]
-    work = random_span(rng, 4 * most)
-    if table and rng.random() < 0.5:
-        times = tuple(random_span(rng, 2 * most) for _ in range(rng.randint(1, 5)))
-        one = Kernel(work, times=times)
-    else:
-        one = Kernel(work, rng.randint(0, work.worst), rng.choice([1000, 1450, 1700, 1800]))
-    parts.insert(rng.randint(0, copies) if rng.random() < 0.3 else min(copies, 1), one)
-    return GpuSegment(Span.exactly(0), Span.exactly(0), tuple(parts))
-
-
-def random_taskset(
-    rng: random.Random, most_tasks: int = 4, cpus: int = 1, table: bool = False, ties: bool = False
-) -> Taskset:  # fmt: skip
-    """A few tasks with small whole numbers, so that many bounds exist and meet edges."""
-    tasks = []
-    count = rng.randint(1, most_tasks)
-    for index in range(count):
-        segments: list[Segment] = []
-        for _ in range(rng.randint(1, 3)):
-            segments.append(CpuSegment(random_span(rng, 6)))
-            if rng.random() < 0.7:
-                segments.append(random_parts(rng, 4, table))
-        if rng.random() < 0.7:
-            segments.append(CpuSegment(random_span(rng, 6)))
-        if rng.random() < 0.2:
-            segments.reverse()
-        period = rng.randint(20, 200)
-        deadline = period if rng.random() < 0.5 else rng.randint(period // 2, period)
-        priority = rng.randint(1, count) if ties else count - index
-        tasks.append(Task(f"t{index}", rng.randrange(cpus), priority, period, deadline, tuple(segments)))
-    return Taskset(Platform(cpus, compute_units=8), tuple(tasks))

@@ -8,13 +8,14 @@ import random
 
 import pytest
 from builders import cpu, ms
-from rtgpu_sets import EXAMPLE_B, copy, kernel, part, random_taskset, task
+from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta.result import Reason
 from analysis.rtgpu import allocate
 from analysis.rtgpu.allocate import Stuck
 from analysis.rtgpu.analyse import System, Units
+from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED
 
 SETS = 10_000 if os.environ.get("GPURT_LONG") else 150

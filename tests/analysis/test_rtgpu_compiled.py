@@ -8,12 +8,13 @@ import random
 
 import pytest
 from builders import cpu, ms
-from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, part, random_taskset, task
+from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, part, task
 
 from analysis.model import Platform, Taskset
 from analysis.rta.result import Bound
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.method import METHODS, RTGPU, Method
 
 SETS = 3000 if os.environ.get("GPURT_LONG") else 120

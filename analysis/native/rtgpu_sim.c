@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Simulation of tasks that own units of the GPU and share CPUs and a bus. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+#include "rtgpu_sim.h"
+
+enum status {
+	IDLE,				/* no job */
+	ISSUE,				/* waits for its CPU to start copies and kernels; takes no time */
+	READY,				/* a CPU segment, executing or not */
+	WAITS,				/* for the bus */
+	COPIES,
+	KERNEL,
+};
+
+struct job {
+	u32 status;
+	u32 step;
+	int64_t left;			/* of the step, or of the copy in progress and what follows it */
+	int64_t until;			/* when the copy's chunk or the kernel is over */
+	int64_t asked, since;
+	int64_t release, next;		/* of this job; of the next one */
+	u32 behind;			/* releases while this job was not over */
+	int64_t late[8];		/* their times */
+};
+
+struct world {
+	const struct gpurt_rtgpu_batch *b;
+	const struct gpurt_rtgpu_sim *sim;
+	u32 begin, tasks;
+	int64_t now;
+	u64 random;
+	struct job *job;
+	u32 bus;			/* the task that copies; @tasks if none does */
+	u32 *on_cpu;			/* of each task: whether it has its CPU */
+	int64_t *longest;
+	struct gpurt_rtgpu_span *spans;
+	u32 room;
+	int64_t used;
+};
+
+static void note(struct world *w, u32 task, u32 need, int64_t begin, int64_t end, int64_t asked)
+{
+	if (begin == end || !w->spans)
+		return;
+	if (need == GPURT_RTGPU_CPU && w->used && w->used <= w->room) {
+		struct gpurt_rtgpu_span *last = &w->spans[w->used - 1];
+
+		if (last->task == task && last->need == need && last->end == begin) {
+			last->end = end;
+			return;
+		}
+	}
+	if (w->used++ < w->room)
+		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, end, asked, task, need };
+}
+
+static int64_t length_of(struct world *w, u32 task, u32 step)
+{
+	const struct gpurt_rtgpu_batch *b = w->b;
+	int64_t best = b->best[step], worst = b->worst[step];
+
+	if (b->need[step] == GPURT_RTGPU_UNITS) {
+		u32 units = b->best_effort[w->begin + task] ? 1 : w->sim->given[task];
+		size_t at = (size_t)b->row[step] * b->columns + units - 1;
+
+		best = b->table_best[at];
+		worst = b->table_worst[at];
+	}
+	switch (w->sim->execution) {
+	case GPURT_RTGPU_WORST:
+		return worst;
+	case GPURT_RTGPU_BEST:
+		return best;
+	case GPURT_RTGPU_EXTREME:
+		return random_bits(&w->random) & 1 ? best : worst;
+	default:
+		return (int64_t)random_integer(&w->random, (u64)best, (u64)worst);
+	}
+}
+
+static int never_takes_time(const struct gpurt_rtgpu_batch *b, u32 step)
+{
+	return b->need[step] != GPURT_RTGPU_UNITS && !b->worst[step];
+}
+
+static void start_step(struct world *w, u32 task, int on_cpu);
+
+static void finish_job(struct world *w, u32 task)
+{
+	struct job *j = &w->job[task];
+
+	if (w->now - j->release > w->longest[task])
+		w->longest[task] = w->now - j->release;
+	if (w->sim->jobs)
+		++*w->sim->jobs;
+	j->status = IDLE;
+	if (j->behind) {
+		j->release = j->late[0];
+		j->behind--;
+		memmove(j->late, j->late + 1, sizeof(j->late) - sizeof(j->late[0]));
+		j->step = w->b->steps[w->begin + task];
+		start_step(w, task, 0);
+	}
+}
+
+/* Starts the step that a job has come to, and all that take no time.  @on_cpu: the task has its CPU now. */
+static void start_step(struct world *w, u32 task, int on_cpu)
+{
+	const struct gpurt_rtgpu_batch *b = w->b;
+	struct job *j = &w->job[task];
+	u32 end = b->steps[w->begin + task + 1], at = w->begin + task;
+	int chain = j->step > b->steps[at] && b->need[j->step - 1] != GPURT_RTGPU_CPU;
+
+	while (j->step < end && never_takes_time(b, j->step))
+		j->step++;
+	if (j->step == end) {
+		finish_job(w, task);
+		return;
+	}
+	if (b->need[j->step] == GPURT_RTGPU_CPU) {
+		j->left = length_of(w, task, j->step);
+		j->status = READY;
+		return;
+	}
+	if (w->sim->spins && !on_cpu && !(chain && w->sim->stream)) {
+		j->status = ISSUE;
+		return;
+	}
+	if (w->sim->merges) {
+		for (j->left = 0; j->step < end && b->need[j->step] != GPURT_RTGPU_CPU; j->step++)
+			j->left += length_of(w, task, j->step);
+		j->step--;
+		j->status = WAITS;
+		j->asked = w->now;
+	} else if (b->need[j->step] == GPURT_RTGPU_BUS) {
+		j->left = length_of(w, task, j->step);
+		j->status = WAITS;
+		j->asked = w->now;
+	} else {
+		j->left = length_of(w, task, j->step);
+		j->status = KERNEL;
+		j->since = w->now;
+		j->until = w->now + j->left;
+	}
+	if (!j->left) {
+		j->step++;
+		start_step(w, task, on_cpu);
+	}
+}
+
+static void next_step(struct world *w, u32 task, int on_cpu)
+{
+	w->job[task].step++;
+	start_step(w, task, on_cpu);
+}
+
+static void release(struct world *w, u32 task)
+{
+	struct job *j = &w->job[task];
+	int64_t period = w->b->period[w->begin + task], at = j->next;
+
+	j->next = at + period;
+	if (w->sim->sporadic && random_bits(&w->random) & 1)
+		j->next += (int64_t)random_integer(&w->random, 0, (u64)period / 2);
+	if (j->status == IDLE) {
+		j->release = at;
+		j->step = w->b->steps[w->begin + task];
+		start_step(w, task, 0);
+	} else if (j->behind < 8) {
+		j->late[j->behind++] = at;
+	}
+}
+
+static int wants_cpu(const struct world *w, const struct job *j)
+{
+	return j->status == READY || j->status == ISSUE || (w->sim->spins && j->status != IDLE);
+}
+
+/* Gives each CPU to its most urgent task, and the bus to the most urgent request if it is free. */
+static void dispatch(struct world *w)
+{
+	u32 i, k;
+	int again = 1;
+
+	while (again) {
+		again = 0;
+		for (i = 0; i < w->tasks; i++) {
+			struct job *j = &w->job[i];
+
+			w->on_cpu[i] = wants_cpu(w, j);
+			for (k = 0; k < i && w->on_cpu[i]; k++)
+				if (w->on_cpu[k] && w->b->cpu[w->begin + k] == w->b->cpu[w->begin + i])
+					w->on_cpu[i] = 0;
+			if (!w->on_cpu[i] || !(j->status == ISSUE || (j->status == READY && !j->left)))
+				continue;
+			if (j->status == ISSUE)
+				start_step(w, i, 1);
+			else
+				next_step(w, i, 1);
+			again = 1;
+			break;
+		}
+	}
+	for (i = 0; w->bus == w->tasks && i < w->tasks; i++) {
+		struct job *j = &w->job[i];
+		int64_t chunk = w->sim->merges ? 0 : w->b->chunk;
+
+		if (j->status != WAITS)
+			continue;
+		w->bus = i;
+		j->status = COPIES;
+		j->since = w->now;
+		j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
+	}
+}
+
+static int64_t next_event(const struct world *w)
+{
+	int64_t at = INT64_MAX;
+	u32 i;
+
+	for (i = 0; i < w->tasks; i++) {
+		const struct job *j = &w->job[i];
+
+		if (j->next < w->sim->horizon && j->next < at)
+			at = j->next;
+		if ((j->status == COPIES || j->status == KERNEL) && j->until < at)
+			at = j->until;
+		if (j->status == READY && w->on_cpu[i] && w->now + j->left < at)
+			at = w->now + j->left;
+	}
+	return at;
+}
+
+/* Time passes until @at; then what is over then ends, and jobs are released. */
+static void advance(struct world *w, int64_t at)
+{
+	int64_t passed = at - w->now, before = w->now;
+	u32 i;
+
+	w->now = at;
+	for (i = 0; i < w->tasks; i++)
+		if (w->job[i].status == READY && w->on_cpu[i]) {
+			w->job[i].left -= passed;
+			note(w, i, GPURT_RTGPU_CPU, before, at, 0);
+		}
+	for (i = 0; i < w->tasks; i++) {
+		struct job *j = &w->job[i];
+
+		if (j->status == READY && w->on_cpu[i] && !j->left) {
+			next_step(w, i, 1);
+		} else if (j->status == KERNEL && j->until == at) {
+			note(w, i, GPURT_RTGPU_UNITS, j->since, at, 0);
+			next_step(w, i, w->on_cpu[i] && w->sim->spins);
+		} else if (j->status == COPIES && j->until == at) {
+			note(w, i, GPURT_RTGPU_BUS, j->since, at, j->asked);
+			w->bus = w->tasks;
+			j->left -= at - j->since;
+			if (j->left) {
+				j->status = WAITS;
+				j->asked = at;
+			} else {
+				next_step(w, i, w->on_cpu[i] && w->sim->spins);
+			}
+		}
+	}
+	for (i = 0; i < w->tasks; i++)
+		while (w->job[i].next <= at && w->job[i].next < w->sim->horizon)
+			release(w, i);
+}
+
+int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim,
+			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room)
+{
+	struct world w = { .b = b, .sim = sim, .begin = b->first[set], .tasks = b->first[set + 1] - b->first[set],
+			   .random = sim->seed, .longest = longest, .spans = spans, .room = room };
+	int64_t at;
+	u32 i;
+
+	w.job = calloc(1, w.tasks * (sizeof(*w.job) + sizeof(*w.on_cpu)) + 1);
+	if (!w.job)
+		return -GPURT_RTGPU_ENOMEM;
+	w.on_cpu = (u32 *)(w.job + w.tasks);
+	w.bus = w.tasks;
+	for (i = 0; i < w.tasks; i++) {
+		w.job[i].next = sim->offset[i];
+		longest[i] = 0;
+	}
+	while ((at = next_event(&w)) != INT64_MAX) {
+		advance(&w, at);
+		dispatch(&w);
+	}
+	free(w.job);
+	return w.used;
+}
+
+/* New first releases: random ones, or the best known of a task with one moved. */
+static void vary(u64 *random, const struct gpurt_rtgpu_batch *b, u32 begin, u32 tasks, const int64_t *known,
+		 int64_t *offset)
+{
+	int climb = random_bits(random) & 1;
+	u32 i, moved = (u32)random_integer(random, 0, tasks - 1);
+
+	for (i = 0; i < tasks; i++) {
+		int64_t period = b->period[begin + i];
+
+		if (climb && i != moved) {
+			offset[i] = known[i];
+		} else if (climb && random_bits(random) & 1) {
+			offset[i] = known[i] + (random_bits(random) & 1 ? 1 : known[i] ? -1 : 1);
+		} else {
+			offset[i] = (int64_t)random_integer(random, 0, (u64)period - 1);
+		}
+	}
+}
+
+int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,
+		      int64_t *longest, int64_t *offsets, u64 *seeds, u32 *ways)
+{
+	struct gpurt_rtgpu_sim one = *sim;
+	u32 begin = b->first[set], tasks = b->first[set + 1] - begin, run, i;
+	int64_t *seen = calloc(2 * (tasks + 1), sizeof(*seen)), *offset = seen + tasks + 1;
+	u64 random = sim->seed;
+
+	if (!seen)
+		return -GPURT_RTGPU_ENOMEM;
+	memset(longest, 0, tasks * sizeof(*longest));
+	memset(offsets, 0, (size_t)tasks * tasks * sizeof(*offsets));
+	one.offset = offset;
+	for (run = 0; run < runs; run++) {
+		u32 target = tasks ? (u32)random_integer(&random, 0, tasks - 1) : 0;
+
+		one.execution = run ? (u32)random_integer(&random, 0, 3) : GPURT_RTGPU_WORST;
+		one.sporadic = run > 1 && random_bits(&random) & 1;
+		one.seed = random_bits(&random);
+		if (run && tasks)
+			vary(&random, b, begin, tasks, offsets + (size_t)target * tasks, offset);
+		if (gpurt_rtgpu_simulate(b, set, &one, seen, NULL, 0) < 0) {
+			free(seen);
+			return -GPURT_RTGPU_ENOMEM;
+		}
+		for (i = 0; i < tasks; i++) {
+			if (seen[i] <= longest[i])
+				continue;
+			longest[i] = seen[i];
+			memcpy(offsets + (size_t)i * tasks, offset, tasks * sizeof(*offset));
+			seeds[i] = one.seed;
+			ways[i] = one.execution + 4 * one.sporadic;
+		}
+	}
+	free(seen);
+	return 0;
+}

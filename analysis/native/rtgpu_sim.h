@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A simulator of what the bounds of analysis/rtgpu are about: CPUs by fixed priority, one bus by priority that is not
+ * taken from a copy, and units of its own for each task.  It knows nothing of the bounds.
+ */
+#ifndef GPURT_RTGPU_SIM_H
+#define GPURT_RTGPU_SIM_H
+
+#include "rtgpu.h"
+
+enum gpurt_rtgpu_execution {
+	GPURT_RTGPU_WORST,
+	GPURT_RTGPU_BEST,
+	GPURT_RTGPU_EXTREME,		/* each step at random the best or the worst case */
+	GPURT_RTGPU_RANDOM,
+};
+
+/* What happened: a stretch of a step.  Of a copy @asked is when it came to the bus. */
+struct gpurt_rtgpu_span {
+	int64_t begin, end, asked;
+	u32 task, need;
+};
+
+struct gpurt_rtgpu_sim {
+	u32 spins;			/* tasks keep their CPUs while they copy and while kernels execute */
+	u32 stream;			/* and a chain of copies and kernels goes on without its CPU */
+	u32 merges;			/* copies and kernels between CPU segments are one request to the bus */
+	u32 execution;			/* enum gpurt_rtgpu_execution */
+	u32 sporadic;			/* releases come late at random */
+	u64 seed;			/* of lengths and releases */
+	int64_t horizon;		/* jobs are released before it */
+	const u32 *given;		/* units of each task */
+	const int64_t *offset;		/* first releases */
+	u64 *jobs;			/* counts those that are over; or NULL */
+};
+
+/*
+ * Simulates taskset @set.  Writes the longest response of each task to @longest, and up to @room stretches to @spans.
+ * Returns the number of stretches, also of those without room, or a negated error.
+ */
+int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim,
+			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room);
+
+/*
+ * @runs simulations: the first with all releases at 0, then from random first releases, or from those of the longest
+ * response of a task so far with one of them moved.  All ways of execution; @sim says the rest, and its offsets are not
+ * used.  Writes the longest responses to @longest, and the offsets, seed, execution and sporadic of the run in which
+ * task i had its longest to @offsets[i * tasks], @seeds[i] and @ways[i], which is execution + 4 sporadic.
+ * Returns 0 or a negated error.
+ */
+int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,
+		      int64_t *longest, int64_t *offsets, u64 *seeds, u32 *ways);
+
+#endif

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The attack on the bounds of tasks that own units: random small tasksets, random and searched schedules.
+
+Times are small whole numbers, so that many bounds exist and events often meet at one instant.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
+from analysis.rtgpu import compiled
+from analysis.rtgpu.analyse import System
+from analysis.rtgpu.method import METHODS, Method
+from analysis.rtgpu.simulate import Way, worst
+
+#: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
+BATCH = 500
+#: How tasks are simulated, except for what is random.
+USUAL = Way()
+#: Bounds of all tasks, most urgent first, ns, on these units; None if a task has none.
+Bounds = Callable[[System, Sequence[int]], "Sequence[int] | None"]
+
+
+@dataclass(frozen=True)
+class Break:
+    """A response beyond its bound, ns, and how to see it again: units and first releases by task, and the way."""
+
+    taskset: Taskset
+    task: str
+    bound: int
+    observed: int
+    given: tuple[int, ...]
+    offsets: tuple[int, ...]
+    way: Way
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the attack found.  ``highest``: the highest observed / bound of a task that others delay."""
+
+    tasksets: int = 0
+    bounded: int = 0
+    jobs: int = 0
+    broken: int = 0
+    highest: Fraction = Fraction(0)
+    smallest: Break | None = None
+
+    def joined(self, other: Outcome) -> Outcome:
+        """Both as one."""
+        found = [one for one in (self.smallest, other.smallest) if one]
+        return Outcome(
+            self.tasksets + other.tasksets, self.bounded + other.bounded, self.jobs + other.jobs,
+            self.broken + other.broken, max(self.highest, other.highest), min(found, key=size, default=None),
+        )  # fmt: skip
+
+
+def size(found: Break) -> tuple[int, int, int]:
+    """How simple a counterexample is: tasks, segments, and the sum of all lengths."""
+    segments = [segment for task in found.taskset for segment in task.segments]
+    return len(found.taskset), len(segments), sum(task.period for task in found.taskset)
+
+
+def _span(rng: random.Random, most: int) -> Span:
+    worst_case = rng.randint(0, most) * rng.choice([1, 1, 1, 0])
+    return Span(worst_case, int(worst_case * rng.choice([0, 0.5, 1, 1, rng.random()])))
+
+
+def _parts(rng: random.Random, most: int, table: bool) -> GpuSegment:
+    """A kernel with none, one or two copies around it, or in another order."""
+    copies = rng.choice([1, 2, 2, 0])
+    parts: list[Copy | Kernel] = [Copy(_span(rng, most)) for _ in range(copies)]
+    work = _span(rng, 4 * most)
+    if table and rng.random() < 0.5:
+        one = Kernel(work, times=tuple(_span(rng, 2 * most) for _ in range(rng.randint(1, 5))))
+    else:
+        one = Kernel(work, rng.randint(0, work.worst), rng.choice([1000, 1450, 1700, 1800]))
+    parts.insert(rng.randint(0, copies) if rng.random() < 0.3 else min(copies, 1), one)
+    return GpuSegment(Span.exactly(0), Span.exactly(0), tuple(parts))
+
+
+def _task(rng: random.Random, index: int, priority: int, cpus: int, table: bool) -> Task:
+    segments: list[Segment] = []
+    for _ in range(rng.randint(1, 3)):
+        segments.append(CpuSegment(_span(rng, 6)))
+        if rng.random() < 0.7:
+            segments.append(_parts(rng, 4, table))
+    if rng.random() < 0.7:
+        segments.append(CpuSegment(_span(rng, 6)))
+    if rng.random() < 0.2:
+        segments.reverse()
+    period = rng.randint(20, 200)
+    deadline = period if rng.random() < 0.5 else rng.randint(period // 2, period)
+    return Task(f"t{index}", rng.randrange(cpus), priority, period, deadline, tuple(segments))
+
+
+def random_taskset(
+    rng: random.Random, most_tasks: int = 4, cpus: int = 1, table: bool = False, ties: bool = False
+) -> Taskset:  # fmt: skip
+    """A few tasks on up to so many CPUs.  ``table``: with measured times; ``ties``: with equal priorities."""
+    count = rng.randint(1, most_tasks)
+    tasks = tuple(
+        _task(rng, index, rng.randint(1, count) if ties else count - index, cpus, table) for index in range(count)
+    )
+    return Taskset(Platform(cpus, compute_units=8), tasks)
+
+
+def with_best_effort(rng: random.Random, taskset: Taskset) -> Taskset:
+    """The taskset with a best-effort task that copies, but has no kernel."""
+    task = replace(_task(rng, len(taskset), 0, taskset.platform.cpus, False), gpu_priority=None)
+    segments = tuple(
+        replace(s, parts=tuple(p for p in s.parts if isinstance(p, Copy))) if isinstance(s, GpuSegment) else s
+        for s in task.segments
+    )
+    kept = tuple(s for s in segments if isinstance(s, CpuSegment) or s.parts)
+    return Taskset(taskset.platform, (*taskset, replace(task, segments=kept)))
+
+
+def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | None:
+    """Bounds by the compiled implementation."""
+    found = compiled.bounds(system, given)
+    return found if len(found) == len(system.tasks) else None
+
+
+def attack_one(
+    rng: random.Random, method: Method, runs: int, cpus: int, bounds: Bounds = compiled_bounds, way: Way = USUAL
+) -> Outcome:  # fmt: skip
+    """Attacks the bounds of one random taskset on random units."""
+    taskset = random_taskset(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)
+    if rng.random() < 0.15:
+        taskset = with_best_effort(rng, taskset)
+    system = System(method, taskset, chunk=rng.choice([0, 0, 0, 1, 2]))
+    given = tuple(rng.randint(1, 3) if user else 0 for user in system.users)
+    found = bounds(system, given)
+    if found is None:
+        return Outcome(1)
+    # Simulated are lengths between the taskset's own bounds, also where a method takes these as equal.
+    batch = compiled.from_systems([replace(system, method=replace(method, exact=False))], 3)
+    seen = worst(batch, 0, method, given, runs, replace(way, seed=rng.getrandbits(60)))
+    pairs = list(zip(system.tasks, seen.longest, found, strict=False))
+    delayed = [Fraction(got, bound) for task, got, bound in pairs[1:] if bound]
+    broken = [index for index, (_, got, bound) in enumerate(pairs) if got > bound]
+    example = None
+    if broken:
+        at = broken[0]
+        task, got, bound = pairs[at]
+        example = Break(taskset, task.name, bound, got, given, seen.offsets[at], seen.ways[at])
+    return Outcome(1, 1, seen.jobs, bool(broken), max(delayed, default=Fraction(0)), example)
+
+
+def _batch(name: str, cpus: int, runs: int, seed: int, piece: tuple[int, int]) -> Outcome:
+    start, count = piece
+    rng, outcome = random.Random(f"{seed} {name} {cpus} {start}"), Outcome()
+    for _ in range(count):
+        outcome = outcome.joined(attack_one(rng, METHODS[name], runs, cpus))
+    return outcome
+
+
+def attack(
+    name: str, tasksets: int, seed: int = 0, jobs: int = 1, runs: int = 40, cpus: int = 3,
+    progress: Callable[[int], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """Attacks a test with so many tasksets, on up to ``cpus`` CPUs, in so many processes."""
+    one = partial(_batch, name, cpus, runs, seed)
+    pieces = [(start, min(BATCH, tasksets - start)) for start in range(0, tasksets, BATCH)]
+    outcome = Outcome()
+    if jobs == 1:
+        for part in map(one, pieces):
+            outcome = outcome.joined(part)
+            if progress:
+                progress(outcome.tasksets)
+        return outcome
+    with ProcessPoolExecutor(jobs) as pool:
+        for part in pool.map(one, pieces):
+            outcome = outcome.joined(part)
+            if progress:
+                progress(outcome.tasksets)
+    return outcome

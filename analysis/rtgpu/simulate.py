@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Simulation of the system that the bounds of analysis/rtgpu are about (analysis/native/rtgpu_sim.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.rtgpu.chain import Need
+from analysis.rtgpu.compiled import Batch
+from analysis.rtgpu.method import Method
+from gpurt._gpurt import ffi, lib
+
+EXECUTION: dict[str, int] = {
+    "worst": lib.GPURT_RTGPU_WORST, "best": lib.GPURT_RTGPU_BEST, "extreme": lib.GPURT_RTGPU_EXTREME,
+    "random": lib.GPURT_RTGPU_RANDOM,
+}  # fmt: skip
+_WAYS = {number: name for name, number in EXECUTION.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to simulate: ``execution``, ``sporadic`` releases or periodic ones, and a ``seed`` for what is random.
+
+    ``stream``: where tasks wait busily, a chain of copies and kernels goes on without its CPU.
+    """
+
+    execution: str = "worst"
+    sporadic: bool = False
+    seed: int = 0
+    stream: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of a step, ns.  ``asked``: of a copy, when it came to the bus."""
+
+    task: int
+    need: Need
+    begin: int
+    end: int
+    asked: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The longest response of each task, ns, and how to see it again: by task, first releases and the way."""
+
+    longest: tuple[int, ...]
+    offsets: tuple[tuple[int, ...], ...]
+    ways: tuple[Way, ...]
+    jobs: int
+
+
+def _sim(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
+    begin, end = map(int, batch.first[index : index + 2])
+    units = ffi.new("u32[]", [*given, *[1] * (end - begin - len(given)), 0])
+    longest = max(map(int, batch.times["period"][begin:end]), default=0)
+    sim = ffi.new("struct gpurt_rtgpu_sim *")
+    sim.spins, sim.stream, sim.merges = not method.forms, way.stream, method.merges
+    sim.execution, sim.sporadic, sim.seed = EXECUTION[way.execution], way.sporadic, way.seed % 2**64
+    sim.horizon, sim.given = cycles * longest, units
+    return sim, units
+
+
+def simulate(
+    batch: Batch, index: int, method: Method, given: Sequence[int], offsets: Sequence[int], way: Way = Way(),
+    cycles: int = 4, room: int = 0,
+) -> tuple[tuple[int, ...], list[Stretch]]:  # fmt: skip
+    """The longest response of each task, ns, and up to ``room`` stretches of what happened.
+
+    ``given``: units of the real-time tasks.  Jobs are released during ``cycles`` times the longest period.
+    """
+    sim, _units = _sim(batch, index, method, way, given, cycles)
+    count = int(batch.first[index + 1]) - int(batch.first[index])
+    first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", count + 1)
+    sim.offset = first
+    spans = ffi.new("struct gpurt_rtgpu_span[]", room) if room else ffi.NULL
+    used = lib.gpurt_rtgpu_simulate(batch.view(), index, sim, longest, spans, room)
+    if used < 0:
+        raise MemoryError
+    found = [Stretch(s.task, Need(s.need), s.begin, s.end, s.asked) for s in spans[0 : min(used, room)]] if room else []
+    return tuple(longest[0:count]), found
+
+
+def worst(
+    batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4
+) -> Seen:
+    """The longest responses over so many runs with random releases and lengths, and a search around the longest."""
+    sim, _units = _sim(batch, index, method, way, given, cycles)
+    count = int(batch.first[index + 1]) - int(batch.first[index])
+    longest, offsets = ffi.new("int64_t[]", count + 1), ffi.new("int64_t[]", count * count + 1)
+    seeds, ways, jobs = ffi.new("u64[]", count + 1), ffi.new("u32[]", count + 1), ffi.new("u64 *")
+    sim.jobs = jobs
+    if lib.gpurt_rtgpu_worst(batch.view(), index, sim, runs, longest, offsets, seeds, ways) < 0:
+        raise MemoryError
+    return Seen(
+        tuple(longest[0:count]),
+        tuple(tuple(offsets[i * count : (i + 1) * count]) for i in range(count)),
+        tuple(Way(_WAYS[ways[i] % 4], ways[i] >= 4, seeds[i], way.stream) for i in range(count)),
+        jobs[0],
+    )
