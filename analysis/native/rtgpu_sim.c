@@ -43,15 +43,19 @@ struct world {
 
 static void note(struct world *w, u32 task, u32 need, int64_t begin, int64_t end, int64_t asked)
 {
+	int64_t last;
+
 	if (begin == end || !w->spans)
 		return;
-	if (need == GPURT_RTGPU_CPU && w->used && w->used <= w->room) {
-		struct gpurt_rtgpu_span *last = &w->spans[w->used - 1];
+	for (last = w->used; need == GPURT_RTGPU_CPU && last > 0 && w->used <= w->room; last--) {
+		struct gpurt_rtgpu_span *span = &w->spans[last - 1];
 
-		if (last->task == task && last->need == need && last->end == begin) {
-			last->end = end;
-			return;
-		}
+		if (span->task != task)
+			continue;
+		if (span->need != need || span->end != begin)
+			break;
+		span->end = end;
+		return;
 	}
 	if (w->used++ < w->room)
 		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, end, asked, task, need };

@@ -18,6 +18,11 @@ def kernel(work: float, alpha: int, overhead: float) -> Kernel:
     return Kernel(Span.exactly(ms(work)), ms(overhead), alpha)
 
 
+def fixed(length: float) -> Kernel:
+    """Time between two CPU segments that no unit shortens, as lemma 2.1 has suspension."""
+    return Kernel(Span.exactly(ms(length)), times=(Span.exactly(ms(length)),))
+
+
 def part(*parts: Copy | Kernel) -> GpuSegment:
     return GpuSegment(Span.exactly(0), Span.exactly(0), parts)
 

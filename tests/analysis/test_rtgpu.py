@@ -10,7 +10,7 @@ import pytest
 from builders import cpu, ms
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, kernel, part, slowed, task
+from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta import Failure
@@ -21,11 +21,6 @@ from analysis.rtgpu.bounds import HOLISTIC, above, responses
 from analysis.rtgpu.chain import Need, chain
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, RTGPU_TIGHT, Method
 from analysis.rtgpu.workload import Workload, least_window, workload
-
-
-def fixed(length: float) -> Kernel:
-    """Time between two CPU segments, as lemma 2.1 has suspension."""
-    return Kernel(Span.exactly(ms(length)), times=(Span.exactly(ms(length)),))
 
 
 def forms(taskset: Taskset, name: str, *units: int, tight: bool = False) -> list[float]:

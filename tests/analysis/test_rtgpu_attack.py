@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The simulator of partitioned units, the attack on their bounds, and planted mistakes, which must break."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from builders import cpu, ms
+from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
+
+from analysis.model import Platform, Taskset
+from analysis.rtgpu import bounds, compiled, method, stgm, workload
+from analysis.rtgpu.allocate import named
+from analysis.rtgpu.analyse import System, on_units
+from analysis.rtgpu.attack import Bounds, Outcome, attack, attack_one, compiled_bounds, random_taskset
+from analysis.rtgpu.chain import Need
+from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, STGM, Method
+from analysis.rtgpu.simulate import Stretch, Way, simulate, worst
+
+SETS = 100_000 if os.environ.get("GPURT_LONG") else 400
+SOUND = [name for name in METHODS if name != "rtgpu-expected"]
+
+
+def flat(taskset: Taskset, chunk: int = 0) -> compiled.Batch:
+    return compiled.from_systems([System(RTGPU, taskset, chunk)], 3)
+
+
+def seen(taskset: Taskset, given: Sequence[int], way: Way = Way(), cycles: int = 1) -> list[Stretch]:  # noqa: B008
+    """What happens if all are released at 0."""
+    return simulate(flat(taskset), 0, RTGPU, given, [0] * len(taskset), way, cycles, room=1000)[1]
+
+
+def test_the_trace_of_example_a() -> None:
+    """9.2: t2's second CPU segment is preempted by t1's second job."""
+    found = {(s.task, s.need, s.begin / 10**6, s.end / 10**6) for s in seen(EXAMPLE_A, (1, 1))}
+    first = {(0, Need.CPU, 0, 2), (0, Need.BUS, 2, 3), (0, Need.UNITS, 3, 9), (0, Need.BUS, 9, 10),
+             (0, Need.CPU, 10, 12)}  # fmt: skip
+    second = {(0, Need.CPU, 20, 22), (0, Need.BUS, 22, 23), (0, Need.UNITS, 23, 29), (0, Need.BUS, 29, 30),
+              (0, Need.CPU, 30, 32)}  # fmt: skip
+    lower = {(1, Need.CPU, 2, 5), (1, Need.BUS, 5, 7), (1, Need.UNITS, 7, 16.5), (1, Need.BUS, 16.5, 18.5),
+             (1, Need.CPU, 18.5, 20), (1, Need.CPU, 22, 23.5)}  # fmt: skip
+    assert found == first | second | lower
+
+
+def test_a_kernel_that_takes_no_time_delays_a_lower_task() -> None:
+    """9.7: 11 ms are observed, more than lower bounds equal to upper ones allow."""
+    longest, _ = simulate(flat(SHORTER), 0, RTGPU, (1, 0), (0, 0), Way("best"))
+    assert longest == (ms(10), ms(11))
+    assert on_units(System(RTGPU, SHORTER), {"t1": 1}).wcrt("t2") == ms(11)
+    assert on_units(System(RTGPU_EXPECTED, SHORTER), {"t1": 1}).wcrt("t2") == ms(8)
+
+
+def chain_of_copies() -> Taskset:
+    """k is released when l, below it on its CPU, begins to copy; l's stream goes on to its second copy by itself."""
+    return Taskset(Platform(1), (
+        task("k", 3, 100, 100, cpu(1), part(copy(1), fixed(1), copy(1)), cpu(1)),
+        task("l", 2, 100, 100, cpu(1), part(copy(5), fixed(0), copy(5))),
+    ))  # fmt: skip
+
+
+def test_one_lower_copy_is_too_little_for_a_task_that_waits_busily() -> None:
+    """Each of k's two copies waits for one of l's: with one copy of blocking k would need 10 ms."""
+    system = System(STGM, chain_of_copies())
+    batch = flat(chain_of_copies())
+    longest = max(
+        simulate(batch, 0, STGM, (1, 1), (offset * ms(0.5), 0), Way())[0][0] for offset in range(30)
+    )  # fmt: skip
+    one_copy = ms(5 + 5)
+    assert longest > one_copy
+    bound = on_units(system, {"k": 1, "l": 1}).wcrt("k")
+    assert bound is not None
+    assert longest <= bound
+
+
+@pytest.mark.parametrize("chunk", [0, 1])
+def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
+    rng = random.Random(21)
+    copies = 0
+    for _ in range(200 if SETS < 1000 else 10_000):
+        taskset = random_taskset(rng, 4, 2)
+        offsets = [rng.randrange(t.period) for t in taskset]
+        way = Way(rng.choice(["worst", "random", "extreme"]), rng.random() < 0.5, rng.getrandbits(60))
+        batch = flat(taskset, chunk)
+        _, found = simulate(batch, 0, RTGPU, [2] * len(taskset), offsets, way, room=3000)
+        bus = sorted((s for s in found if s.need is Need.BUS), key=lambda s: s.begin)
+        copies += len(bus)
+        for before, after in pairwise(bus):
+            assert before.end <= after.begin, "one copy at a time"
+            assert after.begin == max(after.asked, before.end), "the bus is not idle with a request waiting"
+        for one in bus:
+            assert not chunk or one.end - one.begin <= chunk
+            assert not [h for h in bus if h.task < one.task and h.asked <= one.begin < h.begin]
+    assert copies > 1000
+
+
+def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
+    for taskset, given in ((EXAMPLE_A, (1, 1)), (EXAMPLE_A, (1, 2)), (EXAMPLE_B, (2, 1, 1)), (EXAMPLE_B, (2, 1, 2))):
+        observed = worst(flat(taskset), 0, RTGPU, given, 300, Way(seed=5)).longest
+        for name in ("rtgpu", "rtgpu-tight"):
+            found = compiled.bounds(System(METHODS[name], taskset), given)
+            assert all(got <= bound for got, bound in zip(observed, found, strict=True))
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_no_sound_bound_is_broken(name: str) -> None:
+    found = attack(name, SETS, seed=2026, runs=30)
+    assert found.bounded > SETS // 2
+    assert found.broken == 0
+    assert found.highest == 1, "some bound is reached, so that the attack comes near"
+
+
+# Planted mistakes.  Each changes one thing in the readable bounds.
+
+
+def readable(system: System, given: Sequence[int]) -> Sequence[int] | None:
+    result = on_units(system, named(system, given))
+    found = [result.wcrt(task.name) for task in system.tasks]
+    return [wcrt for wcrt in found if wcrt is not None] if result.schedulable else None
+
+
+def broken_sets(used: Method, seed: int, most: int = 3000, found: Bounds = readable) -> bool:
+    """Whether a bound is broken; ``most`` bounded sets are attacked."""
+    rng, outcome = random.Random(seed), Outcome()
+    while outcome.bounded < most and not outcome.broken:
+        outcome = outcome.joined(attack_one(rng, used, 30, 1, found))
+    return outcome.broken > 0
+
+
+def test_lower_bounds_equal_to_upper_ones_are_broken() -> None:
+    assert broken_sets(RTGPU_EXPECTED, 27, found=compiled_bounds)
+
+
+def test_right_bounds_are_not_broken() -> None:
+    assert not broken_sets(RTGPU_PRINTED, 22, 100)
+
+
+def test_no_blocking_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method.Around, "blocking", property(lambda self: 0))
+    assert broken_sets(RTGPU_PRINTED, 25)
+
+
+def test_the_later_gap_from_the_start_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = workload.workload
+
+    def wrong(*arguments):  # type: ignore[no-untyped-def]
+        found = right(*arguments)
+        return replace(found, first=found.later)
+
+    monkeypatch.setattr(bounds, "workload", wrong)
+    assert broken_sets(RTGPU_PRINTED, 26)
+
+
+def test_windows_that_begin_with_the_first_segment_only_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload.Workload, "at", lambda self, t: self.phase(0, t) if self.lengths else (0, 0))
+    assert broken_sets(RTGPU_PRINTED, 24)
+
+
+def test_one_lower_copy_under_busy_waiting_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = stgm.busy
+
+    def wrong(chain, higher, lower, blocking):  # type: ignore[no-untyped-def]
+        return replace(right(chain, higher, lower, blocking), lower=lambda _: blocking)
+
+    monkeypatch.setattr(stgm, "busy", wrong)
+    assert broken_sets(STGM, 27)
