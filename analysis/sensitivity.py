@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from analysis.model import CpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
 
 #: Factors are searched in steps of one millionth, up to a thousand.
@@ -154,8 +154,18 @@ def _segments(segments: Sequence[Segment], factor: Fraction, cpu: bool, gpu: boo
         if isinstance(s, CpuSegment):
             changed.append(replace(s, time=_span(s.time, factor)) if cpu else s)
         else:
-            changed.append(replace(s, misc=_span(s.misc, factor), pure=_span(s.pure, factor)) if gpu else s)
+            parts = tuple(_part(part, factor) for part in s.parts)
+            changed.append(GpuSegment(_span(s.misc, factor), _span(s.pure, factor), parts=parts) if gpu else s)
     return changed
+
+
+def _part(part: Copy | Kernel, factor: Fraction) -> Copy | Kernel:
+    if isinstance(part, Copy):
+        return Copy(_span(part.time, factor))
+    return replace(
+        part, work=_span(part.work, factor), overhead=_scaled(part.overhead, factor),
+        block=_scaled(part.block, factor), times=tuple(_span(time, factor) for time in part.times),
+    )  # fmt: skip
 
 
 def _span(span: Span, factor: Fraction) -> Span:

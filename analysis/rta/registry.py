@@ -2,14 +2,16 @@
 """The registry of schedulability tests: one row a test, and nothing about a test is stated anywhere else.
 
 ``analysis.rta.test.Test`` says what each field means; docs/adding-an-analysis.md says how to add a row.  The order of
-the rows is the order in which commands list the tests.
+the rows is the order in which commands list the tests.  Tests of a GPU that tasks share are in ``TESTS``; commands that
+compare or attack all tests take those.  Tests of tasks that own units of the GPU are in ``UNITS`` and run by name.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
-from analysis.model import Waiting
+from analysis.model import Task, Taskset, Waiting
 from analysis.rta import (
     boosted,
     ecrts24_printed,
@@ -22,6 +24,9 @@ from analysis.rta import (
     thesis_printed,
     tsg_rr,
 )
+from analysis.rta.recurrence import Demand, Shared
+from analysis.rta.result import Result
+from analysis.rta.system import System
 from analysis.rta.test import Test
 from gpurt.enums import Form
 
@@ -221,7 +226,57 @@ IOCTL = (
     ),
 )  # fmt: skip
 
-#: All rows.
+def _no_demands(task: Task, system: System) -> list[Demand | Shared]:
+    """The demands of a test that has none, but an ``analysis``."""
+    raise TypeError("this test has no sum of demands")
+
+
+def _units(name: str) -> Callable[[Taskset], Result]:
+    """A test of tasks that own units.  Its module needs this package, and is imported when the test first runs."""
+
+    def analysis(taskset: Taskset) -> Result:
+        from analysis.rtgpu.verdict import run
+
+        return run(name, taskset)
+
+    return analysis
+
+
+# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and analysis/rtgpu/attack.py attacks
+# them, since the simulator of policies that share the GPU in time knows neither.
+FEDERATED = (
+    Test(
+        "rtgpu-printed", "own units of the GPU, as printed", "RTGPU lemmas 5.1 to 5.6", "federated", SUSPEND,
+        _no_demands, analysis=_units("rtgpu-printed"),
+    ),
+    Test(
+        "rtgpu", "own units of the GPU, whole jobs on the bus", "RTGPU; readings: RTGPU, holistic bounds", "federated",
+        SUSPEND, _no_demands, analysis=_units("rtgpu"),
+    ),
+    Test(
+        "rtgpu-tight", "own units of the GPU, responses in the place of deadlines", "readings: RTGPU, tight",
+        "federated", SUSPEND, _no_demands, analysis=_units("rtgpu-tight"),
+    ),
+    Test(
+        "stgm", "own units of the GPU, busy waiting", "readings: STGM", "federated", BUSY, _no_demands,
+        analysis=_units("stgm"),
+    ),
+    Test(
+        "stgm-published", "own units of the GPU, busy waiting, as probably evaluated", "readings: STGM", "federated",
+        BUSY, _no_demands, analysis=_units("stgm-published"),
+    ),
+    Test(
+        "self-suspension", "own units of the GPU, one chain of copies and kernels at a time", "RTGPU lemmas 2.1 to 2.3",
+        "federated", SUSPEND, _no_demands, analysis=_units("self-suspension"),
+    ),
+    Test(
+        "rtgpu-expected", "own units of the GPU, as evaluated", "RTGPU section 6", "federated", SUSPEND, _no_demands,
+        analysis=_units("rtgpu-expected"), sound=False,
+        note="takes every segment to last as long as its worst case; a shorter one can delay a lower task more",
+    ),
+)  # fmt: skip
+
+#: All rows of tests for a GPU that tasks share.
 ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
 
 
@@ -236,15 +291,18 @@ def _tests() -> dict[str, Test]:
     return tests
 
 
-#: Every test by name.
+#: Every test for a GPU that tasks share, by name.
 TESTS = _tests()
+#: Every test for tasks that own units of the GPU, by name.
+UNITS = {row.name: row for row in FEDERATED}
 
 
 def find(name: str) -> Test:
     """The test of that name.  Raises ValueError that names the nearest ones."""
+    every = {**TESTS, **UNITS}
     try:
-        return TESTS[name]
+        return every[name]
     except KeyError:
-        near = difflib.get_close_matches(name, TESTS, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(TESTS))}"
+        near = difflib.get_close_matches(name, every, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(every))}"
         raise ValueError(f"no test is called {name!r}; {hint}") from None

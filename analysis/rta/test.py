@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from analysis.model import FORMS, Taskset, Waiting
@@ -32,7 +33,8 @@ class Test:
     Its formulas:
         ``demands``: the readable formula.  ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
         None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
-        overlap with whole jobs of other tasks.
+        overlap with whole jobs of other tasks.  ``analysis``: of a test that has no sum of demands, such as those of
+        tasks that own units of the GPU; it replaces ``demands`` and everything that follows from them.
     How it is used:
         ``assignable``: whether the registry also has it with ``+gpu-priority``.  ``free``: the experiments run it where
         updates and context switches cost nothing, as the papers do.
@@ -46,6 +48,7 @@ class Test:
     demands: Demands
     compiled: str | None = None
     reduces: str | None = None
+    analysis: Callable[[Taskset], Result] | None = None
     sound: bool = True
     note: str = ""
     poll: int = 0
@@ -96,6 +99,8 @@ class Test:
 
         A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
         """
+        if self.analysis is not None:
+            return self.analysis(taskset)
         result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
         if not self.assigns or result.schedulable:
             return result

@@ -81,7 +81,7 @@ def _parts(rng: random.Random, most: int, table: bool) -> GpuSegment:
     else:
         one = Kernel(work, rng.randint(0, work.worst), rng.choice([1000, 1450, 1700, 1800]))
     parts.insert(rng.randint(0, copies) if rng.random() < 0.3 else min(copies, 1), one)
-    return GpuSegment(Span.exactly(0), Span.exactly(0), tuple(parts))
+    return GpuSegment(Span.exactly(0), Span.exactly(0), parts=tuple(parts))
 
 
 def _task(rng: random.Random, index: int, priority: int, cpus: int, table: bool) -> Task:

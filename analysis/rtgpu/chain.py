@@ -116,7 +116,7 @@ def _exact(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
         )
         for part in segment.parts
     )  # fmt: skip
-    return GpuSegment(Span.exactly(segment.misc.worst), Span.exactly(segment.pure.worst), parts)
+    return GpuSegment(Span.exactly(segment.misc.worst), Span.exactly(segment.pure.worst), parts=parts)
 
 
 def merged(found: Chain) -> Chain:

@@ -9,7 +9,6 @@ Deadlines equal periods, the sum of all lengths over the utilization, and priori
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +49,8 @@ _GAMMA, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return mixed
 
 
 def _units(seed: int, start: int, count: int, numbers: int) -> NDArray[np.float64]:
@@ -58,7 +58,8 @@ def _units(seed: int, start: int, count: int, numbers: int) -> NDArray[np.float6
     sets = np.arange(start, start + count, dtype=np.uint64)[:, None]
     base = _mixed(sets * np.uint64(_GAMMA) + np.uint64((seed * _GAMMA + 1) & _MASK))
     places = np.arange(1, numbers + 1, dtype=np.uint64)[None, :] * np.uint64(_GAMMA)
-    return (_mixed(base + places) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    drawn: NDArray[np.float64] = (_mixed(base + places) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Drawn:
             if i < len(kernel):
                 copies = [Copy(_span(length, p.best)) for length in copy[i * p.copies : (i + 1) * p.copies]]
                 one = Kernel(_span(kernel[i], p.best), _overhead(kernel[i], p), p.interleave)
-                segments.append(GpuSegment(Span.exactly(0), Span.exactly(0), (*copies[:1], one, *copies[1:])))
+                segments.append(GpuSegment(Span.exactly(0), Span.exactly(0), parts=(*copies[:1], one, *copies[1:])))
         return tuple(segments)
 
     def batch(self) -> Batch:
@@ -167,5 +168,5 @@ def draw(parameters: Parameters, seed: int, count: int, start: int = 0) -> Drawn
     total = sum(values.sum(axis=2) for values in lengths)
     period = np.ceil(total / share).astype(np.int64)
     order = np.argsort(period, axis=1, kind="stable")
-    ordered: list[Any] = [np.take_along_axis(values, order[:, :, None], axis=1) for values in lengths]
-    return Drawn(p, *ordered, np.take_along_axis(period, order, axis=1))
+    cpu, copy, kernel = (np.take_along_axis(values, order[:, :, None], axis=1) for values in lengths)
+    return Drawn(p, cpu, copy, kernel, np.take_along_axis(period, order, axis=1))

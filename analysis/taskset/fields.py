@@ -8,6 +8,7 @@ from typing import Any
 from analysis.model import DEFAULT_POLICY, Intensity
 from analysis.taskset import schema
 from analysis.taskset.schema import Field
+from analysis.taskset.segments import SEGMENT
 from gpurt.enums import Form, Policy
 
 UNITS = {
@@ -33,11 +34,6 @@ PLATFORM = {
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",
     ),
-}
-SEGMENT = {
-    "cpu": Field(schema.span(), "a CPU segment"),
-    "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
-    "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
 }
 OWN_PARTITION = {
     "compute_units": Field(schema.integer(1, schema.MAX_UNITS), "how many SMs or CUs the task may use"),

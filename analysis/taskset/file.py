@@ -18,13 +18,8 @@ from typing import Any
 from analysis.model import (
     DEFAULT_POLICY,
     FORMS,
-    CpuSegment,
-    GpuSegment,
-    Intensity,
     Partition,
     Platform,
-    Segment,
-    Span,
     Task,
     Taskset,
     Waiting,
@@ -35,6 +30,7 @@ from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
+from analysis.taskset.segments import SEGMENT, check, segments_of
 from gpurt import files
 from gpurt._gpurt import lib
 from gpurt.enums import Form
@@ -143,7 +139,7 @@ def _interpret(
     for index, values, before in _tables(document, "task", TASK, report):
         _cross_check(values, platform, names, ("task", index), report)
         if len(report.problems) == before:
-            tasks.append(_task(values, partitions))
+            tasks.append(_task(values, platform.compute_units if platform else 1, partitions))
             launch[values["name"]] = _launch(values)
     if platform is None or report.problems:
         return None, launch
@@ -212,12 +208,10 @@ def _cross_check(
     if "period" in values and values.get("deadline", 0) > values["period"]:
         report.add((*path, "deadline"), "deadline: must be at most the period")
     segments = values.get("segments")
-    for index, segment in enumerate(segments or []):
-        if set(segment) not in ({"cpu"}, {"misc", "gpu"}):
-            where = (*path, "segments", index)
-            report.add(where, 'a segment is { cpu = "..." } or { misc = "...", gpu = "..." }')
+    units = platform.compute_units if platform else 1
+    check(segments or [], units, values.get("period"), (*path, "segments"), report)
     _check_partition(values.get("partition"), platform, names, (*path, "partition"), report)
-    uses_gpu = segments is None or any("gpu" in segment for segment in segments)
+    uses_gpu = segments is None or any(set(segment) != {"cpu"} for segment in segments)
     if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
     if "form" in values:
@@ -253,27 +247,17 @@ def _check_partition(
         report.add(path, f"partition: no [[partition]] is called {schema.quoted(given)}; {there}")
 
 
-def _task(values: dict[str, Any], partitions: dict[str, Partition]) -> Task:
-    """``partitions``: those without mistakes; a file that has others is refused in any case."""
+def _task(values: dict[str, Any], units: int, partitions: dict[str, Partition]) -> Task:
+    """``units``: of the platform.  ``partitions``: those without mistakes; a file with others is refused in any case."""
     period, given = values["period"], values.get("partition")
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
-        tuple(_segment(one) for one in values["segments"]),
+        segments_of(values["segments"], units),
         Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
         partitions_of_file.made(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
     )  # fmt: skip
-
-
-def _segment(values: dict[str, Any]) -> Segment:
-    """A segment.  One that scales has its time when all tasks are known (partitions.placed)."""
-    if "cpu" in values:
-        return CpuSegment(values["cpu"])
-    time = values["gpu"]
-    if isinstance(time, Span):
-        return GpuSegment(values["misc"], time)
-    return GpuSegment(values["misc"], Span.exactly(time.time(schema.MAX_UNITS)), time)
 
 
 def _launch(values: dict[str, Any]) -> Launch:

@@ -54,8 +54,9 @@ def analyze(
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
-    loaded = taskset.load(file) if measured else analysable(file)
     chosen = tests(names)
+    updates = not names or any(test.policy != "federated" for test in chosen)
+    loaded = analysable(file) if updates and not measured else taskset.load(file)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
@@ -182,6 +183,8 @@ def _tabulated(test: Any, result: Any) -> str:
     if not test.sound:
         lines.append(f"  UNSOUND, do not rely on it: {test.note}")
     lines.append(render.table(("task", "WCRT ms", "deadline ms", "slack ms", "in time"), rows))
+    if result.units:
+        lines.append("  units of the GPU: " + ", ".join(f"{name} {units}" for name, units in result.units.items()))
     lines += [f"  {failure}" for failure in result.failures]
     return "\n".join(lines)
 
@@ -203,7 +206,7 @@ def _explained(test: Any, result: Any, task: str) -> str:
 def _result(test: Any, result: Any) -> dict[str, Any]:
     return {
         "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
-        "schedulable": result.schedulable,
+        "schedulable": result.schedulable, "units_by_task": result.units,
         "tasks": {name: _task(verdict) for name, verdict in result.verdicts.items()},
     }  # fmt: skip
 

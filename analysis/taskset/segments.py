@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The segments of a task in a taskset file: CPU segments, GPU segments, and copies and kernels."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import groupby
+from typing import Any
+
+from analysis.fold import whole_gpu
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
+from analysis.rtgpu.kernel import WHOLE
+from analysis.taskset import schema
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.schema import Field, Report
+
+SEGMENT = {
+    "cpu": Field(schema.span(), "a CPU segment"),
+    "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
+    "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
+    "copy": Field(schema.span(), "a copy between host and GPU"),
+    "kernel": Field(schema.span(), "a kernel: its time alone on one SM or CU"),
+    "overhead": Field(schema.time(), "the part of a kernel that more SMs or CUs do not shorten; none unless given"),
+    "interleave": Field(
+        schema.string("^(1([.][0-9]{1,3})?|2([.]0{1,3})?)$", 'a factor from "1" to "2" with up to three digits'),
+        "how much longer a kernel takes whose two halves interleave on each SM or CU; 1 unless given",
+    ),
+    "block": Field(schema.time(), "the longest thread block of a kernel alone; work divides without end unless given"),
+    "kernel_times": Field(
+        schema.array(schema.span(), "an array of times"), "a kernel's times on 1, 2, ... SMs or CUs, as measured"
+    ),
+}  # fmt: skip
+#: What only goes with a kernel.
+_OF_KERNEL = {"overhead", "interleave", "block"}
+_FORMS = (
+    'a segment is { cpu = "..." }, { misc = "...", gpu = "..." }, { copy = "..." }, { kernel = "..." } with overhead, '
+    'interleave and block, or { kernel_times = ["...", ...] }'
+)
+
+
+def check(segments: list[dict[str, Any]], units: int, period: int | None, path: Where, report: Report) -> None:
+    """Reports segments that are of no kind, and kernels and copies that cannot be.  ``units``: of the platform."""
+    for index, segment in enumerate(segments):
+        where = (*path, index)
+        keys = set(segment)
+        if keys not in ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}) and keys - _OF_KERNEL != {"kernel"}:
+            report.add(where, _FORMS)
+        elif keys & {"kernel", "kernel_times"} and not units:
+            report.add(where, "a kernel needs SMs or CUs: say how many the GPU has, compute_units in [platform]")
+        elif "kernel" in keys:
+            _check_kernel(segment, where, report)
+        elif "kernel_times" in keys:
+            for place, time in enumerate(segment["kernel_times"]):
+                if not time.best:
+                    report.add((*where, "kernel_times"), f"kernel_times: the time on {place + 1} is 0")
+        elif "copy" in keys and period is not None and segment["copy"].worst > period:
+            report.add((*where, "copy"), "copy: is longer than the task's period")
+
+
+def _check_kernel(segment: dict[str, Any], where: Where, report: Report) -> None:
+    kernel = _kernel(segment)
+    if WHOLE * kernel.overhead > kernel.interleave * kernel.work.worst:
+        report.add((*where, "overhead"), "overhead: is part of the kernel's time, and cannot be longer")
+    if kernel.block > kernel.work.worst:
+        report.add((*where, "block"), "block: is part of the kernel's time, and cannot be longer")
+
+
+def segments_of(values: list[dict[str, Any]], units: int) -> tuple[Segment, ...]:
+    """The segments; copies and kernels in a row are the parts of one GPU segment."""
+    found: list[Segment] = []
+    for parted, run in groupby(values, key=lambda one: not {"cpu", "gpu"} & set(one)):
+        if parted:
+            found.append(whole_gpu(tuple(_part(one) for one in run), units))
+        else:
+            found += (CpuSegment(one["cpu"]) if "cpu" in one else _gpu(one) for one in run)
+    return tuple(found)
+
+
+def _gpu(segment: dict[str, Any]) -> GpuSegment:
+    """A GPU segment.  One that scales has its time when all tasks are known (partitions.placed)."""
+    time = segment["gpu"]
+    if isinstance(time, Span):
+        return GpuSegment(segment["misc"], time)
+    return GpuSegment(segment["misc"], Span.exactly(time.time(schema.MAX_UNITS)), time)
+
+
+def _part(segment: dict[str, Any]) -> Copy | Kernel:
+    return Copy(segment["copy"]) if "copy" in segment else _kernel(segment)
+
+
+def _kernel(segment: dict[str, Any]) -> Kernel:
+    times = tuple(segment.get("kernel_times", ()))
+    interleave = int(Decimal(segment.get("interleave", "1")) * WHOLE)
+    return Kernel(
+        segment["kernel"] if "kernel" in segment else times[0], segment.get("overhead", 0), interleave,
+        segment.get("block", 0), times,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Copies and kernels in a taskset file, the tests of partitioned units on it, and what sharing the GPU makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis import rta
+from analysis.model import MS, US, Copy, GpuSegment, Kernel, Span
+from analysis.rta.result import Reason
+from analysis.sensitivity import slowed
+from analysis.taskset import load
+from gpurt.errors import TasksetError
+from pycontrol import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/federated.toml"
+FILE = """[platform]
+cpus = 1
+epsilon = "0ns"
+compute_units = 4
+[[task]]
+name = "a"
+cpu = 0
+priority = 2
+period = "100ms"
+segments = [
+  { cpu = "1ms" },
+  { copy = { worst = "2ms", best = "1ms" } },
+  { kernel = { worst = "8ms", best = "6ms" }, overhead = "1ms", interleave = "1.8", block = "100us" },
+  { copy = "1ms" },
+  { kernel_times = ["7ms", "3.5ms"] },
+]
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    return path
+
+
+def test_copies_and_kernels_in_a_row_are_parts_of_one_gpu_segment(tmp_path: Path) -> None:
+    segment = load(write(tmp_path, FILE)).taskset.tasks[0].segments[1]
+    assert isinstance(segment, GpuSegment)
+    assert segment.parts == (
+        Copy(Span(2 * MS, 1 * MS)), Kernel(Span(8 * MS, 6 * MS), MS, 1800, 100 * US), Copy(Span.exactly(MS)),
+        Kernel(Span.exactly(7 * MS), 0, 1000, 0, (Span.exactly(7 * MS), Span.exactly(3500 * US))),
+    )  # fmt: skip
+    kernel = -(-(18 * (8 * MS + 7 * 100 * US) - 10 * MS) // 80) + MS
+    assert segment.pure == Span((2 + 1) * MS + kernel + 3500 * US, (1 + 1) * MS + 6 * MS // 8 + 3500 * US)
+    assert segment.misc == Span.exactly(0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("compute_units = 4\n", "", 12, "a kernel needs SMs or CUs"),
+        ('overhead = "1ms"', 'overhead = "15ms"', 13, "overhead: is part of the kernel's time"),
+        ('block = "100us"', 'block = "9ms"', 13, "block: is part of the kernel's time"),
+        ('interleave = "1.8"', 'interleave = "2.1"', 13, "interleave: expected a factor"),
+        ('interleave = "1.8"', "interleave = 1.8", 13, "interleave: expected a factor"),
+        ('"3.5ms"]', '"0ms"]', 15, "kernel_times: the time on 2 is 0"),
+        ('["7ms", "3.5ms"]', "[]", 15, "kernel_times: expected an array of times"),
+        ('{ copy = "1ms" }', '{ copy = "101ms" }', 14, "copy: is longer than the task's period"),
+        ('{ copy = "1ms" }', '{ copy = "1ms", overhead = "1ms" }', 14, "a segment is"),
+        ('{ copy = "1ms" }', '{ overhead = "1ms" }', 14, "a segment is"),
+        ('{ kernel_times = ["7ms", "3.5ms"] }', '{ kernel_times = ["7ms"], kernel = "7ms" }', 15, "a segment is"),
+    ],
+)
+def test_mistakes_are_reported_at_their_lines(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+    assert old in FILE
+    with pytest.raises(TasksetError) as caught:
+        load(write(tmp_path, FILE.replace(old, new)))
+    assert caught.value.problems[0].line == line
+    assert all(says in problem.message for problem in caught.value.problems)
+
+
+def test_the_example_is_analysed_on_the_units_that_it_needs() -> None:
+    taskset = load(EXAMPLE).taskset
+    result = rta.find("rtgpu").run(taskset)
+    assert result.schedulable
+    assert result.units == {"t1": 2, "t2": 1, "t3": 1}
+
+
+def test_units_that_the_file_gives_are_used(tmp_path: Path) -> None:
+    given = write(tmp_path, FILE.replace('name = "a"', 'name = "a"\npartition = { compute_units = 3 }'))
+    assert rta.find("rtgpu").run(load(given).taskset).units == {"a": 3}
+    second = FILE[FILE.index("[[task]]") :].replace('name = "a"', 'name = "b"\npartition = { compute_units = 3 }')
+    both = load(write(tmp_path, given.read_text() + second.replace("priority = 2", "priority = 1"))).taskset
+    failure = rta.find("rtgpu").run(both).failures[0]
+    assert failure.reason is Reason.NO_UNITS
+    assert "have 6 units of the GPU, and it has 4" in str(failure)
+
+
+def test_a_slower_clock_slows_copies_and_kernels(tmp_path: Path) -> None:
+    taskset = load(write(tmp_path, FILE)).taskset
+    test = rta.find("rtgpu")
+    before, after = (test.run(one).wcrt("a") for one in (taskset, slowed(taskset, 2)))  # type: ignore[arg-type]
+    assert before is not None
+    assert after == 2 * before
+
+
+def test_every_test_of_a_shared_gpu_takes_copies_and_kernels_as_one_gpu_segment() -> None:
+    taskset = load(EXAMPLE).taskset
+    for name in ("gcaps-suspend", "boosted-suspend", "tsg-rr-busy", "mpcp-suspend"):
+        assert rta.find(name).run(taskset).wcrt("t1") or rta.find(name).run(taskset).failures
+    first = taskset.tasks[0]
+    assert (first.eta, first.cpu_time, first.misc_time) == (1, 2 * MS, 0)
+    assert first.pure_time == 4 * MS + -(-(18 * 16 - 10) * MS // 140) + MS
+
+
+@pytest.mark.parametrize("name", rta.registry.UNITS)
+def test_analyze_runs_the_test_by_name(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code = cli.run(["analyze", str(EXAMPLE), "--test", name, "--json"])
+    data = json.loads(capfd.readouterr().out)
+    sound = rta.find(name).sound
+    assert code == (0 if data["schedulable"] else 1)
+    assert data["tests"][0]["sound"] is sound
+    assert sound or not data["schedulable"]
+    for task in data["tests"][0]["tasks"].values():
+        assert task["wcrt_ns"] is None or sum(term["amount_ns"] for term in task["terms"]) == task["wcrt_ns"]
+
+
+def test_units_need_no_epsilon(tmp_path: Path) -> None:
+    path = write(tmp_path, FILE.replace('epsilon = "0ns"\n', ""))
+    assert cli.run(["analyze", str(path), "--test", "rtgpu"]) == 0
+    assert cli.run(["analyze", str(path), "--test", "gcaps-suspend"]) == 3
