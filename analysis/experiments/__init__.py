@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from analysis.experiments import boosted, gcaps, otterness, thesis
+from analysis.experiments import boosted, gcaps, otterness, rtgpu, thesis
 from analysis.experiments.plan import Curve, Experiment, Panel
 from analysis.experiments.study import Study
 
 __all__ = ["EXPERIMENTS", "STUDIES", "Curve", "Experiment", "Panel", "Study"]
 
-_LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS)
+_LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS, *rtgpu.EXPERIMENTS)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LISTED}
 #: Those that are no curves of schedulability.
 STUDIES: dict[str, Study] = {study.name: study for study in otterness.STUDIES}

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from analysis import compiled, rta
 from analysis.generate import PLATFORM, Parameters
 from analysis.model import Platform
+from analysis.rtgpu import generate as units
+
+#: What tasksets of a point are drawn from.
+Drawable: TypeAlias = "Parameters | units.Parameters"
 
 
 @dataclass(frozen=True)
@@ -16,11 +21,13 @@ class Curve:
     """A test of the registry under the label that a figure gives it.
 
     ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
+    ``observed``: not the test, but whether simulation sees no miss, with segments that last so long.
     """
 
     label: str
     test: str
     costs: tuple[int, int] | None = None
+    observed: str = ""
 
     @property
     def free(self) -> bool:
@@ -42,7 +49,7 @@ class Curve:
     @property
     def missing(self) -> bool:
         """Whether the registry has no such test (yet)."""
-        return self.test not in rta.TESTS
+        return self.test not in rta.TESTS and self.test not in rta.registry.UNITS
 
     @property
     def compiled(self) -> bool:
@@ -56,7 +63,7 @@ class Panel:
 
     key: str
     axis: str
-    points: tuple[tuple[float, Parameters], ...]
+    points: tuple[tuple[float, Drawable], ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Experiment:
         return sum(len(panel.points) for panel in self.panels)
 
 
-def point_seed(seed: int, parameters: Parameters) -> int:
+def point_seed(seed: int, parameters: Drawable) -> int:
     """The seed of a point: equal parameters have equal tasksets in every experiment."""
     digest = hashlib.sha256(f"{seed} {parameters}".encode()).digest()
     return int.from_bytes(digest[:8], "big")

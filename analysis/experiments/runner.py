@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from analysis import compiled, rta
 from analysis.batch import Batch
-from analysis.experiments.plan import Curve, Experiment, point_seed
-from analysis.generate import PLATFORM, Parameters, generate
+from analysis.experiments.plan import Curve, Drawable, Experiment, point_seed
+from analysis.generate import PLATFORM, generate
+from analysis.rtgpu import generate as units
+from analysis.rtgpu import sweep
 
 #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
 PIECE = 250
@@ -40,7 +42,7 @@ class Work:
     point: int
     start: int
     count: int
-    parameters: Parameters
+    parameters: Drawable
     seed: int
     method: str
     curves: tuple[Curve, ...]
@@ -60,6 +62,9 @@ Counts = dict[str, int]
 
 def evaluate(work: Work) -> Counts:
     """How many of the tasksets each curve's test finds schedulable, by label."""
+    if isinstance(work.parameters, units.Parameters):
+        drawn = units.draw(work.parameters, work.seed, work.count, work.start)
+        return {c.label: int(sweep.schedulable(drawn, c.test, c.observed).sum()) for c in work.curves}
     batch = generate(work.parameters, work.seed, work.count, work.start, work.method, PLATFORM)
     return {curve.label: int(schedulable(batch, curve).sum()) for curve in work.curves}
 

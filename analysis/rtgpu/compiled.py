@@ -166,21 +166,37 @@ def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> ND
     return found
 
 
+def given(batch: Batch, index: int, method: Method, units: Units) -> allocate.Allocation | None:
+    """The allocation that is found for one taskset of a batch; None if there is none.
+
+    Kernels' bounds must not grow with units.  Raises ValueError if the search did not end.
+    """
+    found = _find(batch, index, _method(method, not method.exact_least), units)
+    return found[0] if found else None
+
+
+def _find(
+    batch: Batch, index: int, facts: Any, units: Units
+) -> tuple[allocate.Allocation, tuple[int, ...]] | None:  # fmt: skip
+    """Units of the real-time tasks and their bounds, ns."""
+    begin, end = map(int, batch.first[index : index + 2])
+    count = end - begin - int(batch.numbers["best_effort"][begin:end].sum())
+    allocation, wcrts = ffi.new("u32[]", count + 1), ffi.new("int64_t[]", count + 1)
+    answer = lib.gpurt_rtgpu_find(batch.view(), facts, index, _units(units), allocation, wcrts)
+    if answer < 0:
+        raise MemoryError
+    if answer == lib.GPURT_RTGPU_MANY:
+        raise ValueError("the search for an allocation did not end")
+    return (tuple(allocation[0:count]), tuple(wcrts[0:count])) if answer == lib.GPURT_RTGPU_YES else None
+
+
 def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, ...]] | None:
     """The allocation that ``allocate.find`` finds, and the bounds on it, ns; None if there is none.
 
     Raises ValueError if the taskset must be left to the readable implementation, or the search did not end.
     """
     batch = from_systems([system], max(units.total, 1))
-    count = len(system.tasks)
-    given, wcrts = ffi.new("u32[]", count + 1), ffi.new("int64_t[]", count + 1)
-    facts = _method(system.method, not allocate.exact_least(system, units))
-    answer = lib.gpurt_rtgpu_find(batch.view(), facts, 0, _units(units), given, wcrts)
-    if answer < 0:
-        raise MemoryError
-    if answer == lib.GPURT_RTGPU_MANY:
-        raise ValueError("the search for an allocation did not end")
-    return (tuple(given[0:count]), tuple(wcrts[0:count])) if answer == lib.GPURT_RTGPU_YES else None
+    return _find(batch, 0, _method(system.method, not allocate.exact_least(system, units)), units)
 
 
 def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of tasks that own units of the GPU, on tasksets of RTGPU's table 1, and allocation of units.
+
+Rates are of one core and its own time; seconds of the figures are of a clock on the wall, with two jobs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from analysis.experiments import EXPERIMENTS
+from analysis.experiments.runner import Settings
+from analysis.experiments.runner import run as run_experiment
+from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
+from analysis.rtgpu import compiled
+from analysis.rtgpu.analyse import System, Units
+from analysis.rtgpu.generate import TABLE, draw
+from analysis.rtgpu.method import METHODS, RTGPU
+
+CPU, WALL = time.process_time, time.perf_counter
+
+
+def seconds(action: Callable[[], object], repeats: int, clock: Callable[[], float] = CPU) -> float:
+    """The median time an action takes."""
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        action()
+        times.append(clock() - start)
+    return sorted(times)[repeats // 2]
+
+
+def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:
+    """Yields rtgpu.<test>.<copies>.<utilization>.tasksets_per_s: verdicts, each with an allocation."""
+    for copies in (2, 1):
+        for load in (0.2, 0.6, 1.0):
+            batch = draw(replace(TABLE, copies=copies, utilization=load), 1, sets).batch()
+            for name, method in METHODS.items():
+                time_taken = seconds(lambda m=method, b=batch: compiled.verdicts(b, m, Units(TABLE.units)), repeats)
+                yield f"rtgpu.{name}.{copies}.{load}.tasksets_per_s", sets / time_taken, "tasksets/s"
+
+
+def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
+    """Yields the longest time to allocate 28 SMs to 7 tasks, by each sound test, bounds and their terms included."""
+    for name in ("rtgpu-printed", "rtgpu", "rtgpu-tight", "stgm"):
+        parameters = replace(TABLE, tasks=7, units=28, utilization=0.6)
+        tasksets = [draw(parameters, 2, 1, index).taskset(0) for index in range(sets)]
+        systems = [System(METHODS[name], taskset) for taskset in tasksets]
+        longest = max(seconds(lambda s=system: compiled.run(s, Units(28)), 1) for system in systems)
+        yield f"rtgpu.{name}.7_tasks_28_units.ms", longest * 1e3, "ms"
+
+
+def nanosecond() -> float:
+    """The time to bound a task of 1 ns below one of 1 s, ms."""
+    second = 1000 * MS
+    long = Task("a", 0, 2, 100 * second, 100 * second, (CpuSegment(Span.exactly(second)),))
+    short = Task("b", 0, 1, 100 * second, 100 * second, (CpuSegment(Span.exactly(1)),))
+    system = System(RTGPU, Taskset(Platform(1), (long, short)))
+    return seconds(lambda: compiled.bounds(system, (0, 0)), 5) * 1e3
+
+
+def run(quick: bool) -> Iterator[tuple[str, float, str]]:
+    """Yields the rates, the time of allocations, and what all panels of figures 8 to 11 take."""
+    yield from rates(20 if quick else 2000, 1 if quick else 5)
+    yield from allocation(1 if quick else 20)
+    yield "rtgpu.nanosecond_below_second.ms", nanosecond(), "ms"
+    settings = Settings(1 if quick else 1000)
+    figures = [EXPERIMENTS[f"rtgpu-fig{number}"] for number in ((8,) if quick else (8, 9, 10, 11))]
+    all_panels = seconds(lambda: [run_experiment(figure, settings, jobs=2) for figure in figures], 1, WALL)
+    yield "rtgpu.fig8_to_11.seconds", all_panels, "s"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Random tasksets of RTGPU's table 1, and the experiments on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.experiments import EXPERIMENTS
+from analysis.experiments.runner import Settings, run
+from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel
+from analysis.rtgpu import allocate, compiled, sweep
+from analysis.rtgpu.analyse import System, Units
+from analysis.rtgpu.generate import TABLE, Parameters, draw
+from analysis.rtgpu.method import METHODS
+
+
+def test_lengths_are_those_of_table_1() -> None:
+    drawn = draw(TABLE, 1, 200)
+    for values, high, segments in ((drawn.cpu, 20, 5), (drawn.copy, 5, 8), (drawn.kernel, 20, 4)):
+        assert values.shape == (200, 5, segments)
+        assert MS <= values.min() < 1.2 * MS
+        assert 0.95 * high * MS < values.max() <= high * MS
+    total = drawn.cpu.sum(axis=2) + drawn.copy.sum(axis=2) + drawn.kernel.sum(axis=2)
+    utilization = (total / drawn.period).sum(axis=1)
+    assert np.allclose(utilization, TABLE.utilization, atol=1e-6)
+    assert (np.diff(drawn.period, axis=1) >= 0).all(), "deadline monotonic"
+
+
+@pytest.mark.parametrize(("copies", "parts"), [(2, (Copy, Kernel, Copy)), (1, (Copy, Kernel))])
+def test_a_job_alternates(copies: int, parts: tuple[type, ...]) -> None:
+    task = draw(replace(TABLE, copies=copies), 1, 1).taskset(0).tasks[0]
+    assert [type(segment) for segment in task.segments] == [CpuSegment, GpuSegment] * 4 + [CpuSegment]
+    assert all(tuple(map(type, segment.parts)) == parts for segment in task.gpu_segments)
+    kernel = task.gpu_segments[0].parts[1]
+    assert isinstance(kernel, Kernel)
+    assert (kernel.interleave, kernel.overhead) == (1800, kernel.work.worst * 120 // 1000)
+
+
+def test_a_taskset_depends_on_the_seed_and_its_index_alone() -> None:
+    assert draw(TABLE, 3, 5).taskset(4) == draw(TABLE, 3, 1, 4).taskset(0)
+    assert draw(TABLE, 3, 1).taskset(0) != draw(TABLE, 4, 1).taskset(0)
+
+
+@pytest.mark.parametrize("parameters", [
+    replace(TABLE, utilization=0.8, best=500), replace(TABLE, segments=3, copies=1, units=5), Parameters(3, 1),
+])  # fmt: skip
+def test_the_batch_says_the_same_as_the_tasksets(parameters: Parameters) -> None:
+    drawn = draw(parameters, 5, 3)
+    for name in ("rtgpu-printed", "rtgpu", "stgm-published"):
+        method, units = METHODS[name], Units(parameters.units)
+        expected = [allocate.find(System(method, drawn.taskset(i)), units) for i in range(len(drawn))]
+        assert sweep.schedulable(drawn, name).tolist() == [given is not None for given in expected]
+        assert [compiled.given(drawn.batch(), i, method, units) for i in range(len(drawn))] == expected
+
+
+def test_simulation_misses_nothing_where_a_sound_test_passes() -> None:
+    drawn = draw(replace(TABLE, utilization=1.0, best=200), 6, 30)
+    passing = sweep.schedulable(drawn, "rtgpu-tight")
+    assert passing.any()
+    for execution in ("worst", "random"):
+        assert sweep.schedulable(drawn, "rtgpu-tight", execution)[passing].all()
+    hard = draw(replace(TABLE, utilization=4.0), 6, 10)
+    assert not sweep.schedulable(hard, "rtgpu-tight", "worst").any()
+
+
+def test_an_experiment_runs_and_is_ordered_as_the_proofs_are() -> None:
+    experiment = EXPERIMENTS["rtgpu-fig9"]
+    panel = replace(experiment.panels[1], points=experiment.panels[1].points[3:6])
+    table = run(replace(experiment, panels=(panel,)), Settings(20), jobs=2)
+    for counts in table.counts[0]:
+        assert counts["RTGPU, printed"] <= counts["RTGPU, whole jobs on the bus"] <= counts["RTGPU, tight"]
+        assert counts["STGM, as probably evaluated"] <= counts["STGM, our bound"]
+    assert sum(counts["RTGPU, tight"] for counts in table.counts[0]) > 0
