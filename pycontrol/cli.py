@@ -47,6 +47,7 @@ COMMANDS = {
     "experiment": ("experiment", "experiment"),
     "mask": ("mask", "mask"),
     "energy": ("energy", "energy"),
+    "kernel-fit": ("kernel_fit", "kernel_fit"),
     "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),

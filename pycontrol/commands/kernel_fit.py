@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: kernel-fit."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import FileError, UsageError
+from gpurt.text import filename
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON, Time
+from pycontrol.commands.render import ms
+
+
+@click.command(
+    "kernel-fit",
+    epilog="""\b
+Examples:
+  gpurt kernel-fit times.csv                        a segment with the least overhead that bounds all times
+  gpurt kernel-fit times.csv --table                a segment with the measured times
+  gpurt kernel-fit times.csv --overhead 12ms        where a formula with that overhead is no bound
+
+\b
+A line of the file is a number of SMs or CUs and a time: 4,12.5ms. Several lines for each number are welcome.
+
+\b
+Exit codes: 0 done; 1 the formula is no bound of what was measured; 2 wrong usage; 3 the file is wrong.""",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--table", "as_table", is_flag=True, help="Print the times themselves instead of a formula.")
+@click.option("--interleave", type=click.FloatRange(1, 2), default=2, show_default=True,
+              help="The factor of the formula; 2 if both halves were running when times were measured.")  # fmt: skip
+@click.option("--overhead", type=Time(), metavar="TIME", help="Use this overhead, and say where it is too little.")
+@JSON
+def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | None, as_json: bool) -> int:
+    """Make a kernel segment of measured times, by number of SMs or CUs.
+
+    What was measured is no proof of a bound: add a margin.
+    """
+    from analysis.rtgpu import fit
+
+    if as_table and overhead is not None:
+        raise UsageError("--table and --overhead exclude each other: a table has no overhead")
+    measured = fit.read(file)
+    try:
+        thousandths = int(Decimal(str(interleave)) * 1000)
+        found = fit.table(measured) if as_table else fit.formula(measured, thousandths, overhead)
+    except ValueError as error:
+        raise FileError(f"{filename(file)}: {error}") from None
+    beyond = [] if as_table else fit.unbounded(found, measured)
+    notes = _notes(measured)
+    render.note(*notes, as_json=as_json)
+    segment = _segment(found)
+    data = {
+        "file": file, "segment": segment, "notes": notes,
+        "unbounded": [{"unit_count": units, "measured_ns": time, "bound_ns": bound} for units, time, bound in beyond],
+    }  # fmt: skip
+    rows = [(str(units), ms(time), ms(bound)) for units, time, bound in beyond]
+    text = segment
+    if rows:
+        text += "\nNO BOUND where more was measured than it allows:\n"
+        text += render.table(("units", "measured ms", "formula ms"), rows)
+    render.emit(data, as_json, text)
+    return 1 if rows else 0
+
+
+def _notes(measured: Any) -> list[str]:
+    notes = ["what was measured is no proof of a bound: add a margin"]
+    if measured.slower:
+        shown = ", ".join(map(str, measured.slower))
+        notes.append(f"more units are slower than fewer: {shown}; the analyses leave units idle where that helps")
+    if measured.missing:
+        shown = ", ".join(map(str, measured.missing))
+        notes.append(f"not measured on {shown} units: a table has the time on the next smaller number there")
+    return notes
+
+
+def _segment(found: Any) -> str:
+    """The segment as a taskset file has it."""
+    if found.times:
+        return f"{{ kernel_times = [{', '.join(_span(time) for time in found.times)}] }}"
+    from gpurt.units import format_time
+
+    interleave = f"{Decimal(found.interleave) / 1000:f}"
+    overhead = format_time(found.overhead)
+    return f'{{ kernel = {_span(found.work)}, overhead = "{overhead}", interleave = "{interleave}" }}'
+
+
+def _span(span: Any) -> str:
+    from gpurt.units import format_time
+
+    if span.worst == span.best:
+        return f'"{format_time(span.worst)}"'
+    return f'{{ worst = "{format_time(span.worst)}", best = "{format_time(span.best)}" }}'
