@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
-from analysis.model import CpuSegment, Partition, Segment, Span, Taskset, Waiting
+from analysis.model import Copy, CpuSegment, Kernel, Partition, Segment, Span, Taskset, Waiting
 from gpurt.units import format_time
 
 Row = Mapping[str, Any]
@@ -81,6 +82,8 @@ def toml(taskset: Taskset) -> str:
     if platform.theta_known:
         lines.append(f'theta = "{format_time(platform.theta)}"')
     lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
+    if platform.compute_units:
+        lines.append(f"compute_units = {platform.compute_units}")
     for task in taskset:
         lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]
         if task.gpu_priority is not None:
@@ -109,6 +112,17 @@ def _inline(segment: Segment) -> str:
     def span(time: Span) -> str:
         return f'{{ worst = "{format_time(time.worst)}", best = "{format_time(time.best)}" }}'
 
+    def part(one: Copy | Kernel) -> str:
+        if isinstance(one, Copy):
+            return f"{{ copy = {span(one.time)} }}"
+        if one.times:
+            return f"{{ kernel_times = [{', '.join(map(span, one.times))}] }}"
+        keys = [f"kernel = {span(one.work)}", f'overhead = "{format_time(one.overhead)}"']
+        keys += [f'interleave = "{Decimal(one.interleave) / 1000:f}"', f'block = "{format_time(one.block)}"']
+        return f"{{ {', '.join(keys)} }}"
+
     if isinstance(segment, CpuSegment):
         return f"{{ cpu = {span(segment.time)} }}"
+    if segment.parts:
+        return ", ".join(part(one) for one in segment.parts)
     return f"{{ misc = {span(segment.misc)}, gpu = {span(segment.pure)} }}"

@@ -12,8 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
-from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
+from analysis import rta
+from analysis.attack.report import toml
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import METHODS, Method
@@ -64,6 +67,26 @@ def size(found: Break) -> tuple[int, int, int]:
     """How simple a counterexample is: tasks, segments, and the sum of all lengths."""
     segments = [segment for task in found.taskset for segment in task.segments]
     return len(found.taskset), len(segments), sum(task.period for task in found.taskset)
+
+
+def row(name: str, outcome: Outcome) -> dict[str, Any]:
+    """One line of the attack's table, as analysis.attack.report.row makes it."""
+    found = outcome.smallest
+    return {
+        "test": name, "sound": rta.find(name).sound, "tasksets": outcome.tasksets, "bounded": outcome.bounded,
+        "jobs": outcome.jobs, "ratio": round(float(outcome.highest), 4), "broken": outcome.broken,
+        "counterexample": found and {
+            "task": found.task, "mort_ns": found.observed, "wcrt_ns": found.bound, "taskset": toml(_placed(found)),
+        },
+    }  # fmt: skip
+
+
+def _placed(found: Break) -> Taskset:
+    """The taskset with each task's units."""
+    given = dict(zip((task.name for task in found.taskset.real_time), found.given, strict=True))
+    tasks = (replace(t, partition=Partition(given[t.name])) if given.get(t.name) else t for t in found.taskset)
+    units = max(sum(found.given), found.taskset.platform.compute_units)
+    return Taskset(replace(found.taskset.platform, compute_units=units), tuple(tasks))
 
 
 def _span(rng: random.Random, most: int) -> Span:

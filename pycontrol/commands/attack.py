@@ -62,9 +62,18 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
 def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
     from analysis.attack.report import row
     from analysis.attack.search import attack
+    from analysis.rta.registry import UNITS
+    from analysis.rtgpu import attack as units
 
     with render.progress(tasksets, name) as bar:
-        return row(attack(name, tasksets, seed, jobs, effort, lambda done: bar.update(done - bar.pos)))
+
+        def progress(done: int) -> None:
+            bar.update(done - bar.pos)
+
+        if name in UNITS:
+            runs = effort.runs + effort.steps
+            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=progress))
+        return row(attack(name, tasksets, seed, jobs, effort, progress))
 
 
 def _text(row: dict[str, Any]) -> str:

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
+from analysis import rta
 from analysis.model import Platform, Taskset
 from analysis.rtgpu import bounds, compiled, method, stgm, workload
 from analysis.rtgpu.allocate import named
@@ -21,6 +24,8 @@ from analysis.rtgpu.attack import Bounds, Outcome, attack, attack_one, compiled_
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, STGM, Method
 from analysis.rtgpu.simulate import Stretch, Way, simulate, worst
+from analysis.taskset import load
+from pycontrol import cli
 
 SETS = 100_000 if os.environ.get("GPURT_LONG") else 400
 SOUND = [name for name in METHODS if name != "rtgpu-expected"]
@@ -112,6 +117,18 @@ def test_no_sound_bound_is_broken(name: str) -> None:
     assert found.bounded > SETS // 2
     assert found.broken == 0
     assert found.highest == 1, "some bound is reached, so that the attack comes near"
+
+
+def test_the_command_attacks_and_writes_a_counterexample(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = ["experiment", "attack", "rtgpu-expected", "--tasksets", "900", "--seed", "5", "--jobs", "1", "--json"]
+    assert cli.run([*arguments, "--output", str(tmp_path)]) == 0
+    row = json.loads(capfd.readouterr().out)["tests"][0]
+    assert row["broken"] > 0
+    again = load(tmp_path / "rtgpu-expected.toml").taskset
+    found, right = (rta.find(name).run(again) for name in ("rtgpu-expected", "rtgpu"))
+    assert found.wcrt(row["counterexample"]["task"]) == row["counterexample"]["wcrt_ns"]
+    bound = right.wcrt(row["counterexample"]["task"])
+    assert bound is None or bound >= row["counterexample"]["mort_ns"]
 
 
 # Planted mistakes.  Each changes one thing in the readable bounds.
