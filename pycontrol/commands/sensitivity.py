@@ -46,16 +46,20 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
         return 1
     result = test.run(loaded)
     why = why or (str(result.failures[0]) if result.failures else "")
-    found, budgets = margins(test, loaded), epsilon_budgets(test, loaded, hardware)
+    units = test.policy == "federated"
+    found, budgets = margins(test, loaded), {} if units else epsilon_budgets(test, loaded, hardware)
+    hardware = {} if units else hardware
+    bounds = _limits(test.name, loaded) if units else None
     data = {
         "file": file, "test": test.name, "sound": test.sound, "schedulable": not why, "why": why or None,
         "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
                      "factor": one.factor} for one in found],
         "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": budgets[name]}
                      for name, factor in hardware.items()],
-        "notes": notes,
+        "limits": bounds, "notes": notes,
     }  # fmt: skip
-    render.emit(data, as_json, _text(test, result, why, found, hardware, budgets))
+    text = _text(test, result, why, found, hardware, budgets) + (_shown(bounds) if bounds else "")
+    render.emit(data, as_json, text)
     return 1 if why else 0
 
 
@@ -74,10 +78,41 @@ def _text(
     rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), room(one.most), _factor(one))
             for one in found]  # fmt: skip
     lines += [render.table(("what", "task", "now ms", "at most ms", "factor"), rows), ""]
+    if not hardware:
+        return "\n".join(lines)
     lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")
     machines = [(name, f"{float(factor):g}", room(budgets[name])) for name, factor in hardware.items()]
     lines.append(render.table(("hardware", "times", "epsilon at most ms"), machines))
     return "\n".join(lines)
+
+
+def _limits(name: str, taskset: Any) -> dict[str, Any]:
+    """What else may change where tasks own units of the GPU."""
+    from analysis.rtgpu.method import METHODS
+    from analysis.rtgpu.sensitivity import limits
+
+    found = limits(METHODS[name], taskset)
+    return {
+        "unit_count": found.units, "interleave_factor": _number(found.interleave), "overhead_factor": _number(found.overhead),
+        "copies_factor": _number(found.copies), "chunk_ns": found.chunk,
+    }  # fmt: skip
+
+
+def _number(found: Fraction | None) -> float | None:
+    return None if found is None else float(found)
+
+
+def _shown(limits: Mapping[str, Any]) -> str:
+    chunk = limits["chunk_ns"]
+    rows = [
+        ("fewest units of the GPU", limits["unit_count"]), ("most interleaving of all kernels", limits["interleave_factor"]),
+        ("most overhead of all kernels, factor", limits["overhead_factor"]),
+        ("longest copies, factor", limits["copies_factor"]),
+        ("longest chunk of copies, ms", "whole copies" if chunk == 0 else room(chunk)),
+    ]  # fmt: skip
+    listed = [(what, "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
+              for what, value in rows]  # fmt: skip
+    return "\nEach of these by itself:\n" + render.table(("what", "limit"), listed)
 
 
 def _tightest(found: Sequence[Any]) -> str:
