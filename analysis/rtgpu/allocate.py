@@ -9,7 +9,7 @@ An allocation is a tuple of units, by task, from the most urgent one; 0 for a ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -62,16 +62,12 @@ def stuck(system: System, units: Units) -> Stuck:
     if needed > units.total:
         text = f"{sum(system.users)} tasks have kernels and need {needed} units of the GPU, and there are {units.total}"
         return Stuck(0, failed(system, Reason.NO_UNITS, text))
-    given: list[int] = []
-    left = units.total
-    for index in range(len(system.tasks)):
-        options = _options(system, index, units, left)
-        passing = next((g for g in options if _passes(system, index, [*given, g], units)), None)
-        if passing is None:
-            return Stuck(index, _shown(system, units, [*given, options[-1]], index))
-        given.append(passing)
-        left -= passing
-    return Stuck(len(given) - 1, _shown(system, units, given, len(given) - 1))
+    given = _down(system, units)
+    index = len(given)
+    if index == len(system.tasks):
+        return Stuck(index - 1, _shown(system, units, given, index - 1))
+    most = _options(system, index, units, units.total - sum(given))[-1]
+    return Stuck(index, _shown(system, units, [*given, most], index))
 
 
 def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Result:
@@ -88,20 +84,46 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
 
 def least(system: System, units: Units) -> Allocation | Stuck:
     """As few units for each task as it needs, down the priorities (readings: least allocation)."""
+    if _reserve(system, 0, units) > units.total:
+        return stuck(system, units)
+    given = _down(system, units)
+    return tuple(given) if len(given) == len(system.tasks) else stuck(system, units)
+
+
+def _down(system: System, units: Units) -> list[int]:
+    """Units of the tasks before the first one that no number of those that are left saves.
+
+    A task's own units never make its response longer, so that the least number is found by bisection.
+    """
     given: list[int] = []
     known: dict[str, int] = {}
-    left = units.total
     for index, task in enumerate(system.tasks):
-        for option in _options(system, index, units, left):
-            response = _response(system, index, [*given, option], known, units)
-            if response.solved:
-                given.append(option)
-                known[task.name] = response.value
-                left -= option
-                break
-        else:
-            return stuck(system, units)
-    return tuple(given)
+        options = _options(system, index, units, units.total - sum(given))
+        tried: dict[int, Response] = {}
+
+        def passes_with(at: int) -> bool:
+            tried[at] = _response(system, index, [*given, options[at]], known, units)  # noqa: B023
+            return tried[at].solved  # noqa: B023
+
+        least_at = _first(passes_with, len(options))
+        if least_at is None:
+            break
+        given.append(options[least_at])
+        known[task.name] = tried[least_at].value
+    return given
+
+
+def _first(passes_at: Callable[[int], bool], count: int) -> int | None:
+    """The first of so many places that passes, if all after it do; None if none does.  Most tasks need little."""
+    if passes_at(0):
+        return 0
+    if count == 1 or not passes_at(count - 1):
+        return None
+    low, high = 0, count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes_at(middle) else (middle, high)
+    return high
 
 
 def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[Allocation]:
@@ -247,11 +269,3 @@ def _response(
     """
     later = [units.total if user else 0 for user in system.users[len(given) :]]
     return system.respond(index, [*given, *later], known)
-
-
-def _passes(system: System, index: int, given: Sequence[int], units: Units) -> bool:
-    known: dict[str, int] = {}
-    for at in range(index):
-        response = _response(system, at, given[: at + 1], known, units)
-        known[system.tasks[at].name] = response.value
-    return _response(system, index, given, known, units).solved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from analysis.fixed_point import MAX_STEPS
 from analysis.rta.recurrence import SCALE
@@ -27,12 +28,12 @@ class Workload:
     first: int
     later: int
 
-    @property
+    @cached_property
     def work(self) -> int:
         """What a job executes, ns."""
         return sum(self.lengths)
 
-    @property
+    @cached_property
     def cycle(self) -> int:
         """The time after which the pattern of later jobs repeats, ns; the period."""
         return sum(self.lengths) + sum(self.gaps) + self.later
@@ -51,17 +52,17 @@ class Workload:
 
         Returns it, the rest of the window (-1 if it ends earlier), and how long slope 1 lasts beyond the window.
         """
-        left = window
+        done, left = 0, window
         for index in range(begin, len(self.lengths)):
             length = self.lengths[index]
             if left < length:
-                return sum(self.lengths[begin:index]) + left, -1, length - left
-            left -= length
+                return done + left, -1, length - left
+            done, left = done + length, left - length
             gap = self.gaps[index] if index < len(self.gaps) else last
             if left < gap:
-                return sum(self.lengths[begin : index + 1]), -1, 0
+                return done, -1, 0
             left -= gap
-        return sum(self.lengths[begin:]), left, 0
+        return done, left, 0
 
     def at(self, window: int) -> tuple[int, int]:
         """W(t), ns, and for how long beyond t it certainly goes on growing with slope 1, ns."""
