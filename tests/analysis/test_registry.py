@@ -15,6 +15,7 @@ from analysis.attack.search import Effort, attack
 from analysis.experiments import EXPERIMENTS
 from analysis.model import Taskset, Waiting
 from analysis.rta import registry
+from analysis.rtgpu.method import METHODS
 from analysis.simulate import BOOSTED_LOCKS, POLICIES
 from gpurt.enums import Policy
 
@@ -78,7 +79,19 @@ def test_every_curve_of_a_figure_is_a_test() -> None:
 def test_soundness_says_of_every_test_what_the_registry_says() -> None:
     text = (ROOT / "docs/soundness.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| `([^`]+)` \| (sound|unsound) \|", text, re.MULTILINE))
-    assert shown == {test.name: "sound" if test.sound else "unsound" for test in rta.TESTS.values()}
+    every = (*rta.TESTS.values(), *registry.UNITS.values())
+    assert shown == {test.name: "sound" if test.sound else "unsound" for test in every}
+
+
+def test_rows_of_tasks_that_own_units_state_facts_that_fit_together() -> None:
+    assert not registry.UNITS.keys() & rta.TESTS.keys()
+    assert list(registry.UNITS) == list(METHODS)
+    for row in registry.FEDERATED:
+        assert row.policy == "federated"
+        assert row.waiting is (Waiting.SUSPEND if METHODS[row.name].forms else Waiting.BUSY)
+        assert row.sound is not bool(row.note)
+        assert row.analysis is not None
+        assert rta.find(row.name) is row
 
 
 def test_readme_names_every_family_of_tests() -> None:
