@@ -293,12 +293,25 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
+/* The product, or NEVER if it is larger: nothing is known yet of tasks below the one in question. */
+static int64_t capped(int64_t a, int64_t b)
+{
+	__int128 product = (__int128)a * b;
+
+	return product > NEVER ? NEVER : (int64_t)product;
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+	return a + b > NEVER ? NEVER : a + b;
+}
+
 /* The copies of a task of another CPU in a window; its first job can be late. */
 static int64_t remote(const struct run *r, u32 index, int64_t window)
 {
 	int64_t copying = r->state[index].on[1].total, late = r->b->deadline[r->begin + index] - copying;
 
-	return ceil_div(window + (late > 0 ? late : 0), r->b->period[r->begin + index]) * copying;
+	return capped(ceil_div(window + (late > 0 ? late : 0), r->b->period[r->begin + index]), copying);
 }
 
 /* What copies of lower tasks take from a task that waits busily, and from those above it on its CPU. */
@@ -315,13 +328,13 @@ static int64_t from_lower(const struct run *r, u32 index, int64_t window, int64_
 		if (!r->state[i].on[1].count)
 			continue;
 		if (r->state[i].cpu == cpu)
-			most += r->state[i].once;
+			most = sum(most, r->state[i].once);
 		else if (r->b->best_effort[r->begin + i])
 			late = 1;
 		else
-			most += remote(r, i, window);
+			most = sum(most, remote(r, i, window));
 	}
-	requests *= longest;
+	requests = capped(requests, longest);
 	return late || requests < most ? requests : most;
 }
 
@@ -331,20 +344,21 @@ static int64_t busy(struct run *r, u32 index)
 	const struct state *s = &r->state[index];
 	int64_t limit = r->b->deadline[r->begin + index], window, longest = blocking(r, index);
 	int published = r->method->published, closed = !s->spun;
-	double rate = 0;
+	unsigned __int128 one = (unsigned __int128)1 << 64, rate = 0, least;
 	u32 i;
 
 	if (published && s->bus_waits >= NEVER)
 		return NEVER;
 	for (i = 0; i < index; i++) {
 		if (r->state[i].cpu == s->cpu)
-			rate += (double)r->state[i].spun / (double)r->b->period[r->begin + i];
+			rate += ((unsigned __int128)r->state[i].spun << 64) / (u64)r->b->period[r->begin + i];
 		else if (!published)
-			rate += (double)r->state[i].on[1].total / (double)r->b->period[r->begin + i];
+			rate += ((unsigned __int128)r->state[i].on[1].total << 64) / (u64)r->b->period[r->begin + i];
 	}
-	if (rate > 1.000001)
+	if (rate >= one)
 		return NEVER;
-	for (window = s->spun; window <= limit;) {
+	least = ((unsigned __int128)s->spun << 64) / (one - rate);	/* no solution is below, from ceil(x) >= x */
+	for (window = least > (unsigned __int128)limit ? limit + 1 : (int64_t)least; window <= limit;) {
 		int64_t total = s->spun, length = window + closed;
 
 		for (i = 0; i < index; i++) {
@@ -357,6 +371,8 @@ static int64_t busy(struct run *r, u32 index)
 			total += from_lower(r, index, length, longest);
 		if (total == window)
 			return window;
+		if (total >= NEVER)
+			return NEVER;
 		window = total;
 	}
 	return window;

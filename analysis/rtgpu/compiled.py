@@ -25,8 +25,8 @@ from analysis.rtgpu.chain import exact, needs_units
 from analysis.rtgpu.method import Method
 from gpurt._gpurt import ffi, lib
 
-#: Times, and sums of them over a taskset, must be shorter, ns.
-LONGEST = 2**55
+#: The sum of a taskset's times, as often as it has tasks, must be shorter, ns: then sums of workloads fit into 63 bits.
+LONGEST = 2**58
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _Flat:
 
     def end_set(self) -> None:
         self.first.append(len(self.times["period"]))
-        if self.sum > LONGEST:
+        if self.sum * (self.first[-1] - self.first[-2]) > LONGEST:
             raise OverflowError("times are too long for the compiled analysis")
         self.sum = 0
 
@@ -202,8 +202,10 @@ def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, 
 def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
     """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound.
 
-    Raises as ``find`` does.
+    Raises as ``find`` does, and ValueError if a task with a kernel has no units.
     """
+    if [count > 0 for count, user in zip(given, system.users, strict=True) if user].count(False):
+        raise ValueError("every task with a kernel needs units")
     batch = from_systems([system], max(*given, 1) if given else 1)
     wcrts = ffi.new("int64_t[]", len(system.tasks) + 1)
     units = ffi.new("u32[]", [*given, 0])

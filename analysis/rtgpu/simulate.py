@@ -55,6 +55,9 @@ class Seen:
 
 def _sim(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
     begin, end = map(int, batch.first[index : index + 2])
+    users = batch.numbers["user"][begin:end].tolist()
+    if any(user and not 1 <= units <= batch.columns for user, units in zip(users, given, strict=False)):
+        raise ValueError(f"every task with a kernel needs 1 to {batch.columns} units")
     units = ffi.new("u32[]", [*given, *[1] * (end - begin - len(given)), 0])
     longest = max(map(int, batch.times["period"][begin:end]), default=0)
     sim = ffi.new("struct gpurt_rtgpu_sim *")

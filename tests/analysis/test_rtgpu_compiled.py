@@ -16,6 +16,7 @@ from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.method import METHODS, RTGPU, Method
+from analysis.rtgpu.simulate import simulate
 
 SETS = 3000 if os.environ.get("GPURT_LONG") else 120
 BEST_EFFORT = task("b", 0, 90, 90, cpu(5), part(copy(4)))
@@ -87,11 +88,19 @@ def test_a_nanosecond_below_a_second_ends() -> None:
     ))  # fmt: skip
     assert compiled.bounds(System(RTGPU, long), (0, 0)) == (10**9, 2 * 10**9 + 1)
     full = Taskset(Platform(1), (task("a", 2, 1e-5, 1e-5, cpu(1e-5)), task("b", 1, second, second, cpu(1e-6))))
-    assert compiled.bounds(System(RTGPU, full), (0, 0)) == (10,)
+    for name in ("rtgpu", "stgm", "stgm-published"):
+        assert compiled.bounds(System(METHODS[name], full), (0, 0)) == (10,)
+
+
+def test_a_lower_task_without_any_bound_does_not_overflow() -> None:
+    """Copies of 10^4 s each 100 ns on another CPU: the products exceed 63 bits."""
+    long = task("b", 1, 1e-4, 1e-4, part(copy(1e7)), core=1)
+    two = Taskset(Platform(2), (task("a", 2, 1e9, 1e9, cpu(1), part(copy(1))), long))
+    assert compiled.bounds(System(METHODS["stgm"], two), (0, 0)) == (ms(1 + 1 + 1e7),)
 
 
 def test_what_is_too_long_or_tied_is_left_to_the_readable_implementation() -> None:
-    long = Taskset(Platform(1), (task("a", 1, 2**56 / 1e6, 2**56 / 1e6, cpu(1)),))
+    long = Taskset(Platform(1), (task("a", 1, 2**59 / 1e6, 2**59 / 1e6, cpu(1)),))
     with pytest.raises(OverflowError):
         compiled.find(System(RTGPU, long), Units(1))
     tied = Taskset(Platform(1), (task("a", 1, 20, 20, cpu(1)), task("b", 1, 20, 20, cpu(1))))
@@ -106,3 +115,12 @@ def test_run_says_the_same_as_the_readable_allocation() -> None:
     for _ in range(60):
         system = System(RTGPU, random_taskset(rng, 3))
         assert compiled.run(system, Units(3)) == allocate.run(system, Units(3))
+
+
+def test_kernels_without_units_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs units"):
+        compiled.bounds(System(RTGPU, EXAMPLE_A), (1, 0))
+    batch = compiled.from_systems([System(RTGPU, EXAMPLE_A)], 2)
+    for given in ((0, 1), (1, 3)):
+        with pytest.raises(ValueError, match="needs 1 to 2 units"):
+            simulate(batch, 0, RTGPU, given, (0, 0))
