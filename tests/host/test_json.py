@@ -53,6 +53,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
                    (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                    (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0),
                    (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
+    "kernel-fit": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
     "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1)],
     "priority": [([ME], 0), ([ME, "--set", "40"], 0), ([ME, "--own"], 0)],
@@ -98,6 +99,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
         "PLACED": PLACED, "TASK": NEW, "HUGE": NEW.replace('"1ms"', '"1s"'),
+        "TIMES": "1,9ms\n2,8ms\n",
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from analysis.model import MS, Kernel, Span
@@ -110,3 +111,17 @@ def test_the_command_refuses_what_it_cannot_fit(
     assert cli.run(["kernel-fit", str(tmp_path / "none.csv")]) == 3
     assert cli.run(["kernel-fit", str(times), "--table", "--overhead", "1ms"]) == 2
     assert cli.run(["kernel-fit", str(times), "--overhead", "9000s"]) == 3
+
+
+@pytest.mark.parametrize("command", [
+    ["kernel-fit", "TIMES"], ["kernel-fit", "TIMES", "--overhead", "7.6ms"], ["kernel-fit", "TIMES", "--table"],
+    ["analyze", "EXAMPLE", "--test", "rtgpu"], ["sensitivity", "EXAMPLE", "--test", "rtgpu-printed"],
+])  # fmt: skip
+def test_documents_are_as_the_schema_says(
+    times: Path, capfd: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    root = Path(__file__).resolve().parents[2]
+    names = {"TIMES": str(times), "EXAMPLE": str(root / "examples/federated.toml")}
+    assert cli.run([*(names.get(word, word) for word in command), "--json"]) in (0, 1)
+    document = json.loads(capfd.readouterr().out)
+    jsonschema.validate(document, json.loads((root / "docs/output.schema.json").read_text()))
