@@ -86,18 +86,18 @@ class Kernel:
 class GpuSegment:
     """G_{i,j} = (G^m_{i,j}, G^e_{i,j}): miscellaneous CPU work, then the pure GPU segment.
 
-    ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
-    is known for one size only.
-
     ``parts``: the copies and kernels that the pure GPU segment consists of, in order, if they are known.  ``pure`` is
     then their time where the task has all units to itself.  Analyses of a GPU that is shared in time look at ``pure``
     only, those of partitioned units (analysis/rtgpu) at ``parts``.
+
+    ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
+    is known for one size only.
     """
 
     misc: Span
     pure: Span
-    scaling: Curve | None = None
     parts: tuple[Copy | Kernel, ...] = ()
+    scaling: Curve | None = None
 
 
 Segment: TypeAlias = CpuSegment | GpuSegment

@@ -9,9 +9,10 @@ from typing import Any
 from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST, saturating
 from analysis.model import Span
 from analysis.taskset import schema
-from analysis.taskset.file import PLATFORM, SEGMENT, TASK
+from analysis.taskset.fields import PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Kind, Report
+from analysis.taskset.segments import SEGMENT
 from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
 
 NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
@@ -118,7 +119,10 @@ PROFILE = {
     "on": Field(schema.array(schema.table(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True),
 }
 FROM_FILE = {"file": Field(schema.string("^[^\\u0000]+$", "a path"), "a file with [[profile]] tables", required=True)}
-KERNEL = {**SEGMENT, "kernel": Field(NAME, "a profile: a copy in, a kernel, a copy out")}
+KERNEL = {
+    **{key: SEGMENT[key] for key in ("cpu", "misc", "gpu")},
+    "kernel": Field(NAME, "a profile: a copy in, a kernel, a copy out"),
+}
 TASKS = {
     **{key: TASK[key] for key in ("name", "command", "cgroup")},
     "period": Field(short(1), "minimum time between releases", required=True),

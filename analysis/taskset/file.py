@@ -18,6 +18,7 @@ from typing import Any
 from analysis.model import (
     DEFAULT_POLICY,
     FORMS,
+    Intensity,
     Partition,
     Platform,
     Task,
@@ -30,7 +31,7 @@ from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.schema import Field, Report
-from analysis.taskset.segments import SEGMENT, check, segments_of
+from analysis.taskset.segments import check, segments_of
 from gpurt import files
 from gpurt._gpurt import lib
 from gpurt.enums import Form
@@ -85,7 +86,7 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
 
 
 def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
-    """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError with the parser's complaint."""
+    """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
     try:
         return tomllib.loads(text), Report(lines_of(text))
     except tomllib.TOMLDecodeError as error:
@@ -129,7 +130,7 @@ def _interpret(
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
-    platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS}), report)
+    platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}), report)
     partitions: dict[str, Partition] = {}
     for index, values, before in _tables(document, "partition", SHARED_PARTITION, report):
         partitions_of_file.check_units(values, platform, ("partition", index), report)
@@ -248,7 +249,7 @@ def _check_partition(
 
 
 def _task(values: dict[str, Any], units: int, partitions: dict[str, Partition]) -> Task:
-    """``units``: of the platform.  ``partitions``: those without mistakes; a file with others is refused in any case."""
+    """``units``: of the platform.  ``partitions``: those without mistakes; with others the file is refused anyway."""
     period, given = values["period"], values.get("partition")
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),

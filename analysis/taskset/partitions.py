@@ -160,5 +160,5 @@ def _placed(index: int, task: Task, platform: Platform, around: Neighbours, repo
             report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
         else:
             pure = Span(segment.scaling.time(units, factor), segment.scaling.time(units))
-            segments.append(GpuSegment(segment.misc, pure, segment.scaling))
+            segments.append(GpuSegment(segment.misc, pure, scaling=segment.scaling))
     return replace(task, segments=tuple(segments))

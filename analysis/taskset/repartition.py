@@ -22,7 +22,7 @@ def with_partitions(path: Path, text: str, partitions: Sequence[Partition], name
     The text is read back and compared.  Raises FileError if it would have a mistake, such as a size that its platform
     does not have, or if the layout is not understood.
     """
-    for entry in document(path, text).get("task", []):
+    for entry in document_of(path, text)[0].get("task", []):
         if entry["name"] in names and isinstance(entry.get("partition"), dict):
             hint = "remove that, so that the name of a partition can be written there"
             raise FileError(f"{filename(path)}: task {quoted(entry['name'])} has a part of its own; {hint}")

@@ -81,7 +81,7 @@ def _gpu(segment: dict[str, Any]) -> GpuSegment:
     time = segment["gpu"]
     if isinstance(time, Span):
         return GpuSegment(segment["misc"], time)
-    return GpuSegment(segment["misc"], Span.exactly(time.time(schema.MAX_UNITS)), time)
+    return GpuSegment(segment["misc"], Span.exactly(time.time(schema.MAX_UNITS)), scaling=time)
 
 
 def _part(segment: dict[str, Any]) -> Copy | Kernel:

@@ -55,7 +55,7 @@ def federated(
         "file": file, "test": name, "sound": test.sound, "schedulable": proved,
         "why": None if proved else _why(test, result, loaded), "units": result.units, "objective": objective,
         "tasks": {task.name: _task(result.verdicts[task.name]) for task in loaded},
-        "frontier": [{"task": task, "unit_count": count, "wcrt_ns": wcrt}
+        "frontier": [{"task": task, "units": count, "wcrt_ns": wcrt}
                      for task, found in rows.items() for count, wcrt in found],
     }  # fmt: skip
     render.emit(data, as_json, _text(data, result, units.total, rows))

@@ -57,7 +57,7 @@ def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | No
     segment = _segment(found)
     data = {
         "file": file, "segment": segment, "notes": notes,
-        "unbounded": [{"unit_count": units, "measured_ns": time, "bound_ns": bound} for units, time, bound in beyond],
+        "unbounded": [{"units": units, "measured_ns": time, "bound_ns": bound} for units, time, bound in beyond],
     }  # fmt: skip
     rows = [(str(units), ms(time), ms(bound)) for units, time, bound in beyond]
     text = segment

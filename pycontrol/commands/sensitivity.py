@@ -93,7 +93,7 @@ def _limits(name: str, taskset: Any) -> dict[str, Any]:
 
     found = limits(METHODS[name], taskset)
     return {
-        "unit_count": found.units, "interleave_factor": _number(found.interleave),
+        "units": found.units, "interleave_factor": _number(found.interleave),
         "overhead_factor": _number(found.overhead),
         "copies_factor": _number(found.copies), "chunk_ns": found.chunk,
     }  # fmt: skip
@@ -106,7 +106,7 @@ def _number(found: Fraction | None) -> float | None:
 def _shown(limits: Mapping[str, Any]) -> str:
     chunk = limits["chunk_ns"]
     rows = [
-        ("fewest units of the GPU", limits["unit_count"]),
+        ("fewest units of the GPU", limits["units"]),
         ("most interleaving of all kernels", limits["interleave_factor"]),
         ("most overhead of all kernels, factor", limits["overhead_factor"]),
         ("longest copies, factor", limits["copies_factor"]),

@@ -78,7 +78,8 @@ deadline = "90ms"
 partition = "all"
 segments = [{ cpu = { worst = "2ms", best = "1ms" } }, { misc = "1ms", gpu = "1ms" },
             { misc = "0s", gpu = { parallel = "1ms", serial = "1ms" } },
-            { misc = "0s", gpu = { units = { 4 = "1ms" } } }]
+            { misc = "0s", gpu = { units = { 4 = "1ms" } } }, { copy = "1ms" },
+            { kernel = "2ms", overhead = "1ms", block = "1ms" }, { kernel_times = ["1ms"] }]
 [[partition]]
 name = "all"
 compute_units = 4
@@ -270,7 +271,7 @@ def test_the_good_file_is_good_and_has_every_time(others: dict[str, str], capfd:
     assert cli.run(["analyze", others["file"]]) == 0
     assert cli.run(["check", others["trace"], others["file"]]) == 0
     assert capfd.readouterr()[1] == ""
-    assert set(TIMES.findall(GOOD)) - {"4"} | {"cpu", "^[1-9][0-9]{0,3}$"} == set(times_of(json_schema()))
+    assert set(TIMES.findall(GOOD)) - {"4"} | {"cpu", "kernel_times", "^[1-9][0-9]{0,3}$"} == set(times_of(json_schema()))
 
 
 def times_of(schema: Any, key: str = "") -> Iterator[str]:

@@ -23,6 +23,7 @@ FIGURES = {
     "kernel": {"kernel.begin_end_over_noop", "kernel.poll_reaction_us.p50", "kernel.notify_reaction_us.p99"},
     "partition": {"partition.50_tasks.seconds_of_100000x4", "partition.10_tasks.exact", "partition.large.fits"},
     "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
+    "rtgpu": {"rtgpu.rtgpu.7_tasks_28_units.ms", "rtgpu.nanosecond_below_second.ms", "rtgpu.fig8_to_11.seconds"},
     "simulate": {"simulate.jobs_per_s"},
 }
 #: What those may be at most: a begin and an end over two ioctls that do nothing; beside 1,000 clients over beside one.

@@ -63,7 +63,7 @@ def test_an_unsound_test_proves_nothing(capfd: pytest.CaptureFixture[str]) -> No
 
 def test_the_frontier_has_a_row_for_each_number_of_units(capfd: pytest.CaptureFixture[str]) -> None:
     code, text = run(capfd, frontier=True, as_json=True)
-    rows = [(row["task"], row["unit_count"]) for row in json.loads(text)["frontier"]]
+    rows = [(row["task"], row["units"]) for row in json.loads(text)["frontier"]]
     assert code == 0
     assert rows == [(f"t{i}", count) for i, most in ((1, 5), (2, 4), (3, 4)) for count in range(1, most + 1)]
 
@@ -103,7 +103,7 @@ def test_chunks_help_where_a_lower_copy_is_too_long(tmp_path: Path) -> None:
 def test_sensitivity_says_the_limits(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["sensitivity", str(EXAMPLE), "--test", "rtgpu", "--json"]) == 0
     data = json.loads(capfd.readouterr().out)
-    assert data["limits"]["unit_count"] == 4
+    assert data["limits"]["units"] == 4
     assert Fraction(str(data["limits"]["interleave_factor"])) == 2
     assert cli.run(["sensitivity", str(EXAMPLE), "--test", "rtgpu"]) == 0
     assert "fewest units" in capfd.readouterr().out

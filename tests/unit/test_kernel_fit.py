@@ -53,7 +53,7 @@ def test_the_formula_is_the_least_that_bounds_all(times: Path) -> None:
 def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With 7.6 ms the formula is too low from some number of SMs on, as the specification says."""
     assert cli.run(["kernel-fit", str(times), "--overhead", "7.6ms", "--json"]) == 1
-    beyond = [row["unit_count"] for row in json.loads(capfd.readouterr().out)["unbounded"]]
+    beyond = [row["units"] for row in json.loads(capfd.readouterr().out)["unbounded"]]
     assert 18 in beyond
     assert 28 in beyond
     assert 2 not in beyond
