@@ -66,3 +66,9 @@ def format_time(ns: int) -> str:
         return "0ns"
     forms = [f"{(Decimal(ns) / scale).normalize():f}{unit}" for unit, scale in UNITS.items()]
     return min(forms, key=lambda form: (len(form), "ms" not in form))
+
+
+def format_power(microwatts: int) -> str:
+    """The shortest exact form with a unit: 46000000 is "46W", 445000 is "445mW", 0 is "0W"."""
+    forms = [f"{(Decimal(microwatts) / scale).normalize():f}{unit}" for unit, scale in POWERS.items()]
+    return min(reversed(forms), key=len)
