@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The group `gpurt energy`: simulate and explain; schedule, cost, optimum and experiment are in energy_offline.py."""
+"""The group `gpurt energy`: simulate and explain; schedule, cost, optimum and experiment are in energy_offline.py.
+
+Those that measure are in energy_measure.py and energy_fit.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import click
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import energy_data as data
+from pycontrol.commands import energy_fit as fitting
+from pycontrol.commands import energy_measure as measuring
 from pycontrol.commands import energy_offline as offline
 from pycontrol.commands import render
 from pycontrol.commands.energy_options import (
@@ -146,6 +151,9 @@ def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choic
     return 0
 
 
-for _command in (offline.schedule, offline.cost, offline.optimum, offline.experiment):
+for _command in (
+    offline.schedule, offline.cost, offline.optimum, offline.experiment,
+    measuring.measure, measuring.sensors, fitting.fit, fitting.import_,
+):  # fmt: skip
     energy.add_command(_command)
 

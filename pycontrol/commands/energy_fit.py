@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands of the group `gpurt energy` that make profiles of measurements: fit and import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import FileError, UsageError
+from gpurt.files import check_writable, written
+from gpurt.text import filename
+from gpurt.units import parse_power
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, Output
+
+if TYPE_CHECKING:
+    from analysis.energy.authors import Copies, Imported
+    from analysis.energy.fit import Estimate, Fit
+    from analysis.energy.measured import Measured
+
+METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"]), default="least-squares",
+                      show_default=True, help="`thesis` is the published recipe.")  # fmt: skip
+
+
+class Power(click.ParamType[int]):
+    """A power with a unit, as microwatts."""
+
+    name = "power"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads it."""
+        from analysis.energy.model import STRONGEST
+
+        try:
+            power = value if isinstance(value, int) else parse_power(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if power > STRONGEST:
+            self.fail("a power is at most 1 MW", param, ctx)
+        return power
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy fit powers.csv --units 46
+  gpurt energy fit powers.csv --units 6 --static 8W --method thesis
+
+\b
+The file has the columns kernel, units and power_uw, and what else `gpurt energy measure -o` writes.  A line without a
+kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
+
+\b
+Exit codes: 0 fitted; 1 the measurements do not tell the powers; 2 wrong usage; 3 the file is wrong.""",
+)
+@FILE
+@click.option("--units", required=True, type=click.IntRange(1, 4096), help="M, the GPU's SMs or CUs.")
+@click.option("--static", metavar="POWER", type=Power(),
+              help="Static power; the mean of lines without a kernel unless given.")  # fmt: skip
+@click.option("--gpu", metavar="NAME", help="Only lines of this GPU.")
+@click.option("--sensor", metavar="NAME", help="Only lines of this sensor.")
+@METHOD
+@JSON
+def fit(
+    file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None, method: str, as_json: bool
+) -> int:  # fmt: skip
+    """Fit static, idle and active power of a GPU to measurements."""
+    from analysis.energy import fit as fitting
+    from analysis.energy import measured
+
+    every = measured.load(file, units)
+    lines = [one for one in every if gpu in (None, one.gpu) and sensor in (None, one.sensor)]
+    _one_of_each(file, every, lines)
+    found = fitting.fit(lines, units, static, method)
+    notes = [*found.warnings, *_remarks(found, lines)]
+    powers = [{"name": name, "power_uw": one.power, "error_uw": one.error} for name, one in found.kernels.items()]
+    whole = {
+        "file": file, "method": method, "units": units, "static_uw": found.static.power,
+        "static_error_uw": found.static.error, "idle_uw": found.idle.power, "idle_error_uw": found.idle.error,
+        "kernels": powers, **_quality(found), "notes": notes,
+    }  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    render.emit(whole, as_json, _text(found))
+    return 0
+
+
+def _one_of_each(file: Path, every: Sequence[Measured], lines: Sequence[Measured]) -> None:
+    """Raises FileError or UsageError unless there are lines, of one GPU at one clock by one sensor."""
+    for what in ("gpu", "sensor"):
+        names = sorted({getattr(one, what) for one in every})
+        if not lines and every:
+            raise UsageError(f"no line is of that GPU and sensor; there are {', '.join(map(repr, names))}")
+        here = sorted({getattr(one, what) for one in lines})
+        if len(here) > 1:
+            raise UsageError(f"{filename(file)}: has lines of {', '.join(map(repr, here))}: choose one by --{what}")
+    clocks = sorted({one.clock for one in lines})
+    if len(clocks) > 1:
+        found = ", ".join(map(repr, clocks))
+        raise FileError(f"{filename(file)}: was measured at several clocks: {found}; a fit is for one")
+    if not lines:
+        raise FileError(f"{filename(file)}: has no measurement")
+
+
+def _remarks(found: Fit, lines: Sequence[Measured]) -> list[str]:
+    notes = []
+    if found.above:
+        notes.append(f"the fit is no bound: {found.above_where} drew {found.above / 1e6:.6f} W more than it says")
+    single = [one for one in lines if len(one.kernels) == 1]
+    if found.method == "thesis":
+        notes.append("the method `thesis` has no standard errors")
+    elif 0 < sum(bool(one.error) for one in single) < len(single):
+        notes.append("error_uw is missing in some lines: all lines weigh the same")
+    if found.idle.error is None and found.method != "thesis":
+        notes.append("there are as many powers as lines: nothing tells their errors")
+    return notes
+
+
+def _quality(found: Fit) -> dict[str, Any]:
+    """How well a fit explains the measurements, as JSON."""
+    return {
+        "measurements": found.fitted, "r2": found.r2, "mape_percent": found.mape, "worst_uw": found.worst,
+        "worst_where": found.worst_where, "above_uw": found.above, "above_where": found.above_where or None,
+        "pairs": found.pairs, "pairs_mape_percent": found.pairs_mape,
+    }  # fmt: skip
+
+
+def _text(found: Fit) -> str:
+    def watts(one: Estimate) -> tuple[str, str]:
+        return f"{one.power / 1e6:.6f}", "-" if one.error is None else f"{one.error / 1e6:.6f}"
+
+    rows = [("static", *watts(found.static)), ("idle, a unit", *watts(found.idle)),
+            *((f"{name}, a unit", *watts(one)) for name, one in found.kernels.items())]  # fmt: skip
+    r2 = "-" if found.r2 is None else f"{found.r2:.4f}"
+    lines = [render.table(("power", "W", "standard error"), rows), ""]
+    lines.append(f"{found.fitted} measurements of one kernel: R^2 {r2}, mean error {found.mape:.2f} %")
+    if found.pairs_mape is not None:
+        lines.append(f"{found.pairs} of kernels side by side, not fitted: mean error {found.pairs_mape:.2f} %")
+    lines.append(f"worst: {found.worst_where}, {found.worst / 1e6:+.6f} W measured above the fit")
+    return "\n".join(lines)
+
+
+@click.command(
+    name="import",
+    epilog="""\b
+Examples:
+  gpurt energy import DIR
+  gpurt energy import DIR --published-copies -o profiles.toml
+
+\b
+DIR has gpu_NAME/BENCHMARK.csv with the columns SM, Min(ms), Max(ms), Power(W), energy and energy_in_window.
+
+\b
+Exit codes: 0 done; 1 the measurements do not tell the powers; 2 wrong usage; 3 a file is wrong, or cannot be
+written.""",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--static", "statics", multiple=True, metavar="GPU=POWER",
+              help="A GPU's static power; unless given, the column energy_in_window tells it.")  # fmt: skip
+@click.option("--published-copies", is_flag=True,
+              help="Add the copy times of the authors' code; without, copies take no time.")  # fmt: skip
+@METHOD
+@click.option("-o", "--output", type=Output(), help="Write the profiles for an energy file (TOML).")
+@JSON
+def import_(
+    folder: Path, statics: tuple[str, ...], published_copies: bool, method: str, output: Path | None, as_json: bool
+) -> int:  # fmt: skip
+    """Import profiles in the format that the authors of sBEET-mg published."""
+    from analysis.energy import authors
+
+    powers = {}
+    for one in statics:
+        name, _, power = one.partition("=")
+        powers[name] = Power().convert(power, None, click.get_current_context())
+    if output:
+        check_writable(output)
+    gpus = authors.load(folder, powers, method)
+    copies = _published_copies() if published_copies else {}
+    if output:
+        with written(output) as file:
+            file.write(authors.toml(gpus, filename(folder), copies).encode())
+    notes = _import_notes(gpus, copies, published_copies)
+    found = [{"name": gpu.name, "units": gpu.units, "static_uw": gpu.fit.static.power, "idle_uw": gpu.fit.idle.power,
+              "kernels": [{"name": name, "power_uw": one.power, "error_uw": one.error}
+                          for name, one in gpu.fit.kernels.items()], **_quality(gpu.fit)} for gpu in gpus]  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    whole = {"folder": folder, "method": method, "gpus": found, "notes": notes, "files": [output] if output else []}
+    render.emit(whole, as_json, "\n\n".join(f"{gpu.name}, {gpu.units} SMs\n{_text(gpu.fit)}" for gpu in gpus))
+    return 0
+
+
+def _published_copies() -> Copies:
+    """The copy times of the authors' code."""
+    from analysis.energy.published import FACTS, RTX, T400
+    from gpurt.units import US
+
+    return {name: {kind: (into * US, back * US) for kind, (_, into, back) in zip((RTX, T400), facts, strict=True)}
+            for name, facts in FACTS.items()}  # fmt: skip
+
+
+def _import_notes(gpus: Sequence[Imported], copies: Copies, asked: bool) -> list[str]:
+    notes = [f"{gpu.name}: {one}" for gpu in gpus for one in gpu.fit.warnings]
+    for gpu in gpus:
+        if gpu.fit.above:
+            above = f"{gpu.fit.above / 1e6:.6f} W more than it says"
+            notes.append(f"{gpu.name}: the fit is no bound: {gpu.fit.above_where} drew {above}")
+    if not asked:
+        notes.append("the files have no copy times: the profiles have none either, so jobs seem shorter than they are")
+    elif lacking := sorted({name for gpu in gpus for name in gpu.lines if gpu.name not in copies.get(name, {})}):
+        notes.append(f"no copy times are known for {', '.join(lacking)}")
+    every = dict.fromkeys(name for gpu in gpus for name in gpu.lines)
+    notes += [f"{gpu.name} has no {name}" for gpu in gpus for name in every if name not in gpu.lines]
+    return notes

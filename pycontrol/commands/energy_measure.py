@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Commands of the group `gpurt energy` that read sensors: measure and sensors."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import RuntimeFailure, UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.start import INTERRUPTED
+
+if TYPE_CHECKING:
+    from pycontrol.power.account import Energy
+    from pycontrol.power.measure import Round
+    from pycontrol.power.record import Record
+    from pycontrol.power.sensor import Sensor
+
+_NAME = r"[A-Za-z0-9_.-]{1,64}"
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  gpurt energy measure -- ./detector --frames 1000
+  gpurt energy measure --kernel mmul --units 4 --rounds 3 -o powers.csv -- ./mmul --sms 4 --seconds 20
+  gpurt energy measure --rounds 3 -o powers.csv -- sleep 20      the idle GPU
+
+\b
+A program that is too short for the sensor is started again until the sensor has changed 20 times.  What it writes on
+stdout goes to stderr.
+
+\b
+Exit codes: 0 measured; 1 the sensor does not resolve it, is stale, or is constant; 2 wrong usage; 3 a file cannot be
+written; 6 there is no such sensor, it failed meanwhile, or the program failed; 130 Ctrl-C.""",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--sensor", "names", multiple=True, metavar="NAME",
+              help="The sensor, and others to read beside it; unless given, the best one of the only GPU.")  # fmt: skip
+@click.option("--rounds", default=1, show_default=True, type=click.IntRange(1, 10**6), help="How often to measure.")
+@click.option("--at-least", "least", metavar="TIME", type=Time(),
+              help="How long a round lasts at least; unless given 10s with sensors that average, else 0s.")  # fmt: skip
+@click.option("--at-most", "most", metavar="TIME", type=Time(), default="120s", show_default=True,
+              help="The program is not started again after that.")  # fmt: skip
+@click.option("--interval", metavar="TIME", type=Time(), default="10ms", show_default=True, help="Between readings.")
+@click.option("--kernel", metavar="NAME", help="What the program runs; kernels side by side as A+B.")
+@click.option("--units", metavar="NUMBER", help="The SMs or CUs of that kernel; 4+2 for two kernels.")
+@click.option("--gpu", metavar="NAME", help="The GPU's name, for the file.")
+@click.option("--clock", metavar="CLOCK", help='The clock that the GPU is locked to, such as "1725MHz", for the file.')
+@click.option("-o", "--output", type=Output(), help="Add a line for each round to this CSV file.")
+@click.option("--samples", type=Output(), help="Add every reading to this CSV file.")
+@JSON
+def measure(
+    command: tuple[str, ...], names: tuple[str, ...], rounds: int, least: int | None, most: int, interval: int,
+    kernel: str | None, units: str | None, gpu: str | None, clock: str | None, output: Path | None,
+    samples: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Run a program, and say what energy the GPU needs meanwhile.
+
+    A sensor that vanishes, and Ctrl-C, end the measurement; what was measured until then is printed and in the files.
+    """
+    from pycontrol.power import find
+    from pycontrol.power.measure import Options, Round
+    from pycontrol.power.measure import measure as measured
+    from pycontrol.power.program import interrupts
+    from pycontrol.power.record import Record
+    from pycontrol.power.sensor import SensorError
+
+    label = _label(kernel, units, gpu, clock)
+    if interval <= 0:
+        raise UsageError("--interval: must be longer than 0")
+    if output and samples and output.resolve() == samples.resolve():
+        raise UsageError("-o and --samples name the same file")
+    sensors = find.chosen(names)
+    options = Options(interval, least, most)
+    record, found, ended = Record(output, samples, sensors), list[Round](), ""
+    with contextlib.closing(record), interrupts() as noted:
+        while len(found) < rounds and not ended:
+            try:
+                found.append(measured(sensors, command, options, record.reading, noted))
+                _keep(record, label, sensors, found[-1])
+            except SensorError as error:  # between two rounds
+                if not found:
+                    raise
+                ended = str(error)
+            ended = ended or found[-1].why or ("interrupted" if noted.asked and len(found) < rounds else "")
+    useless = ended or next((one.useless for one in found if one.useless), "")
+    notes = _notes(sensors, found)
+    whole = {
+        "program": command, "complete": not ended, "interrupted": noted.asked, "why": useless or None,
+        "rounds": [_data(sensors, one) for one in found], "files": [path for path in (output, samples) if path],
+        "notes": notes,
+    }  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    render.emit(whole, as_json, _text(sensors, found, ended, useless))
+    if noted.asked:
+        return INTERRUPTED
+    return RuntimeFailure.exit_code if ended else 1 if useless else 0
+
+
+def _keep(record: Record, label: dict[str, str], sensors: list[Sensor], one: Round) -> None:
+    """Writes what a round says, for each sensor that says something."""
+    for sensor, energy in zip(sensors, one.energies, strict=True):
+        if not one.why and not energy.why:
+            record.measurement({**label, **_row(sensor, one, energy)})
+
+
+def _label(kernel: str | None, units: str | None, gpu: str | None, clock: str | None) -> dict[str, str]:
+    """What the user says about the measurement.  Raises UsageError."""
+    import re
+
+    if (kernel is None) != (units is None):
+        raise UsageError("--kernel and --units go together")
+    if kernel and units:
+        if not all(re.fullmatch(_NAME, one) for one in kernel.split("+")):
+            raise UsageError("--kernel: expected names of letters, digits, '.', '_' and '-', joined by '+'")
+        counts = units.split("+")
+        if len(counts) != len(kernel.split("+")) or not all(re.fullmatch("[1-9][0-9]{0,3}", one) for one in counts):
+            raise UsageError("--units: expected a number for each kernel, joined by '+'")
+    if gpu is not None and not re.fullmatch(_NAME, gpu):
+        raise UsageError("--gpu: expected a name of letters, digits, '.', '_' and '-'")
+    if clock is not None and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?(MHz|GHz)", clock):
+        raise UsageError('--clock: expected a clock such as "1725MHz"')
+    return {"gpu": gpu or "", "clock": clock or "", "kernel": kernel or "", "units": units or "0"}
+
+
+def _row(sensor: Sensor, one: Round, energy: Energy) -> dict[str, object]:
+    return {
+        "sensor": sensor.about.name, "runs": one.runs, "time_ns": energy.time, "energy_uj": energy.energy,
+        "power_uw": energy.power, "error_uw": energy.power_error, "updates": energy.updates,
+    }  # fmt: skip
+
+
+def _data(sensors: list[Sensor], one: Round) -> dict[str, Any]:
+    """The JSON object of a round."""
+    from pycontrol.power.sensor import Kind
+
+    energies = []
+    for sensor, energy in zip(sensors, one.energies, strict=True):
+        counter = sensor.about.kind is Kind.COUNTER
+        energies.append({
+            "name": sensor.about.name, "reads": sensor.about.kind, "scope": sensor.about.scope,
+            "time_ns": energy.time, "energy_uj": energy.energy, "power_uw": energy.power, "error_uj": energy.error,
+            "error_uw": energy.power_error, "error_bounded": energy.bounded, "changes": energy.updates,
+            "step_uj": energy.step if counter else None, "step_uw": None if counter else energy.step,
+            "why": energy.why or None,
+        })  # fmt: skip
+    return {"runs": one.runs, "program_ns": one.ran, "why": one.useless or None, "sensors": energies}
+
+
+def _notes(sensors: list[Sensor], found: list[Round]) -> list[str]:
+    """Remarks for the user."""
+    notes = []
+    whole = [one.energies for one in found if not one.why]
+    for sensor, energies in zip(sensors, zip(*whole, strict=True), strict=bool(whole)):
+        if whys := [energy.why for energy in energies if energy.why]:
+            notes.append(f"{sensor.about.name}: {whys[0]}")
+        elif not all(energy.bounded for energy in energies):
+            notes.append(f"{sensor.about.name}: samples of power have no error bound: between them it may be anything")
+    runs, ran = sum(one.runs for one in found), sum(one.ran for one in found)
+    passed = sum(one.energies[0].time for one in found)
+    if runs > len(found) and passed > 0 and ran * 100 < passed * 95:
+        share = 100 * ran / passed
+        notes.append(f"the program itself ran {share:.1f} % of the time; the rest is for starting it {runs} times")
+    return notes
+
+
+def _text(sensors: list[Sensor], found: list[Round], ended: str, useless: str) -> str:
+    headers = ("round", "sensor", "runs", "s", "J", "+- J", "mean W", "+- W", "changes", "step")
+    rows = []
+    for index, one in enumerate(found, 1):
+        for sensor, energy in zip(sensors, one.energies, strict=True):
+            numbers = (energy.energy, energy.error, energy.power, energy.power_error)
+            unit = "J" if sensor.about.kind.value == "counter" else "W"
+            cells = (f"{energy.time / 1e9:.6f}", *(f"{number / 1e6:.6f}" for number in numbers))
+            step = f"{energy.step / 1e6:.6f} {unit}"
+            rows.append((str(index), sensor.about.name, str(one.runs), *cells, str(energy.updates), step))
+    lines = [render.table(headers, rows)]
+    if useless:
+        lines.append(f"ENDED EARLY: {ended}" if ended else f"NOT MEASURED: {useless}")
+    return "\n".join(lines)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt energy sensors
+  gpurt energy sensors --watch 2s      also say how often each one changes
+
+\b
+Exit codes: 0 a sensor can be read; 1 none can; 2 wrong usage."""
+)
+@click.option("--watch", metavar="TIME", type=Time(), default="0s", show_default=True,
+              help="Read them for so long, and say which ones change.")  # fmt: skip
+@JSON
+def sensors(watch: int, as_json: bool) -> int:
+    """List the sensors of power and energy, and why others are absent."""
+    from pycontrol.power import find
+
+    found, absent = find.every()
+    rows = _watched(found, watch)
+    still = f"did not change in {watch / 1e9:g} s: is it stuck?"
+    notes = [f"{one['name']}: {one['why'] or still}" for one in rows if one["why"] or one["changes"] == 0]
+    render.note(*notes, as_json=as_json)
+    whole = {"sensors": rows, "absent": absent, "notes": notes}
+    cells = [(row["name"], row["about"], row["reads"].value, row["scope"].value, _now(row), _changes(row))
+             for row in rows]  # fmt: skip
+    headers = ("sensor", "of", "reads", "scope", "now", "changes")
+    lines = [render.table(headers, cells)] if rows else ["there is no sensor that can be read"]
+    if absent:
+        lines += ["", render.table(("absent", "why"), [(one.name, one.why) for one in absent])]
+    render.emit(whole, as_json, "\n".join(lines))
+    return 0 if rows else 1
+
+
+def _watched(found: list[Sensor], watch: int) -> list[dict[str, Any]]:
+    """A row for each sensor, with what it says now, and how often it changed meanwhile."""
+    from pycontrol.power.sensor import Kind, SensorError, read
+
+    last: list[int | None] = [None] * len(found)
+    changes, whys = [0] * len(found), list[str | None]([None] * len(found))
+    until = time.monotonic_ns() + watch
+    while True:
+        for index, sensor in enumerate(found):
+            try:
+                value = read(sensor).value
+                changes[index] += last[index] not in (None, value)
+                last[index] = value
+            except SensorError as error:
+                whys[index] = str(error)
+        if time.monotonic_ns() >= until:
+            break
+        time.sleep(0.002)
+    rows = []
+    for sensor, now, changed, why in zip(found, last, changes, whys, strict=True):
+        about, counter = sensor.about, sensor.about.kind is Kind.COUNTER
+        rows.append({
+            "name": about.name, "about": about.what, "reads": about.kind, "scope": about.scope,
+            "wrap_uj": about.range, "energy_uj": now if counter else None, "power_uw": None if counter else now,
+            "changes": changed if watch else None, "why": why,
+        })  # fmt: skip
+    return rows
+
+
+def _now(row: dict[str, Any]) -> str:
+    if row["energy_uj"] is not None:
+        return f"{row['energy_uj'] / 1e6:.6f} J"
+    return "-" if row["power_uw"] is None else f"{row['power_uw'] / 1e6:.6f} W"
+
+
+def _changes(row: dict[str, Any]) -> str:
+    return "-" if row["changes"] is None else str(row["changes"])

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt energy measure` and `sensors`: programs are measured on fake sensors that live, vanish, stall and wrap."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import power_trees as trees
+import pytest
+from energy_calls import Energy, caller, document
+
+from analysis.energy import measured
+from pycontrol.power import find, sysfs
+from pycontrol.power.sensor import About, Kind, Scope, SensorError
+
+#: A program that writes a counter or a power, as the kernel would change it: file, values, pause in s.
+WRITER = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY)
+for value in range(*map(int, sys.argv[2].split(","))):
+    os.pwrite(file, b"%012d" % value, 0)
+    time.sleep(float(sys.argv[3]))
+if sys.argv[4:]:
+    os.unlink(sys.argv[1])
+    time.sleep(0.1)
+"""
+PYTHON = (sys.executable, "-I", "-S", "-c")
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Energy:
+    return caller(capfd)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sysfs, "ROOT", tmp_path / "sys")
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    return tmp_path / "sys"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+    return trees.compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def fake(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setattr(sysfs, "ROOT", tmp_path / "sys")
+    yield from trees.loaded(library)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_counter_measures_and_a_short_program_is_repeated(run: Energy, fake: Any, tmp_path: Path) -> None:
+    """The fake draws 100 W: the true mean is inside the error.  The counter steps each 2 ms."""
+    out = tmp_path / "powers.csv"
+    words = ["measure", "--kernel", "spin", "--units", "4", "--gpu", "fake", "--clock", "1725MHz", "--rounds", "2"]
+    code, text, err = run(*words, "-o", out, "--interval", "1ms", "--json", "--", "true")
+    found = document(text, "measure")
+    assert (code, err, found["complete"], found["why"], found["files"]) == (0, "", True, None, [str(out)])
+    assert len(found["rounds"]) == 2
+    for one in found["rounds"]:
+        (energy,) = one["sensors"]
+        assert one["runs"] > 1
+        assert energy["changes"] >= 20
+        assert energy["error_bounded"]
+        assert abs(energy["power_uw"] - 100_000_000) <= energy["error_uw"]
+        assert energy["step_uw"] is None
+        assert energy["step_uj"] >= 200_000
+        assert one["program_ns"] <= energy["time_ns"]
+    written = measured.load(out, 46)
+    assert [(one.kernels, one.gpu, one.clock, one.sensor) for one in written] == [
+        ((("spin", 4),), "fake", "1725MHz", "nvml:0:energy")] * 2  # fmt: skip
+    energies = [one["sensors"][0] for one in found["rounds"]]
+    assert [(one.power, one.error) for one in written] == [(one["power_uw"], one["error_uw"]) for one in energies]
+    code, text, _ = run("measure", "-o", out, "--interval", "1ms", "--", "sh", "-c", "echo loud; sleep 0.1")
+    assert code == 0
+    assert "loud" not in text
+    assert [one.kernels for one in measured.load(out, 46)] == [(("spin", 4),)] * 2 + [()]
+
+
+def test_a_longer_measurement_is_asked_for(run: Energy, fake: Any) -> None:
+    fake.fake_counter(0, 1_000_000, 0)
+    words = ["--interval", "1ms", "--at-least", "150ms", "--json", "--", "true"]
+    (one,) = document(run("measure", *words)[1], "measure")["rounds"]
+    assert one["sensors"][0]["time_ns"] >= 150_000_000
+
+
+def test_several_sensors_are_read_beside_each_other(run: Energy, fake: Any, tmp_path: Path) -> None:
+    out, samples = tmp_path / "powers.csv", tmp_path / "samples.csv"
+    words = ["--sensor", "nvml:0:energy", "--sensor", "nvml:0:instant", "--interval", "1ms", "--at-least", "0ms"]
+    code, text, err = run("measure", *words, "-o", out, "--samples", samples, "--", "sleep", "0.1")
+    assert code == 0
+    assert "nvml:0:instant: samples of power have no error bound" in err
+    assert [row["sensor"] for row in rows(out)] == ["nvml:0:energy", "nvml:0:instant"]
+    kept = rows(samples)
+    assert {row["sensor"] for row in kept} == {"nvml:0:energy", "nvml:0:instant"}
+    assert all(bool(row["energy_uj"]) != bool(row["power_uw"]) for row in kept)
+    assert len(kept) >= 40
+    assert "nvml:0:instant" in text
+
+
+def test_a_counter_that_stands_still_is_refused(run: Energy, fake: Any, tmp_path: Path) -> None:
+    fake.fake_counter(0, 2_000_000, 1)
+    out = tmp_path / "powers.csv"
+    code, text, _ = run("measure", "-o", out, "--at-most", "20ms", "--", "true")
+    assert code == 1
+    assert "NOT MEASURED: the counter stood still for all of" in text
+    assert rows(out) == []
+
+
+def test_a_constant_is_refused(run: Energy, fake: Any) -> None:
+    words = ["--sensor", "nvml:0:power", "--at-least", "0ms", "--at-most", "30ms", "--interval", "1ms"]
+    code, text, _ = run("measure", *words, "--json", "--", "true")
+    found = document(text, "measure")
+    assert code == 1
+    assert "said 100.000000 W all of" in found["why"]
+    assert found["complete"]
+
+
+def test_a_gpu_that_is_lost_costs_nothing_that_was_measured(run: Energy, fake: Any, tmp_path: Path) -> None:
+    asked = 4  # by looking for sensors
+    for reads in (1, 50, 70):
+        out, samples = tmp_path / f"{reads}.csv", tmp_path / f"samples{reads}.csv"
+        fake.fake_reset(1, 1)
+        assert run("measure", "-o", out, "--interval", "1ms", "--", "sleep", "0.06")[0] == 0
+        fake.fake_lose_after(0, reads + asked)
+        words = ["-o", out, "--samples", samples, "--interval", "1ms", "--at-least", "0ms", "--rounds", "1000"]
+        code, text, _ = run("measure", *words, "--json", "--", "sleep", "0.06")
+        found = document(text, "measure")
+        assert (code, found["complete"], found["interrupted"]) == (6, False, False)
+        assert "GPU is lost" in found["why"]
+        assert len(rows(samples)) == reads
+        whole = [one for one in found["rounds"] if one["why"] is None]
+        assert len(rows(out)) == 1 + len(whole)
+
+
+class Leaving:
+    """A counter that is gone as soon as a measurement is in the file."""
+
+    about = About("leaving", "a counter", Kind.COUNTER, Scope.GPU)
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.energy = out, 0
+
+    def value(self) -> int:
+        if rows(self.out):
+            raise SensorError("it left")
+        self.energy += 1000
+        return self.energy
+
+
+def test_a_sensor_that_vanishes_between_rounds(run: Energy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "powers.csv"
+    monkeypatch.setattr(find, "chosen", lambda names: [Leaving(out)])
+    words = ["--interval", "1ms", "--rounds", "3", "-o", out, "--json", "--", "sleep", "0.04"]
+    code, text, _ = run("measure", *words)
+    found = document(text, "measure")
+    assert (code, found["complete"], found["why"]) == (6, False, "it left")
+    assert [one["why"] for one in found["rounds"]] == [None]
+    assert len(rows(out)) == 1
+
+
+def test_a_file_that_vanishes_while_the_program_runs(run: Energy, root: Path, tmp_path: Path) -> None:
+    counter, samples, mark = trees.rapl(root, energy="0" * 12), tmp_path / "samples.csv", tmp_path / "mark"
+    program = WRITER + f"open({str(mark)!r}, 'w')"
+    words = ["--sensor", "rapl:0", "--interval", "2ms", "--samples", samples, "--json", "--"]
+    code, text, _ = run("measure", *words, *PYTHON, program, counter, "0,30000,1000", "0.003", "vanish")
+    found = document(text, "measure")
+    assert code == 6
+    assert "the sensor is gone" in found["why"]
+    ((energy,),) = (one["sensors"] for one in found["rounds"])
+    assert energy["energy_uj"] == int(rows(samples)[-1]["energy_uj"]) > 0
+    assert mark.exists()  # the program was left to end
+
+
+def test_a_counter_that_wraps_goes_on(run: Energy, root: Path) -> None:
+    """Written by a thread of this test, also after the program, and modulo 200,000."""
+    counter, over = trees.rapl(root, energy="000000199000", most=200_000), threading.Event()
+    file = os.open(counter, os.O_WRONLY)
+
+    def grow() -> None:
+        value = 199_000
+        while not over.wait(0.002):
+            value += 100
+            os.pwrite(file, b"%012d" % (value % 200_000), 0)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        words = ["--sensor", "rapl:0", "--interval", "1ms", "--json", "--"]
+        code, text, _ = run("measure", *words, "sleep", "0.15")
+    finally:
+        over.set()
+        writer.join()
+        os.close(file)
+    ((energy,),) = (one["sensors"] for one in document(text, "measure")["rounds"])
+    assert code == 0
+    assert energy["energy_uj"] % 100 == 0
+    assert energy["energy_uj"] >= 100 * energy["changes"] > 0
+    assert energy["error_uj"] < 200_000
+
+
+def test_a_counter_that_is_reset_ends_the_measurement(run: Energy, root: Path) -> None:
+    counter = trees.rapl(root, energy="000900000000")
+    words = ["--sensor", "rapl:0", "--interval", "1ms", "--"]
+    code, text, _ = run("measure", *words, *PYTHON, WRITER, counter, "0,5000,1000", "0.02")
+    assert code == 6
+    assert "ENDED EARLY: rapl:0: the counter went from 900000000 to" in text
+
+
+def test_ctrl_c_keeps_what_was_measured(run: Energy, fake: Any, tmp_path: Path) -> None:
+    out = tmp_path / "powers.csv"
+    once = tmp_path / "once"
+    first = f"test -e {once} || {{ touch {once}; sleep 0.5; exit; }}"
+    program = f"{first}; kill -INT {os.getpid()}; exec sleep 9"
+    words = ["-o", out, "--interval", "1ms", "--rounds", "9", "--json", "--", "sh", "-c", program]
+    before = signal.getsignal(signal.SIGINT)
+    code, text, _ = run("measure", *words)
+    found = document(text, "measure")
+    assert (code, found["interrupted"], found["why"]) == (130, True, "interrupted")
+    assert [one["why"] for one in found["rounds"]] == [None, "interrupted"]
+    assert len(rows(out)) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_program_that_fails_is_told(run: Energy, fake: Any, tmp_path: Path) -> None:
+    out = tmp_path / "powers.csv"
+    code, text, _ = run("measure", "-o", out, "--", "sh", "-c", "exit 3")
+    assert (code, rows(out)) == (6, [])
+    assert "ENDED EARLY: the program ended with exit code 3" in text
+    code, text, _ = run("measure", "--", "sh", "-c", "kill -9 $$")
+    assert (code, "ended by signal 9" in text) == (6, True)
+
+
+def test_mistakes_get_one_clear_line(run: Energy, fake: Any, tmp_path: Path) -> None:
+    other, cut = tmp_path / "other.csv", tmp_path / "cut.csv"
+    other.write_text("a,b\n")
+    cut.write_text(",".join(measured.COLUMNS) + "\nx")
+    wrong = [
+        ([], 2, "Missing argument"),
+        (["--", "/nonexistent/x"], 6, "/nonexistent/x: cannot be started: No such file"),
+        (["--", "/"], 6, "/: cannot be started: Permission denied"),
+        (["--sensor", "nvml:9:energy", "--", "true"], 6, "there is no sensor 'nvml:9:energy'"),
+        (["--kernel", "a", "--", "true"], 2, "--kernel and --units go together"),
+        (["--kernel", "a+b", "--units", "3", "--", "true"], 2, "a number for each kernel"),
+        (["--kernel", "a,b", "--units", "3", "--", "true"], 2, "--kernel: expected names"),
+        (["--clock", "fast", "--", "true"], 2, "--clock: expected a clock"),
+        (["--interval", "0ms", "--", "true"], 2, "--interval: must be longer than 0"),
+        (["--rounds", "0", "--", "true"], 2, "--rounds"),
+        (["-o", tmp_path / "x", "--samples", tmp_path / "x", "--", "true"], 2, "name the same file"),
+        (["-o", other, "--", "true"], 3, "other.csv: cannot be continued: its first line is another one"),
+        (["-o", cut, "--", "true"], 3, "cut.csv: cannot be continued: its last line is incomplete"),
+        (["-o", tmp_path, "--", "true"], 3, "cannot be written: Is a directory"),
+        (["-o", "/nonexistent/x", "--", "true"], 3, "/nonexistent/x: cannot be written"),
+        (["--samples", "/dev/full", "--", "true"], 3, "/dev/full: cannot be written: No space left"),
+    ]  # fmt: skip
+    for words, expected, message in wrong:
+        code, out, err = run("measure", *words)
+        assert (code, out) == (expected, ""), words
+        assert message in err
+        assert len(err.splitlines()) == 1, err
+        assert "bug" not in err
+    assert other.read_text() == "a,b\n"
+
+
+def test_sensors_are_listed_with_reasons(run: Energy, fake: Any, tmp_path: Path) -> None:
+    fake.fake_has(0, 1, 1, 0)
+    trees.rapl(tmp_path / "sys", energy=123_456)
+    code, text, err = run("sensors", "--watch", "60ms")
+    assert code == 0
+    assert "nvml:0:power" in text
+    assert "NVML says: Not Supported" in text
+    assert "note: nvml:0:power: did not change in 0.06 s: is it stuck?" in err
+    found = document(run("sensors", "--watch", "60ms", "--json")[1], "sensors")
+    by_name = {one["name"]: one for one in found["sensors"]}
+    assert by_name["nvml:0:energy"]["changes"] > 5
+    assert by_name["nvml:0:power"]["changes"] == by_name["rapl:0"]["changes"] == 0
+    assert (by_name["rapl:0"]["energy_uj"], by_name["rapl:0"]["power_uw"]) == (123_456, None)
+    assert by_name["rapl:0"]["wrap_uj"] == 262_143_328_850
+    assert {one["name"] for one in found["absent"]} == {"nvml:0:instant", "nvml:0:average"}
+    assert document(run("sensors", "--json")[1], "sensors")["sensors"][0]["changes"] is None
+
+
+def test_no_sensor_is_the_answer_no(run: Energy, root: Path) -> None:
+    code, text, _ = run("sensors")
+    assert code == 1
+    assert "there is no sensor that can be read" in text
+    assert document(run("sensors", "--json")[1], "sensors")["sensors"] == []
+    code, text, err = run("measure", "--", "true")
+    assert (code, text) == (6, "")
+    assert "this machine has no sensor of a GPU; nvml: nvidia-ml-py is not installed" in err
+
+
+def test_a_sensor_that_fails_while_it_is_watched_says_why(run: Energy, fake: Any) -> None:
+    fake.fake_lose_after(0, 7)  # four when it is found
+    found = document(run("sensors", "--watch", "20ms", "--json")[1], "sensors")
+    assert len(found["notes"]) == 4
+    assert all(note.endswith("NVML says: GPU is lost") for note in found["notes"])
