@@ -34,6 +34,7 @@ DRIVERS = {"busy": ("vgpu_alpha_ns=20000",), "sleeping": ("vgpu_sleeps=1", "vgpu
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
 THROTTLING = Path("/proc/sys/kernel/sched_rt_runtime_us")
+SCHED_FEATURES = Path("/sys/kernel/debug/sched_features"), Path("/sys/kernel/debug/sched/features")  # up to 5.12; since
 
 
 class Driven:
@@ -573,6 +574,33 @@ def test_a_budget_ends_the_boost(module: Control, driven: Driven) -> None:
     assert driven.end() == 0
     assert (driven.begin(), scheduling(driven.pid)) == (0, (FIFO, 10))  # best effort until the period is over
     assert driven.end() == 0
+
+
+@pytest.fixture
+def throttling() -> Iterator[None]:
+    """Real-time threads of a CPU may execute half of the time, and borrow no time from other CPUs."""
+    before, cpus = THROTTLING.read_text(), os.sched_getaffinity(0)
+    for features in SCHED_FEATURES:
+        if features.exists():
+            features.write_text("NO_RT_RUNTIME_SHARE")
+    THROTTLING.write_text("500000")
+    yield
+    os.sched_setaffinity(0, cpus)
+    THROTTLING.write_text(before)
+
+
+@pytest.mark.usefixtures("throttling")
+def test_a_raised_thread_that_keeps_its_cpu_is_throttled_and_then_lowered(driven: Driven) -> None:
+    """This process, which is not real-time, executes on its CPU all the same; what was raised is lowered as ever."""
+    assert (driven.do("cpu 0"), driven.begin()) == (0, 0)
+    becomes(driven.pid, raised(10))
+    driven.tell("hold")
+    assert driven.answer() == 0
+    os.sched_setaffinity(0, {0})
+    assert scheduling(driven.pid) == raised(10)
+    driven.tell("end")
+    assert (driven.answer(), driven.answer()) == (0, 0)  # of "hold": a command came in time
+    becomes(driven.pid, (FIFO, 10))
 
 
 @pytest.mark.parametrize("driven", [SELF], indirect=True)
