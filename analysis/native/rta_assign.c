@@ -56,21 +56,47 @@ static bool takes(struct rta *s, const struct rta_test *test, u32 entry, u32 lev
 	return false;
 }
 
-/* Gives a level to the first candidate that passes with it; false if no candidate does. */
+/* Whether entry @a comes before @b among candidates: the lower CPU priority first; of equals, that of the lower CPU. */
+static bool earlier(const struct rta *s, u32 a, u32 b)
+{
+	const struct rta_task *one = &s->tasks[a], *other = &s->tasks[b];
+
+	return one->priority != other->priority ? one->priority < other->priority : one->cpu < other->cpu;
+}
+
+/* The candidate after @before, or the first if that is UINT32_MAX; UINT32_MAX after the last. */
+static u32 next_candidate(const struct rta *s, u32 before)
+{
+	u32 c, entry, next = UINT32_MAX;
+
+	for (c = 0; c < s->cpus; c++) {
+		entry = lowest_of(s, c);
+		if (entry == UINT32_MAX || (before != UINT32_MAX && !earlier(s, before, entry)))
+			continue;
+		if (next == UINT32_MAX || earlier(s, entry, next))
+			next = entry;
+	}
+	return next;
+}
+
+/*
+ * Gives a level to the first candidate that passes with it; false if no candidate does.  With tasks of equal priority
+ * on a CPU the order of candidates can decide whether all levels are taken, so it is that of audsley.py.
+ */
 static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 {
-	u32 i, c, entry;
+	u32 i, entry;
 
 	for (i = s->real_time; i && test->any_order; i--) {
 		entry = s->order[i - 1];
 		if (s->tasks[entry].eta && s->tasks[entry].gpu_priority >= ABOVE && takes(s, test, entry, level))
 			return true;
 	}
-	for (c = 0; c < s->cpus && !test->any_order; c++) {
-		entry = lowest_of(s, c);
-		if (entry != UINT32_MAX && takes(s, test, entry, level))
+	if (test->any_order)
+		return false;
+	for (entry = next_candidate(s, UINT32_MAX); entry != UINT32_MAX; entry = next_candidate(s, entry))
+		if (takes(s, test, entry, level))
 			return true;
-	}
 	return false;
 }
 

@@ -91,11 +91,14 @@ def _numbers(tasks: list[Task]) -> list[int]:
 
 
 def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
-    """Lowest CPU priority first: all, or the lowest of each CPU; of equals on a CPU, the last in the file."""
+    """Lowest CPU priority first: all, or the lowest of each CPU, of equals that of the lower CPU.
+
+    Of equals on a CPU, the last in the file.
+    """
     if any_order:
         return unassigned[::-1]
     lowest = {t.cpu: t for t in unassigned}
-    return sorted(lowest.values(), key=lambda t: t.priority)
+    return sorted(lowest.values(), key=lambda t: (t.priority, t.cpu))
 
 
 def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:

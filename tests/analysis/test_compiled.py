@@ -37,6 +37,21 @@ def test_small_tasksets_of_hypothesis_too(taskset: Taskset) -> None:
         assert disagreement(name, taskset) is None
 
 
+@pytest.mark.parametrize("name", [name for name in COMPILED if name.endswith(rta.SUFFIX)])
+def test_equals_are_given_gpu_priorities_in_the_same_order(name: str) -> None:
+    """Two tasks of a CPU have the same priority: then the first candidate that passes can be the wrong one."""
+    system = builders.taskset(
+        builders.task("top", 2, 3, 20, builders.cpu(3)),
+        builders.task("a", 0, 2, 15, builders.cpu(0.3), builders.gpu(0.01, 0.09)),
+        builders.task("b", 0, 2, 60, builders.cpu(0.99), builders.gpu(0, 0.99)),
+        builders.task("c", 1, 2, 100, builders.cpu(7.67), builders.gpu(0, 0), builders.gpu(3.84, 0)),
+        builders.task("d", 2, 1, 30, builders.gpu(0, 0), builders.cpu(0.37)),
+        builders.task("rider", 0, 1, 30, deadline=15),
+        epsilon=0.3, theta=0.06,
+    )  # fmt: skip
+    assert disagreement(name, system) is None
+
+
 @pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.2, 0.4))], ids=["table 3", "lighter"])
 def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
