@@ -239,6 +239,10 @@ def _mig(root: Path) -> Iterator[Finding]:
         return
     gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
     numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
+    if not gpus:
+        text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number there and run unmanaged"
+        yield Finding("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
+        return
     if lib.GPURT_MAX_GPUS in numbers:
         text = f"a machine with {gpus} GPUs has no number for each of their GPU instances: programs run unmanaged there"
         yield Finding("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
@@ -247,6 +251,8 @@ def _mig(root: Path) -> Iterator[Finding]:
     each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for (gpu, instance), number in pairs)
     text = f"{', '.join(each)}, if the driver opened its GPUs in the order of their nodes"
     cure = f"start the host with --gpus {max(numbers) + 1} or more (gpurt.ko: agent_gpus); run nvidia-persistenced"
+    for number in sorted({one for one in numbers if numbers.count(one) > 1}):
+        cure += f"; GPU {number} is shared: analyse the tasks of its instances together, in one file"
     yield Finding("MIG", Status.WARN, text, cure)
 
 

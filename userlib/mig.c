@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <gpurt/uapi.h>
@@ -48,14 +49,15 @@ static int read_attribute(const char *folder, const char *device, const char *na
 	return found == 1 ? 0 : -EIO;
 }
 
-/* 1 or 0, or -errno if that cannot be found out. */
-static int is_gpu(const char *folder, const char *device)
+/* 1 or 0, or -errno if that cannot be found out.  Sets @seen if it is any device of NVIDIA's. */
+static int is_gpu(const char *folder, const char *device, bool *seen)
 {
 	unsigned int vendor, class, physical;
 	int err = read_attribute(folder, device, "vendor", &vendor);
 
 	if (!err)
 		err = read_attribute(folder, device, "class", &class);
+	*seen |= !err && vendor == NVIDIA;
 	if (err || vendor != NVIDIA || class >> 16 != DISPLAY)
 		return err == -ENOENT ? 0 : err;
 	err = read_attribute(folder, device, "physfn/vendor", &physical);
@@ -67,16 +69,17 @@ unsigned int gpurt_mig_gpus(const char *folder)
 	DIR *devices = opendir(folder);
 	const struct dirent *entry;
 	unsigned int gpus = 0;
+	bool seen = false;
 	int one = 0;
 
 	if (!devices)
 		return 0;
 	while (one >= 0 && (entry = readdir(devices)) != NULL) {
-		one = entry->d_name[0] == '.' ? 0 : is_gpu(folder, entry->d_name);
+		one = entry->d_name[0] == '.' ? 0 : is_gpu(folder, entry->d_name, &seen);
 		gpus += one > 0;
 	}
 	closedir(devices);
 	if (one < 0)
 		return 0;
-	return gpus ? gpus : 1;
+	return gpus ? gpus : seen;
 }

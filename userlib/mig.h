@@ -28,8 +28,10 @@ unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsign
 
 /*
  * How many NVIDIA GPUs the machine has: the display controllers in @folder, /sys/bus/pci/devices, whether or not a driver
- * has them.  Virtual functions of a GPU do not count.  At least 1, because a GPU can be on another bus; 0 if
- * the folder or what it says of a device cannot be read: to count too few would give an instance another number.
+ * has them.  Virtual functions of a GPU do not count.  If NVIDIA's devices there are no display controllers: 1.
+ * 0 if the folder or what it says of a device cannot be read, or has no device of NVIDIA's: a sandbox can hide devices by
+ * an empty folder, every GPU that can be divided is on PCI (that of Thor, too), and to count too few would give an
+ * instance another number.
  */
 unsigned int gpurt_mig_gpus(const char *folder);
 

@@ -115,13 +115,17 @@ def test_a_number_that_the_host_does_not_have(start: Start, plane: Control, gpu:
     assert plane.status()[0].clients + plane.status()[1].clients == len(plane.clients()) == 0
 
 
-def test_a_process_that_cannot_count_the_gpus(start: Start, plane: Control, gpu: FakeGpu) -> None:
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_process_that_cannot_count_the_gpus(empty: bool, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """It must not guess a number, because other processes on its instance have the right one."""
     gpu.ask("divide", gpu=0, instance=7, computes=1)
     shutil.rmtree(gpu.path.with_suffix(".sys") / "bus")
+    if empty:
+        (gpu.path.with_suffix(".sys") / "bus/pci/devices").mkdir(parents=True)
     program = start(FAKE_MIG="0.7.0")
     program.do(SHORT, "all")
-    assert "GPU instance 7 of device 0 has no number (this process cannot read /sys/bus/pci/devices)" in program.said()
+    why = "this process sees no GPU in /sys/bus/pci/devices"
+    assert f"GPU instance 7 of device 0 has no number ({why})" in program.said()
     assert plane.clients() == []
 
 
@@ -149,6 +153,10 @@ def test_gpus_are_counted_or_it_is_said_that_they_cannot_be(tmp_path: Path) -> N
 
     assert counted() == 0
     (tmp_path / "devices").mkdir()
+    assert counted() == 0  # hidden: an instance is on a GPU, and that is on PCI
+    device("6", "0x8086\n", "0x030000\n")
+    assert counted() == 0
+    device("7", "0x10de\n", "0x060400\n")
     assert counted() == 1
     device("0", "0x10de\n", "0x030000\n")
     first = device("1", "0x10de\n", "0x030200\n")
@@ -179,3 +187,24 @@ def test_doctor_names_the_numbers(tmp_path: Path) -> None:
     assert "GPU instance 2 of nvidia0 is GPU 8, GPU instance 9 of nvidia0 is GPU 4" in text
     assert cure
     assert "--gpus 9" in cure
+    assert "share" not in text
+
+
+def test_doctor_names_instances_that_share_a_number(tmp_path: Path) -> None:
+    for name in ("gpu0/mig/gi9", "gpu0/mig/gi10", "gpu2/mig/gi0"):
+        (tmp_path / "proc/driver/nvidia/capabilities" / name).mkdir(parents=True)
+
+    def found() -> tuple[str, str | None]:
+        ((text, cure),) = [(f.text, f.cure) for f in examine(str(tmp_path / "none"), tmp_path) if f.name == "MIG"]
+        return text, cure
+
+    assert found()[0].startswith("/sys/bus/pci/devices shows no NVIDIA GPU")
+    for number in range(3):
+        folder = tmp_path / f"sys/bus/pci/devices/{number}"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "class").write_text("0x030200\n")
+    text, cure = found()
+    assert "GPU instance 9 of nvidia0 is GPU 3, GPU instance 10 of nvidia0 is GPU 3" in text
+    assert cure
+    assert "GPU 3 is shared: analyse the tasks of its instances together" in cure

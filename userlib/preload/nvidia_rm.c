@@ -54,7 +54,7 @@ static unsigned int instance_number(uint32_t device, uint32_t instance)
 	number = gpurt_mig_number(device, instance, gpus);
 	if (number == GPURT_MAX_GPUS && !told)
 		preload_say("nvidia-rm: GPU instance %u of device %u has no number (%s): its work is not managed", instance,
-			    device, gpus ? "the host cannot have so many GPUs" : "this process cannot read " PCI_DEVICES);
+			    device, gpus ? "the host cannot have so many GPUs" : "this process sees no GPU in " PCI_DEVICES);
 	told |= number == GPURT_MAX_GPUS;
 	return number;
 }
