@@ -186,6 +186,8 @@ class Threads:
         """None yet."""
         self.keeper = keeper
         self._known: weakref.WeakValueDictionary[int, Thread] = weakref.WeakValueDictionary()
+        #: By what a process calls its thread.  In a container that can be the number of another one of its threads here.
+        self._named: weakref.WeakValueDictionary[tuple[int, int], Thread] = weakref.WeakValueDictionary()
 
     def of(self, pid: int, tid: int) -> Thread:
         """A thread of process `pid`, by the id that gettid(2) returns to it; 0: its main thread.
@@ -194,15 +196,16 @@ class Threads:
             Refusal: EPERM, the process has no such thread.
         """
         try:
-            if known := self._alive(pid, tid or pid):
-                return known
+            named = self._named.get((pid, tid))
+            if named and named.alive():
+                return named
             found = self._find(pid, tid) if tid else pid
-            if known := self._alive(pid, found):
-                return known
-            thread = Thread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
+            thread = self._alive(pid, found)
+            if not thread:
+                thread = Thread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
         except (OSError, LookupError):
             raise Refusal(errno.EPERM, f"process {pid} has no thread {tid}") from None
-        self._known[found] = thread
+        self._known[found] = self._named[pid, tid] = thread
         return thread
 
     def _alive(self, pid: int, tid: int) -> Thread | None:

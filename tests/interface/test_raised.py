@@ -32,6 +32,8 @@ N = lib.GPURT_NORMAL_DEFAULT
 TOP = 2 * N + 1
 OWNER, FENCE, SELF = lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE, 0
 CLONE_NEWPID = 0x20000000
+#: The id before that of the next thread of the caller's pid namespace.
+LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 LIBC = ctypes.CDLL(None, use_errno=True)
 FIFO, RR, OTHER = os.SCHED_FIFO, os.SCHED_RR, os.SCHED_OTHER
 
@@ -486,6 +488,40 @@ def begins_twice(clients: list[Client], form: int) -> list[tuple[int, tuple[int,
 def test_a_thread_in_a_container_is_known_again(spawn: Spawn, form: int) -> None:
     """It is raised when it begins as another client, and that is not its own priority."""
     assert spawn(at(5)).run(two_clients, form) == repr([(0, (FIFO, N + 6))] * 2)
+
+
+def name_of_another(client: Client) -> str:
+    """In a new pid namespace: two threads begin; the id of the second one there is that of the first one outside."""
+    assert LIBC.unshare(CLONE_NEWPID) == 0
+    return in_child(lambda: both_begin([client_of(client.host) for _ in range(2)]))
+
+
+def both_begin(clients: list[Client]) -> list[tuple[int, int]]:
+    """What each thread has once it has begun."""
+    seen, ids, begun, done = [], [], threading.Event(), threading.Event()
+
+    def body(client: Client, priority: int) -> None:
+        at(priority)()
+        named(client)
+        status = Path("/proc/thread-self/status").read_text()
+        ids.append([int(one) for one in status.partition("NSpid:")[2].splitlines()[0].split()])
+        client.begin()
+        seen.append(has(0))
+        begun.set()
+        done.wait()
+
+    for client, priority in zip(clients, (7, 6), strict=True):
+        begun.clear()
+        threading.Thread(target=body, args=(client, priority), daemon=True).start()
+        begun.wait()
+        LAST_PID.write_text(str(ids[0][0] - 1))
+    assert ids[1][-1] == ids[0][0]
+    return seen
+
+
+@pytest.mark.skipif(not LAST_PID.exists(), reason="needs a kernel with CONFIG_CHECKPOINT_RESTORE")
+def test_a_thread_in_a_container_is_not_taken_for_another(spawn: Spawn) -> None:
+    assert spawn(at(5)).run(name_of_another) == repr([(FIFO, N + 7), (FIFO, N + 6)])
 
 
 def test_a_client_that_closes_while_its_begin_waits_is_lowered(start_host: Callable[..., Path]) -> None:
