@@ -240,7 +240,7 @@ def _mig(root: Path) -> Iterator[Finding]:
     gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
     numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
     if not gpus:
-        text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number there and run unmanaged"
+        text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number and run unmanaged"
         yield Finding("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
         return
     if lib.GPURT_MAX_GPUS in numbers:

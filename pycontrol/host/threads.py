@@ -186,7 +186,7 @@ class Threads:
         """None yet."""
         self.keeper = keeper
         self._known: weakref.WeakValueDictionary[int, Thread] = weakref.WeakValueDictionary()
-        #: By what a process calls its thread.  In a container that can be the number of another one of its threads here.
+        #: By what a process calls its thread.  In a container that can be the id of another one of its threads here.
         self._named: weakref.WeakValueDictionary[tuple[int, int], Thread] = weakref.WeakValueDictionary()
 
     def of(self, pid: int, tid: int) -> Thread:
