@@ -27,6 +27,7 @@ RM_IOCTL_TYPE           NV_IOCTL_MAGIC
 RM_NR_FREE              NV_ESC_RM_FREE
 RM_NR_CONTROL           NV_ESC_RM_CONTROL
 RM_NR_ALLOC             NV_ESC_RM_ALLOC
+RM_NR_DUP               NV_ESC_RM_DUP_OBJECT
 RM_NR_TRANSFER          NV_ESC_IOCTL_XFER_CMD
 RM_NR_IDLE              NV_ESC_RM_IDLE_CHANNELS
 RM_CLASS_DEVICE         NV01_DEVICE_0
@@ -81,6 +82,8 @@ rm_alloc NVOS21_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectNew 
   size=paramsSize status=status
 rm_alloc_access NVOS64_PARAMETERS: client=hRoot parent=hObjectParent object=hObjectNew class=hClass params=pAllocParms
   rights=pRightsRequested size=paramsSize flags=flags status=status
+rm_dup NVOS55_PARAMETERS: client=hClient parent=hParent object=hObject source_client=hClientSrc source=hObjectSrc
+  flags=flags status=status
 rm_transfer nv_ioctl_xfer_t: number=cmd size=size address=ptr
 rm_schedule NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit
 rm_schedule NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit

@@ -43,6 +43,17 @@ def test_every_release(version: str, method: str, start: Start, plane: Control, 
     assert (plane.status()[0].faults, plane.status()[0].late) == (0, 0)
 
 
+def test_a_second_handle_of_a_group(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """Channels below it are switched, too."""
+    background, urgent = start(), start()
+    background.do("own-duplicate 0")
+    wants_the_gpu(plane, gpu, background, urgent)
+    assert "not seen" not in background.said()
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    eventually(lambda: gpu.enabled(background.pid))
+
+
 def test_without_gsp_firmware(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The driver then does not support the default way, and groups are taken off the schedule."""
     gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)

@@ -32,6 +32,7 @@
 #define RM_NR_FREE	0x29
 #define RM_NR_CONTROL	0x2a
 #define RM_NR_ALLOC	0x2b
+#define RM_NR_DUP	0x34
 #define RM_NR_IDLE	0x41	/* an older form of C0080_IDLE_CHANNELS */
 #define RM_NR_TRANSFER	211
 
@@ -59,6 +60,11 @@ struct rm_alloc_access {
 	uint32_t size, flags, status, pad;
 };
 
+/* A second handle for an object: @object of @client, below @parent. */
+struct rm_dup {
+	uint32_t client, parent, object, source_client, source, flags, status;
+};
+
 struct rm_transfer {
 	uint32_t number, size;
 	uint64_t address;
@@ -68,6 +74,7 @@ RM_LAYOUT(rm_free, 16);
 RM_LAYOUT(rm_control, 32);
 RM_LAYOUT(rm_alloc, 32);
 RM_LAYOUT(rm_alloc_access, 48);
+RM_LAYOUT(rm_dup, 28);
 RM_LAYOUT(rm_transfer, 16);
 
 #define RM_FREE		_IOWR(RM_IOCTL_TYPE, RM_NR_FREE, struct rm_free)

@@ -66,7 +66,12 @@ static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
 		.file = file, .gpu = device ? device->instance : 0, .client = a->client, .handle = a->object,
 		.empty = !bare,
 	}, *tsg;
+	static bool told;
 
+	if (!device && !told) {
+		preload_say("nvidia-rm: the device of a time-slice group or channel was not seen: it counts as on GPU 0");
+		told = true;
+	}
 	TSG_IS_BARE(&like) = bare;
 	if (instance) {
 		like.gpu = instance_number(device->instance, instance->instance);
@@ -115,6 +120,24 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 		else
 			add_tsg(file, a, true);
 	}
+}
+
+/*
+ * A duplicate is a second handle of the same group (kchangrpapiCopyConstruct() in kernel_channel_group_api.c), with channels
+ * of its own.  These are switched as those of another group.  Channels have no duplicates.
+ */
+static void duplicated(struct gpu_file *file, const struct rm_dup *d)
+{
+	const struct rm_alloc a = {
+		.client = d->client, .parent = d->parent, .object = d->object, .class = RM_CLASS_TSG,
+	};
+	const struct rm_object *o;
+
+	for (o = rm_objects; o; o = o->next)
+		if (o->client == d->source_client && o->handle == d->source && o->class == RM_CLASS_TSG) {
+			allocated(file, &a);
+			return;
+		}
 }
 
 /* Notes what the program has asked for: all channels of a group, or one channel. */
@@ -238,6 +261,7 @@ static void call(struct gpu_file *file, unsigned int number, size_t size, const 
 {
 	const struct rm_alloc_access *access = argument;
 	const struct rm_free *f = argument;
+	const struct rm_dup *d = argument;
 	struct rm_alloc a;
 
 	if (number == RM_NR_CONTROL && size == sizeof(struct rm_control)) {
@@ -250,6 +274,9 @@ static void call(struct gpu_file *file, unsigned int number, size_t size, const 
 		memcpy(&a, argument, offsetof(struct rm_alloc, size));
 		if (!access->status)
 			allocated(file, &a);
+	} else if (number == RM_NR_DUP && size == sizeof(struct rm_dup)) {
+		if (!d->status)
+			duplicated(file, d);
 	} else if (number == RM_NR_FREE && size == sizeof(struct rm_free)) {
 		if (!f->status)
 			rm_freed(file, f->client, f->object);

@@ -49,6 +49,7 @@ static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uin
 #define GROUP		0x5c000003
 #define GPU_INSTANCE	0x5c100000
 #define COMPUTE_INSTANCE	0x5c100001
+#define TWIN		0x5b000001	/* another handle of the group */
 #define CHANNEL		0x5c000004	/* the first one; the others follow */
 
 static int rm_control(const struct context *c, uint32_t object, uint32_t command, void *params, uint32_t size)
@@ -227,6 +228,15 @@ static int own_control(const char *what)
 	return -1;
 }
 
+/* A second handle of the group, and a channel below that. */
+static int duplicate(const struct context *c)
+{
+	uint32_t dup[7] = { c->client, DEVICE, TWIN, c->client, GROUP }, channel = CHANNEL + 32;
+
+	return ioctl(c->fd, _IOWR('F', 0x34, uint32_t[7]), dup) < 0 || dup[6] ||
+	       rm_alloc(c->fd, c->client, TWIN, channel, 0xc86f) < 0 || rm_schedule(c, channel, 1);
+}
+
 /* What a program does with its own channels and groups: see program.c. */
 EXPORT int fakeOwn(const char *what, int value)
 {
@@ -244,6 +254,8 @@ EXPORT int fakeOwn(const char *what, int value)
 	}
 	if (!strcmp(what, "subdevice"))
 		return rm_alloc(current->fd, current->client, DEVICE, SUBDEVICE, 0x2080) < 0;
+	if (!strcmp(what, "duplicate"))
+		return duplicate(current);
 	if (!strcmp(what, "leave"))	/* 0: its GPU instance, 1: its compute instance */
 		return rm_free(current, value ? COMPUTE_INSTANCE : GPU_INSTANCE);
 	if (!strcmp(what, "schedule"))

@@ -19,7 +19,7 @@ import mig
 from drivers import Caller, File, Refused
 from engine import Group
 
-ALLOC, CONTROL, FREE = 0x2B, 0x2A, 0x29
+ALLOC, CONTROL, FREE, DUP = 0x2B, 0x2A, 0x29, 0x34
 OK, NOT_PERMITTED, INVALID_ARGUMENT, INVALID_CHANNEL = 0, 0x1B, 0x1F, 0x21
 INVALID_PARAM_STRUCT, NOT_SUPPORTED, NOT_FOUND = 0x3A, 0x56, 0x57
 INVALID_COMMAND = 0x24
@@ -87,6 +87,7 @@ class Nvidia(File):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.objects: dict[tuple[int, int], Object] = {}
+        self.twins: dict[tuple[int, int], tuple[int, int]] = {}  # second handles of groups, and what they are of
         self.release = Release(self.VERSION.read_text().strip() if self.VERSION.exists() else "570.86.15")
 
     def close(self) -> None:
@@ -105,9 +106,19 @@ class Nvidia(File):
         elif number == FREE and size == 16:
             client, _, handle = struct.unpack_from("=III", argument)
             struct.pack_into("=I", argument, 12, self.free(client, handle))
+        elif number == DUP and size == 28:
+            struct.pack_into("=I", argument, 24, self.duplicate(*struct.unpack_from("=IIIII", argument)))
         else:
             raise Refused(errno.EINVAL)
         return 0
+
+    def duplicate(self, client: int, parent: int, handle: int, source_client: int, source: int) -> int:
+        """A second handle of a group (kchangrpapiCopyConstruct); other classes are not modelled."""
+        if (client, parent) not in self.objects or (source_client, source) not in self.groups:
+            return NOT_FOUND
+        self.objects[client, handle] = Object(parent, TSG, self.objects[client, parent].instance)
+        self.twins[client, handle] = source_client, source
+        return OK
 
     def alloc(self, argument: bytearray, nested: bytearray) -> int:
         root, parent, handle, kind = struct.unpack_from("=IIII", argument)
@@ -239,6 +250,7 @@ class Nvidia(File):
     def owner_of(self, client: int, channel: int) -> tuple[int, int]:
         """The key of the channel's group."""
         above = client, self.objects[client, channel].parent
+        above = self.twins.get(above, above)
         return above if above in self.groups else (client, channel)
 
     def recount(self, key: tuple[int, int]) -> None:
