@@ -17,6 +17,8 @@ from typing import NamedTuple, TypeAlias
 
 #: Whatever comes first, then (last but one) shader engines shared, then (last) minus the engines used.
 Cost: TypeAlias = tuple[int, ...]
+#: Partitions placed, and of each engine how many CUs are free and whether it is used.
+_State: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]
 EMPTY, USED, CLOSED = 0, 1, 2
 
 
@@ -63,14 +65,15 @@ def least(
     heap: list[tuple[Cost, int, int, Cost, tuple[Engine, ...], tuple[Shape, ...]]] = [
         (ahead[0], len(steps), 0, (0,) * len(ahead[0]), first, ())
     ]
-    closed: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    closed: set[_State] = set()
+    seen: dict[_State, Cost] = {}
     entered = 0
     while heap:
         _, left, _, cost, engines, placed = heapq.heappop(heap)
         index = len(steps) - left
         if index == len(steps):
             return list(placed), True
-        key = index, tuple(sorted((engine.free, engine.state) for engine in engines))
+        key = _state(index, engines)
         if key in closed:
             continue
         closed.add(key)
@@ -85,8 +88,17 @@ def least(
                 if short is None:
                     continue
                 total = (max(total[0], so_far[0] + short * lacking), *total[1:])
+            # What is ahead depends on the state only: of equal states, the first of the cheapest is enough.
+            state = _state(index + 1, after)
+            if state in seen and seen[state] <= so_far:
+                continue
+            seen[state] = so_far
             heapq.heappush(heap, (total, left - 1, entered, so_far, after, (*placed, shape)))
     return None, True
+
+
+def _state(index: int, engines: tuple[Engine, ...]) -> _State:
+    return index, tuple(sorted((engine.free, engine.state) for engine in engines))
 
 
 def first_fit(steps: Sequence[Step], start: Sequence[Engine]) -> list[Shape] | None:
