@@ -12,8 +12,9 @@ block fits on no CU, the next slot may cut ahead.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 from analysis.masks.mapping import LATEST, Release, enabled
@@ -117,12 +118,21 @@ def simulate(gpu: Dispatcher, streams: Sequence[Stream], settings: Settings = Se
         row.allowed[0 : len(allowed)] = list(allowed)
     times = ffi.new("u64[]", room * len(streams))
     finished = ffi.new("u32[]", len(streams))
-    status = lib.gpurt_dispatch(config, table, len(streams), times, finished)
+    status = _interruptible(lambda: lib.gpurt_dispatch(config, table, len(streams), times, finished))
     if status == -lib.GPURT_DISPATCH_ENOMEM:
         raise MemoryError
     if status:
         raise SimulationError(f"gave up after {MOST_STARTS} blocks; simulate fewer launches")
     return [list(times[index * room : index * room + min(count, room)]) for index, count in enumerate(finished)]
+
+
+def _interruptible(call: Callable[[], int]) -> int:
+    """What a long call to C returns.  It runs in a thread, because Ctrl-C is heard only where Python runs."""
+    found: list[int] = []
+    worker = Thread(target=lambda: found.append(call()), daemon=True)
+    worker.start()
+    worker.join()
+    return found[0]
 
 
 class Readable:
