@@ -40,9 +40,13 @@ Call = Callable[[int, int, Any], Any]
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of the topology: its number among GPUs as gpurt counts them, KFD's node, and its compute units."""
+    """A GPU of the topology: its number among GPUs as gpurt counts them, KFD's node, and its compute units.
+
+    ``visible``: its number among those that this process may look at, as ROCm counts them.
+    """
 
     number: int
+    visible: int
     node: int
     topology: Topology
 
@@ -64,8 +68,8 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[Gpu]:
         try:
             is_gpu = (folder / "gpu_id").read_text(encoding="ascii", errors="replace").strip() != "0"
             if is_gpu:
+                found.append(Gpu(count, len(found), node, _topology(folder, root, call)))
                 count += 1
-                found.append(Gpu(count - 1, node, _topology(folder, root, call)))
         except PermissionError:
             count += 1  # as userlib/preload/kfd_topology.c counts what a container may not see
         except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from analysis.masks.mapping import MOST_BITS
 
@@ -17,6 +18,17 @@ MOST_GPUS = 256
 _IDS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _HEX = re.compile(r"0x([0-9a-f]{1,256})", re.ASCII)
 _SPACE = re.compile(r"[ \t\n\v\f\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many GPUs the machine has, and the CUs of its largest.  A set that is past either is a mistake to ROCr."""
+
+    gpus: int = MOST_GPUS
+    units: int = MOST_BITS
+
+
+UNLIMITED = Limits()
 
 
 class MaskTextError(ValueError):
@@ -28,7 +40,7 @@ class MaskTextError(ValueError):
         self.number, self.lost = number, lost
 
 
-def parse(text: str) -> dict[int, int]:
+def parse(text: str, limits: Limits = UNLIMITED) -> dict[int, int]:
     """The mask of each GPU that the text confines.  Raises MaskTextError at the first mistake."""
     sets = _SPACE.sub("", text).lower().split(";")
     if len(sets) > 1 and not sets[-1]:
@@ -36,7 +48,7 @@ def parse(text: str) -> dict[int, int]:
     found: dict[int, int] = {}
     for number, one in enumerate(sets, 1):
         try:
-            for gpu, mask in _set(one):
+            for gpu, mask in _set(one, limits):
                 if gpu in found:
                     raise ValueError(f"GPU {gpu} is named twice")
                 found[gpu] = mask
@@ -53,12 +65,17 @@ def write(masks: Mapping[int, int]) -> str:
     return ";".join(f"{gpu}:{mask:#x}" for gpu, mask in masks.items())
 
 
-def _set(text: str) -> Iterator[tuple[int, int]]:
+def _set(text: str, limits: Limits) -> Iterator[tuple[int, int]]:
     gpus, colon, units = text.partition(":")
     if not colon or ":" in units:
         raise ValueError(f"expected GPUs:CUs, got {text[:40]!r}")
     mask = _units(units)
-    yield from ((gpu, mask) for gpu in _ids(gpus, MOST_GPUS, "GPU"))
+    if not mask & (1 << limits.units) - 1:
+        raise ValueError(f"no GPU of the machine has any of these CUs; the largest has {limits.units}")
+    ids = _ids(gpus, MOST_GPUS, "GPU")
+    if min(ids) >= limits.gpus:
+        raise ValueError(f"the machine has {limits.gpus} GPU{'s' if limits.gpus > 1 else ''}, and none of these")
+    yield from ((gpu, mask) for gpu in ids)
 
 
 def _units(text: str) -> int:

@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import combinations
 
-from analysis.masks.effect import Effect, effect_of
-from analysis.masks.hsa_text import MaskTextError, parse
-from analysis.masks.mapping import BY_ARRAY, LATEST, PAIRS_READ, XCCS_READ, Release, Unit, enabled, half_pairs
+from analysis.masks.effect import Effect, effect, effect_of
+from analysis.masks.hsa_text import UNLIMITED, Limits, MaskTextError, parse
+from analysis.masks.mapping import (
+    BY_ARRAY,
+    LATEST,
+    OTHER_RULE,
+    PAIRS_READ,
+    XCCS_READ,
+    Release,
+    Unit,
+    enabled,
+    half_pairs,
+)
 from analysis.masks.topology import Topology
 
 #: HSA queues that the hardware keeps at once: 4 pipes with 8 each (section 4.1 of the paper).
@@ -33,7 +43,7 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``rule``: E1 to E7 are errors, W1 to W7 warnings.  ``names``: the partitions that it is about."""
+    """``rule``: E1 to E7 are errors, W1 to W8 warnings.  ``names``: the partitions that it is about."""
 
     rule: str
     names: tuple[str, ...]
@@ -75,24 +85,35 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
     return sorted(found, key=lambda one: one.rule)
 
 
-def lint_text(text: str, name: str) -> tuple[dict[int, int], list[Finding]]:
-    """The mask of each GPU that a text of HSA_CU_MASK confines, none if it has a mistake; and rule E6 if so."""
+def lint_text(text: str, name: str, gpu: int, limits: Limits = UNLIMITED) -> tuple[int | None, list[Finding]]:
+    """The mask that a text of HSA_CU_MASK gives a GPU, None if it has none or a mistake; and rules E6 and W8."""
     try:
-        return parse(text), []
+        mask = parse(text, limits).get(gpu)
     except MaskTextError as error:
-        return {}, [Finding("E6", (name,), str(error))]
+        return None, [Finding("E6", (name,), str(error))]
+    if mask is None:
+        return None, [Finding("W8", (name,), f"it does not name GPU {gpu}, of which a process may then use every CU")]
+    return mask, []
+
+
+def hangs(mask: Masked, topology: Topology, release: Release = LATEST) -> list[Finding]:
+    """The errors for which the preload library does not set a mask: E1, E2, E5, and E7 if an XCC has no CU."""
+    empty = not effect(mask.mask, topology, release).effective
+    rules = ("E1", "E2", "E5", "E7") if empty else ("E1", "E2", "E5")
+    return [one for one in lint([mask], topology, release) if one.rule in rules]
 
 
 def _release(topology: Topology, release: Release) -> Iterator[Finding]:
     """Rule E5: the release of Linux does not map bits to this chip's CUs."""
     version = f"Linux {release[0]}.{release[1]}"
-    if release < BY_ARRAY and len(topology.arrays[0]) > 1:
+    if topology.gfx >= OTHER_RULE:
+        yield Finding("E5", (), "from GC 12.1 on, Linux maps bits in another way, which is not known here")
+    elif release < BY_ARRAY and len(topology.arrays[0]) > 1:
         text = f"{version} maps bits as if each shader engine had one shader array, and here each has two: "
         yield Finding("E5", (), f"{text}some CUs cannot be enabled, and some bits enable none; 5.15 is right")
-    elif release < BY_ARRAY and topology.xccs > 1:
-        yield Finding("E5", (), f"{version} knows no GPU with several XCCs")
     elif release < XCCS_READ and topology.xccs > 1:
-        yield Finding("W6", (), f"it is assumed that {version} deals bits to XCCs first, as 6.12 does")
+        text = f"it is not known whether {version} deals bits to XCCs as 6.12 does; before 6.10 only the first XCC "
+        yield Finding("E5", (), f"{text}has a mask, or all have the same")
     elif release < PAIRS_READ and topology.paired:
         text = f"it is not known whether {version} maps bits by pairs of CUs, as 6.1 does"
         yield Finding("E5", (), f"{text}; half a pair can hang the queue")

@@ -20,8 +20,11 @@ Release: TypeAlias = tuple[int, int]
 BY_ARRAY: Release = (5, 15)
 #: The oldest release in which the rule for pairs of bits was read.
 PAIRS_READ: Release = (6, 1)
-#: The oldest release in which the rule for several XCCs was read.
+#: The oldest release in which the rule for several XCCs was read.  Some before gave a mask to the first
+#: XCC only ("drm/amdkfd: Fix CU Masking for GFX 9.4.3", May 2024).
 XCCS_READ: Release = (6, 12)
+#: From GC 12.1 on, bits have a rule of their own (mqd_symmetrically_map_cu_mask_v12_1() in kfd_mqd_manager_v12_1.c).
+OTHER_RULE = 120_100
 #: What is assumed unless a release is given.
 LATEST: Release = (6, 12)
 #: Bits of a mask that the driver takes at most.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pycontrol.commands.mask_simulate import simulate
 from pycontrol.commands.options import JSON
 
 if TYPE_CHECKING:
+    from analysis.masks.lint import Finding
     from analysis.masks.planner import Part, Plan, Want
 
 _SIZE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
@@ -175,21 +177,30 @@ def lint(
     ]  # fmt: skip
     if unknown := [*sizes, *counts]:
         raise UsageError(f"no mask is called {unknown[0][:40]!r}")
+    if clash := {one.name for one in given} & {f"hsa{number}" for number in range(1, len(texts) + 1)}:
+        raise UsageError(f"a mask is called {min(clash)}, which is the name of a text of --hsa: choose another")
     findings = []
     for number, text in enumerate(texts, 1):
-        found, wrong = rules.lint_text(text, f"hsa{number}")
+        bits, wrong = rules.lint_text(text, f"hsa{number}", where.gpu, where.limits)
         findings += wrong
-        given += [Masked(f"hsa{number}", found[where.gpu])] if where.gpu in found else []
+        given += [Masked(f"hsa{number}", bits)] if bits is not None else []
     findings = sorted(findings + rules.lint(given, where.topology, where.release), key=lambda one: one.rule)
     clean = not any(one.error for one in findings)
-    listed = [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
-              for one in findings]  # fmt: skip
     partitions = [{"name": one.name, **_mask_data(one.mask, where)} for one in given]
-    data = {**where.data, "clean": clean, "findings": listed, "partitions": partitions}
-    lines = [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
-             for one in findings]  # fmt: skip
-    render.emit(data, as_json, "\n".join([where.line, *(lines or ["nothing found"])]))
+    data = {**where.data, "clean": clean, "findings": _listed(findings), "partitions": partitions}
+    lines = _lines(findings, where) or ["nothing found"]
+    render.emit(data, as_json, "\n".join([where.line, *lines]))
     return 0 if clean else 1
+
+
+def _listed(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    return [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
+            for one in findings]  # fmt: skip
+
+
+def _lines(findings: Iterable[Finding], where: Target) -> list[str]:
+    return [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
+            for one in findings]  # fmt: skip
 
 
 def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
@@ -210,8 +221,8 @@ Examples:
   gpurt mask show --chip mi300x all --json
 
 \b
-Exit codes: 0 each mask leaves some CU; 1 some mask leaves none; 2 wrong usage; 3 the topology is wrong; 4 this machine
-has no AMD GPU."""
+Exit codes: 0 done; 1 a mask can hang a queue (E1, E2, E5 or E7 of lint); 2 wrong usage; 3 the topology is wrong; 4 this
+machine has no AMD GPU."""
 )
 @click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
 @target_options
@@ -220,6 +231,8 @@ def show(
     masks: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, and which of their compute units masks enable."""
+    from analysis.masks.lint import Masked, hangs
+
     where = target(chip, topology, gpu, kernel)
     given = [(name, mask_of(text, name, where.topology)) for name, text in named(masks, "MASK", "mask")]
     shown = [{"name": name, **_mask_data(bits, where)} for name, bits in given]
@@ -233,8 +246,11 @@ def show(
         words = [" ".join(xcc) for xcc in one["registers"]]
         listed = words[0] if len(set(words)) == 1 else "; ".join(words)
         lines.append(f"{one['name']}: registers SE0.. {listed}; HSA_CU_MASK={one['hsa_cu_mask'] or 'cannot say this'}")
-    render.emit({**where.data, "partitions": shown}, as_json, "\n".join(lines))
-    return 0 if all(sum(map(sum, one["counts"])) for one in shown) else 1
+    found = [one for name, bits in given for one in hangs(Masked(name, bits), where.topology, where.release)]
+    findings = list(dict.fromkeys(found))  # rule E5 is none of a mask's
+    data = {**where.data, "findings": _listed(findings), "partitions": shown}
+    render.emit(data, as_json, "\n".join(lines + _lines(findings, where)))
+    return 1 if findings else 0
 
 
 def _engines(shown: dict[str, Any]) -> str:

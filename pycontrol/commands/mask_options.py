@@ -15,6 +15,7 @@ import click
 from gpurt.errors import UsageError
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from analysis.masks.hsa_text import Limits
     from analysis.masks.mapping import Release
     from analysis.masks.topology import Topology
 
@@ -26,11 +27,15 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits."""
+    """The GPU that masks are for, its number for ROCm, and the release of Linux that maps bits.
+
+    ``limits``: of the machine's GPUs, as far as they are known.
+    """
 
     topology: Topology
     gpu: int
     release: Release
+    limits: Limits
     notes: tuple[str, ...] = ()
 
     @property
@@ -78,6 +83,7 @@ def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str
         DeviceError: this machine has no AMD GPU.
         FileError: the topology is not what KFD writes.
     """
+    from analysis.masks.hsa_text import UNLIMITED
     from analysis.masks.mapping import LATEST, parse_release
 
     if chip and topology:
@@ -87,9 +93,9 @@ def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str
         release = parse_release(kernel) if kernel else default
     except ValueError as error:
         raise UsageError(f"--kernel: {error}") from None
-    found, number = (_chip(chip), gpu or 0) if chip else _machine(topology, gpu)
+    found, number, limits = (_chip(chip), gpu or 0, UNLIMITED) if chip else _machine(topology, gpu)
     notes = (f"{found.assumed}",) if found.assumed else ()
-    return Target(found, number, release, notes)
+    return Target(found, number, release, limits, notes)
 
 
 def _chip(name: str) -> Topology:
@@ -100,16 +106,18 @@ def _chip(name: str) -> Topology:
     return CHIPS[name]
 
 
-def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int]:
+def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, Limits]:
+    from analysis.masks.hsa_text import Limits
     from pycontrol.topology import gpus
 
-    found = {one.number: one.topology for one in gpus(root)}
+    found = {one.number: one for one in gpus(root)}
     if gpu is None and len(found) > 1:
         raise UsageError(f"there are several GPUs, with numbers {', '.join(map(str, found))}: name one with --gpu")
     number = next(iter(found)) if gpu is None else gpu
     if number not in found:
         raise UsageError(f"--gpu: there is no GPU {number}; there are {', '.join(map(str, found))}")
-    return found[number], number
+    limits = Limits(len(found), max(one.topology.units for one in found.values()))
+    return found[number].topology, found[number].visible, limits
 
 
 def named(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]:

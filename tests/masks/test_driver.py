@@ -15,7 +15,8 @@ from native_build import SANITIZE, compile_program
 from test_real_trees import TREES, _stays
 
 from analysis.masks.effect import effect
-from analysis.masks.mapping import half_pairs, parse_mask, registers, words
+from analysis.masks.lint import Masked, hangs
+from analysis.masks.mapping import half_pairs, parse_mask, parse_release, registers, words
 from analysis.masks.topology import CHIPS, Topology
 
 __all__ = ["_stays"]  # a fixture
@@ -91,6 +92,7 @@ def confined(program: Path, text: str, chip: Topology, release: str = "6.1") -> 
     return [int(word) for word in done.stdout.split()], done.stderr
 
 
+APU, GFX1250 = Topology("an-apu", 100306, ((4,), (4,))), Topology("gfx1250", 120500, ((8, 8),) * 2)
 VII, NAVI, MI300X = CHIPS["radeon-vii"], CHIPS["gfx1030"], CHIPS["mi300x"]
 TEXTS = ["0xff", "ff", "0x800000000000001", "0", "0x0", "f" * 256, "f" * 257, "", "0x", "0XFF", "zz", "-1", " 1", "1 ",
          "0xd55555555555555", "1" + 15 * "0", "1" + 16 * "0", "0000000000000000000ff", "1_0", "0x1g"]  # fmt: skip
@@ -119,7 +121,10 @@ def test_the_preload_library_reads_masks_alike(text: str, preload: Path) -> None
     [("0x7", NAVI, "6.1", "bits 2n and 2n+1 must be equal"), ("0xc", NAVI, "6.1", ""),
      ("0x7", VII, "6.1", ""), ("c" + 25 * "0", NAVI, "6.1", "none of this GPU"),
      ("0xff", NAVI, "5.14", "this Linux"), ("0xff", NAVI, "6.0", "this Linux"), ("0xff", VII, "5.10", ""),
-     ("0x7f", MI300X, "6.12", "some XCC"), ("0xff", MI300X, "6.12", ""), ("0x100", MI300X, "6.12", "some XCC")],
+     ("0x7f", MI300X, "6.12", "some XCC"), ("0xff", MI300X, "6.12", ""), ("0x100", MI300X, "6.12", "some XCC"),
+     ("0xff", MI300X, "6.8", "this Linux"), ("0xff", MI300X, "6.11", "this Linux"),
+     ("0xf", APU, "6.0", "this Linux"), ("0xf", APU, "5.10", "this Linux"), ("0xf", APU, "6.1", ""),
+     ("0xf", GFX1250, "6.19", "this Linux"), ("0xff", NAVI, "none", "")],
 )  # fmt: skip
 def test_what_can_hang_a_queue_is_not_given_to_the_driver(
     text: str, chip: Topology, release: str, why: str, preload: Path
@@ -128,5 +133,7 @@ def test_what_can_hang_a_queue_is_not_given_to_the_driver(
     told, said = confined(preload, text, chip, release)
     assert (told == []) == bool(why)
     assert why in said
+    if release != "none":
+        assert bool(hangs(Masked("a", parse_mask(text)), chip, parse_release(release))) == bool(why)
     if "2n" in why:
         assert half_pairs(parse_mask(text), chip)

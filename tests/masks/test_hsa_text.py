@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.masks.hsa_text import MaskTextError, parse, write
+from analysis.masks.hsa_text import Limits, MaskTextError, parse, write
 
 TAKEN: list[tuple[str, dict[int, int]]] = [
     ("0:0xff", {0: 0xFF}),
@@ -43,6 +43,20 @@ def test_what_rocm_drops(text: str, number: int, lost: int, word: str) -> None:
     assert (raised.value.number, raised.value.lost) == (number, lost)
     assert word in str(raised.value)
     assert ("after it" in str(raised.value)) == (lost > 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "word"),
+    [("2:0xff;0:0xff", 1, "the machine has 2 GPUs"), ("0:0xff;2-9:1", 2, "the machine has 2 GPUs"),
+     ("1:0xf000000000000000;0:0xff", 1, "the largest has 60"), ("0:1;1:60-70", 2, "the largest has 60")],
+)  # fmt: skip
+def test_what_this_machine_makes_a_mistake(text: str, number: int, word: str) -> None:
+    """ROCr drops ids past the machine's GPUs and CUs; a set of which nothing is left ends what it reads."""
+    parse(text)
+    with pytest.raises(MaskTextError, match=word) as raised:
+        parse(text, Limits(2, 60))
+    assert raised.value.number == number
+    assert parse("0,2:0xff;1:59-60", Limits(2, 60))[0] == 0xFF
 
 
 @given(st.dictionaries(st.integers(0, 255), st.integers(1, 2**1024 - 1), min_size=1, max_size=6))

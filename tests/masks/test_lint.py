@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.masks.lint import Masked, lint
+from analysis.masks.lint import Masked, hangs, lint
 from analysis.masks.topology import CHIPS, Topology
 
 VII, NAVI = CHIPS["radeon-vii"], CHIPS["gfx1030"]
@@ -51,12 +51,28 @@ def test_releases() -> None:
 
 
 def test_releases_and_xccs() -> None:
-    """Linux 6.12 was read; what is older may not deal bits to XCCs first."""
-    texts = found((1 << 288) - 1, chip=CHIPS["mi300x"], release=(6, 8))
-    assert "E5" not in texts
-    findings = lint([], CHIPS["mi300x"], (6, 8))
-    assert ["Linux 6.8 deals bits" in one.text for one in findings] == [True, False]
-    assert "several XCCs" in found(255, chip=CHIPS["mi300x"], release=(5, 14))["E5"]
+    """Linux 6.12 was read; in 6.8 only the first XCC had a mask, and all others every CU."""
+    for release in ((6, 8), (6, 11), (5, 14)):
+        assert "deals bits to XCCs" in found((1 << 288) - 1, chip=CHIPS["mi300x"], release=release)["E5"]
+    assert "E5" not in found((1 << 288) - 1, chip=CHIPS["mi300x"], release=(6, 12))
+
+
+def test_the_rule_of_gc_12_1() -> None:
+    """The driver maps its bits with another function."""
+    gfx1250 = Topology("gfx1250", 120500, ((8, 8), (8, 8)))
+    assert "another way" in found(0xF, chip=gfx1250)["E5"]
+    assert "E5" not in found(0xF, chip=Topology("gfx1201", 120001, ((8, 8),) * 4))
+
+
+def test_what_hangs_a_queue() -> None:
+    """A bit for each XCC but the last: that one has no CU.  A slow mask hangs nothing."""
+    mi300x = CHIPS["mi300x"]
+    assert [one.rule for one in hangs(Masked("a", 0x7F), mi300x)] == ["E7"]
+    assert [one.rule for one in hangs(Masked("a", 0x1FF), mi300x)] == []
+    assert "E7" in found(0x1FF, chip=mi300x)
+    assert [one.rule for one in hangs(Masked("a", 0xD55555555555555), VII)] == []
+    assert [one.rule for one in hangs(Masked("a", 7), NAVI)] == ["E2"]
+    assert [one.rule for one in hangs(Masked("a", 0), VII)] == ["E1"]
 
 
 def test_a_mask_that_only_an_old_release_makes_empty() -> None:

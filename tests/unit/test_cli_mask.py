@@ -110,6 +110,41 @@ def test_texts_for_rocm(document: Callable[..., dict[str, Any]]) -> None:
     assert [one["rule"] for one in both["findings"]] == ["E4"]
 
 
+def test_a_text_that_the_machine_does_not_take(document: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    """ROCm stops at a set of GPUs that are not there, and leaves the others all their CUs."""
+    one = machine(tmp_path)
+    found = document(1, "lint", "--topology", one, "--hsa", "1:0xff;0:0xff")
+    assert [(one["rule"], "has 1 GPU" in one["text"]) for one in found["findings"]] == [("E6", True), ("W6", False)]
+    found = document(0, "lint", *VII, "a=0xff", "--hsa", "1:0xff")
+    assert [(one["rule"], one["names"]) for one in found["findings"]] == [("W8", ["hsa1"])]
+
+
+def test_the_number_that_rocm_has(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that may not look at GPU 0: what is GPU 1 elsewhere is ROCm's GPU 0."""
+    root, read = machine(tmp_path, 2), Path.read_text
+
+    def read_text(self: Path, *arguments: Any, **more: Any) -> str:
+        if self == root / "nodes/1/gpu_id":
+            raise PermissionError(1, "Operation not permitted", str(self))
+        return read(self, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert "HSA_CU_MASK=0:0xff" in gpurt("show", "--topology", root, "--gpu", "1", "0xff")[1]
+
+
+@pytest.mark.parametrize(
+    ("chip", "kernel", "text", "rules"),
+    [("mi300x", "6.12", "0x7f", ["E7"]), ("gfx1030", "6.1", "0x7", ["E2"]), ("gfx1030", "5.10", "all", ["E5"]),
+     ("mi300x", "6.8", "all", ["E5"]), ("mi100", "6.1", "0", ["E1"]), ("radeon-vii", "6.1", "0xd55555555555555", [])],
+)  # fmt: skip
+def test_show_says_what_can_hang_a_queue(
+    chip: str, kernel: str, text: str, rules: list[str], document: Callable[..., dict[str, Any]], gpurt: Gpurt
+) -> None:
+    arguments = ("show", "--chip", chip, "--kernel", kernel, text)
+    assert [one["rule"] for one in document(1 if rules else 0, *arguments)["findings"]] == rules
+    assert all(f"\n{rule} ERROR" in gpurt(*arguments)[1] for rule in rules)
+
+
 def test_releases(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
     old = document(1, "lint", "--chip", "gfx1030", "--kernel", "5.10", "all")
     assert [one["rule"] for one in old["findings"] if one["status"] == "fail"] == ["E5"]
@@ -155,6 +190,7 @@ def test_a_simulation(document: Callable[..., dict[str, Any]]) -> None:
 
 
 WRONG = [
+    (("lint", *VII, "hsa1=0xff", "--hsa", "0:0xff"), "a mask is called hsa1"),
     (("plan",), "Missing argument"), (("plan", *VII, "x"), "expected CUs"), (("plan", *VII, "0"), "expected CUs"),
     (("plan", *VII, "5-4"), "expected CUs"), (("plan", *VII, "a b=5"), "expected NAME=CUS"),
     (("plan", *VII, "=5"), "NAME"),

@@ -167,6 +167,9 @@ def test_a_gpu_that_the_container_may_not_see_keeps_its_number(tmp_path: Path, m
     monkeypatch.setattr(Path, "read_text", read_text)
     (seen,) = gpus(tmp_path)
     assert (seen.number, seen.node, seen.topology.gfx) == (1, 2, 100300)
+    assert seen.visible == 0  # for ROCm there is no other GPU
+    hidden = tmp_path / "nodes/1/properties"
+    assert [one.number for one in gpus(tmp_path)] == [1]
 
 
 class Driver:

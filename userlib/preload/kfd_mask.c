@@ -11,6 +11,7 @@
 
 #define RELEASE(major, minor) ((major) << 16 | (minor))
 #define PAIRED 100000	/* gfx_target_version of GC 10.0.0 */
+#define OTHER_RULE 120100 /* GC 12.1 and later, whose bits have a rule of their own */
 #define WORDS 32	/* 1,024 compute units; the driver ignores more */
 
 struct mask {
@@ -71,12 +72,29 @@ static bool splits_pairs(const struct mask *mask, const struct kfd_chip *chip)
 }
 
 /*
+ * Whether this Linux maps bits to this chip's compute units: rule E5.  A release that is not known is taken for right.
+ * Before 6.12, with several XCCs some keep all their units.
+ */
+static bool maps(const struct kfd_chip *chip)
+{
+	unsigned int right = 0;
+
+	if (chip->xccs > 1)
+		right = RELEASE(6, 12);
+	else if (chip->gfx >= PAIRED)
+		right = RELEASE(6, 1);
+	else if (chip->arrays > 1)
+		right = RELEASE(5, 15);
+	return chip->gfx < OTHER_RULE && (!chip->release || chip->release >= right);
+}
+
+/*
  * Why a queue with this mask could hang, or NULL: what `gpurt mask lint` calls E1, E2, E5, and E7 if an XCC has no unit
  * (analysis/masks/lint.py; tests/masks/test_driver.py holds both alike).
  */
 static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)
 {
-	unsigned int xcc, right = chip->gfx >= PAIRED ? RELEASE(6, 1) : RELEASE(5, 15);
+	unsigned int xcc;
 
 	for (xcc = 0; xcc < chip->xccs || !xcc; xcc++)
 		if (!any(mask, chip, xcc))
@@ -84,8 +102,8 @@ static const char *unusable(const struct mask *mask, const struct kfd_chip *chip
 						"it has none of this GPU's compute units";
 	if (splits_pairs(mask, chip))
 		return "on gfx10 and later, bits 2n and 2n+1 must be equal";
-	if (chip->arrays > 1 && chip->release && chip->release < right)
-		return "this Linux maps bits to other compute units than those of this GPU; use 6.1 or later";
+	if (!maps(chip))
+		return "this Linux may map bits to other compute units than those of this GPU (rule E5 of docs/cu-masks.md)";
 	return NULL;
 }
 
