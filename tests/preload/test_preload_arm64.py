@@ -17,7 +17,7 @@ from machines import FAKES, FLAGS, ROOT
 PRELOAD = ROOT / "userlib/preload"
 
 
-@pytest.mark.parametrize("machine", ["native", "arm64"])
+@pytest.mark.parametrize("machine", ["native", pytest.param("arm64", marks=pytest.mark.slow(1))])
 def test_thunks(machine: str, tmp_path: Path) -> None:
     """They pass on every parameter and result, and count calls of four threads exactly."""
     if machine == "arm64":
@@ -56,7 +56,9 @@ def said(folder: Path, library: Path, name: str, flags: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("cuda", [*RUNTIMES])
+@pytest.mark.slow(1)
 def test_each_form_of_cuda_gets_what_it_is_given(cuda: str, library: Path, tmp_path: Path) -> None:
     include = runtime(cuda) / "include"
     declared, known = cuda_forms.functions(preprocessed(include)), cuda_forms.forms(read(include))
@@ -67,6 +69,7 @@ def test_each_form_of_cuda_gets_what_it_is_given(cuda: str, library: Path, tmp_p
     assert len(lines) > 300
 
 
+@pytest.mark.slow(1)
 def test_each_function_of_hip_gets_what_it_is_given(library: Path, tmp_path: Path) -> None:
     known = hip_headers.functions()
     (tmp_path / "library.c").write_text(hip_headers.library(known))
