@@ -58,7 +58,6 @@ def said(folder: Path, library: Path, name: str, flags: list[str]) -> list[str]:
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("cuda", [*RUNTIMES])
-@pytest.mark.slow(1)
 def test_each_form_of_cuda_gets_what_it_is_given(cuda: str, library: Path, tmp_path: Path) -> None:
     include = runtime(cuda) / "include"
     declared, known = cuda_forms.functions(preprocessed(include)), cuda_forms.forms(read(include))
