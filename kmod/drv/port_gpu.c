@@ -20,14 +20,14 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/workqueue.h>
 
+#include "../workers.h"
 #include "drv.h"
 #include "port_gpu.h"
 #include "port_processes.h"
 
 #define TEXT_LEN 80
-
-enum state { ADDING, ON, LEAVING };
 
 struct port_gpu {
 	struct list_head node;		/* of gpus; read under RCU */
@@ -38,7 +38,7 @@ struct port_gpu {
 	char refused[TEXT_LEN];		/* why it cannot be switched; empty: it can */
 	struct gpurt_gpu *gpu;		/* NULL: it is refused, or not yet registered */
 	struct gpurt_gpu __rcu *asked;	/* the same while hooks may ask it; NULL: everyone may run */
-	enum state state;
+	bool leaving;
 	bool suspended;			/* with gpus_lock held */
 	bool resetting;
 	struct task_struct *committer;	/* in commit(); to be compared only */
@@ -78,6 +78,18 @@ static void port_client_close(void *driver, void *ctx)
 	port_client_free(&dev->processes, ctx);
 }
 
+/*
+ * In added(), which the driver's commit() may wait for.  Everyone is on the runlist, and stays there, for hooks do not
+ * ask yet.
+ */
+static bool is_coming(const struct port_gpu *dev)
+{
+	if (rcu_access_pointer(dev->asked))
+		return false;
+	smp_rmb();	/* pairs with port_gpu_removed() */
+	return !READ_ONCE(dev->leaving);
+}
+
 /* What an error of the driver means to gpurt, to which some numbers mean more. */
 static int translated(int err)
 {
@@ -89,16 +101,15 @@ static int port_commit(void *driver, const struct gpurt_commit *commit)
 	struct port_gpu *dev = driver;
 	int err;
 
-	/* In added(), which the driver's commit() may wait for.  Everyone is on the runlist, and stays there. */
-	if (smp_load_acquire(&dev->state) == ADDING)
+	if (is_coming(dev))
 		return commit->only ? -EAGAIN : 0;
 	port_client_alone(&dev->processes, commit->only);
 	WRITE_ONCE(dev->committer, current);
 	err = translated(dev->driver->port->commit(dev->handle));
 	WRITE_ONCE(dev->committer, NULL);
 	WRITE_ONCE(dev->err, err);
-	/* The driver is told that everyone may run, because the GPU goes. */
-	if (commit->only && READ_ONCE(dev->state) == LEAVING)
+	smp_rmb();	/* pairs with port_gpu_removed(): a list that was built without gpurt is not one for a client */
+	if (commit->only && READ_ONCE(dev->leaving))
 		return -ETIMEDOUT;
 	return err;
 }
@@ -220,8 +231,32 @@ static void register_gpu(struct port_gpu *dev)
 	dev->gpu = gpu;
 	mutex_unlock(&gpus_lock);
 	rcu_assign_pointer(dev->asked, gpu);
-	smp_store_release(&dev->state, ON);	/* pairs with port_commit() */
 	pr_info("gpurt: %s %s is switched by its driver\n", dev->driver->name, dev->name);
+}
+
+/* A GPU that is being registered by a worker. */
+struct arrival {
+	struct work_struct work;
+	struct port_gpu *dev;
+};
+
+static void arrive(struct work_struct *work)
+{
+	register_gpu(container_of(work, struct arrival, work)->dev);
+}
+
+/*
+ * The caller may be any process: a GPU can come when somebody first opens it.  If that process is being killed, it
+ * cannot start the GPU's thread.  A worker can.
+ */
+static void register_by_worker(struct port_gpu *dev)
+{
+	struct arrival arrival = { .dev = dev };
+
+	INIT_WORK_ONSTACK(&arrival.work, arrive);
+	queue_work(gpurt_workers, &arrival.work);
+	flush_work(&arrival.work);
+	destroy_work_on_stack(&arrival.work);
 }
 
 void port_gpu_added(const struct port_driver *driver, void *handle, const char *name, const char *refused)
@@ -243,7 +278,7 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 	if (refused)
 		refuse(dev, refused);
 	else
-		register_gpu(dev);
+		register_by_worker(dev);
 }
 
 /*
@@ -261,7 +296,8 @@ void port_gpu_removed(void *handle)
 	mutex_unlock(&gpus_lock);
 	if (!dev)
 		return;
-	WRITE_ONCE(dev->state, LEAVING);
+	WRITE_ONCE(dev->leaving, true);
+	smp_wmb();	/* pairs with is_coming() and port_commit(): who is not asked any more is leaving */
 	RCU_INIT_POINTER(dev->asked, NULL);
 	synchronize_rcu();	/* no hook is under way that has met it */
 	if (dev->gpu)

@@ -339,6 +339,20 @@ def test_gpus_come_and_go_while_they_are_owned() -> None:
         assert [fact["device"] for fact in facts()] == ["fake:0", "fake:1", "fake:2"]
 
 
+def come_killed(count: int) -> None:
+    have("gpus_killed", count)
+
+
+def test_a_gpu_comes_although_the_process_that_opens_it_first_is_killed() -> None:
+    """Tegra's driver powers a GPU up, and adds it, in the first process that uses it, which any user may kill."""
+    with loaded() as control:
+        have("gpus", 0)
+        _, status = os.waitpid(forked(come_killed, 4), 0)
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        assert [fact["state"] for fact in facts()] == ["on"] * 4
+        assert len(control.status()) == 4
+
+
 def test_a_gpu_that_is_refused_runs_everyone_and_says_why() -> None:
     with loaded('refuse="no scheduler of its own"') as control, stranger() as (tsg, _), client_of(DEVICE) as client:
         assert control.status() == []
@@ -523,6 +537,30 @@ def test_the_probe_finds_nothing_wrong_with_it(
         assert cli.run(["status", "--json"]) == 0
         (one,) = json.loads(capfd.readouterr().out)["patched"]
         assert (one["driver"], one["device"], one["condition"]) == ("amdgpu", "fake:0", "on")
+
+
+def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that waits for the driver cannot be killed, and the probe must not wait for it."""
+    with loaded() as control:
+        (status,) = control.status()
+        monkeypatch.setattr(probe, "PATIENCE", 0.5)
+        have("late_ms", 15_000)
+        before = (FAKE / "commits").read_text()
+        probed = probe.Target(str(DEVICE), status.gpu, status.driver, None)
+        (finding,) = probe.run([probe.Check("updates", 1, probe._updates)], probed)
+        assert (FAKE / "commits").read_text() == before
+        assert finding.text == "no answer within 1 s; its process waits for the driver, and cannot be killed"
+        have("late_ms", 0)
+
+
+def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "SEGMENTS", 3)
+    with loaded("gpus=0", gpurt=("vgpus=2",)) as control:
+        have("gpus", 1)
+        (PARAMETERS / "vgpus").write_text("1")
+        assert [one.gpu for one in control.status()] == [0, 2]
+        (finding,) = probe.run([probe.Check("updates", 60, probe._updates)], probe.target(str(DEVICE), None))
+        assert finding.status.value == "ok", finding
 
 
 def test_the_probe_says_why_there_is_nothing_to_probe(capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -63,6 +64,7 @@ module_param(attached, uint, 0444);
 static struct fake_gpu gpus[GPUS];
 static const struct gpurt_hooks *hooks;	/* changes with both locks held */
 static DEFINE_MUTEX(gpus_lock);
+static struct task_struct *in_hook;	/* calls added(), removed() or tsgs() */
 static DEFINE_SPINLOCK(hooks_lock);
 
 /* With the GPU's runlist held. */
@@ -80,9 +82,9 @@ static void rebuild(struct fake_gpu *gpu)
 /* A lock that is never free is one that waits for this commit. */
 static void power_up(struct fake_gpu *gpu)
 {
-	int ms;
+	unsigned long until = jiffies + msecs_to_jiffies(PATIENCE);
 
-	for (ms = 0; ms < PATIENCE; ms++) {
+	while (time_before(jiffies, until)) {
 		if (mutex_trylock(&gpu->power)) {
 			mutex_unlock(&gpu->power);
 			return;
@@ -123,12 +125,38 @@ static int commit(void *handle)
 		wrong("%s: commit() for a GPU that is not there", gpu->name);
 	if (refuse)
 		wrong("%s: commit() for a GPU that was refused", gpu->name);
+	if (READ_ONCE(in_hook) == current)
+		wrong("%s: commit() in a hook", gpu->name);
 	if (atomic_inc_return(&gpu->committing) > 1)
 		wrong("%s: two commits at a time", gpu->name);
 	power_up(gpu);
 	err = carry_out(gpu);
 	atomic_dec(&gpu->committing);
 	return err;
+}
+
+/* With gpus_lock held.  The hooks that may sleep. */
+static void tell_added(struct fake_gpu *gpu)
+{
+	WRITE_ONCE(in_hook, current);
+	hooks->added(gpu, gpu->name, refuse);
+	WRITE_ONCE(in_hook, NULL);
+}
+
+/* With gpus_lock held. */
+static void tell_tsgs(struct fake_gpu *gpu, struct pid *owner, int change)
+{
+	WRITE_ONCE(in_hook, current);
+	hooks->tsgs(gpu, owner, change);
+	WRITE_ONCE(in_hook, NULL);
+}
+
+/* With gpus_lock held. */
+static void tell_removed(struct fake_gpu *gpu)
+{
+	WRITE_ONCE(in_hook, current);
+	hooks->removed(gpu);
+	WRITE_ONCE(in_hook, NULL);
 }
 
 /* With gpus_lock held. */
@@ -138,16 +166,16 @@ static void announce(struct fake_gpu *gpu)
 
 	mutex_lock(&gpu->power);
 	WRITE_ONCE(gpu->known, true);
-	hooks->added(gpu, gpu->name, refuse);
+	tell_added(gpu);
 	list_for_each_entry(tsg, &gpu->tsgs, node)
-		hooks->tsgs(gpu, tsg->owner, 1);
+		tell_tsgs(gpu, tsg->owner, 1);
 	mutex_unlock(&gpu->power);
 }
 
 /* With gpus_lock held. */
 static void removed(struct fake_gpu *gpu)
 {
-	hooks->removed(gpu);
+	tell_removed(gpu);
 	WRITE_ONCE(gpu->known, false);
 	if (atomic_read(&gpu->committing))
 		wrong("%s: commit() after removed()", gpu->name);
@@ -188,6 +216,8 @@ static void detach(void)
 	int i;
 
 	might_sleep();
+	if (THIS_MODULE->state == MODULE_STATE_GOING)
+		wrong("detached from while it is unloaded");
 	mutex_lock(&gpus_lock);
 	if (!hooks)
 		wrong("detached without having been attached");
@@ -262,7 +292,7 @@ static int tsg_open(struct fake_tsg *tsg, struct fake_gpu *gpu)
 	tsg->owner = get_pid(task_tgid(current));
 	tsg->gpu = gpu;
 	if (hooks)
-		hooks->tsgs(gpu, tsg->owner, 1);
+		tell_tsgs(gpu, tsg->owner, 1);
 	mutex_lock(&gpu->runlist);
 	list_add(&tsg->node, &gpu->tsgs);
 	rebuild(gpu);
@@ -308,7 +338,7 @@ static int tsg_close(struct inode *inode, struct file *file)
 	gpu = tsg->gpu;
 	if (gpu) {
 		if (hooks)
-			hooks->tsgs(gpu, tsg->owner, -1);
+			tell_tsgs(gpu, tsg->owner, -1);
 		mutex_lock(&gpu->runlist);
 		list_del(&tsg->node);
 		rebuild(gpu);
@@ -406,6 +436,13 @@ static void count_changes(uint number)
 		bring_to(number);
 }
 
+/* The process that has GPUs come is killed meanwhile. */
+static void count_changes_killed(uint number)
+{
+	send_sig(SIGKILL, current, 1);
+	count_changes(number);
+}
+
 static int happening_set(const char *text, const struct kernel_param *param)
 {
 	const struct happening *happening = param->arg;
@@ -418,9 +455,11 @@ static int happening_set(const char *text, const struct kernel_param *param)
 }
 
 static const struct kernel_param_ops happening_ops = { .set = happening_set };
-static struct happening count = { count_changes }, resets = { reset }, breakdown = { break_down },
+static struct happening count = { count_changes }, count_killed = { count_changes_killed };
+static struct happening resets = { reset }, breakdown = { break_down },
 	rebuilds = { rebuild_all }, kills = { kill_process };
 module_param_cb(gpus, &happening_ops, &count, 0200);
+module_param_cb(gpus_killed, &happening_ops, &count_killed, 0200);
 module_param_cb(reset, &happening_ops, &resets, 0200);
 module_param_cb(break_down, &happening_ops, &breakdown, 0200);
 module_param_cb(rebuild, &happening_ops, &rebuilds, 0200);
