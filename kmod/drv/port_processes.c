@@ -204,8 +204,9 @@ static void tell_others(struct work_struct *work)
 }
 
 /*
- * Called under RCU, in any context.  The process's work was aborted.  The client that has the GPU learns of it at once,
- * so that the next one gets the GPU; a worker tells the process's others, of which there may be very many.
+ * Called under RCU, with locks of the driver held, but not in an interrupt.  The process's work was aborted.  The
+ * client that has the GPU learns of it at once, so that the next one gets the GPU; a worker tells the process's others,
+ * of which there may be very many.
  */
 void port_processes_killed(struct port_processes *all, struct pid *tgid)
 {
@@ -238,7 +239,9 @@ void port_processes_stop(struct port_processes *all)
 
 	cancel_work_sync(&all->killing);
 	mutex_lock(&all->lock);
-	list_for_each_entry_safe(p, next, &all->all, node)
+	list_for_each_entry_safe(p, next, &all->all, node) {
 		forget(all, p);
+		cond_resched();
+	}
 	mutex_unlock(&all->lock);
 }
