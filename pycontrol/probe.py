@@ -25,7 +25,7 @@ from gpurt.errors import DeviceError, GpurtError
 from gpurt.segments import explain
 from pycontrol.doctor import Finding, Status
 from pycontrol.live import patched
-from pycontrol.live.control import connect
+from pycontrol.live.control import Control, GpuStatus, connect
 
 #: What the probe's own segments have: above every program that it may disturb.
 PRIORITY = 98
@@ -36,7 +36,10 @@ ROUNDS = 20
 OFF_FOR = 6.0
 #: How long a program may print what it did before it was taken off, s.
 DRAIN = 0.5
+#: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
+PATIENCE = 5.0
 MODULES = Path("/sys/module")
+LOOK = "look into the kernel's log (dmesg) before anything else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +90,30 @@ def _limited(check: Check, probed: Target) -> Finding:
         os.close(reader)
         _answer(check, probed, writer)
     os.close(writer)
+    ended = False
     try:
-        return _heard(check, reader)
+        finding = _heard(check, reader)
     finally:
         os.close(reader)
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)  # and what it started
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        ended = _end(pid)
+    if not ended:
+        text = f"{finding.text}; its process waits for the driver, and cannot be killed"
+        return Finding(check.name, Status.FAIL, text, finding.cure or LOOK)
+    return finding
+
+
+def _end(pid: int) -> bool:
+    """Kills the check's process and what it started; whether it ended soon."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _answer(check: Check, probed: Target, writer: int) -> None:
@@ -111,16 +129,16 @@ def _answer(check: Check, probed: Target, writer: int) -> None:
 
 
 def _heard(check: Check, reader: int) -> Finding:
-    text, end, cure = b"", time.monotonic() + check.limit, "look into the kernel's log (dmesg) before anything else"
+    text, end = b"", time.monotonic() + check.limit
     while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(reader, 1 << 16)
         if not part:
             break
         text += part
     else:
-        return Finding(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", cure)
+        return Finding(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", LOOK)
     if not text:
-        return Finding(check.name, Status.FAIL, "ended without an answer", cure)
+        return Finding(check.name, Status.FAIL, "ended without an answer", LOOK)
     said = json.loads(text)
     return Finding(said["name"], Status(said["status"]), said["text"], said["cure"])
 
@@ -195,15 +213,23 @@ def _preemption(probed: Target) -> Finding:
     return Finding(name, Status.OK, "waves are saved in the middle of kernels (cwsr_enable)")
 
 
+def _status(control: Control, probed: Target) -> GpuStatus:
+    """Numbers of GPUs that are gone are free, so the list may have gaps."""
+    for one in control.status():
+        if one.gpu == probed.gpu:
+            return one
+    raise DeviceError(f"GPU {probed.gpu} is gone")
+
+
 def _updates(probed: Target) -> Finding:
     """A thousand times alone and everyone's again."""
     with connect(probed.device) as control, _client(probed) as own:
-        before = control.status()[probed.gpu]
+        before = _status(control, probed)
         for _ in range(SEGMENTS):
             own(True)
             own(False)
             time.sleep(0.002)
-        after = control.status()[probed.gpu]
+        after = _status(control, probed)
         worst = max((one.maximum for one in control.latency(probed.gpu)), default=0)
     failed, done = after.faults - before.faults, after.commits - before.commits
     text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
