@@ -30,6 +30,7 @@ MUTANTS = {
     "a preemption has one try": ("\t\t\tret = -ETIMEDOUT;\n\t\t} else {\n", "\t\t\tret = -ETIMEDOUT;\n\t\t}\n\t\t{\n"),
     "a stuck engine counts as preempted": ("(rl->reset_eng_bitmask != 0U)", "false"),
     "a pending list is not reported": ("if (submitted && (ret != 0)) {\n", "ret = 0;\n\tif (0) {\n"),
+    "what is closed meanwhile is preempted": ("if (!tsg->preempt_due || (rl == NULL)) {", "if (false) {"),
     "the watchdog kills what is off": ("(tsg != NULL) && tsg->off_runlist", "false"),
     "the list before last is submitted": ("not rebuilt */\n\t\t\treturn 1;", "*/\n\t\t\treturn 0;"),
     "user domains are ignored": ("if (nvgpu_nvs_gsp_usr_domain_present(g)) {\n\t\treturn", "if (false) {\n\t\treturn"),

@@ -36,7 +36,7 @@ static struct gk20a *g;
 static bool listed[IDS], executes[IDS];		/* the hardware, by TSG */
 static bool allowed[IDS];			/* what the callback answers */
 static int submits, preempts, pending_for, stuck, locked, recoveries;
-static bool user_domain, powered = true;
+static bool user_domain, powered = true, in_use_locked;
 
 static u32 tsg_id(int t)
 {
@@ -95,9 +95,21 @@ unsigned long find_first_bit(const unsigned long *map, unsigned long n)
 void nvgpu_mutex_init(struct nvgpu_mutex *mutex) {}
 void nvgpu_mutex_destroy(struct nvgpu_mutex *mutex) {}
 
+static struct nvgpu_tsg *closing;	/* is closed and opened anew as soon as no lock keeps it */
+
 void nvgpu_mutex_acquire(struct nvgpu_mutex *mutex)
 {
-	locked++;
+	if (mutex != &g->fifo.tsg_inuse_mutex) {
+		locked++;
+		return;
+	}
+	assert(!in_use_locked);
+	if (closing) {
+		closing->preempt_due = false;
+		closing->runlist = NULL;
+	}
+	closing = NULL;
+	in_use_locked = true;
 }
 
 int nvgpu_mutex_tryacquire(struct nvgpu_mutex *mutex)
@@ -107,7 +119,12 @@ int nvgpu_mutex_tryacquire(struct nvgpu_mutex *mutex)
 
 void nvgpu_mutex_release(struct nvgpu_mutex *mutex)
 {
-	assert(locked-- > 0);
+	if (mutex != &g->fifo.tsg_inuse_mutex) {
+		assert(locked-- > 0);
+		return;
+	}
+	assert(in_use_locked);
+	in_use_locked = false;
 }
 
 void nvgpu_spinlock_init(struct nvgpu_spinlock *lock) {}
@@ -581,6 +598,26 @@ static void test_preempts(void)
 	stop();
 }
 
+/*
+ * While a commit preempts what went off, processes close TSGs and open others in their places.  R35 reads the TSG's
+ * runlist again and again, so the TSG must stay what it is.
+ */
+static void test_closed_meanwhile(void)
+{
+	start();
+	update(0, 0, true);
+	update(1, 0, true);
+	preempts = 0;
+	closing = &g->fifo.tsg[tsg_id(1)];
+	allow_only(0);
+	nvgpu_runlist_commit(g);
+	assert(!preempts && !closing && !in_use_locked);
+	g->fifo.tsg[tsg_id(1)].runlist = runlist_of(tsg_id(1));
+	executes[tsg_id(1)] = false;
+	preempts = 0;
+	stop();
+}
+
 /* Failures: what is not known to be preempted is tried again by the next commit. */
 static void test_failures(void)
 {
@@ -707,6 +744,7 @@ int main(int argc, char **argv)
 	test_no_callback();
 	test_stays_off();
 	test_preempts();
+	test_closed_meanwhile();
 	test_failures();
 	test_too_long();
 	test_user_domain();
