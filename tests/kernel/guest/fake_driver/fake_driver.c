@@ -96,12 +96,13 @@ static void power_up(struct fake_gpu *gpu)
 
 static int carry_out(struct fake_gpu *gpu)
 {
+	ulong late_us = 1000UL * READ_ONCE(late_ms);
 	uint left = READ_ONCE(fail);
 	int err = 0;
 
 	mutex_lock(&gpu->runlist);
-	if (READ_ONCE(late_ms))
-		msleep(READ_ONCE(late_ms));
+	if (late_us)
+		usleep_range(late_us, late_us + 1000);	/* msleep() may be too short where ticks are lost */
 	if (left) {
 		WRITE_ONCE(fail, left - 1);
 		err = -(int)READ_ONCE(error);
