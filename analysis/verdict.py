@@ -133,7 +133,7 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
-    if taskset.partitioned:
+    if taskset.partitioned and test.policy != "federated":
         return PARTITIONED
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)

@@ -27,6 +27,20 @@ class Units:
         first = -(-max(self.least, 1) // self.step) * self.step
         return range(first, left + 1, self.step)
 
+    @classmethod
+    def of(cls, total: int, sizes: Sequence[int] = ()) -> Units:
+        """Units of which a task may have these numbers, ascending; any if there are none.
+
+        Raises ValueError unless the sizes are all multiples of one number, from some multiple on.
+        """
+        if not sizes:
+            return cls(total)
+        made = cls(total, sizes[1] - sizes[0] if len(sizes) > 1 else sizes[0], sizes[0])
+        if tuple(made.choices(total)) != tuple(size for size in sizes if size <= total):
+            some = ", ".join(map(str, sizes[:3])) + ", ..." * (len(sizes) > 3)
+            raise ValueError(f"the sizes {some} are not the multiples of one number, up to {total} units")
+        return made
+
 
 @dataclass(frozen=True)
 class System:
@@ -87,6 +101,8 @@ class System:
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
             if task.best_effort and self.method.merges and needs_units(task):
                 return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
+            if not task.best_effort and any(segment.scaling for segment in task.gpu_segments):
+                return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
         return None
 
 

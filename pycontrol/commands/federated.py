@@ -1,98 +1,166 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The part of `gpurt partition` for tasks that own units of the GPU and share its bus: --federated.
-
-The command parses options and calls ``federated``; it says which units there are and how an allocation is written.
-"""
+"""The part of `gpurt partition` for tasks that own units of the GPU and share its bus: --federated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpurt import files
 from gpurt.errors import UsageError
+from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.render import bound, ms, room
 
+if TYPE_CHECKING:
+    from analysis.model import Partition, Task
+    from analysis.rta import Result
+    from analysis.rtgpu.analyse import System, Units
+    from analysis.taskset import TasksetFile
+
 OBJECTIVES = ("least", "slack")
-#: Writes an allocation, units by task, into a taskset file.
-Writer = Callable[[Path, Mapping[str, int]], None]
+#: The test unless another one is named.
+TEST = "rtgpu"
 
 
 def federated(
-    file: Path, name: str, total: int | None, objective: str, frontier: bool, writer: Writer | None, as_json: bool,
-    step: int = 1, least: int = 1,
+    loaded: TasksetFile, text: str, name: str, units: Units, objective: str, frontier: bool, output: Path | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
-    """Gives each task units of its own; ``total``: of them, the file's unless given.  Returns the exit code.
+    """Gives each task with kernels units of its own.  Returns the exit code.
 
-    ``name``: the test.  ``objective``: few units, or much slack.  ``frontier``: also what more units of each task are
-    worth.  ``writer``: writes the allocation where one is found.  Raises UsageError for a test or objective that is
-    none of these, and TasksetError or FileError for the file.
+    ``text``: of the file.  ``name``: the test.  ``units``: what there is to give.  ``objective``: few units, or much
+    slack.  ``frontier``: also what more units of each task are worth.  ``output``: where the file is written with the
+    units as its partitions, if every task meets its deadline.  Raises UsageError for a test that is not about tasks
+    that own units, and FileError if the file cannot be written.
     """
-    from analysis import rta, taskset
     from analysis.rta.registry import UNITS
     from analysis.rtgpu import allocate, compiled
-    from analysis.rtgpu.analyse import System, Units, on_units
+    from analysis.rtgpu.analyse import System, on_units
     from analysis.rtgpu.method import METHODS
+    from analysis.verdict import no_proof
 
     if name not in UNITS:
         raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(UNITS)}")
-    if objective not in OBJECTIVES:
-        raise UsageError(f"--objective: expected {' or '.join(OBJECTIVES)}, got {objective!r}")
-    loaded = taskset.load(file).taskset
-    test, system = rta.find(name), System(METHODS[name], loaded)
-    units = Units(loaded.platform.compute_units if total is None else total, step, least)
+    test, system = UNITS[name], System(METHODS[name], loaded.taskset)
+    if not units.total and any(system.users):
+        raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
     result = compiled.run(system, units)
     if result.schedulable and objective == "slack":
         best = allocate.most_slack(system, units)
         assert best is not None
         result = on_units(system, allocate.named(system, best))
     rows = allocate.frontier(system, units) if frontier and result.schedulable else {}
-    proved = result.schedulable and test.sound and bool(loaded.real_time)
-    if writer is not None and proved and result.units:
-        writer(file, result.units)
+    why = str(result.failures[0]) if result.failures else no_proof(test, loaded.taskset)
+    notes = _notes(system)
     data = {
-        "file": file, "test": name, "sound": test.sound, "schedulable": proved,
-        "why": None if proved else _why(test, result, loaded), "units": result.units, "objective": objective,
-        "tasks": {task.name: _task(result.verdicts[task.name]) for task in loaded},
+        "file": loaded.path, "test": name, "sound": test.sound, "fits": not why, "why": why or None,
+        "variant": "federated", "order": None, "objective": objective, "compute_units": units.total,
+        "notes": notes, "merges": [], "files": [output] if output and not why else [],
         "frontier": [{"task": task, "units": count, "wcrt_ns": wcrt}
                      for task, found in rows.items() for count, wcrt in found],
+        **_allocation(system, result),
     }  # fmt: skip
-    render.emit(data, as_json, _text(data, result, units.total, rows))
-    return 0 if proved else 1
+    if output and not why:
+        _write(loaded, text, output, system, result)
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, _text(data, rows))
+    return 1 if why else 0
 
 
-def _why(test: Any, result: Any, loaded: Any) -> str:
-    from analysis.verdict import no_proof
+def _notes(system: System) -> list[str]:
+    """What the bounds assume that the user may not have meant."""
+    plain = [
+        task.name for task, user in zip(system.tasks, system.users, strict=True)
+        if user and any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
+    ]  # fmt: skip
+    if not plain:
+        return []
+    return [
+        f"{', '.join(plain)}: a GPU time without kernel or kernel_times is taken to be the same on any number of units"
+    ]
 
-    return str(result.failures[0]) if result.failures else no_proof(test, loaded)
+
+def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, str]]:
+    """A partition for each task with kernels, and the partition of each task that uses the GPU.
+
+    Tasks that only copy need no units; a file has no task that uses the GPU in no partition, so they are in the first.
+    """
+    from analysis.model import Partition
+
+    given = result.units or {}
+    users = [task for task in system.taskset if task.name in given]
+    names = {task.name: f"p{at}" for at, task in enumerate(users, start=1)}
+    parts = [Partition(given[task.name], name=names[task.name]) for task in users]
+    copying: list[Task] = [task for task in system.tasks if task.uses_gpu and task.name not in given]
+    return parts, {**names, **{task.name: "p1" for task in copying if parts}}
 
 
-def _task(verdict: Any) -> dict[str, Any]:
+def _allocation(system: System, result: Result) -> dict[str, Any]:
+    """The partitions and what each task has of them."""
     from analysis.rta import Bound
 
-    found = isinstance(verdict, Bound)
+    parts, names = _places(system, result)
+    tasks = {}
+    for task in system.taskset:
+        verdict = result.verdicts[task.name]
+        found = verdict if isinstance(verdict, Bound) else None
+        tasks[task.name] = {
+            "partition": names.get(task.name), "units": (result.units or {}).get(task.name),
+            "deadline_ns": None if task.best_effort else task.deadline,
+            "wcrt_ns": found and found.wcrt, "slack_ns": found and found.slack,
+        }  # fmt: skip
+    members = {part.name: [task for task, name in names.items() if name == part.name] for part in parts}
     return {
-        "wcrt_ns": verdict.wcrt if found else None, "deadline_ns": getattr(verdict, "deadline", None),
-        "slack_ns": verdict.slack if found else None,
+        "used_units": sum(result.units.values()) if result.units else None, "tasks": tasks,
+        "partitions": [{"name": part.name, "compute_units": part.size, "members": members[part.name]}
+                       for part in parts],
     }  # fmt: skip
 
 
-def _text(data: Mapping[str, Any], result: Any, total: int, rows: Mapping[str, Any]) -> str:
+def _write(loaded: TasksetFile, text: str, output: Path, system: System, result: Result) -> None:
+    from analysis.taskset.repartition import with_partitions
+
+    made = with_partitions(loaded.path, text, *_places(system, result))
+    with files.written(output) as file:
+        file.write(made.encode())
+
+
+def units_of(loaded: TasksetFile, total: int | None, sizes: Sequence[int] | None) -> Units:
+    """The units that tasks may have: the platform's, or ``total`` of them, in ``sizes``.  Raises UsageError."""
+    from analysis.rtgpu.analyse import Units
+
+    platform = loaded.taskset.platform
+    there = platform.compute_units if total is None else total
+    known = platform.sizes if sizes is None else tuple(sizes)
+    if sizes is None and len(known) > 1:
+        known = tuple(range(known[0], there + 1, known[1] - known[0]))
+    try:
+        return Units.of(there, known)
+    except ValueError as error:
+        where = f"{filename(loaded.path)}: units" if sizes is None else "--sizes"
+        raise UsageError(f"{where}: {error}; --federated takes such sizes only") from None
+
+
+def _text(data: Mapping[str, Any], rows: Mapping[str, Sequence[tuple[int, int | None]]]) -> str:
     """A line for each task, and what the allocation is worth."""
-    given = result.units or {}
-    shown = [
-        (name, str(given.get(name, "-")), str(2 * given[name]) if name in given else "-", bound(task["wcrt_ns"])
-         if task["wcrt_ns"] is not None else "-", ms(task["deadline_ns"]), room(task["slack_ns"]))
+
+    def shown(count: int | None) -> str:
+        return "-" if count is None else str(count)
+
+    cells = [
+        (name, task["partition"] if task["units"] else "-", shown(task["units"]),
+         shown(task["units"] and 2 * task["units"]), bound(task["wcrt_ns"]), ms(task["deadline_ns"]),
+         room(task["slack_ns"]))
         for name, task in data["tasks"].items()
     ]  # fmt: skip
-    lines = [render.table(("task", "units", "virtual SMs", "WCRT ms", "deadline ms", "slack ms"), shown)]
-    if data["schedulable"]:
-        lines.append(f"{sum(given.values())} of {total} units suffice under {data['test']}")
+    lines = [render.table(("task", "partition", "units", "virtual SMs", "WCRT ms", "deadline ms", "slack ms"), cells)]
+    if data["fits"]:
+        lines.append(f"fits in {data['used_units'] or 0} of {data['compute_units']} compute units under {data['test']}")
     else:
-        lines.append(f"NOT SCHEDULABLE under {data['test']}: {data['why']}")
+        lines.append(f"DOES NOT FIT under {data['test']}: {data['why']}")
     if rows:
-        table = [(name, str(count), "-" if wcrt is None else bound(wcrt)) for name, found in rows.items()
-                 for count, wcrt in found]  # fmt: skip
+        table = [(name, str(count), bound(wcrt)) for name, found in rows.items() for count, wcrt in found]
         lines += ["", render.table(("task", "units", "WCRT ms"), table)]
     return "\n".join(lines)

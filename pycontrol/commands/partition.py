@@ -13,6 +13,7 @@ from gpurt import files
 from gpurt.errors import TasksetError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
+from pycontrol.commands.federated import OBJECTIVES, TEST, federated, units_of
 from pycontrol.commands.options import FILE, JSON, Output
 from pycontrol.commands.render import bound, room
 
@@ -48,6 +49,7 @@ Examples:
   gpurt partition examples/partitions.toml --explain
   gpurt partition set.toml --sizes 8:8 --max-partitions 7 -o planned.toml
   gpurt partition set.toml --variant exact
+  gpurt partition examples/federated.toml --federated --frontier
 
 \b
 Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."""
@@ -63,11 +65,19 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @MOST
 @GPU_ONLY
 @EXPLAIN
+@click.option("--federated", "owned", is_flag=True,
+              help="A partition for each task with kernels, and one bus for copies (docs/rtgpu.md).")  # fmt: skip
+@click.option("--test", "name", metavar="NAME", help=f"With --federated: the test.  [default: {TEST}]")
+@click.option("--objective", type=click.Choice(OBJECTIVES),
+              help="With --federated: few units, or much slack, relative to deadlines.  [default: least]")  # fmt: skip
+@click.option("--frontier", is_flag=True, help="With --federated: each task's bound by its units.")
 @OUT
 @JSON
+@click.pass_context
 def partition(
-    file: Path, variant: str, order: str | None, inside: str, units: int | None, sizes: str | None, most: int | None,
-    gpu_only: bool, explain: bool, output: Path | None, as_json: bool,
+    context: click.Context, file: Path, variant: str, order: str | None, inside: str, units: int | None,
+    sizes: str | None, most: int | None, gpu_only: bool, explain: bool, owned: bool, name: str | None,
+    objective: str | None, frontier: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
     from dataclasses import replace
@@ -75,6 +85,9 @@ def partition(
     from analysis.partition import plan
     from analysis.partition.merge import Infeasible
 
+    _check_options(context, owned)
+    if owned:
+        return _federated(file, name or TEST, units, sizes, objective or OBJECTIVES[0], frontier, output, as_json)
     if order and "-" not in variant:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
     loaded, text_of_file = _loaded(file)
@@ -108,6 +121,33 @@ def partition(
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 1 if why else 0
+
+
+def _check_options(context: click.Context, owned: bool) -> None:
+    """Raises UsageError for an option that does not go with --federated, or only with it."""
+    ways = ("variant", "order", "inside", "most", "gpu_only", "explain")
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and owned and option.name in ways:
+            raise UsageError(f"{option.opts[-1]} does not go with --federated")
+        if given and not owned and option.name in ("name", "objective", "frontier"):
+            raise UsageError(f"{option.opts[0]} goes with --federated")
+
+
+def _federated(
+    file: Path, name: str, units: int | None, sizes: str | None, objective: str, frontier: bool, output: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """The units of tasks that own them."""
+    from analysis import taskset
+
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
+    there = loaded.taskset.platform.compute_units if units is None else units
+    given = units_of(loaded, units, None if sizes is None else _sizes(sizes, there))
+    if output:
+        files.check_writable(output)
+    return federated(loaded, text, name, given, objective, frontier, output, as_json)
 
 
 def _unproved(given: Any, shared: str) -> str:

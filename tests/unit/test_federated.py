@@ -1,77 +1,154 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Allocation of units as a command gives it, and how much may change before a task misses."""
+"""gpurt partition --federated, and how much may change before a task misses."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import click
 import pytest
 
+from analysis.rta import find
 from analysis.rtgpu.method import METHODS
 from analysis.rtgpu.sensitivity import Limits, limits
 from analysis.taskset import load
-from gpurt.errors import UsageError
 from pycontrol import cli
-from pycontrol.commands.federated import federated
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/federated.toml"
+Gpurt = Callable[..., tuple[int, str, str]]
 
 
-def run(capfd: pytest.CaptureFixture[str], **changes: object) -> tuple[int, str]:
-    arguments: dict[str, object] = {
-        "file": EXAMPLE, "name": "rtgpu", "total": None, "objective": "least", "frontier": False, "writer": None,
-        "as_json": False,
-    }  # fmt: skip
-    with click.Context(click.Command("partition"), info_name="partition"):
-        code = federated(**{**arguments, **changes})  # type: ignore[arg-type]
-    return code, capfd.readouterr().out
+@pytest.fixture
+def plan(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs `gpurt partition FILE --federated OPTION...`: exit code, stdout, stderr."""
+
+    def call(file: Path, *options: str | Path) -> tuple[int, str, str]:
+        code = cli.run(["partition", str(file), "--federated", *map(str, options)])
+        return code, *capfd.readouterr()
+
+    return call
 
 
-def test_the_least_allocation_is_shown_and_written(capfd: pytest.CaptureFixture[str]) -> None:
-    written: list[tuple[Path, dict[str, int]]] = []
-    code, text = run(capfd, writer=lambda file, units: written.append((file, dict(units))))
+def test_the_least_allocation_is_shown(plan: Gpurt) -> None:
+    code, text, _ = plan(EXAMPLE)
     assert code == 0
-    assert "4 of 7 units suffice under rtgpu" in text
-    assert written == [(EXAMPLE, {"t1": 2, "t2": 1, "t3": 1})]
+    assert "fits in 4 of 7 compute units under rtgpu" in text
 
 
-def test_the_objective_slack_uses_more_units(capfd: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capfd, objective="slack")
-    assert code == 0
-    assert "4 of 7 units" not in text
+@pytest.mark.parametrize("name", ["rtgpu", "rtgpu-tight", "stgm"])
+@pytest.mark.parametrize("objective", ["least", "slack"])
+def test_what_is_written_has_the_same_bounds(
+    plan: Gpurt, capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, objective: str
+) -> None:
+    out = tmp_path / "own.toml"
+    code, text, _ = plan(EXAMPLE, "--test", name, "--objective", objective, "-o", out, "--json")
+    planned = json.loads(text)
+    if code:
+        assert (name, planned["files"], out.exists()) == ("stgm", [], False)
+        return
+    assert planned["files"] == [str(out)]
+    assert cli.run(["analyze", str(out), "--test", name, "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)["tests"][0]["tasks"]
+    assert {task: row["wcrt_ns"] for task, row in told.items()} == {
+        task: row["wcrt_ns"] for task, row in planned["tasks"].items()
+    }
+    written = load(out).taskset
+    assert {task.name: task.partition.size for task in written if task.partition} == {
+        task: row["units"] for task, row in planned["tasks"].items()
+    }
+    assert "# measured on 1, 2, 3 and 4 SMs" in out.read_text()
 
 
-def test_too_few_units_are_a_no_that_names_what_lacks(capfd: pytest.CaptureFixture[str]) -> None:
-    written: list[object] = []
-    code, text = run(capfd, total=2, writer=lambda *arguments: written.append(arguments))
-    assert code == 1
+def test_the_objective_slack_uses_more_units(plan: Gpurt) -> None:
+    data = {way: json.loads(plan(EXAMPLE, "--objective", way, "--json")[1]) for way in ("least", "slack")}
+    shares = {way: min(Fraction(row["slack_ns"], row["deadline_ns"]) for row in one["tasks"].values())
+              for way, one in data.items()}  # fmt: skip
+    assert shares["slack"] > shares["least"]
+    assert data["slack"]["used_units"] > data["least"]["used_units"]
+
+
+def test_too_few_units_are_a_no_that_names_what_lacks(plan: Gpurt, tmp_path: Path) -> None:
+    out = tmp_path / "own.toml"
+    code, text, _ = plan(EXAMPLE, "--units", 2, "-o", out)
+    assert (code, out.exists()) == (1, False)
     assert "3 tasks have kernels and need 3 units" in text
-    code, text = run(capfd, total=3)
+    code, text, _ = plan(EXAMPLE, "--units", 3)
     assert code == 1
     assert "t1: exceeds its deadline of 25 ms by at least" in text
-    assert written == []
 
 
-def test_an_unsound_test_proves_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capfd, name="rtgpu-expected")
-    assert code == 1
+def test_an_unsound_test_proves_nothing(plan: Gpurt, tmp_path: Path) -> None:
+    code, text, _ = plan(EXAMPLE, "--test", "rtgpu-expected", "-o", tmp_path / "own.toml")
+    assert (code, (tmp_path / "own.toml").exists()) == (1, False)
     assert "rtgpu-expected is unsound" in text
 
 
-def test_the_frontier_has_a_row_for_each_number_of_units(capfd: pytest.CaptureFixture[str]) -> None:
-    code, text = run(capfd, frontier=True, as_json=True)
+def test_the_frontier_has_a_row_for_each_number_of_units(plan: Gpurt) -> None:
+    code, text, _ = plan(EXAMPLE, "--frontier", "--json")
     rows = [(row["task"], row["units"]) for row in json.loads(text)["frontier"]]
     assert code == 0
     assert rows == [(f"t{i}", count) for i, most in ((1, 5), (2, 4), (3, 4)) for count in range(1, most + 1)]
 
 
-@pytest.mark.parametrize("changes", [{"name": "gcaps-busy"}, {"objective": "most"}])
-def test_wrong_options_are_refused(capfd: pytest.CaptureFixture[str], changes: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
-        run(capfd, **changes)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--test", "gcaps-busy"], "not about tasks that own units"),
+        (["--objective", "most"], "--objective"),
+        (["--variant", "exact"], "--variant does not go with --federated"),
+        (["--inside", "fp"], "--inside does not go with --federated"),
+        (["--sizes", "3:2"], "not the multiples of one number"),
+    ],
+)
+def test_wrong_options_are_refused(plan: Gpurt, options: list[str], message: str) -> None:
+    code, text, error = plan(EXAMPLE, *options)
+    assert (code, text) == (2, "")
+    assert message in error
+
+
+def test_options_of_federated_need_it(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["partition", str(EXAMPLE), "--frontier"]) == 2
+    assert "--frontier goes with --federated" in capfd.readouterr().err
+
+
+def test_sizes_hold(plan: Gpurt) -> None:
+    tasks = json.loads(plan(EXAMPLE, "--sizes", "2:2", "--json")[1])["tasks"]
+    assert [row["units"] for row in tasks.values()] == [2, 2, 2]
+
+
+def test_tasks_that_share_a_partition_fail(plan: Gpurt, tmp_path: Path) -> None:
+    """Two partitions of 2, and t1 and t2 in one: that is no 2 + 2 + 2."""
+    out = tmp_path / "own.toml"
+    assert plan(EXAMPLE, "-o", out)[0] == 0
+    out.write_text(out.read_text().replace('partition = "p2"', 'partition = "p1"'))
+    result = find("rtgpu").run(load(out).taskset)
+    assert not result.schedulable
+    assert "t1 and t2 share units" in str(result.failures[0])
+
+
+def test_a_gpu_time_that_scales_is_no_kernel(plan: Gpurt, tmp_path: Path) -> None:
+    """On one unit it takes 7 times as long as on the whole GPU."""
+    path = tmp_path / "set.toml"
+    scaled = '{ misc = "1ms", gpu = { parallel = "7ms", serial = "0ms" } }'
+    path.write_text(EXAMPLE.read_text().replace('{ copy = "2ms" }', scaled))
+    code, text, _ = plan(path)
+    assert code == 1
+    assert "write it as kernel or kernel_times" in text
+
+
+def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> None:
+    path, out = tmp_path / "set.toml", tmp_path / "own.toml"
+    copying = '\n[[task]]\nname = "c"\ncpu = 0\npriority = 9\nperiod = "80ms"\nsegments = [{ copy = "10us" }]\n'
+    path.write_text(EXAMPLE.read_text() + copying)
+    code, text, _ = plan(path, "-o", out, "--json")
+    data = json.loads(text)
+    assert (code, data["tasks"]["c"]["units"]) == (0, None)
+    result = find("rtgpu").run(load(out).taskset)
+    assert {name: result.wcrt(name) for name in data["tasks"]} == {
+        name: row["wcrt_ns"] for name, row in data["tasks"].items()
+    }
 
 
 def test_limits_of_the_example() -> None:
