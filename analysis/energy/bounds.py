@@ -62,7 +62,9 @@ def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | N
         return None
     for q in range(-(-busy // periods[index])):
         start, then = -1, blocking + q * costs[index]
-        while then != start:  # at most the busy period
+        while then != start:  # at most the busy period, unless the task takes no time and never gets its turn
+            if then > busy:
+                return None
             start = then
             then = blocking + q * costs[index] + sum((start // periods[h] + 1) * costs[h] for h in above)
         worst = max(worst, start + costs[index] - q * periods[index])
@@ -77,4 +79,5 @@ def _first_come(costs: list[int], periods: list[int]) -> int | None:
     if busy > MOST_STEPS * min(periods):
         return None
     instants = {k * period for period in periods for k in range(-(-busy // period))}
-    return max(sum((a // p + 1) * c for c, p in zip(costs, periods, strict=True)) - a for a in instants)
+    asked = (sum((a // p + 1) * c for c, p in zip(costs, periods, strict=True)) - a for a in instants)
+    return max(asked, default=0)  # no instant: no task takes any time

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 
+from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled, simulate
 from analysis.energy.bounds import bounds
 from analysis.energy.cost import cost, save
@@ -258,6 +259,12 @@ def test_bounds_by_hand() -> None:
     assert bounds(prepare(PERIODIC, POLICIES["edf"])) is None
     over = replace(PERIODIC, tasks=tuple(replace(one, period=ns(4), deadline=ns(4)) for one in PERIODIC.tasks))
     assert bounds(prepare(over, POLICIES["fcfs"])) == [None] * 3
+
+
+def test_tasks_without_any_time_have_bounds_or_none() -> None:
+    """Beside a task that takes all the time, one that takes none may wait for ever; the search for a bound ends."""
+    assert [bounds_module._fixed_priority(i, [5, 0], [5, 9]) for i in (0, 1)] == [5, None]
+    assert bounds_module._first_come([0, 0], [5, 9]) == 0
 
 
 def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
