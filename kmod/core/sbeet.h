@@ -79,7 +79,7 @@ struct gpurt_sbeet_tables {
 	struct gpurt_sbeet_future *window;	/* room for the work of a decision */
 };
 
-/* @earliest: when the next job of each task can come.  @ready: by task, its oldest pending job; release U64_MAX: none. */
+/* @earliest: when the next job of each task can come.  @ready: by task, its oldest pending job; U64_MAX: none. */
 struct gpurt_sbeet_state {
 	const struct gpurt_sgpu *gpu;
 	const u64 *earliest;

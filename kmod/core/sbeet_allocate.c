@@ -120,11 +120,13 @@ static void bill_open(struct bill *b, const struct work *w, u32 gpu, u64 until)
 	const struct gpurt_sgpu *g = &w->s->gpu[gpu];
 	u32 i;
 
-	b->begin = b->reached = w->now;
+	b->begin = w->now;
+	b->reached = w->now;
 	b->until = w->t->active ? U64_MAX : until;
 	b->busy = 0;
 	b->sum = 0;
-	b->held = b->given = 0;
+	b->held = 0;
+	b->given = 0;
 	for (i = 0; i < g->count; i++)
 		bill_early(b, w, gpu, g->jobs[i].task, g->jobs[i].units, g->jobs[i].start, g->jobs[i].planned_end);
 }
