@@ -44,11 +44,18 @@ def workload(
     there = units or platform.compute_units
     if not there:
         raise Unplannable("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
-    policies = {one.policy or platform.policy for one in taskset.partitions} or {platform.policy}
+    # New partitions have the platform's policy, also where all that there are have their own.
+    policies = {platform.policy, *(one.policy for one in taskset.partitions if one.policy)}
     if inside == "fp" and (others := policies.difference(PREEMPTIVE)):
         raise Unplannable(
             f"fp is for partitions that run policy {' or '.join(PREEMPTIVE)}, and the file says {min(others)}: {OTHER}"
         )
+    for task in members(taskset):
+        if any(segment.parts for segment in task.gpu_segments):
+            raise Unplannable(
+                f"{task.name} has kernels or copies, and no test here covers those (copies of all partitions share one "
+                "bus): give worst cases as gpu = { parallel, serial } or { units }"
+            )
     around = Neighbours(taskset)
     items = tuple(_item(task, platform.compute_units or there, platform.epsilon, around) for task in members(taskset))
     if inside in NON_PREEMPTIVE:
@@ -82,6 +89,12 @@ def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Curve:
     return segment.scaling or Measured(((own or measured_on, segment.pure.worst),))
 
 
+def _scales(segment: GpuSegment) -> bool:
+    """Whether its time is known for more than one number of units."""
+    scaling = segment.scaling
+    return scaling is not None and not (isinstance(scaling, Measured) and len(scaling.table) == 1)
+
+
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
     """What a variant, `best` or `exact` makes of a workload.  Raises Unplannable for more tasks than `exact` takes."""
     if variant == BEST:
@@ -108,11 +121,13 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     """What an allocation is proved under that the file does not state, or states otherwise."""
     if len(members(taskset)) > 1:
         yield "each partition has to be scheduled as a GPU of its own, with one task at a time in it"
+    if others := [task.name for task in taskset.real_time if not task.uses_gpu]:
+        yield f"{', '.join(others)} without GPU work: not part of the answer"
     if inside in ("edf", "density"):
         yield "no host runs EDF: this reproduces the paper's figures, and proves nothing of a deployment"
     if inside in NON_PREEMPTIVE:
         yield f"{inside} is for hardware that runs one kernel at a time in a partition and preempts none"
-    plain = [task.name for task in members(taskset) if not all(s.scaling for s in task.gpu_segments)]
+    plain = [task.name for task in members(taskset) if any(not _scales(s) for s in task.gpu_segments)]
     if plain:
         yield (
             f"the GPU time of {', '.join(plain)} is known for one number of units only, and no smaller partition is "

@@ -283,14 +283,15 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
 
     Nothing makes up for several partitions: bounds are for one task at a time on the GPU.
     """
+    lacks = []
+    known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
+    if not known and any(t.uses_gpu for t in taskset.real_time):
+        text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
+        lacks.append(Problem(line_of(report.lines, ("platform",)), f"platform: {text}"))
     if taskset.partitioned:
         text = "[[partition]]: no bound covers several partitions; gpurt partition and gpurt admit decide about them"
-        return (Problem(line_of(report.lines, ("partition", 0)), text),)
-    known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
-    if known or not any(t.uses_gpu for t in taskset.real_time):
-        return ()
-    text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
-    return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
+        lacks.append(Problem(line_of(report.lines, ("partition", 0)), text))
+    return tuple(lacks)
 
 
 def assumptions(taskset: Taskset) -> Iterator[str]:

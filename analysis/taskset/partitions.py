@@ -9,7 +9,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from analysis.fold import whole_gpu
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Span, Task, Taskset
+from analysis.partition.scaling import Measured
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Report, quoted
 
@@ -137,9 +139,7 @@ def units_of(task: Task, platform: Platform) -> int:
 
 
 def placed(taskset: Taskset, report: Report) -> Taskset:
-    """The taskset with the times that scaled segments have in the tasks' partitions."""
-    if not any(segment.scaling for task in taskset for segment in task.gpu_segments):
-        return taskset
+    """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included."""
     around = Neighbours(taskset)
     tasks = tuple(_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks))
     return replace(taskset, tasks=tasks)
@@ -151,14 +151,34 @@ def _placed(index: int, task: Task, platform: Platform, around: Neighbours, repo
     segments: list[Segment] = []
     for at, segment in enumerate(task.segments):
         where = ("task", index, "segments", at)
-        if isinstance(segment, CpuSegment) or segment.scaling is None:
+        if isinstance(segment, CpuSegment):
             segments.append(segment)
-        elif not units:
-            report.add(where, "gpu: compute_units is missing in [platform]: this time depends on it")
-        elif units < segment.scaling.smallest:
-            least = segment.scaling.smallest
-            report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
+        elif segment.parts:
+            if factor > 1:
+                report.add(
+                    ("task", index, "segments"),
+                    "kernels and copies: what conflict and cross_contention make of them is not known; "
+                    "leave those out, or give gpu times",
+                )
+            segments.append(whole_gpu(segment.parts, units or 1))
         else:
-            pure = Span(segment.scaling.time(units, factor), segment.scaling.time(units))
-            segments.append(GpuSegment(segment.misc, pure, scaling=segment.scaling))
+            segments.append(_timed(segment, units, factor, where, report))
     return replace(task, segments=tuple(segments))
+
+
+def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, report: Report) -> GpuSegment:
+    """The segment with its time on so many units, times the factor.  A plain time is one on the units that it has."""
+    curve = segment.scaling
+    if curve is None and (factor == 1 or not units):
+        worst = Measured(((1, segment.pure.worst),)).time(1, factor)
+        return replace(segment, pure=Span(worst, segment.pure.best))
+    if not units:
+        report.add(where, "gpu: compute_units is missing in [platform]: this time depends on it")
+        return segment
+    best = segment.pure.best if curve is None else curve.time(units) if units >= curve.smallest else 0
+    curve = curve or Measured(((units, segment.pure.worst),))
+    if units < curve.smallest:
+        least = curve.smallest
+        report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
+        return segment
+    return GpuSegment(segment.misc, Span(curve.time(units, factor), best), scaling=curve)

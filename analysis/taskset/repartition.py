@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from analysis.model import Partition
 from analysis.taskset.file import document_of, parse
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import quoted
-from analysis.taskset.write import with_values
+from analysis.taskset.write import lines_in, with_values
 from gpurt.errors import FileError, TasksetError
 from gpurt.text import filename
 from gpurt.units import format_time
@@ -19,23 +20,30 @@ from gpurt.units import format_time
 def with_partitions(path: Path, text: str, partitions: Sequence[Partition], names: Mapping[str, str]) -> str:
     """The file's text with these partitions, and each task in the one that ``names`` has for it.
 
-    The text is read back and compared.  Raises FileError if it would have a mistake, such as a size that its platform
-    does not have, or if the layout is not understood.
+    The text is read back, and all else in it compared with what it was.  Raises FileError if it would have a mistake,
+    such as a size that its platform does not have, or if the layout is not understood.
     """
     for entry in document_of(path, text)[0].get("task", []):
         if entry["name"] in names and isinstance(entry.get("partition"), dict):
             hint = "remove that, so that the name of a partition can be written there"
             raise FileError(f"{filename(path)}: task {quoted(entry['name'])} has a part of its own; {hint}")
-    made = _without_tables(path, text)
-    made = with_values(made, "partition", names)
-    made = made.rstrip("\n") + "\n\n" + "\n".join(map(_table, partitions))
+    ending = "\r\n" if "\r\n" in text else "\n"
+    added = "\n".join(map(_table, partitions)).replace("\n", ending)
+    try:
+        made = with_values(_without_tables(path, text), "partition", names)
+        made = made.rstrip("\r\n") + 2 * ending + added
+        tables = document_of(path, made)[0]
+        homes = {entry["name"]: entry.get("partition") for entry in tables.get("task", [])}
+        if _rest(tables) != _rest(document_of(path, text)[0]) or any(homes[task] != names[task] for task in names):
+            raise _not_understood(path)
+    except (TasksetError, ValueError, KeyError):  # TOML that is wrong is a ValueError
+        raise _not_understood(path) from None
     try:
         read = parse(path, made).taskset
     except TasksetError as error:
         wrong = error.problems[0].message
         raise FileError(f"{filename(path)}: cannot be written with these partitions: {wrong}") from None
-    told = {task.name: task.partition.name for task in read if task.partition}
-    if read.partitions != tuple(partitions) or any(told.get(task) != name for task, name in names.items()):
+    if read.partitions != tuple(partitions):
         raise _not_understood(path)
     return made
 
@@ -45,9 +53,15 @@ def _not_understood(path: Path) -> FileError:
     return FileError(f"{filename(path)}: {hint}")
 
 
+def _rest(tables: dict[str, Any]) -> dict[str, Any]:
+    """What may not change: all except [[partition]] and what tasks say of theirs."""
+    tasks = [{key: value for key, value in task.items() if key != "partition"} for task in tables.get("task", [])]
+    return {**tables, "task": tasks, "partition": None}
+
+
 def _without_tables(path: Path, text: str) -> str:
     """The text without its [[partition]] tables; comments above the table that follows stay."""
-    lines, where = text.splitlines(keepends=True), lines_of(text)
+    lines, where = lines_in(text), lines_of(text)
     for index in reversed(range(len(document_of(path, text)[0].get("partition", [])))):
         first = where["partition", index] - 1
         last = first + 1

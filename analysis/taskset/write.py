@@ -80,7 +80,7 @@ def _with_policy(text: str, policy: str) -> str:
     platform = tomllib.loads(text)["platform"]
     if platform.get("policy", DEFAULT_POLICY) == policy:
         return text
-    lines = text.splitlines(keepends=True)
+    lines = lines_in(text)
     where = lines_of(text)
     if "policy" in platform:
         at = where["platform", "policy"] - 1
@@ -91,13 +91,18 @@ def _with_policy(text: str, policy: str) -> str:
     return "".join(lines)
 
 
+def lines_in(text: str) -> list[str]:
+    """The lines as TOML counts them, endings kept: U+2028 and the like, at which str.splitlines breaks, end none."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
 def _ending(line: str) -> str:
     return "\r\n" if line.endswith("\r\n") else "\n"
 
 
 def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
     """The text with ``key`` replaced if the task has it, else added below its ``priority``."""
-    lines = text.splitlines(keepends=True)
+    lines = lines_in(text)
     where = lines_of(text)
     inserts: list[tuple[int, str]] = []
     for index, entry in enumerate(tomllib.loads(text).get("task", [])):

@@ -232,3 +232,80 @@ def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) 
     (tmp_path / "task.toml").write_text(LATE)
     code, _, err = gpurt("admit", EXAMPLE, tmp_path / "task.toml")
     assert (code, "has no [[partition]]" in err) == (2, True)
+
+
+def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
+    """A file that has partitions already is as wrong without epsilon as one without: it is not 0."""
+    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    planned.write_text(planned.read_text().replace('epsilon = "0.1ms"\n', ""))
+    new.write_text(LATE)
+    for call in (("partition", planned), ("admit", planned, new), ("admit", planned, new, "--move")):
+        code, out, err = gpurt(*call)
+        assert (code, out, "epsilon is missing" in err) == (3, "", True)
+
+
+def test_kernels_and_copies_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Their time is that of the whole GPU, and copies of other partitions are on the same bus."""
+    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    new.write_text(LATE[: LATE.index("conflict")] + 'segments = [{ copy = "1ms" }, { kernel = "400ms" }]\n')
+    code, out, err = gpurt("admit", planned, new)
+    assert (code, out) == (2, "")
+    assert "late has kernels or copies" in err
+
+
+def test_a_new_partition_would_have_the_policy_of_the_platform(gpurt: Gpurt, tmp_path: Path) -> None:
+    planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    text = planned.read_text().replace("compute_units = 4\n", 'compute_units = 4\npolicy = "segment"\n')
+    planned.write_text(text.replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
+    new.write_text(LATE.replace('"200ms"', '"42ms"'))
+    code, out, err = gpurt("admit", planned, new)
+    assert (code, out) == (2, "")
+    assert "the file says timesliced" in err
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\u2029"])
+def test_lines_are_those_of_toml_when_a_file_is_written(gpurt: Gpurt, tmp_path: Path, separator: str) -> None:
+    """Python breaks lines in more places than TOML; what was removed were other lines."""
+    planned, out = tmp_path / "planned.toml", tmp_path / "out.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    planned.write_text(f"#{separator * 7}\n" + planned.read_text(), encoding="utf-8")
+    assert gpurt("partition", planned, "--max-partitions", "2", "-o", out)[0] == 0
+    written = load(out).taskset
+    assert len(written.partitions) == 2
+    assert [(task.name, task.period, task.eta) for task in written] == [
+        (task.name, task.period, task.eta) for task in load(planned).taskset
+    ]
+
+
+def test_arrays_of_tables_written_inline_are_refused_in_words(gpurt: Gpurt, tmp_path: Path) -> None:
+    planned, out = tmp_path / "planned.toml", tmp_path / "out.toml"
+    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    before = planned.read_text().split("[[partition]]", 1)[0]
+    parts = "".join(f'  {{ name = "p{at}", compute_units = 4 }},\n' for at in range(1, 5))
+    planned.write_text(f"partition = [\n{parts}]\n{before}")
+    code, _, err = gpurt("partition", planned, "--max-partitions", "2", "-o", out)
+    assert (code, out.exists()) == (3, False)
+    assert "its form is not understood well enough" in err
+
+
+def test_line_endings_stay(gpurt: Gpurt, tmp_path: Path) -> None:
+    path, out = tmp_path / "set.toml", tmp_path / "out.toml"
+    path.write_bytes(EXAMPLE.read_bytes().replace(b"\n", b"\r\n"))
+    assert gpurt("partition", path, "-o", out)[0] == 0
+    assert out.read_bytes().count(b"\n") == out.read_bytes().count(b"\r\n")
+
+
+def test_tasks_without_gpu_work_are_named_as_not_covered(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(EXAMPLE.read_text() + '''[[task]]
+name = "log"
+cpu = 4
+priority = 9
+period = "1ms"
+segments = [{ cpu = "2ms" }]
+''')
+    code, _, err = gpurt("partition", path)
+    assert (code, "log without GPU work: not part of the answer" in err) == (0, True)

@@ -70,13 +70,13 @@ def line(text: str, part: str) -> int:
 
 
 def test_times_are_those_of_the_partition(tmp_path: Path) -> None:
-    """a: 1.5 (80/8 + 2) since c and d are memory intensive elsewhere; c: 1.5 2.3 16 beside d; d: as it says."""
+    """a: 1.5 (80/8 + 2) since c and d are memory intensive elsewhere; c: 1.5 2.3 16 beside d; d: 1.5 2.3 7."""
     taskset = read(tmp_path, GOOD)
     a, b, c, d = taskset.tasks
     assert a.gpu_segments[0].pure == Span(18 * MS, 12 * MS)
     assert b.gpu_segments[0].pure == Span(12 * MS, 12 * MS)
     assert c.gpu_segments[0].pure == Span(55_200_000, 16 * MS)
-    assert d.gpu_segments[0].pure == Span(7 * MS, 7 * MS)
+    assert d.gpu_segments[0].pure == Span(24_150_000, 7 * MS)
     assert a.gpu_segments[0].scaling == Linear(80 * MS, 2 * MS)
     assert c.gpu_segments[0].scaling == Measured(((4, 30 * MS), (10, 16 * MS)))
     assert (a.intensity, a.conflict) == (Intensity.MEMORY, Fraction(23, 10))
@@ -185,3 +185,37 @@ def test_best_effort_and_cpu_tasks_need_no_partition(tmp_path: Path) -> None:
     task = '[[task]]\nname = "{}"\ncpu = 1\npriority = {}\nperiod = "1s"\nsegments = [{{ {} }}]\n'
     text = GOOD + task.format("e", 0, 'misc = "1ms", gpu = "1ms"') + task.format("f", 3, 'cpu = "1ms"')
     assert [task.partition for task in read(tmp_path, text).tasks[4:]] == [None, None]
+
+
+def test_a_plain_time_is_slowed_down_as_others_are_where_all_share_one_partition(tmp_path: Path) -> None:
+    """Two memory-intensive tasks with conflict 2.3 on the whole GPU: analyze once took a plain time as it was."""
+    task = TASK.replace('partition = "{2}"\n', "")
+    text = PLATFORM.replace("cross_contention = 1.5\n", "") + "".join(
+        task.format(name, priority, "", "memory", time)
+        for name, priority, time in (("a", 9, '"10ms"'), ("b", 8, SCALED))
+    )
+    assert [one.pure_time for one in read(tmp_path, text)] == [23 * MS, 12_266_667]
+
+
+@pytest.mark.parametrize("own", ["partition = {{ compute_units = 4 }}", 'partition = "p"'])
+def test_a_kernel_has_the_units_of_its_task_and_not_all(tmp_path: Path, own: str) -> None:
+    """Lemma 5.1: 80 ms on 4 units, two halves each: 10 ms, not the 80 / 48 of all 24 units."""
+    task = TASK.replace('partition = "{2}"', own).replace("conflict = 2.3\n", "").replace("gpu = {4}", 'gpu = "1ms"')
+    text = PLATFORM.replace("cross_contention = 1.5\n", "") + task.format("a", 9, "", "memory")
+    text = text.replace('{ misc = "0ns", gpu = "1ms" }', '{ kernel = "80ms" }')
+    if own.endswith('"p"'):
+        text += '[[partition]]\nname = "p"\ncompute_units = 4\n'
+    assert read(tmp_path, text).tasks[0].pure_time == 10 * MS
+
+
+def test_kernels_where_work_is_slowed_down_are_refused(tmp_path: Path) -> None:
+    text = GOOD.replace('{ misc = "0ns", gpu = "7ms" }', '{ kernel = "7ms" }')
+    with pytest.raises(TasksetError, match=r"set.toml:\d+: kernels and copies: what conflict and cross_contention"):
+        read(tmp_path, text)
+
+
+def test_a_missing_epsilon_is_told_in_files_with_partitions_too(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(GOOD.replace('epsilon = "0ns"\n', ""))
+    told = [problem.message for problem in load(path).lacks]
+    assert [text.partition(":")[0] for text in told] == ["platform", "[[partition]]"]
