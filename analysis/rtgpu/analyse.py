@@ -101,8 +101,17 @@ class System:
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
             if task.best_effort and self.method.merges and needs_units(task):
                 return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
-            if not task.best_effort and any(segment.scaling for segment in task.gpu_segments):
-                return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
+        return self._elsewhere()
+
+    def _elsewhere(self) -> str | None:
+        """Why units of its own are not what a task has; None if they are.  A time that scales is one on other units."""
+        homes: dict[str, str] = {}
+        for task, user in zip(self.tasks, self.users, strict=True):
+            if any(segment.scaling for segment in task.gpu_segments):
+                return f"{task.name} has a GPU time that depends on units; give kernel or kernel_times"
+            home = task.partition and task.partition.name
+            if user and home and homes.setdefault(home, task.name) != task.name:
+                return f"{homes[home]} and {task.name} share partition {home}, and have no units of their own"
         return None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from analysis import rta
 from analysis.model import MS, Intensity, Span, Taskset
 from analysis.partition.scaling import Linear, Measured
 from analysis.taskset import json_schema, load
@@ -219,3 +220,24 @@ def test_a_missing_epsilon_is_told_in_files_with_partitions_too(tmp_path: Path) 
     path.write_text(GOOD.replace('epsilon = "0ns"\n', ""))
     told = [problem.message for problem in load(path).lacks]
     assert [text.partition(":")[0] for text in told] == ["platform", "[[partition]]"]
+
+
+@pytest.mark.parametrize("test", ["rtgpu", "rtgpu-tight", "stgm", "self-suspension", "rtgpu-printed"])
+@pytest.mark.parametrize(
+    ("shared", "time", "why"),
+    [
+        ("", '{ parallel = "960ms", serial = "0ms" }', "depends on units"),
+        ('partition = "p"\n', '"40ms"', "share partition p"),
+    ],
+)
+def test_tests_of_owned_units_say_nothing_of_times_on_other_units(
+    tmp_path: Path, test: str, shared: str, time: str, why: str
+) -> None:  # fmt: skip
+    """40 ms on all 24 units were once a bound on one unit, where the kernel takes 960 ms and the deadline is 400 ms."""
+    task = TASK.replace('partition = "{2}"\n', shared).replace("1s", "400ms").replace("conflict = 2.3\n", "")
+    text = PLATFORM.replace("cross_contention = 1.5\n", "")
+    text += "".join(task.format(name, at, "", "memory", time) for at, name in ((9, "a"), (8, "b")))
+    text += '[[partition]]\nname = "p"\ncompute_units = 4\n' if shared else ""
+    result = rta.find(test).run(read(tmp_path, text))
+    assert not result.schedulable
+    assert all(why in str(failure) for failure in result.failures)
