@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.model import Partition, Taskset
-from analysis.partition.admit import Admission, Place
+from analysis.partition.admit import Admission, How, Place
 from analysis.partition.workload import Workload
 from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
@@ -111,6 +111,10 @@ def write(loaded: TasksetFile, text: str, output: Path, given: Workload, answer:
     """Writes the file with the task in its place.  Returns remarks: a partition that grows loses its mask."""
     old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
     places, notes, partitions = named(answer), [], []
+    if answer.how is How.MOVED:
+        if any((one.cu_mask, one.policy, one.slice, one.interleave) != (None,) * 4 for one in old.values()):
+            notes.append("the partitions are new: cu_mask, policy, slice and interleave of the old ones were left out")
+        old = {}
     for place in places:
         before = old.get(place.name, Partition(name=place.name))
         if place.size != before.size and before.cu_mask is not None:

@@ -309,3 +309,17 @@ segments = [{ cpu = "2ms" }]
 ''')
     code, _, err = gpurt("partition", path)
     assert (code, "log without GPU work: not part of the answer" in err) == (0, True)
+
+
+def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gpurt, tmp_path: Path) -> None:
+    planned, new, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
+    planned.write_text(EXAMPLE.read_text())
+    assert gpurt("partition", planned, "--sizes", "6:2", "-o", planned)[0] == 0
+    planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\nslice = "5ms"\ncu_mask = "0x3f"\n'))
+    new.write_text(LATE.replace('"200ms"', '"14ms"').replace('"40ms"', '"60ms"'))
+    code, text, _ = gpurt("admit", planned, new)
+    assert code == 1, text
+    code, text, err = gpurt("admit", planned, new, "--move", "-o", out)
+    assert (code, "a new division" in text) == (0, True), text
+    assert "slice and interleave of the old ones were left out" in err
+    assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}
