@@ -63,13 +63,13 @@ def read(path: Path) -> Measured:
     except UnicodeDecodeError:
         raise FileError(f"{name}: is not UTF-8 text") from None
     times: dict[int, list[int]] = {}
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        cells = [cell.strip() for cell in row]
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = _cells(line, f"{name}:{number}")
         if not any(cells) or (number == 1 and cells == ["units", "time"]):
             continue
         if len(cells) != 2:
             raise FileError(f"{name}:{number}: expected units,time such as 4,12.5ms")
-        if not (cells[0].isascii() and cells[0].isdigit() and 1 <= int(cells[0][:9]) <= MOST_UNITS):
+        if not (cells[0].isascii() and cells[0].isdigit() and _between(cells[0], MOST_UNITS)):
             raise FileError(f"{name}:{number}: expected a number of units from 1 to {MOST_UNITS}, got {cells[0]!r:.40}")
         try:
             time = parse_time(cells[1])
@@ -81,6 +81,20 @@ def read(path: Path) -> Measured:
     if not times:
         raise FileError(f"{name}: has no measurement; a line is units,time such as 4,12.5ms")
     return Measured({units: Span(max(seen), min(seen)) for units, seen in sorted(times.items())})
+
+
+def _cells(line: str, where: str) -> list[str]:
+    """The cells of one line; no cell goes on in the next one."""
+    try:
+        return [cell.strip() for row in csv.reader([line]) for cell in row]
+    except csv.Error as error:
+        raise FileError(f"{where}: {error}") from None
+
+
+def _between(digits: str, most: int) -> bool:
+    """Whether a number is from 1 to ``most``; leading zeros do not make it one that is too long to be read."""
+    significant = digits.lstrip("0")
+    return len(significant) <= len(str(most)) and 1 <= int(significant or "0") <= most
 
 
 def table(measured: Measured) -> Kernel:

@@ -45,6 +45,8 @@ def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | No
 
     if as_table and overhead is not None:
         raise UsageError("--table and --overhead exclude each other: a table has no overhead")
+    if not 1 <= interleave <= 2:  # NaN is in every range of floats
+        raise UsageError("--interleave: expected a factor from 1 to 2")
     measured = fit.read(file)
     try:
         thousandths = int(Decimal(str(interleave)) * 1000)

@@ -91,7 +91,8 @@ def test_several_times_of_a_number_and_holes(tmp_path: Path) -> None:
         ("", "has no measurement"), ("1;5ms\n", ":1: expected units,time"), ("1,5ms\n0,5ms\n", ":2: expected a number"),
         ("1,5ms\nx,5ms\n", ":2: expected a number"), ("1,5\n", 'has no unit'), ("1,0ms\n", "takes longer than 0"),
         ("1,-5ms\n", ":1: expected a time"), ("9999999999999,1ms\n", ":1: expected a number"),
-        ("²,1ms\n", ":1: expected a number"),
+        ("²,1ms\n", ":1: expected a number"), ("1,5ms\n0000000014096,5ms\n", ":2: expected a number"),
+        ("1," + "9" * 200_000 + "ms\n", ":1: field larger"), ('1,5ms\n"2,5ms\n3,4ms"\n', ":2: expected units,time"),
     ],
 )  # fmt: skip
 def test_bad_files_are_refused_with_their_line(tmp_path: Path, text: str, says: str) -> None:
@@ -111,6 +112,7 @@ def test_the_command_refuses_what_it_cannot_fit(
     assert cli.run(["kernel-fit", str(tmp_path / "none.csv")]) == 3
     assert cli.run(["kernel-fit", str(times), "--table", "--overhead", "1ms"]) == 2
     assert cli.run(["kernel-fit", str(times), "--overhead", "9000s"]) == 3
+    assert cli.run(["kernel-fit", str(times), "--interleave", "nan"]) == 2
 
 
 @pytest.mark.parametrize("command", [
