@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta.boosted import last_segment
+from analysis.rta.regions import whole_segments
 from gpurt._gpurt import ffi
 
 Times: TypeAlias = "NDArray[np.int64]"
@@ -128,6 +129,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
 
     Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
     """
+    tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform
     costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice, t.platform.theta_known) for t in tasksets}
     if len(costs) > 1:

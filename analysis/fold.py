@@ -10,8 +10,8 @@ from analysis.rtgpu import kernel
 def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
     """The GPU segment of copies and kernels that have all ``units`` of the GPU to themselves, without misc part.
 
-    Copies count as GPU work, as if they could be preempted like it.  A copy cannot, so that the longest one is a
-    non-preemptive region (analysis.rta.regions.with_region) where preemption has to wait for it.
+    Copies count as GPU work, as if they could be preempted like it.  A copy cannot: tests make the longest one a
+    non-preemptive region (analysis.rta.regions.whole_segments).
     """
     best = worst = 0
     for part in parts:

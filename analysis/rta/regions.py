@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.model import Taskset
+from analysis.model import Copy, GpuSegment, Kernel, Taskset
+from analysis.rtgpu.kernel import WHOLE
 
 
 def with_region(taskset: Taskset, longest: int) -> Taskset:
@@ -18,3 +19,28 @@ def with_region(taskset: Taskset, longest: int) -> Taskset:
         raise ValueError(f"a region of {longest} ns cannot be")
     platform = taskset.platform
     return replace(taskset, platform=replace(platform, theta=platform.theta + longest))
+
+
+def longest_known(taskset: Taskset) -> int:
+    """The longest copy or thread block that the taskset's segments name, of best-effort tasks too, ns; 0: none."""
+    return max((_region(p) for task in taskset for segment in task.gpu_segments for p in segment.parts), default=0)
+
+
+def _region(part: Copy | Kernel) -> int:
+    """A block takes alpha times its time alone where two of them are on a unit."""
+    return part.time.worst if isinstance(part, Copy) else -(-part.interleave * part.block // WHOLE)
+
+
+def whole_segments(taskset: Taskset) -> Taskset:
+    """The taskset as tests of a GPU that is shared in time see it.
+
+    Copies and kernels in a row are one GPU segment.  It has no parts any more, and every context switch may have to
+    wait for the longest copy or block among them.  Does nothing where it has been applied.
+    """
+    if not any(segment.parts for task in taskset for segment in task.gpu_segments):
+        return taskset
+    tasks = tuple(
+        replace(task, segments=tuple(replace(s, parts=()) if isinstance(s, GpuSegment) else s for s in task.segments))
+        for task in taskset
+    )
+    return with_region(replace(taskset, tasks=tasks), longest_known(taskset))

@@ -10,6 +10,7 @@ from analysis.model import FORMS, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
+from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result
 from analysis.rta.system import Demands
 from gpurt.enums import Form
@@ -101,6 +102,7 @@ class Test:
         """
         if self.analysis is not None:
             return self.analysis(taskset)
+        taskset = whole_segments(taskset)
         result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
         if not self.assigns or result.schedulable:
             return result
@@ -137,4 +139,4 @@ class Test:
 
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
-        return assign(self.demands, self.waiting, taskset, any_order=self.any_order)
+        return assign(self.demands, self.waiting, whole_segments(taskset), any_order=self.any_order)
