@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 
 from analysis.model import Task, Taskset
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
@@ -101,17 +102,16 @@ class System:
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
             if task.best_effort and self.method.merges and needs_units(task):
                 return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
-        return self._elsewhere()
-
-    def _elsewhere(self) -> str | None:
-        """Why units of its own are not what a task has; None if they are.  A time that scales is one on other units."""
-        homes: dict[str, str] = {}
-        for task, user in zip(self.tasks, self.users, strict=True):
             if any(segment.scaling for segment in task.gpu_segments):
-                return f"{task.name} has a GPU time that depends on units; give kernel or kernel_times"
-            home = task.partition and task.partition.name
-            if user and home and homes.setdefault(home, task.name) != task.name:
-                return f"{homes[home]} and {task.name} share partition {home}, and have no units of their own"
+                return f"{task.name} has a GPU time that scales, which is known for one size only here: give a kernel"
+        return self._shares()
+
+    def _shares(self) -> str | None:
+        """Which two tasks with kernels the file puts on the same units; None if each one has its own."""
+        users = [(task, task.partition) for task in self.taskset if task.partition and needs_units(task)]
+        for (task, its), (other, others) in combinations(users, 2):
+            if (its.name is not None and its.name == others.name) or (its.cu_mask or 0) & (others.cu_mask or 0):
+                return f"{task.name} and {other.name} share units of the GPU, and each task owns its units here"
         return None
 
 

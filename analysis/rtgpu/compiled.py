@@ -94,7 +94,8 @@ class _Flat:
                 self._step(lib.GPURT_RTGPU_CPU, segment.time.best, segment.time.worst)
             elif not segment.parts:
                 self._step(lib.GPURT_RTGPU_CPU, segment.misc.best, segment.misc.worst)
-                self._row([kernel.Time(segment.pure.best, segment.pure.worst, 0)] * self.columns)
+                if segment.pure.worst:  # else the task may have no units, hence no column of a row
+                    self._row([kernel.Time(segment.pure.best, segment.pure.worst, 0)] * self.columns)
             else:
                 for part in segment.parts:
                     if isinstance(part, Copy):
