@@ -103,12 +103,13 @@ def _interleaved(taskset: Taskset, alpha: int) -> Taskset:
 
 
 def _loaded(taskset: Taskset, factor: int) -> Taskset:
-    """Overheads are part of the work, and end there: a longer one would be a longer kernel."""
+    """Overheads are part of the work where two halves interleave, and end there: more would be a longer kernel."""
 
     def change(part: Copy | Kernel) -> Copy | Kernel:
         if isinstance(part, Copy):
             return part
-        return replace(part, overhead=min(-(-part.overhead * factor // STEPS), part.work.worst))
+        most = max(part.interleave * part.work.worst // WHOLE, part.overhead if factor >= STEPS else 0)
+        return replace(part, overhead=min(-(-part.overhead * factor // STEPS), most))
 
     return _with(taskset, change)
 

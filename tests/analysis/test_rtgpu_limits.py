@@ -16,7 +16,7 @@ from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, 
 from analysis.partition.scaling import Measured
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
-from analysis.rtgpu import compiled
+from analysis.rtgpu import compiled, sensitivity
 from analysis.rtgpu import kernel as kernels
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import METHODS, RTGPU
@@ -85,6 +85,15 @@ def copying(work: int, length: float) -> tuple[Task, Task]:
         task("a", 2, 60, 60, cpu(1), part(fixed(work))),
         task("b", 1, 100, 100, cpu(2), part(copy(length), Kernel(Span.exactly(ms(4)), 0, 1500, ms(2))), core=1),
     )
+
+
+def test_an_overhead_longer_than_the_time_on_one_unit_is_not_cut_by_the_search() -> None:
+    """alpha GW is 18 ms, of which 15 are overhead: 16.5 ms on one unit.  The deadline allows 16."""
+    taskset = Taskset(Platform(1, compute_units=1), (task("a", 1, 30, 16, part(kernel(10, 1800, 15))),))
+    assert not rta.find("rtgpu").run(taskset).schedulable
+    overhead = sensitivity.limits(RTGPU, taskset).overhead
+    assert overhead is not None
+    assert overhead < 1
 
 
 SHARED = [test for test in rta.TESTS.values() if test.analysis is None]
