@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 from typing import TypeAlias
 
 from analysis.rta.result import Bound, Failure, Reason, Result
@@ -20,8 +21,8 @@ from analysis.rtgpu.method import Response
 
 Allocation: TypeAlias = tuple[int, ...]
 
-#: If more tasks have kernels, ``most_slack`` improves one task at a time instead of a search.
-MOST_SEARCHED = 8
+#: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
+MOST_SEARCHED = 500
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,16 @@ def greedy(system: System, units: Units) -> Allocation | None:
 def most_slack(system: System, units: Units) -> Allocation | None:
     """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
 
-    Exact by depth-first search from the least allocation up if at most MOST_SEARCHED tasks have kernels; else units
+    Exact by depth-first search from the least allocation up if that is at most MOST_SEARCHED allocations; else units
     are handed out one step at a time, to the task with the least slack, while that makes it larger.
     """
     found = find(system, units)
     if found is None:
         return None
     floor = found if exact_least(system, units) else ()
-    if sum(system.users) <= MOST_SEARCHED:
+    users = sum(system.users)
+    spare = (units.total - (sum(floor) if floor else _reserve(system, 0, units))) // units.step
+    if comb(spare + users, users) <= MOST_SEARCHED:
         return max(search(system, units, floor), key=lambda given: (slack(system, given), -sum(given)))
     best, merit = found, slack(system, found)
     while sum(best) + units.step <= units.total:
