@@ -102,8 +102,8 @@ class System:
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
             if task.best_effort and self.method.merges and needs_units(task):
                 return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
-            if any(segment.scaling for segment in task.gpu_segments):
-                return f"{task.name} has a GPU time that scales, which is known for one size only here: give a kernel"
+            if not task.best_effort and any(segment.scaling for segment in task.gpu_segments):
+                return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
         return self._shares()
 
     def _shares(self) -> str | None:
@@ -111,7 +111,7 @@ class System:
         users = [(task, task.partition) for task in self.taskset if task.partition and needs_units(task)]
         for (task, its), (other, others) in combinations(users, 2):
             if (its.name is not None and its.name == others.name) or (its.cu_mask or 0) & (others.cu_mask or 0):
-                return f"{task.name} and {other.name} share units of the GPU, and each task owns its units here"
+                return f"{task.name} and {other.name} share units of the GPU, and each task with a kernel needs its own"
         return None
 
 

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 from analysis.model import Taskset
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
-from analysis.rtgpu.chain import needs_units
 from analysis.rtgpu.method import METHODS
 
 
@@ -19,8 +16,6 @@ def run(name: str, taskset: Taskset) -> Result:
     The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure.
     """
     system, total = System(METHODS[name], taskset), taskset.platform.compute_units
-    if reason := _shared(taskset):
-        return failed(system, Reason.NO_UNITS, reason)
     given = stated(system)
     if given is None:
         try:
@@ -39,12 +34,3 @@ def stated(system: System) -> dict[str, int] | None:
     given = {task.name: task.partition.size for task in users if task.partition}
     found = {name: units for name, units in given.items() if units is not None}
     return found if users and len(found) == len(users) else None
-
-
-def _shared(taskset: Taskset) -> str:
-    """Which tasks with kernels have a partition, or CUs of their masks, in common; empty if none do."""
-    users = [(task, task.partition) for task in taskset if task.partition and needs_units(task)]
-    for (one, own), (other, its) in combinations(users, 2):
-        if (own.name is not None and own.name == its.name) or (own.cu_mask or 0) & (its.cu_mask or 0):
-            return f"{one.name} and {other.name} share units of the GPU, and each task with a kernel needs its own"
-    return ""

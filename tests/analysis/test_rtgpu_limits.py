@@ -51,7 +51,7 @@ def test_a_gpu_time_that_scales_has_no_bound_on_units_that_it_is_not_for(name: s
     taskset = Taskset(Platform(1, compute_units=4), (task("a", 1, 20, 20, cpu(1), segment),))
     result = rta.find(name).run(taskset)
     assert isinstance(result.verdicts["a"], Failure)
-    assert "scales" in str(result.verdicts["a"])
+    assert "by parallel, serial or units" in str(result.verdicts["a"])
 
 
 @pytest.mark.parametrize("block", [0, ms(20)])

@@ -226,8 +226,8 @@ def test_a_missing_epsilon_is_told_in_files_with_partitions_too(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("shared", "time", "why"),
     [
-        ("", '{ parallel = "960ms", serial = "0ms" }', "depends on units"),
-        ('partition = "p"\n', '"40ms"', "share partition p"),
+        ("", '{ parallel = "960ms", serial = "0ms" }', "by parallel, serial or units"),
+        ('partition = "p"\n', '"40ms"', "share units of the GPU"),
     ],
 )
 def test_tests_of_owned_units_say_nothing_of_times_on_other_units(
