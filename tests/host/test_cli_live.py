@@ -25,6 +25,7 @@ from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
+PARTS = str(ROOT / "examples/partitions.toml")
 ME = os.getpid()
 
 Gpurt = Callable[..., tuple[int, str, str]]
@@ -299,7 +300,14 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     mark, nowhere, trace = tmp_path / "mark", f"{tmp_path}/file/x", str(tmp_path / "trace")
     (tmp_path / "file").touch()
     assert gpurt("simulate", MINIMAL, "--offsets", "1", "--trace", trace)[0] == 0
+    placed, task = str(tmp_path / "placed"), tmp_path / "task"
+    assert gpurt("partition", PARTS, "-o", placed)[0] == 0
+    task.write_text(
+        '[[task]]\nname = "new"\ncpu = 4\npriority = 1\nperiod = "1s"\nintensity = "compute"\n'
+        'segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]\n'
+    )
     needed = {
+        "partition": [PARTS], "admit": [placed, str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--offsets", "1000000"], "plot": [trace], "experiment": ["gcaps-fig8a"],
         "demo": ["--seconds", "600"], "trace": [],

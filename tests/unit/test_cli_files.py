@@ -17,13 +17,32 @@ from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
+PARTS = str(ROOT / "examples/partitions.toml")
 GPURT = f"{Path(sys.executable).parent}/gpurt"
-#: Every command that reads a file, with the arguments that it needs besides; TRACE stands for a trace.
+#: Every command that reads files, with its arguments; words in capitals stand for files (FILES).
 READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
-    "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"],
+    "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
+    "kernel-fit": ["TIMES"],
 }  # fmt: skip
+#: What one task needs of a GPU that has partitions, and of one that has room for it.
+TASK = """[[task]]
+name = "new"
+cpu = 1
+priority = 5
+period = "100ms"
+segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]
+"""
+PLACED = """[platform]
+cpus = 2
+epsilon = "0ns"
+compute_units = 4
+[[partition]]
+name = "one"
+compute_units = 2
+""" + TASK.replace('"new"', '"old"').replace("cpu = 1", 'cpu = 0\npartition = "one"')
+FILES = {"PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n"}
 #: Every command that writes a file, to OUT.
 WRITERS = {
     "simulate": ["simulate", MINIMAL, "--offsets", "5", "--trace", "OUT"],
@@ -57,7 +76,10 @@ def test_the_readers_are_all_of_them() -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path) -> None:
     """Standard input as "-" and /dev/stdin, and process substitution, each instead of the first file."""
-    files = {"FILE": MINIMAL, "TRACE": str(trace), "PICTURE": str(tmp_path / "a.png")}
+    files = {"FILE": MINIMAL, "TRACE": str(trace), "PICTURE": str(tmp_path / "a.png"), "PARTS": PARTS}
+    for word, text in FILES.items():
+        (tmp_path / word).write_text(text)
+        files[word] = str(tmp_path / word)
     needed = [files.get(word, word) for word in READERS[name]]
     content, *rest = needed
     as_file = shell(f"{GPURT} {name} {' '.join(needed)}")
