@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,7 @@ from analysis.energy.model import MJ, System
 from analysis.energy.outcome import Outcome, Run
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare
+from analysis.pieces import finished
 
 #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
 PIECE = 20
@@ -90,20 +92,17 @@ def run(
 def _each(
     experiment: Experiment, settings: Settings, pieces: Sequence[Key], jobs: int
 ) -> Iterator[tuple[Key, list[list[Row]]]]:
-    def size(start: int) -> int:
-        return min(PIECE, settings.tasksets - start)
-
+    call = partial(_piece, experiment, settings)
     if jobs <= 1:
-        yield from ((key, evaluate(experiment, settings, *key, size(key[1]))) for key in pieces)
+        yield from ((key, call(key)) for key in pieces)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(evaluate, experiment, settings, *key, size(key[1])): key for key in pieces}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            for future in futures:
-                future.cancel()
+        yield from finished(pool, call, pieces)
+
+
+def _piece(experiment: Experiment, settings: Settings, key: Key) -> list[list[Row]]:
+    point, start = key
+    return evaluate(experiment, settings, point, start, min(PIECE, settings.tasksets - start))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from analysis import compiled, rta
 from analysis.batch import Batch
 from analysis.experiments.plan import Curve, Drawable, Experiment, point_seed
 from analysis.generate import PLATFORM, generate
+from analysis.pieces import finished
 from analysis.rtgpu import generate as units
 from analysis.rtgpu import sweep
 
@@ -149,13 +150,7 @@ def _each(pieces: Sequence[Work], jobs: int, executor: Executor | None) -> Itera
         yield from ((work, evaluate(work)) for work in pieces)
         return
     with _workers(pieces, jobs, executor) as pool:
-        futures: dict[Future[Counts], Work] = {pool.submit(evaluate, work): work for work in pieces}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        finally:
-            for future in futures:
-                future.cancel()
+        yield from finished(pool, evaluate, pieces)
 
 
 @contextmanager
