@@ -15,6 +15,7 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import SocketClient
+from placed import PLACED, TASK
 
 from pycontrol import cli
 
@@ -98,7 +99,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     files = {
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
-        "PLACED": PLACED, "TASK": NEW, "HUGE": NEW.replace('"1ms"', '"1s"'),
+        "PLACED": PLACED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
         "TIMES": "1,9ms\n2,8ms\n",
     }  # fmt: skip
     for name, content in files.items():
@@ -115,21 +116,6 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 PARTS = ROOT / "examples/partitions.toml"
-NEW = """[[task]]
-name = "new"
-cpu = 1
-priority = 5
-period = "100ms"
-segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]
-"""
-PLACED = """[platform]
-cpus = 2
-epsilon = "0ns"
-compute_units = 4
-[[partition]]
-name = "one"
-compute_units = 2
-""" + NEW.replace('"new"', '"old"').replace("cpu = 1", 'cpu = 0\npartition = "one"')
 
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]

@@ -8,11 +8,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
+from calls import Gpurt, caller
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,20 +24,13 @@ MINIMAL = str(ROOT / "examples/minimal.toml")
 EXAMPLE2 = str(ROOT / "examples/example2.toml")
 PNG = b"\x89PNG\r\n\x1a\n"
 
-Gpurt = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
     monkeypatch.setenv("GPURT_DEVICE", str(tmp_path / "no-host"))
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.run([*arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return caller(capsys)
 
 
 def one_line(err: str) -> bool:

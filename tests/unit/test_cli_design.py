@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Gpurt, caller
 
 from analysis.taskset import load
 from gpurt.enums import Form
-from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")
-Gpurt = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = cli.run([*map(str, arguments)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return caller(capsys)
 
 
 def taskset(path: Path, *tasks: str, platform: str = 'cpus = 2\nepsilon = "0ns"') -> Path:

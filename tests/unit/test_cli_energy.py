@@ -4,39 +4,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from jsonschema import Draft202012Validator
+from calls import Gpurt, caller
+from energy_calls import document
 
 from pycontrol import cli
 from pycontrol.commands.energy import energy
 
 ROOT = Path(__file__).resolve().parents[2]
 TOY, EXAMPLE5 = str(ROOT / "examples/energy/toy.toml"), str(ROOT / "examples/energy/example5.toml")
-VALID = Draft202012Validator(json.loads((ROOT / "docs/output.schema.json").read_text()))
-
-Energy = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Energy:
-    def call(*words: object) -> tuple[int, str, str]:
-        code = cli.run(["energy", *map(str, words)])
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return call
-
-
-def document(text: str, command: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    assert not [error.message for error in VALID.iter_errors(found)], text
-    assert found["command"] == f"energy {command}"
-    return found
+def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd, "energy")
 
 
 @pytest.fixture
@@ -54,7 +38,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_command_answers_as_text_and_as_a_document(run: Energy, name: str, schedule: str) -> None:
+def test_every_command_answers_as_text_and_as_a_document(run: Gpurt, name: str, schedule: str) -> None:
     words, code = CALLS[name]
     words = [schedule if word == "SCHEDULE" else word for word in words]
     got, out, _ = run(name, *words)
@@ -68,7 +52,7 @@ def test_every_command_answers_as_text_and_as_a_document(run: Energy, name: str,
 
 
 @pytest.mark.parametrize("name", energy.commands)
-def test_every_command_has_help(run: Energy, name: str) -> None:
+def test_every_command_has_help(run: Gpurt, name: str) -> None:
     code, out, _ = run(name, "--help")
     assert code == 0
     assert "Examples:" in out
@@ -78,14 +62,14 @@ def test_every_command_has_help(run: Energy, name: str) -> None:
     assert document(err, name)["error"]["exit_code"] == 2
 
 
-def test_nothing_about_run_time_policies_says_schedulable(run: Energy, schedule: str) -> None:
+def test_nothing_about_run_time_policies_says_schedulable(run: Gpurt, schedule: str) -> None:
     for name, (words, _) in CALLS.items():
         words = [schedule if word == "SCHEDULE" else word for word in words]
         for options in ([], ["--json"], ["--help"]):
             assert "schedulable" not in "".join(map(str, run(name, *words, *options))).lower()
 
 
-def test_simulate_splits_energy_and_counts_misses(run: Energy) -> None:
+def test_simulate_splits_energy_and_counts_misses(run: Gpurt) -> None:
     code, out, _ = run("simulate", TOY, "--horizon", "600ms", "--json")
     (one,) = document(out, "simulate")["policies"]
     assert code == 1
@@ -101,7 +85,7 @@ def test_simulate_splits_energy_and_counts_misses(run: Energy) -> None:
     ("options", "missed"),
     [(["--order", "rm"], 5), (["--window-jobs", "all"], 5), ([], 4)],
 )
-def test_options_reach_the_scheduler(run: Energy, options: list[str], missed: int, tmp_path: Path) -> None:
+def test_options_reach_the_scheduler(run: Gpurt, options: list[str], missed: int, tmp_path: Path) -> None:
     """The numbers of the specification for the big GPU of the toy system alone."""
     text = Path(TOY).read_text()
     text = text[: text.index('[[gpu]]\nname = "little"')] + text[text.index("[[profile]]") :]
@@ -111,7 +95,7 @@ def test_options_reach_the_scheduler(run: Energy, options: list[str], missed: in
     assert document(out, "simulate")["policies"][0]["missed_jobs"] == missed
 
 
-def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Energy) -> None:
+def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Gpurt) -> None:
     words = ["simulate", TOY, "--horizon", "300ms", "--execution", "random", "--sporadic", "--random-offsets", "--json"]
 
     def jobs(*options: object) -> dict[str, Any]:
@@ -126,7 +110,7 @@ def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Energy) -> None:
     assert jobs("--seed", 5) == first
 
 
-def test_explain_shows_what_was_compared(run: Energy) -> None:
+def test_explain_shows_what_was_compared(run: Gpurt) -> None:
     """Specification, section 6.3."""
     out = run("explain", str(ROOT / "examples/energy/example5.toml"), "--at", "0ms", "--json")[1]
     (one,) = document(out, "explain")["decisions"]
@@ -143,13 +127,13 @@ def test_explain_shows_what_was_compared(run: Energy) -> None:
         ("83ms", "the free units of big, up to m^opt"),
     ],
 )
-def test_explain_says_which_rule_decided(run: Energy, at: str, why: str) -> None:
+def test_explain_says_which_rule_decided(run: Gpurt, at: str, why: str) -> None:
     """The first dispatches of the toy system (specification, section 6.6)."""
     out = run("explain", TOY, "--at", at, "--json")[1]
     assert document(out, "explain")["decisions"][0]["why"].startswith(why)
 
 
-def test_schedule_says_no_and_writes_nothing_then(run: Energy, tmp_path: Path) -> None:
+def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     code, out, _ = run("schedule", EXAMPLE5, "--policy", "rm", "-o", path)
     assert code == 1
@@ -160,7 +144,7 @@ def test_schedule_says_no_and_writes_nothing_then(run: Energy, tmp_path: Path) -
     assert (code, document(out, "cost")["energy_uj"]) == (0, 58_000)
 
 
-def test_optimum_and_gaps(run: Energy, tmp_path: Path) -> None:
+def test_optimum_and_gaps(run: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "once.toml"
     text = Path(EXAMPLE5).read_text().replace('period = "20ms"', 'period = "100ms"')
     path.write_text(text.replace('period = "10ms"', 'period = "100ms"'))
@@ -179,7 +163,7 @@ def test_optimum_and_gaps(run: Energy, tmp_path: Path) -> None:
     assert "NO SCHEDULE" in out
 
 
-def test_simulate_writes_a_trace_and_a_picture(run: Energy, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_simulate_writes_a_trace_and_a_picture(run: Gpurt, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trace, picture, gantt = (tmp_path / name for name in ("run.json", "bars.png", "gantt.svg"))
     assert run("simulate", TOY, "--horizon", "600ms", "--trace", trace, "--plot", picture)[0] == 1
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -208,7 +192,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "code", "message"), WRONG, ids=[message for *_, message in WRONG])
-def test_mistakes_get_one_clear_line(run: Energy, words: list[str], code: int, message: str) -> None:
+def test_mistakes_get_one_clear_line(run: Gpurt, words: list[str], code: int, message: str) -> None:
     got, out, err = run(*words)
     assert (got, out) == (code, "")
     assert message in err

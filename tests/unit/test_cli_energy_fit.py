@@ -7,7 +7,8 @@ from pathlib import Path
 
 import energy_profiles as synthetic
 import pytest
-from energy_calls import Energy, caller, document
+from calls import Gpurt, caller
+from energy_calls import document
 
 HEADER = "gpu,clock,kernel,units,power_uw,error_uw,sensor\n"
 #: M = 4, P^s = 20 W, p = 1 W, pd = 2 and 3 W; the last line is 2 W above the model.
@@ -22,8 +23,8 @@ big,1GHz,a+b,1+2,31000000,,s
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Energy:
-    return caller(capfd)
+def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd, "energy")
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def powers(tmp_path: Path) -> Path:
     return path
 
 
-def test_fit_says_what_it_found_and_that_it_is_no_bound(run: Energy, powers: Path) -> None:
+def test_fit_says_what_it_found_and_that_it_is_no_bound(run: Gpurt, powers: Path) -> None:
     code, text, err = run("fit", powers, "--units", 4)
     assert code == 0
     assert "b, a unit      3.000000" in text
@@ -48,7 +49,7 @@ def test_fit_says_what_it_found_and_that_it_is_no_bound(run: Energy, powers: Pat
     assert [one["error_uw"] for one in found["kernels"]] == [None, None]
 
 
-def test_a_fit_is_for_one_gpu_at_one_clock_by_one_sensor(run: Energy, powers: Path) -> None:
+def test_a_fit_is_for_one_gpu_at_one_clock_by_one_sensor(run: Gpurt, powers: Path) -> None:
     powers.write_text(HEADER + LINES + "little,2GHz,a,1,9,,t\n")
     code, _, err = run("fit", powers, "--units", 4)
     assert code == 2
@@ -65,7 +66,7 @@ def test_a_fit_is_for_one_gpu_at_one_clock_by_one_sensor(run: Energy, powers: Pa
     assert (code, "choose one by --sensor" in err) == (2, True)
 
 
-def test_import_writes_profiles(run: Energy, tmp_path: Path) -> None:
+def test_import_writes_profiles(run: Gpurt, tmp_path: Path) -> None:
     folder, out = synthetic.folder(tmp_path / "data"), tmp_path / "profiles.toml"
     code, text, err = run("import", folder, "-o", out)
     assert code == 0
@@ -80,7 +81,7 @@ def test_import_writes_profiles(run: Energy, tmp_path: Path) -> None:
     assert "little has no beta" in document(run("import", folder, "--json")[1], "import")["notes"]
 
 
-def test_the_published_copy_times_reach_the_file(run: Energy, tmp_path: Path) -> None:
+def test_the_published_copy_times_reach_the_file(run: Gpurt, tmp_path: Path) -> None:
     folder, out = synthetic.folder(tmp_path / "data"), tmp_path / "profiles.toml"
     (folder / "gpu_little").rename(folder / "gpu_t400")
     (folder / "gpu_t400/alpha.csv").rename(folder / "gpu_t400/mmul.csv")
@@ -89,7 +90,7 @@ def test_the_published_copy_times_reach_the_file(run: Energy, tmp_path: Path) ->
     assert '  copy_in = "13ms"\n  copy_out = "1500us"\n' in out.read_text().replace('"1.5ms"', '"1500us"')
 
 
-def test_mistakes_get_one_clear_line(run: Energy, powers: Path, tmp_path: Path) -> None:
+def test_mistakes_get_one_clear_line(run: Gpurt, powers: Path, tmp_path: Path) -> None:
     folder = synthetic.folder(tmp_path / "data")
     bare, empty = tmp_path / "bare.csv", tmp_path / "empty.csv"
     bare.write_text(HEADER + "\n".join(LINES.split("\n")[1:]))

@@ -15,7 +15,8 @@ from typing import Any
 
 import power_trees as trees
 import pytest
-from energy_calls import Energy, caller, document
+from calls import Gpurt, caller
+from energy_calls import document
 
 from analysis.energy import measured
 from pycontrol.power import find, sysfs
@@ -36,8 +37,8 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Energy:
-    return caller(capfd)
+def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd, "energy")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_counter_measures_and_a_short_program_is_repeated(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     """The fake draws 100 W: the true mean is inside the error.  The counter steps each 2 ms."""
     out = tmp_path / "powers.csv"
     words = ["measure", "--kernel", "spin", "--units", "4", "--gpu", "fake", "--clock", "1725MHz", "--rounds", "2"]
@@ -94,14 +95,14 @@ def test_a_counter_measures_and_a_short_program_is_repeated(run: Energy, fake: A
     assert [one.kernels for one in measured.load(out, 46)] == [(("spin", 4),)] * 2 + [()]
 
 
-def test_a_longer_measurement_is_asked_for(run: Energy, fake: Any) -> None:
+def test_a_longer_measurement_is_asked_for(run: Gpurt, fake: Any) -> None:
     fake.fake_counter(0, 1_000_000, 0)
     words = ["--interval", "1ms", "--at-least", "150ms", "--json", "--", "true"]
     (one,) = document(run("measure", *words)[1], "measure")["rounds"]
     assert one["sensors"][0]["time_ns"] >= 150_000_000
 
 
-def test_several_sensors_are_read_beside_each_other(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_several_sensors_are_read_beside_each_other(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out, samples = tmp_path / "powers.csv", tmp_path / "samples.csv"
     words = ["--sensor", "nvml:0:energy", "--sensor", "nvml:0:instant", "--interval", "1ms", "--at-least", "0ms"]
     code, text, err = run("measure", *words, "-o", out, "--samples", samples, "--", "sleep", "0.1")
@@ -115,7 +116,7 @@ def test_several_sensors_are_read_beside_each_other(run: Energy, fake: Any, tmp_
     assert "nvml:0:instant" in text
 
 
-def test_a_counter_that_stands_still_is_refused(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_a_counter_that_stands_still_is_refused(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     fake.fake_counter(0, 2_000_000, 1)
     out = tmp_path / "powers.csv"
     code, text, _ = run("measure", "-o", out, "--at-most", "20ms", "--", "true")
@@ -124,7 +125,7 @@ def test_a_counter_that_stands_still_is_refused(run: Energy, fake: Any, tmp_path
     assert rows(out) == []
 
 
-def test_a_constant_is_refused(run: Energy, fake: Any) -> None:
+def test_a_constant_is_refused(run: Gpurt, fake: Any) -> None:
     words = ["--sensor", "nvml:0:power", "--at-least", "0ms", "--at-most", "30ms", "--interval", "1ms"]
     code, text, _ = run("measure", *words, "--json", "--", "true")
     found = document(text, "measure")
@@ -133,7 +134,7 @@ def test_a_constant_is_refused(run: Energy, fake: Any) -> None:
     assert found["complete"]
 
 
-def test_a_gpu_that_is_lost_costs_nothing_that_was_measured(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_a_gpu_that_is_lost_costs_nothing_that_was_measured(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     asked = 4  # by looking for sensors
     for reads in (1, 50, 70):
         out, samples = tmp_path / f"{reads}.csv", tmp_path / f"samples{reads}.csv"
@@ -165,7 +166,7 @@ class Leaving:
         return self.energy
 
 
-def test_a_sensor_that_vanishes_between_rounds(run: Energy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sensor_that_vanishes_between_rounds(run: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "powers.csv"
     monkeypatch.setattr(find, "chosen", lambda names: [Leaving(out)])
     words = ["--interval", "1ms", "--rounds", "3", "-o", out, "--json", "--", "sleep", "0.04"]
@@ -176,7 +177,7 @@ def test_a_sensor_that_vanishes_between_rounds(run: Energy, tmp_path: Path, monk
     assert len(rows(out)) == 1
 
 
-def test_a_file_that_vanishes_while_the_program_runs(run: Energy, root: Path, tmp_path: Path) -> None:
+def test_a_file_that_vanishes_while_the_program_runs(run: Gpurt, root: Path, tmp_path: Path) -> None:
     counter, samples, mark = trees.rapl(root, energy="0" * 12), tmp_path / "samples.csv", tmp_path / "mark"
     program = WRITER + f"open({str(mark)!r}, 'w')"
     words = ["--sensor", "rapl:0", "--interval", "2ms", "--samples", samples, "--json", "--"]
@@ -189,7 +190,7 @@ def test_a_file_that_vanishes_while_the_program_runs(run: Energy, root: Path, tm
     assert mark.exists()  # the program was left to end
 
 
-def test_a_counter_that_wraps_goes_on(run: Energy, root: Path) -> None:
+def test_a_counter_that_wraps_goes_on(run: Gpurt, root: Path) -> None:
     """Written by a thread of this test, also after the program, and modulo 200,000."""
     counter, over = trees.rapl(root, energy="000000199000", most=200_000), threading.Event()
     file = os.open(counter, os.O_WRONLY)
@@ -216,7 +217,7 @@ def test_a_counter_that_wraps_goes_on(run: Energy, root: Path) -> None:
     assert energy["error_uj"] < 200_000
 
 
-def test_a_counter_that_is_reset_ends_the_measurement(run: Energy, root: Path) -> None:
+def test_a_counter_that_is_reset_ends_the_measurement(run: Gpurt, root: Path) -> None:
     counter = trees.rapl(root, energy="000900000000")
     words = ["--sensor", "rapl:0", "--interval", "1ms", "--"]
     code, text, _ = run("measure", *words, *PYTHON, WRITER, counter, "0,5000,1000", "0.02")
@@ -224,7 +225,7 @@ def test_a_counter_that_is_reset_ends_the_measurement(run: Energy, root: Path) -
     assert "ENDED EARLY: rapl:0: the counter went from 900000000 to" in text
 
 
-def test_ctrl_c_keeps_what_was_measured(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_measured(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out = tmp_path / "powers.csv"
     once = tmp_path / "once"
     first = f"test -e {once} || {{ touch {once}; sleep 0.5; exit; }}"
@@ -239,7 +240,7 @@ def test_ctrl_c_keeps_what_was_measured(run: Energy, fake: Any, tmp_path: Path) 
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_program_that_fails_is_told(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_told(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out = tmp_path / "powers.csv"
     code, text, _ = run("measure", "-o", out, "--", "sh", "-c", "exit 3")
     assert (code, rows(out)) == (6, [])
@@ -248,7 +249,7 @@ def test_a_program_that_fails_is_told(run: Energy, fake: Any, tmp_path: Path) ->
     assert (code, "ended by signal 9" in text) == (6, True)
 
 
-def test_mistakes_get_one_clear_line(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     other, cut = tmp_path / "other.csv", tmp_path / "cut.csv"
     other.write_text("a,b\n")
     cut.write_text(",".join(measured.COLUMNS) + "\nx")
@@ -279,7 +280,7 @@ def test_mistakes_get_one_clear_line(run: Energy, fake: Any, tmp_path: Path) -> 
     assert other.read_text() == "a,b\n"
 
 
-def test_sensors_are_listed_with_reasons(run: Energy, fake: Any, tmp_path: Path) -> None:
+def test_sensors_are_listed_with_reasons(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     fake.fake_has(0, 1, 1, 0)
     trees.rapl(tmp_path / "sys", energy=123_456)
     code, text, err = run("sensors", "--watch", "60ms")
@@ -297,7 +298,7 @@ def test_sensors_are_listed_with_reasons(run: Energy, fake: Any, tmp_path: Path)
     assert document(run("sensors", "--json")[1], "sensors")["sensors"][0]["changes"] is None
 
 
-def test_no_sensor_is_the_answer_no(run: Energy, root: Path) -> None:
+def test_no_sensor_is_the_answer_no(run: Gpurt, root: Path) -> None:
     code, text, _ = run("sensors")
     assert code == 1
     assert "there is no sensor that can be read" in text
@@ -307,7 +308,7 @@ def test_no_sensor_is_the_answer_no(run: Energy, root: Path) -> None:
     assert "this machine has no sensor of a GPU; nvml: nvidia-ml-py is not installed" in err
 
 
-def test_a_sensor_that_fails_while_it_is_watched_says_why(run: Energy, fake: Any) -> None:
+def test_a_sensor_that_fails_while_it_is_watched_says_why(run: Gpurt, fake: Any) -> None:
     fake.fake_lose_after(0, 7)  # four when it is found
     found = document(run("sensors", "--watch", "20ms", "--json")[1], "sensors")
     assert len(found["notes"]) == 4

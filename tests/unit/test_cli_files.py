@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from placed import PLACED, TASK
 
 from pycontrol import cli
 
@@ -26,22 +27,6 @@ READERS = {
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
     "kernel-fit": ["TIMES"],
 }  # fmt: skip
-#: What one task needs of a GPU that has partitions, and of one that has room for it.
-TASK = """[[task]]
-name = "new"
-cpu = 1
-priority = 5
-period = "100ms"
-segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]
-"""
-PLACED = """[platform]
-cpus = 2
-epsilon = "0ns"
-compute_units = 4
-[[partition]]
-name = "one"
-compute_units = 2
-""" + TASK.replace('"new"', '"old"').replace("cpu = 1", 'cpu = 0\npartition = "one"')
 FILES = {"PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n"}
 #: Every command that writes a file, to OUT.
 WRITERS = {

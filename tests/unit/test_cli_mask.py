@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import Gpurt, caller
 
 from analysis.masks.topology import CHIPS
-from pycontrol import cli, topology
+from pycontrol import topology
 
 VII = ("--chip", "radeon-vii")
-Gpurt = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs a part of the command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = cli.run(["mask", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return call
+    return caller(capsys, "mask")
 
 
 @pytest.fixture

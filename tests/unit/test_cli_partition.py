@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Gpurt, caller
 
 from analysis.model import Intensity
 from analysis.partition import VARIANTS, inside
 from analysis.taskset import load
-from pycontrol import cli
 from pycontrol.commands import partition as commands
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"
-Gpurt = Callable[..., tuple[int, str, str]]
 LATE = """[[task]]
 name = "late"
 cpu = 4
@@ -32,13 +30,7 @@ segments = [{ misc = "1ms", gpu = { parallel = "40ms", serial = "1ms" } }]
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        code = cli.run([*map(str, arguments)])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return caller(capsys)
 
 
 def test_the_options_are_what_the_planner_has() -> None:

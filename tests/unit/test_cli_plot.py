@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from calls import Gpurt, caller
 
 from analysis.trace import About, Event, Kind, Trace
-from pycontrol import cli
 
 MS = 1_000_000
 MAGIC = {"a.png": b"\x89PNG\r\n\x1a\n", "a.SVG": b"<?xml", "a.pdf": b"%PDF", "name": b"\x89PNG\r\n\x1a\n"}
@@ -27,19 +26,12 @@ EVENTS = (
 )  # fmt: skip
 TASKS = {"low": About(3, 8 * MS), "high": About(7, 4 * MS)}
 
-Gpurt = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.run([*arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return caller(capsys)
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from calls import Gpurt, caller
 
 from analysis import rta
 from analysis.choose import choices
 from analysis.model import Waiting
 from analysis.taskset import load
 from analysis.verdict import answer, covering, stated
-from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")
@@ -46,20 +46,13 @@ segments = [{ cpu = "30ms" }]
 #: The same for the policy of the papers.
 SEGMENT = SPINNER.replace("cpus = 1", 'cpus = 1\npolicy = "segment"')
 
-Gpurt = Callable[..., tuple[int, str, str]]
 Write = Callable[[str], str]
 
 
 @pytest.fixture
 def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs the command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = cli.run(list(arguments))
-        captured = capfd.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return caller(capfd)
 
 
 @pytest.fixture
