@@ -7,6 +7,17 @@
  *
  * "TSG" stands for what is on the runlist, or off it, as a whole: on AMD GPUs
  * all user queues of a process.  @gpu is the driver's, opaque to gpurt.
+ *
+ * Locks, the outermost first:
+ * - gpurt's mutex in attach() and detach(), which no hook takes;
+ * - the driver's mutex of its GPUs: attach() and detach() take it, the first
+ *   three hooks are called with it, and commit() never takes it;
+ * - what commit() takes of one GPU: added() and tsgs() of that GPU may be
+ *   called with it, removed() not;
+ * - gpurt's mutexes in the first three hooks; gpurt allocates memory there, so
+ *   the driver holds no lock that reclaim takes;
+ * - the driver's spinlocks, with which it calls the other hooks;
+ * - gpurt's raw spinlocks.
  */
 #ifndef GPURT_PORT_H
 #define GPURT_PORT_H
@@ -24,10 +35,10 @@ struct pid;
 
 /*
  * Offered by gpurt until detach().  None calls the port.  The first three are
- * called in process context, one at a time, and may sleep; the others with
- * locks of the driver held, so they take spinlocks at most.  Of a GPU that is
- * not yet added, is refused, or is removed, everyone may run, and gpurt
- * ignores the rest.
+ * called in process context, one at a time, and may sleep, tsgs() for a short
+ * time; the others in any context except interrupts, and beside all calls.  Of
+ * a GPU that is not yet added, is refused, or is removed, everyone may run,
+ * and gpurt ignores the rest.
  */
 struct gpurt_hooks {
 	u32 version;
@@ -58,7 +69,7 @@ struct gpurt_hooks {
 	void (*reset)(void *gpu, bool begins);
 };
 
-/* Offered by the driver.  All in process context; they may sleep. */
+/* Offered by the driver.  All are called in process context, and may sleep. */
 struct gpurt_port {
 	u32 version;
 	struct module *owner;		/* the driver's, for messages */
@@ -68,8 +79,10 @@ struct gpurt_port {
 	void (*detach)(void);
 	/*
 	 * Make the runlists what may_run() says, and return when nothing else
-	 * executes any more.  -ETIMEDOUT: it is not known what executes.  Any
-	 * other error: nothing has changed; -EOPNOTSUPP: nor can it, for now.
+	 * executes any more.  Called by the GPU's thread, without a lock, one
+	 * at a time for a GPU, beside attach(), detach() and hooks.
+	 * -ETIMEDOUT: it is not known what executes.  Any other error:
+	 * nothing has changed; -EOPNOTSUPP: nor can it, for now.
 	 */
 	int (*commit)(void *gpu);
 };
