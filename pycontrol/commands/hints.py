@@ -12,15 +12,15 @@ from pycontrol.commands.options import JSON, PIDS, time_of
 
 
 def _slice_us(text: str | None) -> int | None:
-    from pycontrol.live.hints import SLICE_LIMITS
+    from pycontrol.live.tegra import whole_us
 
     if text is None:
         return None
     ns = time_of(text, "--slice")
-    low, high = SLICE_LIMITS
-    if ns % 1000 or not low <= ns // 1000 <= high:
-        raise UsageError(f"--slice: {text} is not a whole number of microseconds from {low} to {high}")
-    return ns // 1000
+    try:
+        return whole_us(ns)
+    except ValueError as error:
+        raise UsageError(f"--slice: {text} is {error}") from None
 
 
 @click.command(
@@ -42,14 +42,14 @@ def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_j
 
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.
     """
+    from pycontrol.live import tegra
     from pycontrol.live.hints import Level, SchedNode
 
     slice_us = _slice_us(slice_)
     level = Level[interleave.upper()] if interleave else None
     with SchedNode() as node:
-        for pid in pids:
-            if slice_us is not None or level is not None:
-                node.set(pid, slice_us, level)
+        if slice_us is not None or level is not None:
+            tegra.apply(node, [tegra.Setting(pid, slice_us, level) for pid in pids])
         found = [one for pid in pids for one in node.hints(pid)]
     rows = [(str(one.pid), str(one.tsg), str(one.slice_us), one.level.name.lower()) for one in found]
     data = [{"pid": one.pid, "tsg": one.tsg, "slice_ns": one.slice_us * US, "interleave": one.level.name.lower()}

@@ -12,16 +12,22 @@ import ctypes
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+import select
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
+from typing import Any
 
 from gpurt.errors import DeviceError, RefusedError
 
 NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
+LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A, 0x4004530B
+#: What a read of the node returns, struct nvgpu_sched_event_arg: a bit for each kind of event.
+EVENT_BYTES, TSG_OPENED = 16, 1
 #: Shortest and longest slice that the driver accepts, us.
 SLICE_LIMITS = (1_000, 50_000)
 #: Size of the bitmap in the first request, bytes; the driver answers with the size it needs if that is larger.
@@ -51,6 +57,10 @@ class _Set(ctypes.Structure):
     _fields_ = [("tsg", ctypes.c_uint32), ("value", ctypes.c_uint32)]
 
 
+class _Number(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint32)]
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
     """The driver's settings of one TSG; the slice in us."""
@@ -61,17 +71,22 @@ class Hints:
     level: Level
 
 
+#: A caller of ioctl(): descriptor, request, argument; as fcntl's.
+Call = Callable[[int, int, Any], Any]
+
+
 class SchedNode:
     """The node, open while the context is entered."""
 
-    def __init__(self) -> None:
-        """Opens it.
+    def __init__(self, call: Call = fcntl.ioctl) -> None:
+        """Opens it.  ``call``: what asks the driver.
 
         Raises:
             DeviceError: there is no such node, or another process has it open.
             RefusedError: this process may not open it.
         """
         path = next((node for node in NODES if os.path.exists(node)), NODES[0])
+        self._ioctl = call
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except PermissionError:
@@ -100,7 +115,7 @@ class SchedNode:
             bitmap = ctypes.create_string_buffer(size)
             asked = _ByPid(pid, size, 0, ctypes.addressof(bitmap))
             try:
-                fcntl.ioctl(self._fd, GET_TSGS_BY_PID, asked)
+                self._ioctl(self._fd, GET_TSGS_BY_PID, asked)
                 break
             except OSError as error:
                 if error.errno != errno.ENOSPC or asked.size <= size:
@@ -113,25 +128,54 @@ class SchedNode:
 
     def hints(self, pid: int) -> Iterator[Hints]:
         """The driver's settings of the process's TSGs.  Raises RefusedError."""
-        for tsg in self.tsgs(pid):
-            asked = _Params(tsg)
-            self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
-            yield Hints(tsg, asked.pid, asked.slice, Level(asked.level))
+        return map(self.hints_of, self.tsgs(pid))
 
-    def set(self, pid: int, slice_us: int | None, level: Level | None) -> None:
-        """Sets the slice, the level, or both, of all the process's TSGs.
+    def hints_of(self, tsg: int) -> Hints:
+        """The driver's settings of one TSG.  Raises RefusedError."""
+        asked = _Params(tsg)
+        self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
+        return Hints(tsg, asked.pid, asked.slice, Level(asked.level))
 
-        Raises:
-            RefusedError: the driver refuses.  TSGs that were set before that keep the new values.
+    def set_slice(self, tsg: int, slice_us: int) -> None:
+        """Sets the slice.  Raises RefusedError if the driver refuses; it may have stored the slice all the same."""
+        self._call(TSG_SET_TIMESLICE, _Set(tsg, slice_us), f"a slice of {slice_us} us for TSG {tsg}")
+
+    def set_level(self, tsg: int, level: Level) -> None:
+        """Sets the level.  Raises RefusedError if the driver refuses; it may have stored the level all the same."""
+        self._call(TSG_SET_RUNLIST_INTERLEAVE, _Set(tsg, level), f"level {level.name.lower()} for TSG {tsg}")
+
+    def hold(self, tsg: int) -> None:
+        """Keeps the TSG's number from being given to another one, until it is let go or the node is closed.
+
+        Raises RefusedError if there is no such TSG.
         """
-        for tsg in self.tsgs(pid):
-            if slice_us is not None:
-                self._call(TSG_SET_TIMESLICE, _Set(tsg, slice_us), f"a slice of {slice_us} us for TSG {tsg}")
-            if level is not None:
-                self._call(TSG_SET_RUNLIST_INTERLEAVE, _Set(tsg, level), f"level {level} for TSG {tsg}")
+        self._call(GET_TSG, _Number(tsg), f"a reference to TSG {tsg}")
 
-    def _call(self, code: int, argument: ctypes.Structure, what: str) -> None:
+    def let_go(self, tsg: int) -> None:
+        """Undoes `hold`.  Raises RefusedError."""
+        self._call(PUT_TSG, _Number(tsg), f"to let go of TSG {tsg}")
+
+    def lock(self) -> None:
+        """Forbids applications to change their own slices and levels while the node is open.  Raises RefusedError.
+
+        The driver unlocks when the node is closed (gk20a_sched_dev_release()).
+        """
+        self._call(LOCK_CONTROL, None, "to lock slices and levels")
+
+    def version(self) -> int:
+        """The version of the interface.  Raises RefusedError."""
+        asked = _Number()
+        self._call(GET_API_VERSION, asked, "the version of its interface")
+        return int(asked.value)
+
+    def opened(self, seconds: float) -> bool:
+        """Whether an application opened a TSG since this was asked last, or does so within that time."""
+        if not select.select([self._fd], [], [], seconds)[0]:
+            return False
+        return bool(int.from_bytes(os.read(self._fd, EVENT_BYTES)[8:], sys.byteorder) & TSG_OPENED)
+
+    def _call(self, code: int, argument: ctypes.Structure | None, what: str) -> None:
         try:
-            fcntl.ioctl(self._fd, code, argument)
+            self._ioctl(self._fd, code, 0 if argument is None else argument)
         except OSError as error:
             raise RefusedError(f"the driver refuses {what}: {error.strerror}", error.errno or 0) from None

@@ -120,12 +120,18 @@ KFD_SET_CU_MASK     K AMDKFD_IOC_SET_CU_MASK
 #: Where nvgpu answers with a new descriptor.
 NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
                      "nvgpu_channel_open_args channel_fd")  # fmt: skip
+HINT_CALLS = (
+    "GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE LOCK_CONTROL GET_API_VERSION GET_TSG "
+    "PUT_TSG"
+)
 HINTS = {
     "get_tsgs_by_pid_args": ("_ByPid", "pid=pid size=size buffer=buffer"),
     "tsg_get_params_args": ("_Params", "tsg=tsgid slice=timeslice level=runlist_interleave "
                             "graphics=graphics_preempt_mode compute=compute_preempt_mode pid=pid"),
     "tsg_timeslice_args": ("_Set", "tsg=tsgid value=timeslice"),
     "tsg_runlist_interleave_args": ("_Set", "tsg=tsgid value=runlist_interleave"),
+    "tsg_refcount_args": ("_Number", "value=tsgid"),
+    "api_version_args": ("_Number", "value=version"),
 }  # fmt: skip
 
 
@@ -214,7 +220,7 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
         what, member = one.split()
         yield Fact(f"offsetof({what}, {member})", 0, f"offsetof(struct {what}, {member})")
         yield Fact(f"sizeof({what}.{member})", 4, f"sizeof(((struct {what} *)0)->{member})")
-    for name in ("GET_TSGS_BY_PID", "TSG_GET_PARAMS", "TSG_SET_TIMESLICE", "TSG_SET_RUNLIST_INTERLEAVE"):
+    for name in HINT_CALLS.split():
         yield Fact(f"hints.{name}: request", getattr(hints, name), f"NVGPU_SCHED_IOCTL_{name}")
     for theirs, (ours, members) in HINTS.items():
         for pair in members.split():
@@ -222,6 +228,8 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
             field, where = getattr(getattr(hints, ours), our), f"struct nvgpu_sched_{theirs}"
             yield Fact(f"offsetof(hints.{theirs}, {our})", field.offset, f"offsetof({where}, {their})")
             yield Fact(f"sizeof(hints.{theirs}.{our})", field.size, f"sizeof((({where} *)0)->{their})")
+    yield Fact("hints.EVENT_BYTES", hints.EVENT_BYTES, "sizeof(struct nvgpu_sched_event_arg)")
+    yield Fact("hints.TSG_OPENED", hints.TSG_OPENED, "NVGPU_SCHED_STATUS_TSG_OPEN")
     for level in hints.Level:
         yield Fact(f"hints.Level.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
 

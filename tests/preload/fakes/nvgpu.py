@@ -12,6 +12,7 @@ import struct
 from typing import ClassVar
 
 from drivers import Caller, File, Refused
+from engine import Group
 
 
 class NvgpuControl(File):
@@ -128,43 +129,102 @@ class NvgpuChannel(File):
 
 
 class NvgpuSched(File):
-    """/dev/nvgpu/igpu0/sched: one opener at a time; slices and levels of all groups."""
+    """/dev/nvgpu/igpu0/sched: one opener at a time; slices and levels of all groups (os/linux/sched.c, r35.6, r36.4).
+
+    A value that is within limits is stored before the runlist is reloaded, so a call that fails has changed it
+    (nvgpu_tsg_set_timeslice(), nvgpu_tsg_set_interleave()).  Not modelled: reading and polling.
+    """
 
     opened = 0
+    locked = False
+    CHANNELS = 1024
+    BITMAP = CHANNELS // 8
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         if NvgpuSched.opened:
             raise Refused(errno.EBUSY)
         NvgpuSched.opened += 1
+        self.held: set[int] = set()
 
     def close(self) -> None:
         NvgpuSched.opened -= 1
+        NvgpuSched.locked = False
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        if code == 0xC0185303:
-            return self.by_pid(argument, nested)
-        tsg, value = struct.unpack_from("=II", argument)
-        group = next((one for one in self.engines[0].groups if one.number == tsg), None)
-        if group is None:
+        calls = {0xC0185303: self.by_pid, 0xC0205304: self.params, 0x40085305: self.slice, 0x40085306: self.level,
+                 0x5307: self.lock, 0x5308: self.lock, 0x80045309: self.version, 0x4004530A: self.get,
+                 0x4004530B: self.put}  # fmt: skip
+        if code >> 8 & 0xFF != ord("S") or not 0 < code & 0xFF <= 11:
             raise Refused(errno.EINVAL)
-        if code == 0xC0205304:
-            struct.pack_into("=IIIIIIQ", argument, 0, tsg, group.slice_us, group.level, 0, 0, 0, group.pid)
-        elif code == 0x40085305 and 1000 <= value <= 50000:
-            group.slice_us = value
-        elif code == 0x40085306 and value <= 2:
-            group.level = value
-        else:
-            raise Refused(errno.EINVAL)
+        if code not in calls:
+            raise Refused(errno.ENOTTY)
+        calls[code](code, argument, nested)
         return 0
 
-    def by_pid(self, argument: bytearray, nested: bytearray) -> int:
+    def fails(self, name: str) -> None:
+        self.calls.append(name)
+        if error := self.faults.due(name):
+            raise Refused(error)
+
+    def group_of(self, argument: bytearray) -> Group:
+        (tsg,) = struct.unpack_from("=I", argument)
+        if tsg >= self.CHANNELS:
+            raise Refused(errno.EINVAL)
+        group = next((one for one in self.engines[0].groups if one.number == tsg), None)
+        if group is None:
+            raise Refused(errno.ENXIO)
+        return group
+
+    def by_pid(self, code: int, argument: bytearray, nested: bytearray) -> None:
         pid, size = struct.unpack_from("=QI", argument)
-        numbers = [group.number for group in self.engines[0].groups if group.pid == pid]
-        need = max(numbers, default=0) // 8 + 1
-        struct.pack_into("=I", argument, 8, need)
-        if need > size:
+        self.fails("by-pid")
+        if size < self.BITMAP or not nested:
+            struct.pack_into("=I", argument, 8, self.BITMAP)
             raise Refused(errno.ENOSPC)
-        for number in numbers:
-            nested[number // 8] |= 1 << number % 8
-        return 0
+        nested[: self.BITMAP] = bytes(self.BITMAP)
+        for group in self.engines[0].groups:
+            if group.pid == pid:
+                nested[group.number // 8] |= 1 << group.number % 8
+
+    def params(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        group = self.group_of(argument)
+        self.fails("params")
+        values = group.number, group.slice_us, group.level, 0, 0, 0, group.pid
+        struct.pack_into("=IIIIIIQ", argument, 0, *values)
+
+    def slice(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        group, value = self.group_of(argument), struct.unpack_from("=I", argument, 4)[0]
+        if not 1000 <= value <= 50000:
+            raise Refused(errno.EINVAL)
+        group.slice_us = value
+        self.fails("slice")
+
+    def level(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        group, value = self.group_of(argument), struct.unpack_from("=I", argument, 4)[0]
+        if value > 2:
+            raise Refused(errno.EINVAL)
+        group.level = value
+        self.fails("level")
+
+    def lock(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        self.fails("lock")
+        NvgpuSched.locked = code == 0x5307
+
+    def version(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        struct.pack_into("=I", argument, 0, 1)
+
+    def get(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        group = self.group_of(argument)
+        self.fails("get")
+        if group.number in self.held:
+            raise Refused(errno.ENXIO)
+        self.held.add(group.number)
+
+    def put(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        (tsg,) = struct.unpack_from("=I", argument)
+        if tsg >= self.CHANNELS:
+            raise Refused(errno.EINVAL)
+        if tsg not in self.held:
+            raise Refused(errno.ENXIO)
+        self.held.remove(tsg)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Slices and levels on nvgpu's scheduling node: all or nothing, against a model as strict as the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "preload/fakes"))
+
+from drivers import Caller, Faults, Refused
+from engine import Engine, Group
+from nvgpu import NvgpuSched
+
+from gpurt.errors import RefusedError
+from pycontrol.live import hints, tegra
+from pycontrol.live.hints import Level, SchedNode
+from pycontrol.live.tegra import Setting
+
+FIRST, SECOND, OTHER = 100, 200, 300
+
+
+class Board:
+    """The driver's model, called as ioctl() would be.  ``fails(call)``: the error number of the n-th call of a name."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(0)
+        self.groups = [Group(str(number), pid, number=number)
+                       for number, pid in ((3, FIRST), (700, FIRST), (701, SECOND), (702, OTHER))]  # fmt: skip
+        self.engine.groups.extend(self.groups)
+        self.file = NvgpuSched("sched", Caller(1, 0), [self.engine], Faults())
+        self.steps: list[str] = []
+        self.fails: Callable[[int], int] = lambda step: 0
+        self.before: Callable[[int], None] = lambda step: None
+
+    def call(self, _fd: int, code: int, argument: Any) -> int:
+        raw = bytearray(argument) if isinstance(argument, ctypes.Structure) else bytearray()
+        nested = bytearray()
+        if code == hints.GET_TSGS_BY_PID:
+            nested = bytearray(ctypes.string_at(argument.buffer, argument.size))
+        step = len(self.steps)
+        self.steps.append(f"{code & 0xFF}")
+        self.before(step)
+        error = self.fails(step)
+        self.file.faults.refuse = {name: [1, error] for name in ("slice", "level", "get", "params", "by-pid")}
+        try:
+            return self.file.ioctl(Caller(1, 0), code, raw, nested)
+        except Refused as refused:
+            raise OSError(refused.error, "refused") from None
+        finally:
+            if raw:
+                ctypes.memmove(ctypes.addressof(argument), bytes(raw), len(raw))
+            if nested:
+                ctypes.memmove(argument.buffer, bytes(nested), len(nested))
+
+    def state(self) -> list[tuple[int, int]]:
+        return [(group.slice_us, group.level) for group in self.groups]
+
+
+@pytest.fixture
+def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
+    node = tmp_path / "sched"
+    node.touch()
+    monkeypatch.setattr(hints, "NODES", (str(node),))
+    made = Board()
+    yield made
+    made.file.close()
+
+
+WANTED = [Setting(FIRST, 5_000, Level.HIGH), Setting(SECOND, 2_000, None)]
+DEFAULT = (1_024, 0)
+
+
+def test_all_groups_of_the_processes_are_set(board: Board) -> None:
+    with SchedNode(board.call) as node:
+        before = tegra.apply(node, WANTED)
+    assert board.state() == [(5_000, 2), (5_000, 2), (2_000, 0), DEFAULT]
+    assert [(one.tsg, one.pid, one.slice_us, one.level) for one in before] == [
+        (3, FIRST, 1_024, Level.LOW), (700, FIRST, 1_024, Level.LOW), (701, SECOND, 1_024, Level.LOW)
+    ]  # fmt: skip
+    assert not board.file.held
+
+
+def refusal(node: SchedNode) -> str | None:
+    try:
+        tegra.apply(node, WANTED)
+    except RefusedError as refused:
+        return str(refused)
+    return None
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ETIMEDOUT])
+def test_a_failure_at_any_step_leaves_nothing_half_set(board: Board, error: int) -> None:
+    """A call that fails has stored its value, as in the driver."""
+    board.groups[0].slice_us, board.groups[2].level = 3_000, 1
+    before = board.state()
+    with SchedNode(board.call) as node:
+        tegra.apply(node, WANTED)
+        count = len(board.steps)
+        assert count > 20
+        tegra.apply(node, [Setting(FIRST, 3_000, Level.LOW), Setting(SECOND, 1_024, Level.MEDIUM)])
+        board.groups[1].slice_us = 1_024
+        failed = 0
+        for wrong in range(count):
+            board.steps.clear()
+            board.fails = lambda step, wrong=wrong: error if step == wrong else 0  # type: ignore[misc]
+            said = refusal(node)
+            failed += said is not None
+            if said is None:
+                assert board.steps[wrong] == "11"  # letting go of a group cannot do harm
+            else:
+                assert "the driver" in said
+                assert "not put back" not in said
+                assert board.state() == before
+            board.fails = lambda step: 0
+            tegra.apply(node, [Setting(FIRST, 3_000, Level.LOW), Setting(SECOND, 1_024, Level.MEDIUM)])
+            board.groups[1].slice_us = 1_024
+            assert board.state() == before
+            for tsg in list(board.file.held):
+                node.let_go(tsg)
+        assert failed >= 15
+
+
+def test_an_interruption_puts_everything_back(board: Board) -> None:
+    def interrupt(step: int) -> None:
+        if board.steps[step] == "6" and board.steps.count("6") == 2:
+            raise KeyboardInterrupt
+
+    board.before = interrupt
+    with SchedNode(board.call) as node, pytest.raises(KeyboardInterrupt):
+        tegra.apply(node, WANTED)
+    assert board.state() == [DEFAULT] * 4
+    assert not board.file.held
+
+
+def test_what_cannot_be_put_back_is_named(board: Board) -> None:
+    board.fails = lambda step: errno.ETIMEDOUT if board.steps[step] == "6" else 0
+    with SchedNode(board.call) as node, pytest.raises(RefusedError) as refused:
+        tegra.apply(node, WANTED)
+    assert str(refused.value).endswith("not put back: the level of TSG 3 of process 100")
+    assert board.state()[0][0] == 1_024
+
+
+def test_a_group_that_is_opened_meanwhile_is_set_too(board: Board) -> None:
+    late = Group("late", SECOND, number=703)
+
+    def opened(step: int) -> None:
+        if board.steps[step] == "5" and late not in board.groups:
+            board.groups.append(late)
+            board.engine.groups.append(late)
+
+    board.before = opened
+    with SchedNode(board.call) as node:
+        tegra.apply(node, WANTED)
+    assert (late.slice_us, late.level) == (2_000, 0)
+
+
+def test_a_process_that_never_ends_opening_groups(board: Board) -> None:
+    def opened(step: int) -> None:
+        if board.steps[step] == "5":
+            board.engine.groups.append(Group("late", SECOND, number=703 + step))
+            board.groups.append(board.engine.groups[-1])
+
+    board.before = opened
+    with SchedNode(board.call) as node, pytest.raises(RefusedError, match="faster than they can be set"):
+        tegra.apply(node, WANTED)
+    assert set(board.state()) == {DEFAULT}
+
+
+def test_a_number_that_changes_hands_is_left_alone(board: Board) -> None:
+    """Group 701 is closed after it was listed, and the number goes to another process."""
+    def change(step: int) -> None:
+        if board.steps[step] == "10" and board.steps.count("10") == 3:
+            board.groups[2].pid = OTHER
+
+    board.before = change
+    with SchedNode(board.call) as node, pytest.raises(RefusedError, match="process 200 has no time-slice groups"):
+        tegra.apply(node, WANTED)
+    assert board.state() == [DEFAULT] * 4
+
+
+@pytest.mark.parametrize(("setting", "why"), [(Setting(400, 5_000), "process 400 has no time-slice groups"),
+                                              (Setting(FIRST, 50_001), "a slice of 50001 us for TSG 3"),
+                                              (Setting(FIRST, 999), "a slice of 999 us for TSG 3")])  # fmt: skip
+def test_what_the_driver_refuses(board: Board, setting: Setting, why: str) -> None:
+    with SchedNode(board.call) as node, pytest.raises(RefusedError, match=why):
+        tegra.apply(node, [*WANTED, setting] if setting.pid == 400 else [setting])
+    assert board.state() == [DEFAULT] * 4
+
+
+def test_the_lock_and_the_version(board: Board) -> None:
+    with SchedNode(board.call) as node:
+        assert node.version() == 1
+        node.lock()
+        assert NvgpuSched.locked
+    board.file.close()
+    assert not NvgpuSched.locked
+    NvgpuSched.opened += 1
+
+
+@pytest.mark.parametrize(("ns", "us"), [(1_000_000, 1_000), (50_000_000, 50_000), (1_024_000, 1_024)])
+def test_slices_that_the_node_takes(ns: int, us: int) -> None:
+    assert tegra.whole_us(ns) == us
+
+
+@pytest.mark.parametrize("ns", [0, 999_000, 50_001_000, 1_000_001])
+def test_slices_that_it_does_not_take(ns: int) -> None:
+    with pytest.raises(ValueError, match="whole number of microseconds from 1000 to 50000"):
+        tegra.whole_us(ns)
