@@ -116,7 +116,8 @@ class Partition:
 
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
     ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
-    ``policy``, and ``slice`` (ns) and ``interleave`` of its TSGs.
+    ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
+    the platform.
     """
 
     compute_units: int | None = None
@@ -125,6 +126,8 @@ class Partition:
     policy: str | None = None
     slice: int | None = None
     interleave: str | None = None
+    alpha: int | None = None
+    theta: int | None = None
 
     @property
     def size(self) -> int | None:
@@ -249,6 +252,11 @@ class Platform:
         """Runlist update cost epsilon = alpha + theta."""
         return self.alpha + self.theta
 
+    def costs(self, part: Partition | None) -> tuple[int, int]:
+        """Alpha and theta of updates in a partition, ns; None: where the GPU is one."""
+        alpha = self.alpha if part is None or part.alpha is None else part.alpha
+        return alpha, self.theta if part is None or part.theta is None else part.theta
+
     @property
     def longest_switch(self) -> int:
         """What a GPU context switch costs at most: theta, or epsilon where theta is unknown."""
@@ -274,10 +282,23 @@ class Taskset:
         """Real-time tasks, most urgent first, ties in file order."""
         return tuple(sorted((t for t in self.tasks if not t.best_effort), key=lambda t: -t.priority))
 
+    @cached_property
+    def parts(self) -> tuple[Partition, ...]:
+        """What is scheduled as a GPU of its own: the partitions that have a name; else the whole GPU is one."""
+        of_tasks = (t.partition for t in self if t.partition and t.partition.name)
+        return tuple({one.name: one for one in (*self.partitions, *of_tasks)}.values()) or (Partition(),)
+
+    def part_of(self, task: Task) -> int:
+        """The number of the part that a task uses.  One without a partition, hence not real-time, uses the first."""
+        name = task.partition.name if task.partition else None
+        return next((at for at, part in enumerate(self.parts) if part.name == name), 0)
+
     @property
     def partitioned(self) -> bool:
-        """Whether real-time tasks use the GPU in several partitions, so that several of them execute there at once."""
-        return len({t.partition.name for t in self.real_time if t.uses_gpu and t.partition and t.partition.name}) > 1
+        """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own."""
+        used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.name]
+        own = any(part.alpha is not None or part.theta is not None for part in used)
+        return own or len({part.name for part in used}) > 1
 
     def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
         """A copy in which the named tasks' GPU segments have these priorities."""

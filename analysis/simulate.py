@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.model import CpuSegment, Task, Taskset, Waiting
+from analysis.model import CpuSegment, Partition, Platform, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
@@ -165,7 +165,8 @@ class _Call:
             waiting = options.waiting or task.waiting
             form = task.form_in(waiting) if options.form is None else options.form
             self.tasks[index] = {
-                "cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority,
+                "cpu": task.cpu, "part": taskset.part_of(task),
+                "priority": task.priority, "gpu_priority": task.segment_priority,
                 "busy": waiting is Waiting.BUSY, "form": int(form),
                 "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
@@ -173,16 +174,15 @@ class _Call:
             first += len(parts[index])
         platform = taskset.platform
         horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
-        boost = options.policy in BOOSTED_LOCKS
+        self.parts: Any = ffi.new(
+            "struct gpurt_sim_part[]", [_part(part, platform, options.policy) for part in taskset.parts]
+        )
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
-            "policy": POLICIES[BOOSTED_LOCKS.get(options.policy, options.policy)], "cpus": platform.cpus,
-            "execution": EXECUTION[options.execution],
-            "copy_engine": platform.copy_engine, "job_cpu": options.job_cpu, "sporadic": options.sporadic,
-            "alpha": 0 if boost else platform.alpha, "theta": platform.theta, "slice": platform.time_slice,
+            "parts": self.parts, "part_count": len(self.parts), "cpus": platform.cpus,
+            "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
+            "boost": options.policy in BOOSTED_LOCKS,
             "poll": options.poll, "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
         })  # fmt: skip
-        if boost:
-            self.config.boost = True
         self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
     def observed(self) -> dict[str, Observed]:
@@ -190,6 +190,14 @@ class _Call:
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum)
             for task, s in zip(self.taskset, self.stats, strict=False)
         }
+
+
+def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
+    alpha, theta = platform.costs(part)
+    return {
+        "policy": POLICIES[BOOSTED_LOCKS.get(policy, policy)], "copy_engine": platform.copy_engine,
+        "alpha": 0 if policy in BOOSTED_LOCKS else alpha, "theta": theta, "slice": part.slice or platform.time_slice,
+    }  # fmt: skip
 
 
 def default_horizon(taskset: Taskset) -> int:
@@ -252,7 +260,8 @@ def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int
         events.append(
             Event(
                 raw.time, kind, names[raw.task] if known else "", raw.job if known else None,
-                raw.duration if timed else None, raw.cpu if raw.cpu >= 0 else None, 0 if on_gpu else None,
+                raw.duration if timed else None, None if on_gpu or raw.where < 0 else raw.where,
+                raw.where if on_gpu else None,
             )
         )  # fmt: skip
     events.sort(key=lambda event: event.time)

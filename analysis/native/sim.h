@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the simulator's files share: a simulation, its CPUs, and its tasks, each with its current job. */
+/* What the simulator's files share: a simulation, its CPUs, parts of the GPU, and tasks, each with its current job. */
 #ifndef GPURT_SIM_H
 #define GPURT_SIM_H
 
@@ -24,8 +24,21 @@ enum step {
 	SPINNING_LOCK,		/* policy `boosted`: waits busily for the update lock */
 };
 
+/* A part of the GPU: a scheduler, a virtual GPU and an update lock. */
+struct part {
+	struct gpurt_sched sched;	/* first member: the callbacks cast it to the part */
+	struct gpurt_vgpu vgpu;
+	const struct gpurt_sim_part *config;
+	struct sim *sim;
+	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
+	bool committed;
+	struct job_task *on_gpu;
+	u64 gpu_since;
+};
+
 struct job_task {
 	const struct gpurt_sim_task *task;
+	struct part *part;
 	const struct gpurt_sim_segment *segments;
 	struct gpurt_sim_stats *stats;
 	enum step step;
@@ -58,29 +71,25 @@ struct cpu {
 };
 
 struct sim {
-	struct gpurt_sched sched;	/* first member: the callbacks cast it to the simulation */
-	struct gpurt_vgpu vgpu;
 	const struct gpurt_sim_config *config;
+	struct part *parts;
 	struct job_task *tasks;
 	struct cpu *cpus;
 	u32 count;
 	u64 now;
 	u64 order;
 	u64 random;
-	u64 next_poll;
-	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
-	bool committed;
+	u64 next_poll;			/* when the kernel thread looks next; U64_MAX: never */
+	bool jobs;			/* a part has policy `job` */
 	bool gpu_news;			/* something changed on the GPU: a task may have to be woken */
-	struct job_task *on_gpu;
-	u64 gpu_since;
 	struct gpurt_sim_event *events;
 	u64 room, used;
 };
 
 /* simulate.c */
 u64 sim_draw(struct sim *s);
-/* Stores an event if there is room.  @t NULL: it concerns all tasks.  @cpu -1: it concerns no CPU. */
-void sim_record(struct sim *s, u32 kind, const struct job_task *t, int cpu, u64 time, u64 duration);
+/* Stores an event if there is room.  @t NULL: it concerns all tasks.  @where: as in struct gpurt_sim_event. */
+void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u64 time, u64 duration);
 
 /* sim_task.c: what a task does */
 void sim_start_job(struct sim *s, struct job_task *t);

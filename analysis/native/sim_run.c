@@ -21,7 +21,7 @@ static u32 urgency(const struct sim *s, const struct job_task *t)
 {
 	if (t->client.boost.raised)
 		return GPURT_LEVELS + t->client.boost.raised;
-	if (s->config->boost && t->in_segment && gpurt_on_runlist(&s->sched, &t->client))
+	if (s->config->boost && t->in_segment && gpurt_on_runlist(&t->part->sched, &t->client))
 		return GPURT_LEVELS + t->task->priority;
 	return t->task->priority;
 }
@@ -67,7 +67,7 @@ static void settle(struct sim *s)
 	struct cpu *cpu, *end = s->cpus + s->config->cpus;
 	bool again = true;
 
-	if (s->config->policy == GPURT_POLICY_JOB)
+	if (s->jobs)
 		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
 	while (again) {
 		again = sim_wake(s);
@@ -119,29 +119,41 @@ static bool release_all(struct sim *s)
 static void poll_jobs(struct sim *s)
 {
 	struct cpu *cpu = &s->cpus[s->config->job_cpu];
+	struct part *p, *end = s->parts + s->config->part_count;
 	struct job_task *t;
+	u64 busy = 0;
 	int start;
 
-	s->committed = false;
+	for (p = s->parts; p < end; p++)
+		p->committed = false;
 	for (start = 1; start >= 0; start--) {
 		for (t = s->tasks; t < s->tasks + s->count; t++) {
-			if (!t->task->priority || !t->client.tsgs || t->wanted == (t->queued > 0) || t->wanted == start)
+			if (t->part->config->policy != GPURT_POLICY_JOB || !t->task->priority || !t->client.tsgs ||
+			    t->wanted == (t->queued > 0) || t->wanted == start)
 				continue;
 			t->wanted = start;
-			gpurt_job(&s->sched, &t->client, t->task->gpu_priority, start, s->now);
+			gpurt_job(&t->part->sched, &t->client, t->task->gpu_priority, start, s->now);
 			sim_decided(s);
 		}
 	}
-	if (s->committed)
-		cpu->thread_until = s->now + s->config->alpha;
+	for (p = s->parts; p < end; p++)
+		if (p->committed)
+			busy += p->config->alpha;
+	if (busy)
+		cpu->thread_until = s->now + busy;
 }
 
 static u64 next_time(const struct sim *s)
 {
-	u64 next = gpurt_vgpu_next(&s->vgpu);
 	const struct job_task *t;
+	u64 next = U64_MAX, at;
 	u32 i;
 
+	for (i = 0; i < s->config->part_count; i++) {
+		at = gpurt_vgpu_next(&s->parts[i].vgpu);
+		if (at < next)
+			next = at;
+	}
 	for (t = s->tasks; t < s->tasks + s->count; t++)
 		if (t->next_release < next)
 			next = t->next_release;
@@ -182,8 +194,8 @@ static bool over(const struct sim *s)
 
 int sim_run(struct sim *s)
 {
-	bool jobs = s->config->policy == GPURT_POLICY_JOB;
 	u64 steps = s->config->max_events, next;
+	u32 i;
 
 	while (!over(s)) {
 		if (!steps--)
@@ -192,11 +204,12 @@ int sim_run(struct sim *s)
 		if (next == U64_MAX)
 			break;
 		pass(s, next);
-		gpurt_vgpu_advance(&s->vgpu, next);
+		for (i = 0; i < s->config->part_count; i++)
+			gpurt_vgpu_advance(&s->parts[i].vgpu, next);
 		settle(s);	/* before releases: a job that completes now is not preempted by one released now */
 		if (release_all(s))
 			settle(s);
-		if (jobs && (!s->config->poll || next == s->next_poll)) {
+		if (s->jobs && (!s->config->poll || next == s->next_poll)) {
 			if (s->config->poll)
 				s->next_poll += s->config->poll;
 			poll_jobs(s);

@@ -13,20 +13,20 @@ static u64 demand(struct sim *s, u64 worst, u64 best)
 	return best + sim_draw(s) % (worst - best + 1);
 }
 
-static bool locking(const struct sim *s)
+static bool locking(const struct part *p)
 {
-	return s->config->policy == GPURT_POLICY_LOCK_PRIORITY || s->config->policy == GPURT_POLICY_LOCK_FIFO;
+	return p->config->policy == GPURT_POLICY_LOCK_PRIORITY || p->config->policy == GPURT_POLICY_LOCK_FIFO;
 }
 
-static bool boosted(const struct sim *s)
+static bool boosted(const struct part *p)
 {
-	return s->config->policy == GPURT_POLICY_BOOSTED;
+	return p->config->policy == GPURT_POLICY_BOOSTED;
 }
 
 /* Whether programs call begin and end under this policy. */
-static bool calling(const struct sim *s)
+static bool calling(const struct part *p)
 {
-	return s->config->policy == GPURT_POLICY_SEGMENT || boosted(s) || locking(s);
+	return p->config->policy == GPURT_POLICY_SEGMENT || boosted(p) || locking(p);
 }
 
 static void set_step(struct sim *s, struct job_task *t, enum step step)
@@ -91,7 +91,7 @@ static void enter_segment(struct sim *s, struct job_task *t)
 		return;
 	}
 	segment = &t->segments[t->at];
-	if (segment->gpu && calling(s)) {
+	if (segment->gpu && calling(t->part)) {
 		ready(s, t, REQUESTING);
 		return;
 	}
@@ -102,7 +102,7 @@ static void enter_segment(struct sim *s, struct job_task *t)
 /* To be called when the pure GPU part is done, or if there is none. */
 static void leave_gpu(struct sim *s, struct job_task *t)
 {
-	if (calling(s)) {
+	if (calling(t->part)) {
 		ready(s, t, REQUESTING);
 	} else {
 		t->at++;
@@ -120,8 +120,8 @@ static void submit(struct sim *s, struct job_task *t)
 		return;
 	}
 	t->gpu_done = false;
-	gpurt_boost_work(&s->sched, &t->client, true, s->now);
-	gpurt_vgpu_submit(&s->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
+	gpurt_boost_work(&t->part->sched, &t->client, true, s->now);
+	gpurt_vgpu_submit(&t->part->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 
@@ -137,15 +137,15 @@ static void updated(struct sim *s, struct job_task *t)
 	t->in_segment = true;
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
 	/* A task that waits busily sleeps here too: if it spun above the holder on its CPU, the two would deadlock. */
-	if (locking(s) && !gpurt_on_runlist(&s->sched, &t->client))
+	if (locking(t->part) && !gpurt_on_runlist(&t->part->sched, &t->client))
 		set_step(s, t, ASLEEP_GRANT);
 	else
 		ready(s, t, EXECUTING);
 }
 
-static struct job_task *first_waiter(const struct sim *s)
+static struct job_task *first_waiter(const struct part *p)
 {
-	struct gpurt_turn *turn = gpurt_turns_first(&s->turns);
+	struct gpurt_turn *turn = gpurt_turns_first(&p->turns);
 
 	return turn ? list_entry(turn, struct job_task, turn) : NULL;
 }
@@ -153,8 +153,8 @@ static struct job_task *first_waiter(const struct sim *s)
 /* The task waits for the update lock.  Under `boosted` it spins if it waits busily, at its own priority. */
 static void wait_for_lock(struct sim *s, struct job_task *t)
 {
-	gpurt_boost_turn(&s->sched, &t->client, false, s->now);
-	if (boosted(s) && t->task->busy)
+	gpurt_boost_turn(&t->part->sched, &t->client, false, s->now);
+	if (boosted(t->part) && t->task->busy)
 		ready(s, t, SPINNING_LOCK);
 	else
 		set_step(s, t, ASLEEP_LOCK);
@@ -163,44 +163,44 @@ static void wait_for_lock(struct sim *s, struct job_task *t)
 /* The update of @t is over: hands the lock to the first waiter.  It stays in the queue until its CPU runs it. */
 static void release_lock(struct sim *s, struct job_task *t)
 {
-	struct job_task *next = first_waiter(s);
+	struct job_task *next = first_waiter(t->part);
 
-	s->turns.held = false;
-	gpurt_boost_over(&s->sched, &t->client, s->now);
+	t->part->turns.held = false;
+	gpurt_boost_over(&t->part->sched, &t->client, s->now);
 	if (!next)
 		return;
-	gpurt_boost_turn(&s->sched, &next->client, true, s->now);
+	gpurt_boost_turn(&t->part->sched, &next->client, true, s->now);
 	ready(s, next, HANDED);
 }
 
 /* The task has the lock and its CPU: it makes the decision, and updates the runlist if that changes. */
 static void update(struct sim *s, struct job_task *t)
 {
-	s->turns.held = true;
-	s->committed = false;
+	t->part->turns.held = true;
+	t->part->committed = false;
 	if (t->in_segment)
-		gpurt_end(&s->sched, &t->client, s->now);
+		gpurt_end(&t->part->sched, &t->client, s->now);
 	else
-		gpurt_begin(&s->sched, &t->client, t->task->gpu_priority, 0, s->now);
+		gpurt_begin(&t->part->sched, &t->client, t->task->gpu_priority, 0, s->now);
 	sim_decided(s);
 	set_step(s, t, UPDATING);
-	t->until = s->now + (s->committed ? s->config->alpha : 0);
+	t->until = s->now + (t->part->committed ? t->part->config->alpha : 0);
 }
 
 static void request_lock(struct sim *s, struct job_task *t)
 {
-	struct job_task *next = first_waiter(s);
+	struct job_task *next = first_waiter(t->part);
 
-	gpurt_boost_ask(&s->sched, &t->client, t->task->gpu_priority, s->now);
+	gpurt_boost_ask(&t->part->sched, &t->client, t->task->gpu_priority, s->now);
 	/* The published protocols make no runlist updates, so that no task waits for its turn. */
-	if (s->config->boost || gpurt_turns_may_enter(&s->turns, t->task->gpu_priority)) {
+	if (s->config->boost || gpurt_turns_may_enter(&t->part->turns, t->task->gpu_priority)) {
 		if (next && next->step == HANDED)
 			wait_for_lock(s, next);	/* it has not run yet: the more urgent task goes first */
-		gpurt_boost_turn(&s->sched, &t->client, true, s->now);
+		gpurt_boost_turn(&t->part->sched, &t->client, true, s->now);
 		update(s, t);
 		return;
 	}
-	gpurt_turns_add(&s->turns, &t->turn, t->task->gpu_priority);
+	gpurt_turns_add(&t->part->turns, &t->turn, t->task->gpu_priority);
 	wait_for_lock(s, t);
 }
 
@@ -221,7 +221,7 @@ bool sim_act(struct sim *s, struct job_task *t)
 		request_lock(s, t);
 		return true;
 	case HANDED:
-		gpurt_turns_remove(&s->turns, &t->turn);
+		gpurt_turns_remove(&t->part->turns, &t->turn);
 		update(s, t);
 		return true;
 	case UPDATING:
@@ -256,7 +256,7 @@ bool sim_wake(struct sim *s)
 			t->left = 0;
 			leave_gpu(s, t);
 			woken = true;
-		} else if (t->step == ASLEEP_GRANT && gpurt_on_runlist(&s->sched, &t->client)) {
+		} else if (t->step == ASLEEP_GRANT && gpurt_on_runlist(&t->part->sched, &t->client)) {
 			ready(s, t, EXECUTING);
 			woken = true;
 		}

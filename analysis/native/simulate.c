@@ -10,12 +10,12 @@ u64 sim_draw(struct sim *s)
 	return random_bits(&s->random);
 }
 
-void sim_record(struct sim *s, u32 kind, const struct job_task *t, int cpu, u64 time, u64 duration)
+void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u64 time, u64 duration)
 {
 	if (s->used < s->room)
 		s->events[s->used] = (struct gpurt_sim_event){
 			.time = time, .duration = duration, .kind = kind, .task = t ? (int)(t - s->tasks) : -1,
-			.cpu = cpu, .job = t ? t->job : 0,
+			.where = where, .job = t ? t->job : 0,
 		};
 	s->used++;
 }
@@ -27,13 +27,13 @@ static struct job_task *owner(struct gpurt_sched_client *c)
 
 static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
-	struct sim *s = (struct sim *)sched;
+	struct part *p = (struct part *)sched;
 	struct job_task *t = owner(only);
 
 	(void)cause;
-	s->committed = true;
-	sim_record(s, GPURT_SIM_COMMIT, t, -1, now, s->config->alpha);
-	gpurt_vgpu_commit(&s->vgpu, t ? &t->ctx : NULL, now);
+	p->committed = true;
+	sim_record(p->sim, GPURT_SIM_COMMIT, t, (int)(p - p->sim->parts), now, p->config->alpha);
+	gpurt_vgpu_commit(&p->vgpu, t ? &t->ctx : NULL, now);
 }
 
 static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 event, u64 now)
@@ -44,39 +44,60 @@ static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 		[GPURT_EVENT_END] = GPURT_SIM_END,
 	};
 	if (kinds[event])
-		sim_record((struct sim *)sched, kinds[event], owner(c), -1, now, 0);
+		sim_record(((struct part *)sched)->sim, kinds[event], owner(c), -1, now, 0);
 }
 
 static void on_raise(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 level, u64 now)
 {
 	(void)level;
 	(void)now;
-	((struct sim *)sched)->cpus[owner(c)->task->cpu].stale = true;
+	((struct part *)sched)->sim->cpus[owner(c)->task->cpu].stale = true;
 }
 
 static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpurt_vgpu_work *w, u64 when)
 {
 	struct job_task *t = list_entry(tsg, struct job_task, tsg);
-	struct sim *s = v->host;
+	struct part *p = v->host;
 
 	(void)w;
 	t->gpu_done = true;
-	s->gpu_news = true;
-	gpurt_boost_work(&s->sched, &t->client, false, when);
+	p->sim->gpu_news = true;
+	gpurt_boost_work(&p->sched, &t->client, false, when);
 }
 
 static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
 {
-	struct sim *s = v->host;
+	struct part *p = v->host;
 
-	if (s->on_gpu && when > s->gpu_since)
-		sim_record(s, GPURT_SIM_GPU, s->on_gpu, -1, s->gpu_since, when - s->gpu_since);
-	s->on_gpu = tsg ? list_entry(tsg, struct job_task, tsg) : NULL;
-	s->gpu_since = when;
+	if (p->on_gpu && when > p->gpu_since)
+		sim_record(p->sim, GPURT_SIM_GPU, p->on_gpu, (int)(p - p->sim->parts), p->gpu_since,
+			   when - p->gpu_since);
+	p->on_gpu = tsg ? list_entry(tsg, struct job_task, tsg) : NULL;
+	p->gpu_since = when;
 }
 
 static const struct gpurt_sched_ops sched_ops = { .commit = on_commit, .event = on_event, .raise = on_raise };
 static const struct gpurt_vgpu_ops vgpu_ops = { .done = on_done, .run = on_run };
+
+static void set_up_parts(struct sim *s)
+{
+	u32 i;
+
+	for (i = 0; i < s->config->part_count; i++) {
+		const struct gpurt_sim_part *config = &s->config->parts[i];
+		struct part *p = &s->parts[i];
+
+		p->config = config;
+		p->sim = s;
+		gpurt_sched_init(&p->sched, &sched_ops, p, 0);
+		gpurt_vgpu_init(&p->vgpu, &vgpu_ops, p, config->slice, config->theta, config->alpha,
+				config->copy_engine, 0);
+		gpurt_set_policy(&p->sched, config->policy, 0);
+		gpurt_turns_init(&p->turns);
+		s->jobs = s->jobs || config->policy == GPURT_POLICY_JOB;
+	}
+	s->next_poll = s->jobs && s->config->poll ? 0 : U64_MAX;
+}
 
 static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const struct gpurt_sim_segment *segments,
 		   struct gpurt_sim_stats *stats)
@@ -85,16 +106,13 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 	u32 i, j;
 
 	s->random = config->seed;
-	s->next_poll = config->policy == GPURT_POLICY_JOB && config->poll ? 0 : U64_MAX;
-	gpurt_sched_init(&s->sched, &sched_ops, s, 0);
-	gpurt_vgpu_init(&s->vgpu, &vgpu_ops, s, config->slice, config->theta, config->alpha, config->copy_engine, 0);
-	gpurt_set_policy(&s->sched, config->policy, 0);
-	gpurt_turns_init(&s->turns);
+	set_up_parts(s);
 	memset(stats, 0, s->count * sizeof(*stats));
 	for (i = 0; i < s->count; i++) {
 		struct job_task *t = &s->tasks[i];
 
 		t->task = &tasks[i];
+		t->part = &s->parts[tasks[i].part];
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
 		t->next_release = tasks[i].offset < config->horizon ? tasks[i].offset : U64_MAX;
@@ -104,7 +122,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
 		for (j = 0; j < tasks[i].count; j++)
 			if (t->segments[j].gpu && !t->client.tsgs)
-				gpurt_tsg_opened(&s->sched, &t->client, 0);
+				gpurt_tsg_opened(&t->part->sched, &t->client, 0);
 	}
 }
 
@@ -131,7 +149,8 @@ static void wind_up(struct sim *s)
 
 	for (i = 0; i < s->config->cpus; i++)
 		sim_switch_to(s, &s->cpus[i], NULL);
-	on_run(&s->vgpu, NULL, s->now);
+	for (i = 0; i < s->config->part_count; i++)
+		on_run(&s->parts[i].vgpu, NULL, s->now);
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		u64 taken = t->queued ? s->now - t->backlog[t->head] : 0;
 
@@ -149,10 +168,13 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 {
 	u32 i, j;
 
-	if (config->policy >= GPURT_POLICY_COUNT || !config->cpus || config->job_cpu >= config->cpus)
+	if (!config->part_count || !config->cpus || config->job_cpu >= config->cpus)
 		return false;
+	for (i = 0; i < config->part_count; i++)
+		if (config->parts[i].policy >= GPURT_POLICY_COUNT)
+			return false;
 	for (i = 0; i < count; i++) {
-		if (tasks[i].cpu >= config->cpus || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
+		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT)
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
@@ -182,8 +204,9 @@ int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim
 	s->room = events ? room : 0;
 	s->tasks = calloc(count ? count : 1, sizeof(*s->tasks));
 	s->cpus = calloc(config->cpus, sizeof(*s->cpus));
+	s->parts = calloc(config->part_count, sizeof(*s->parts));
 	own = calloc(count ? count : 1, sizeof(struct job_task *));
-	if (s->tasks && s->cpus && own) {
+	if (s->tasks && s->cpus && s->parts && own) {
 		set_up(s, tasks, segments, stats);
 		share_out(s, own);
 		err = sim_run(s);
@@ -193,6 +216,7 @@ int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim
 		*used = s->used;
 	free(s->tasks);
 	free(s->cpus);
+	free(s->parts);
 	free(own);
 	free(s);
 	return err;

@@ -48,21 +48,26 @@ struct gpurt_sim_task {
 	u32 gpu_priority;
 	u32 busy;
 	u32 form;			/* policy `boosted`: when it is raised, enum gpurt_form */
-	u32 pad;
+	u32 part;			/* which of the config's parts of the GPU it uses */
 	u64 period, deadline, offset;
 	u32 first, count;		/* its segments */
 };
 
-struct gpurt_sim_config {
+/* A part of the GPU, scheduled as a GPU of its own: its own owner and its own update lock. */
+struct gpurt_sim_part {
 	u32 policy;			/* enum gpurt_policy */
+	u32 copy_engine;
+	u64 alpha, theta, slice;
+};
+
+struct gpurt_sim_config {
+	const struct gpurt_sim_part *parts;
+	u32 part_count;			/* at least 1; a GPU that is not divided is one part */
 	u32 cpus;
 	u32 execution;			/* enum gpurt_sim_execution */
-	u32 copy_engine;
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
 	u32 sporadic;			/* releases are later than the period by up to a tenth of it */
 	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
-	u32 pad;
-	u64 alpha, theta, slice;
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
 	u64 horizon;			/* jobs are released before this time */
 	u64 seed;
@@ -82,7 +87,7 @@ struct gpurt_sim_event {
 	u64 time, duration;
 	u32 kind;
 	int32_t task;			/* -1: none, or all */
-	int32_t cpu;
+	int32_t where;			/* the CPU; of GPU and COMMIT the part; -1: neither */
 	u32 job;
 };
 

@@ -1,0 +1,83 @@
+"""Several partitions in one simulation: schedules by hand, and what partitions do and do not share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import cpu, gpu, ms, task, taskset
+
+from analysis.model import MS, Partition, Task, Taskset, Waiting
+from analysis.simulate import Options, simulate
+from analysis.trace import Kind
+
+ONCE = Options(horizon=1)
+A, B = Partition(4, name="a"), Partition(4, name="b")
+
+
+def on(partition: Partition, one: Task) -> Task:
+    return replace(one, partition=partition)
+
+
+def responses(system: Taskset, offsets: list[float], options: Options = ONCE) -> dict[str, float]:
+    until = replace(options, horizon=max(ms(offset) for offset in offsets) + 1)
+    seen = simulate(system, until, [ms(offset) for offset in offsets])
+    return {name: observed.worst / MS for name, observed in seen.tasks.items()}
+
+
+def test_partitions_execute_at_once_and_one_partition_does_not() -> None:
+    pair = task("h", 0, 9, 100, gpu(0, 6)), task("l", 1, 1, 100, gpu(0, 6))
+    assert responses(taskset(on(A, pair[0]), on(A, pair[1])), [0, 0]) == {"h": 6, "l": 12}
+    assert responses(taskset(on(A, pair[0]), on(B, pair[1])), [0, 0]) == {"h": 6, "l": 6}
+
+
+def test_a_lower_task_of_another_partition_updates_while_a_task_sleeps_on_its_gpu() -> None:
+    """l begins at 3.9, as h executes on partition a, and its update of 2 ends at 5.9; h's work is over at 5.
+
+    h: update 0-1, GPU 1-5, waits for its CPU until 5.9, update until 6.9.
+    """
+    slow = replace(B, alpha=ms(2))
+    system = taskset(on(A, task("h", 0, 9, 100, gpu(0, 4))), on(slow, task("l", 0, 1, 100, gpu(0, 1))), epsilon=1)
+    assert responses(system, [0, 3.9])["h"] == pytest.approx(6.9)
+    within = taskset(on(A, system.tasks[0]), on(A, system.tasks[1]), epsilon=1)
+    assert responses(within, [0, 3.9])["h"] == 6
+
+
+def test_each_partition_has_its_own_lock_and_costs() -> None:
+    """l updates b for 3 ms from 0 on; h asks for a lock at 1 on another CPU: its own is free."""
+    slow = replace(B, alpha=ms(3), theta=ms(1))
+    pair = task("h", 0, 9, 100, gpu(0, 2)), task("l", 1, 1, 100, gpu(0, 2))
+    apart = taskset(on(A, pair[0]), on(slow, pair[1]), epsilon=1, theta=0.5)
+    assert responses(apart, [1, 0]) == {"h": 0.5 + 0.5 + 2 + 0.5, "l": 3 + 1 + 2 + 3}
+    together = taskset(on(slow, pair[0]), on(slow, pair[1]))
+    assert responses(together, [1, 0])["h"] == 2 + 3 + 1 + 2 + 3
+
+
+def test_busy_waiting_across_partitions_can_stop_for_ever() -> None:
+    """Each owner is below a task that spins for the other owner: readings, "GCAPS inside partitions"."""
+    system = taskset(
+        on(A, task("p", 0, 4, 100, gpu(0, 1))), on(B, replace(task("o2", 0, 3, 100, gpu(0, 5)), gpu_priority=9)),
+        on(B, task("q", 1, 4, 100, gpu(0, 1))), on(A, replace(task("o1", 1, 3, 100, gpu(0, 5)), gpu_priority=9)),
+    )  # fmt: skip
+    busy = Options(waiting=Waiting.BUSY)
+    seen = simulate(system, replace(busy, horizon=ms(2)), [ms(1), 0, ms(1), 0])
+    assert [one.finished for one in seen.tasks.values()] == [0, 0, 0, 0]
+    asleep = simulate(system, replace(busy, waiting=Waiting.SUSPEND, horizon=ms(2)), [ms(1), 0, ms(1), 0])
+    assert [one.finished for one in asleep.tasks.values()] == [1, 1, 1, 1]
+
+
+def test_the_trace_names_the_partition_and_a_task_without_one_uses_the_first() -> None:
+    loose = replace(task("loose", 1, 0, 100, gpu(0, 1)), partition=None)
+    system = replace(taskset(on(B, task("h", 0, 9, 100, gpu(0, 2))), loose, epsilon=0.5), partitions=(A, B))
+    trace = simulate(system, ONCE, events=100).trace
+    assert trace is not None
+    on_gpu = {(event.task, event.kind, event.gpu) for event in trace.events if event.gpu is not None}
+    assert {("h", Kind.GPU, 1), ("h", Kind.COMMIT, 1), ("loose", Kind.GPU, 0)} <= on_gpu
+    assert all(event.cpu is None for event in trace.events if event.gpu is not None)
+
+
+def test_a_partition_that_is_alone_is_the_whole_gpu() -> None:
+    plain = taskset(task("h", 0, 9, 50, cpu(1), gpu(1, 4)), task("l", 0, 1, 90, gpu(2, 9)), epsilon=1, theta=0.5)
+    alone = replace(plain, tasks=tuple(on(A, one) for one in plain))
+    options = Options(execution="random", sporadic=True, seed=3)
+    assert simulate(plain, options).tasks == simulate(alone, options).tasks
