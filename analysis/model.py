@@ -117,7 +117,8 @@ class Partition:
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
     ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
-    the platform.
+    the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.  NVIDIA's GPUs are divided by
+    ``mps_percentage`` of their SMs, by the number of a ``green_context``, or by the name of a ``mig`` instance.
     """
 
     compute_units: int | None = None
@@ -128,6 +129,10 @@ class Partition:
     interleave: str | None = None
     alpha: int | None = None
     theta: int | None = None
+    mps_percentage: int | None = None
+    green_context: int | None = None
+    mig: str | None = None
+    domain: str | None = None
 
     @property
     def size(self) -> int | None:

@@ -84,6 +84,18 @@ SHARED_PARTITION = {
     "policy": Field(schema.choice(*Policy.words()), "how it is scheduled; the platform's policy unless given"),
     "slice": Field(schema.time(1), "time slice of its TSGs"),
     "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs"),
+    "mps_percentage": Field(schema.integer(1, 100), "NVIDIA MPS: the percentage of SMs that its programs may use"),
+    "green_context": Field(
+        schema.integer(0, 255), "NVIDIA green contexts: which one of the GPU's split its programs execute in, from 0"
+    ),
+    "mig": Field(
+        schema.string("^MIG-[A-Za-z0-9-]{1,80}(/[0-9]{1,2}/[0-9]{1,2})?$", "an instance such as nvidia-smi -L lists"),
+        "NVIDIA MIG: the instance that its programs execute on",
+    ),
+    "domain": Field(
+        schema.string("^[A-Za-z0-9_.-]{1,31}$", "up to 31 letters, digits, '.', '_' and '-'"),
+        "a scheduling domain of a Tegra; slice is then the domain's",
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from analysis.fold import whole_gpu
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.partition.scaling import Measured
+from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Report, quoted
 
@@ -35,8 +36,8 @@ def check_units(values: dict[str, Any] | None, platform: Platform | None, path: 
 def made(values: dict[str, Any]) -> Partition:
     """The partition that a table describes."""
     mask = values.get("cu_mask")
-    rest = (values.get(key) for key in ("name", "policy", "slice", "interleave"))
-    return Partition(values.get("compute_units"), int(mask, 16) if mask else None, *rest)
+    rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask")}
+    return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)
 
 
 def sizes(units: dict[str, int] | None, there: int, report: Report) -> tuple[int, ...]:
@@ -58,6 +59,7 @@ def check(taskset: Taskset, report: Report, unplaced: bool = False) -> None:
     for index, partition in enumerate(taskset.partitions):
         _check_size(partition, taskset.platform, ("partition", index), report)
     _check_all(taskset, report)
+    mechanisms.check(taskset, report)
     _check_intensities(taskset, report)
     for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
         named = task.partition is not None and task.partition.name is not None

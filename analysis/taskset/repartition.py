@@ -80,6 +80,8 @@ def _table(partition: Partition) -> str:
         "policy": partition.policy and f'"{partition.policy}"',
         "slice": partition.slice and f'"{format_time(partition.slice)}"',
         "interleave": partition.interleave and f'"{partition.interleave}"',
+        "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,
+        "mig": partition.mig and f'"{partition.mig}"', "domain": partition.domain and f'"{partition.domain}"',
     }  # fmt: skip
     rows = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)
     return f"[[partition]]\n{rows}"

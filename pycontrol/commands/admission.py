@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from analysis.partition.admit import Admission, How, Place
 from analysis.partition.workload import Workload
 from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
+from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
 from gpurt import files
 from gpurt.errors import Problem, TasksetError
@@ -108,18 +109,20 @@ def _task(given: Workload, index: int, place: Place) -> dict[str, Any]:
 
 
 def write(loaded: TasksetFile, text: str, output: Path, given: Workload, answer: Admission) -> list[str]:
-    """Writes the file with the task in its place.  Returns remarks: a partition that grows loses its mask."""
+    """Writes the file with the task in its place.  Returns remarks: one that grows loses its mask."""
     old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
     places, notes, partitions = named(answer), [], []
     if answer.how is How.MOVED:
-        if any((one.cu_mask, one.policy, one.slice, one.interleave) != (None,) * 4 for one in old.values()):
-            notes.append("the partitions are new: cu_mask, policy, slice and interleave of the old ones were left out")
+        lost = {entry.name for one in old.values() for entry in fields(one) if getattr(one, entry.name) is not None}
+        if lost := lost - {"name", "compute_units"}:
+            notes.append(f"the partitions are new: {', '.join(sorted(lost))} of the old ones were left out")
         old = {}
     for place in places:
         before = old.get(place.name, Partition(name=place.name))
-        if place.size != before.size and before.cu_mask is not None:
-            notes.append(f"{place.name} grows: its cu_mask was left out, because it names fewer CUs")
-            before = replace(before, cu_mask=None)
+        way = way_of(before) if place.size != before.size else None
+        if way in SIZED:
+            notes.append(f"{place.name} grows: its {way} was left out, because it is for fewer units")
+            before = replace(before, **{way: None})
         partitions.append(before if place.size == before.size else replace(before, compute_units=place.size))
     homes = {given.items[at].name: place.name or "" for place in places for at in place.tasks}
     made = with_partitions(loaded.path, text, partitions, homes)

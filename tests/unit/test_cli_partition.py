@@ -313,5 +313,5 @@ def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gp
     assert code == 1, text
     code, text, err = gpurt("admit", planned, new, "--move", "-o", out)
     assert (code, "a new division" in text) == (0, True), text
-    assert "slice and interleave of the old ones were left out" in err
+    assert "cu_mask, slice of the old ones were left out" in err
     assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How [[partition]] divides a real GPU: masks are checked against the file's chip, NVIDIA's ways against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.masks.lint import Masked, hangs
+from analysis.masks.topology import CHIPS, Topology
+from analysis.model import Partition, Platform, Taskset
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.schema import Report, quoted
+
+#: The fields of which a partition has one at most, and all partitions the same.
+WAYS = ("cu_mask", "mps_percentage", "green_context", "mig")
+#: Those that say how many units there are.
+SIZED = ("cu_mask", "mps_percentage", "mig")
+
+
+def way_of(partition: Partition) -> str | None:
+    """The field that says by what the GPU is divided; None: nothing does."""
+    return next((way for way in WAYS if getattr(partition, way) is not None), None)
+
+
+def percentage_of(units: int, there: int) -> int:
+    """The least percentage of MPS that gives so many of a GPU's SMs, if the server rounds down."""
+    return -(-100 * units // there)
+
+
+def check(taskset: Taskset, report: Report) -> None:
+    """What the partitions of a file say of each other, and of the chip."""
+    partitions = taskset.partitions
+    given = [(index, way) for index, one in enumerate(partitions) for way in WAYS if getattr(one, way) is not None]
+    for index, way in given:
+        if way != given[0][1]:
+            text = f"{way}: partition {quoted(partitions[given[0][0]].name or '')} has {given[0][1]}; a GPU is divided"
+            report.add(("partition", index, way), f"{text} in one way")
+    _check_percentages(partitions, taskset.platform, report)
+    for way in ("green_context", "mig", "domain"):
+        _check_own(partitions, way, report)
+    for index, one in enumerate(partitions):
+        if one.domain is not None and one.slice is None:
+            report.add(("partition", index), f'domain {quoted(one.domain)}: "slice" is missing: how long its turns are')
+    _check_masks(taskset, report)
+
+
+def _check_percentages(partitions: Sequence[Partition], platform: Platform, report: Report) -> None:
+    total = 0
+    for index, one in enumerate(partitions):
+        if one.mps_percentage is None:
+            continue
+        where: Where = ("partition", index, "mps_percentage")
+        total += one.mps_percentage
+        if total > 100 >= total - one.mps_percentage:
+            report.add(where, "mps_percentage: with those before it, more than 100 %: partitions would share SMs")
+        units = one.mps_percentage * platform.compute_units // 100
+        if one.size and units < one.size:
+            least = percentage_of(one.size, platform.compute_units)
+            text = f"{one.mps_percentage} % of {platform.compute_units} are {units} units"
+            report.add(where, f"mps_percentage: {text}, compute_units says {one.size}; {least} % are enough")
+
+
+def _check_own(partitions: Sequence[Partition], way: str, report: Report) -> None:
+    """No two partitions are the same context, instance or domain."""
+    seen: dict[object, str] = {}
+    for index, one in enumerate(partitions):
+        value = getattr(one, way)
+        if value is not None and value in seen:
+            report.add(("partition", index, way), f"{way}: partition {quoted(seen[value])} has {value} already")
+        seen.setdefault(value, one.name or "")
+
+
+def _check_masks(taskset: Taskset, report: Report) -> None:
+    """Masks that another chip than the file's has, or that its driver refuses."""
+    name = taskset.platform.chip
+    masked = list(_masked(taskset))
+    if name is None or not masked:
+        return
+    topology = CHIPS.get(name)
+    if topology is None:
+        text = f"chip: no chip is called {quoted(name)}, so that masks could be checked; there are {', '.join(CHIPS)}"
+        report.add(("platform", "chip"), f"{text}; leave it out for any other")
+        return
+    if taskset.platform.compute_units > topology.units:
+        text = f"compute_units: {name} has {topology.units}, got {taskset.platform.compute_units}"
+        report.add(("platform", "compute_units"), text)
+    for where, mask in masked:
+        for text in wrong_with(mask, topology):
+            report.add(where, f"cu_mask: not for {name}: {text}")
+
+
+def _masked(taskset: Taskset) -> Iterator[tuple[Where, int]]:
+    for index, one in enumerate(taskset.partitions):
+        if one.cu_mask is not None:
+            yield ("partition", index, "cu_mask"), one.cu_mask
+    for index, task in enumerate(taskset.tasks):
+        if task.partition and task.partition.name is None and task.partition.cu_mask is not None:
+            yield ("task", index, "partition"), task.partition.cu_mask
+
+
+def wrong_with(mask: int, topology: Topology) -> Iterator[str]:
+    """Why a mask is for another chip: bits that it does not have, or what hangs a queue (docs/cu-masks.md)."""
+    if mask >> topology.units:
+        yield f"it has CUs 0 to {topology.units - 1}, the mask has CU {mask.bit_length() - 1}"
+    for finding in hangs(Masked("mask", mask), topology):
+        yield f"{finding.rule}: {finding.text}"

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How [[partition]] divides a real GPU: every mistake has its line, and masks are checked against the chip."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from analysis.model import Partition
+from analysis.taskset import json_schema, load
+from analysis.taskset.file import tomllib
+from analysis.taskset.mechanisms import percentage_of, way_of
+from analysis.taskset.repartition import with_partitions
+from gpurt.errors import TasksetError
+
+HEAD = '[platform]\ncpus = 2\nepsilon = "0ns"\ncompute_units = {units}\n{more}'
+PART = '[[partition]]\nname = "{}"\ncompute_units = {}\n{}\n'
+FULL = 'mps_percentage = 50\nslice = "5ms"\ndomain = "vision"'
+
+
+def text_of(first: str, second: str, units: int = 40, more: str = "", one: int = 20) -> str:
+    return HEAD.format(units=units, more=more) + PART.format("a", one, first) + PART.format("b", 12, second)
+
+
+def problems(tmp_path: Path, text: str) -> list[tuple[int, str]]:
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    with pytest.raises(TasksetError) as caught:
+        load(path)
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_every_field_is_read_written_and_in_the_schema(tmp_path: Path) -> None:
+    text = text_of(FULL, 'mps_percentage = 30')
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    jsonschema.validate(tomllib.loads(text), json_schema())
+    one, other = load(path).taskset.partitions
+    assert one == Partition(20, None, "a", slice=5_000_000, mps_percentage=50, domain="vision")
+    assert (way_of(one), way_of(Partition(1)), way_of(Partition(1, green_context=0))) == (
+        "mps_percentage", None, "green_context"
+    )  # fmt: skip
+    changed = (replace(one, mps_percentage=None, mig="MIG-0a/1/2"), replace(other, mps_percentage=None, mig="MIG-7"))
+    path.write_text(with_partitions(path, text, changed, {}))
+    assert load(path).taskset.partitions == changed
+
+
+HALF = 'mps_percentage: 50 % of 40 are 20 units'
+MI50, RDNA = 'chip = "mi50"\n', 'chip = "gfx1030"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "says"),
+    [
+        (text_of("mps_percentage = 60", "green_context = 1"), "green_context = 1", 'partition "a" has mps_percentage'),
+        (text_of('cu_mask = "0xfffff"', 'mig = "MIG-1"'), "mig =", '"a" has cu_mask; a GPU is divided in one'),
+        (text_of("mps_percentage = 60", "mps_percentage = 41"), "mps_percentage = 41", "more than 100 %"),
+        (text_of("mps_percentage = 49", ""), "mps_percentage", "49 % of 40 are 19 units, compute_units says 20; 50 %"),
+        (text_of("mps_percentage = 0", ""), "mps_percentage", "expected an integer from 1 to 100, got 0"),
+        (text_of("green_context = 3", "green_context = 3\n"), "green_context = 3\n\n", 'partition "a" has 3 already'),
+        (text_of('mig = "MIG-7/1/0"', 'mig = "MIG-7/1/0"  '), 'mig = "MIG-7/1/0"  ', 'partition "a" has MIG-7/1/0'),
+        (text_of('mig = "GPU-7"', ""), "mig", "expected an instance such as nvidia-smi -L lists"),
+        (text_of('mig = "MIG-7\\nX"', ""), "mig", "expected an instance such as nvidia-smi -L lists"),
+        (text_of('domain = "d"', ""), '[[partition]]\nname = "a"', '"slice" is missing'),
+        (text_of('domain = "a/b"\nslice = "1ms"', ""), "domain", "up to 31 letters"),
+        (text_of('domain = "d"\nslice = "1ms"', 'domain = "d" \nslice = "1ms"'), 'domain = "d" ', 'has d already'),
+        (text_of('cu_mask = "0xfffff"', "", more='chip = "mi51"\n'), "chip", 'no chip is called "mi51"'),
+        (text_of('cu_mask = "0xfffff"', "", 64, MI50), "compute_units = 64", "mi50 has 60, got 64"),
+        (text_of('cu_mask = "0x1fffff"', "", 80, RDNA), 'cu_mask', "not for gfx1030: E2"),
+        (text_of("", "", 80, RDNA) + '[[task]]\nname = "t"\ncpu = 0\npriority = 1\nperiod = "1s"\nsegments = '
+         '[{ misc = "1ms", gpu = "1ms" }]\npartition = { cu_mask = "0x5" }\n', "partition = {", "not for gfx1030: E2"),
+    ],
+)  # fmt: skip
+def test_every_mistake_has_its_line(tmp_path: Path, text: str, at: str, says: str) -> None:
+    found = problems(tmp_path, text)
+    line = text[: text.index(at)].count("\n") + 1
+    assert (line, True) in [(number, says in message) for number, message in found], found
+
+
+def test_a_mask_beyond_the_chip(tmp_path: Path) -> None:
+    """The file says 64 units, and the chip has 60: both lines are wrong."""
+    text = text_of('cu_mask = "0xfffff00000000000"', "", 64, MI50)
+    assert [message.partition(":")[0] for _, message in problems(tmp_path, text)] == ["compute_units", "cu_mask"]
+
+
+def test_masks_of_the_chip_are_right(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(text_of('cu_mask = "0xfffff"', 'cu_mask = "0xfff00000"', 60, MI50))
+    assert [one.size for one in load(path).taskset.partitions] == [20, 12]
+
+
+def test_percentages_round_up() -> None:
+    """MPS rounds down: 24 % of 132 SMs are 31, 25 % are 33."""
+    assert [percentage_of(units, 132) for units in (1, 31, 32, 33, 132)] == [1, 24, 25, 25, 100]
+    assert all(percentage_of(m, there) * there // 100 >= m > (percentage_of(m, there) - 1) * there // 100
+               for there in (1, 7, 68, 132, 304) for m in range(1, there + 1))  # fmt: skip
