@@ -26,6 +26,7 @@ HEADERS = [
     "kmod/core/queue.h",
     "kmod/core/budget.h",
     "kmod/core/latency.h",
+    "kmod/core/bus.h",
     "kmod/core/boost.h",
     "kmod/core/policy.h",
     "kmod/core/vgpu.h",
