@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../kmod/core/sbeet_pass.h"
 #include "energy_sim.h"
 #include "random.h"
 
@@ -31,7 +32,6 @@ struct sim {
 	struct gpurt_sbeet_future *ready;	/* the oldest pending job of each task */
 	u64 *random, *next, *earliest;
 	u64 *finish, *due;			/* of each task's unfinished job; finish U64_MAX: none */
-	u32 *order;
 	u64 now;
 };
 
@@ -172,49 +172,6 @@ static int release_jobs(struct sim *s)
 	return 0;
 }
 
-static u64 key(const struct sim *s, u32 task)
-{
-	switch (s->run->order) {
-	case GPURT_SBEET_EDF:
-		return s->ready[task].deadline;
-	case GPURT_SBEET_RM:
-		return s->t->task[task].period;
-	default:
-		return s->ready[task].release;
-	}
-}
-
-static bool goes_first(const struct sim *s, u32 a, u32 b)
-{
-	if (key(s, a) != key(s, b))
-		return key(s, a) < key(s, b);
-	return s->ready[a].release != s->ready[b].release ? s->ready[a].release < s->ready[b].release : a < b;
-}
-
-static u32 sort_ready(struct sim *s)
-{
-	u32 i, j, count = 0;
-
-	for (i = 0; i < s->t->tasks; i++) {
-		if (!s->backlog[i].count)
-			continue;
-		for (j = count++; j && goes_first(s, i, s->order[j - 1]); j--)
-			s->order[j] = s->order[j - 1];
-		s->order[j] = i;
-	}
-	return count;
-}
-
-static bool all_full(const struct sim *s)
-{
-	u32 i;
-
-	for (i = 0; i < s->t->gpus; i++)
-		if (!gpurt_sgpu_full(&s->gpus[i]))
-			return false;
-	return true;
-}
-
 static u64 length_of(const struct sim *s, const struct pending *job, u32 gpu, u32 units)
 {
 	u64 worst = s->t->kernel[job->job.task * s->t->gpus + gpu].time[units - 1];
@@ -225,8 +182,9 @@ static u64 length_of(const struct sim *s, const struct pending *job, u32 gpu, u3
 	return s->run->execution == GPURT_ENERGY_BEST ? best : worst;
 }
 
-static void start(struct sim *s, u32 task, struct gpurt_sbeet_decision d)
+static void start(void *host, u32 task, struct gpurt_sbeet_decision d)
 {
+	struct sim *s = host;
 	const struct pending *job = &s->backlog[task].jobs[s->backlog[task].head];
 	struct gpurt_energy_result *r = s->result;
 	struct gpurt_sgpu_job plan, *placed;
@@ -251,24 +209,6 @@ static void start(struct sim *s, u32 task, struct gpurt_sbeet_decision d)
 		finish - early,
 	});
 	drop_oldest(s, task);
-}
-
-/* Algorithm 1: one pass over the ready queue.  Of each task its oldest pending job is in it. */
-static void dispatch(struct sim *s)
-{
-	u32 count = sort_ready(s), i;
-
-	for (i = 0; i < count && !all_full(s); i++) {
-		u32 task = s->order[i];
-		struct gpurt_sbeet_future job = s->ready[task];
-		struct gpurt_sbeet_decision d;
-
-		if (s->finish[task] != U64_MAX)
-			continue;
-		d = gpurt_sbeet_decide(s->t, &s->state, &job, s->now);
-		if (d.units)
-			start(s, task, d);
-	}
 }
 
 static void close_run(struct sim *s)
@@ -320,12 +260,13 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 			  struct gpurt_energy_result *result)
 {
 	u64 *times = zeros(5 * t->tasks, sizeof(*times));
+	u32 *order = zeros(t->tasks, sizeof(*order));
 	struct sim s = {
 		.t = t, .run = run, .best = best, .gpus = gpus, .tasks = tasks, .result = result,
 		.backlog = zeros(t->tasks, sizeof(*s.backlog)), .ready = zeros(t->tasks, sizeof(*s.ready)),
-		.order = zeros(t->tasks, sizeof(*s.order)),
 	};
-	int err = times && s.backlog && s.ready && s.order ? 0 : -1;
+	struct gpurt_sbeet_pass pass = { .order = run->order, .room = order, .host = &s, .start = start };
+	int err = times && s.backlog && s.ready && order ? 0 : -1;
 	u32 i;
 
 	if (!err) {
@@ -334,6 +275,7 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 		s.earliest = times + 2 * t->tasks;
 		s.finish = times + 3 * t->tasks;
 		s.due = times + 4 * t->tasks;
+		pass.finish = s.finish;
 		s.state = (struct gpurt_sbeet_state){ .gpu = gpus, .earliest = s.earliest, .ready = s.ready };
 		begin(&s);
 	}
@@ -343,7 +285,7 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 			skip_jobs(&s);
 		err = release_jobs(&s);
 		if (!err)
-			dispatch(&s);
+			gpurt_sbeet_pass(t, &s.state, &pass, s.now);
 	}
 	if (!err)
 		close_run(&s);
@@ -352,6 +294,6 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 	free(times);
 	free(s.backlog);
 	free(s.ready);
-	free(s.order);
+	free(order);
 	return err;
 }

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled run time: jobs that clients announce, and the units that they hold (kmod/core/units.c).
+
+Nothing here reads a clock or talks to clients: `gpurt emulate` does (pycontrol/host/units.py), and tests in virtual time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.energy.compiled import WINDOW, Tables
+from analysis.energy.setup import Setup
+from gpurt._gpurt import ffi, lib
+
+#: `Units.next`: nothing happens by itself.
+NEVER = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a job has got: ``units`` units from ``first`` on of a GPU, at ``granted`` ns.
+
+    ``kernel``: its kernel's time on them in the worst case, ns.  ``copying``: that its kernel has ended.
+    """
+
+    gpu: int
+    first: int
+    units: int
+    granted: int
+    kernel: int
+    release: int
+    deadline: int
+    copying: bool
+
+
+class Units:
+    """The jobs of a setup's tasks, by the task's index; job numbers count from 1.  Times in ns must not run backwards.
+
+    Each method that takes ``now`` also releases, skips and dispatches what is due by then.
+    """
+
+    def __init__(self, setup: Setup, window: int = WINDOW) -> None:
+        self.setup = setup
+        self._tables = Tables(setup, window)
+        tasks = len(setup.system.tasks)
+        self._gpus = self._tables.spatial_gpus()
+        self.tasks = ffi.new("struct gpurt_units_task[]", tasks)
+        self._arrays = (
+            ffi.new("u64[]", tasks), ffi.new("u64[]", tasks), ffi.new("struct gpurt_sbeet_future[]", tasks),
+            ffi.new("u32[]", tasks),
+        )  # fmt: skip
+        self._raw = ffi.new("struct gpurt_units *")
+        self._raw.tables, self._raw.gpu, self._raw.task = self._tables.struct, self._gpus, self.tasks
+        self._raw.earliest, self._raw.finish, self._raw.ready, self._raw.room = self._arrays
+        self._raw.order, self._raw.run_late = setup.order.value, setup.options.run_late
+        lib.gpurt_units_init(self._raw)
+
+    def ready(self, task: int, now: int, release: int = 0) -> int:
+        """Announces a job that is released then, or now if that is 0.
+
+        Returns its number, or -EBUSY if the task has a pending job, or -EINVAL if that is more than an hour ahead.
+        """
+        return int(lib.gpurt_units_ready(self._raw, task, release, now)) or int(self._raw.numbers)
+
+    def begin(self, task: int, job: int, start: int) -> int:
+        """The job's kernel begins at ``start``, not when planned.  0, or -ENOENT if no kernel of it is to come."""
+        return int(lib.gpurt_units_begin(self._raw, task, job, start))
+
+    def kernel_done(self, task: int, job: int, now: int) -> int:
+        """The job's kernel has ended.  0, or -ENOENT if it holds no units or that was said already."""
+        return int(lib.gpurt_units_kernel_done(self._raw, task, job, now))
+
+    def done(self, task: int, job: int, now: int) -> int:
+        """The job is done.  0, -ENOENT if it does not run, or -EBUSY if its kernel has not ended."""
+        return int(lib.gpurt_units_done(self._raw, task, job, now))
+
+    def gone(self, task: int, now: int) -> None:
+        """The task's client is gone, and its jobs with it."""
+        lib.gpurt_units_gone(self._raw, task, now)
+
+    def tick(self, now: int) -> None:
+        """Lets what is due by ``now`` happen."""
+        lib.gpurt_units_tick(self._raw, now)
+
+    def next(self) -> int:
+        """When to call `tick`; NEVER: only after what clients say."""
+        return int(lib.gpurt_units_next(self._raw))
+
+    def grant(self, task: int, job: int) -> Grant | None:
+        """What that job holds or held; None unless it is the task's running one."""
+        one = self.tasks[task]
+        if one.running == lib.GPURT_UNITS_IDLE or one.run.number != job:
+            return None
+        run = one.run
+        copying = one.running == lib.GPURT_UNITS_COPY
+        return Grant(run.gpu, run.first, run.units, run.granted, run.kernel, run.release, run.deadline, copying)
+
+    def deadline(self, task: int, job: int) -> int:
+        """The absolute deadline of a pending or running job; 0 of others."""
+        one = self.tasks[task]
+        for state, found in ((one.pending, one.next), (one.running, one.run)):
+            if state and found.number == job:
+                return int(found.deadline)
+        return 0
+
+    def pending(self, task: int, job: int) -> bool:
+        """Whether that job has been announced and has neither got units nor been skipped."""
+        return self.tasks[task].pending != lib.GPURT_UNITS_NONE and self.tasks[task].next.number == job
+
+    def skipped(self, task: int, job: int) -> bool:
+        """Whether that job, the task's last one that was, was still pending at its deadline."""
+        return bool(self.tasks[task].skipped == job)
+
+    def held(self, gpu: int) -> int:
+        """Units of a GPU that jobs hold."""
+        return int(self._gpus[gpu].held)
+
+    def jobs_on(self, gpu: int) -> list[tuple[int, int, int]]:
+        """Task, first unit and number of units of each job that holds units of a GPU."""
+        device = self._gpus[gpu]
+        return [(one.task, one.first, one.units) for one in device.jobs[0 : device.count]]
+
+    @property
+    def overflows(self) -> int:
+        """Decisions that saw more future jobs than they have room for."""
+        return int(self._raw.state.overflows)
