@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled run time: jobs that clients announce, and the units that they hold (kmod/core/units.c).
 
-Nothing here reads a clock or talks to clients: `gpurt emulate` does (pycontrol/host/units.py), and tests in virtual time.
+Nothing here reads a clock or talks to clients.  The user-space host does (pycontrol/host/units.py).
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class Units:
 
     def pending(self, task: int, job: int) -> bool:
         """Whether that job has been announced and has neither got units nor been skipped."""
-        return self.tasks[task].pending != lib.GPURT_UNITS_NONE and self.tasks[task].next.number == job
+        one = self.tasks[task]
+        return bool(one.pending != lib.GPURT_UNITS_NONE and one.next.number == job)
 
     def skipped(self, task: int, job: int) -> bool:
         """Whether that job, the task's last one that was, was still pending at its deadline."""
