@@ -269,6 +269,12 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
+/* The module decides in time, not in space. */
+static long do_job(struct gpurt_file *file, union gpurt_argument *a)
+{
+	return -EOPNOTSUPP;
+}
+
 static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a) = {
 	[_IOC_NR(GPURT_IOC_QUERY)] = do_query,
 	[_IOC_NR(GPURT_IOC_BEGIN)] = do_begin,
@@ -279,6 +285,11 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,
 	[_IOC_NR(GPURT_IOC_AGENT)] = do_agent,
 	[_IOC_NR(GPURT_IOC_ORDER)] = do_order,
+	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_job,
 };
 
 /* Copies the caller's structure.  0, -EFAULT, -EINVAL or -E2BIG. */

@@ -54,7 +54,7 @@ HEADERS = [
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
-    "kmod/core/sgpu.h", "kmod/core/units.h", "userlib/mig.h", "analysis/native/rtgpu.h",
+    "kmod/core/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

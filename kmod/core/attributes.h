@@ -70,7 +70,12 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(FORM, U32, sizeof(u32)) \
 	ATTRIBUTE(RAISED, U32, sizeof(u32)) \
 	ATTRIBUTE(BARRED, U32, sizeof(u32)) \
-	ATTRIBUTE(REFUSED, U64, sizeof(u64))
+	ATTRIBUTE(REFUSED, U64, sizeof(u64)) \
+	ATTRIBUTE(UNIT_POLICY, STRING, GPURT_NAME_LEN) \
+	ATTRIBUTE(MECHANISM, STRING, GPURT_NAME_LEN) \
+	ATTRIBUTE(UNITS, U32, sizeof(u32)) \
+	ATTRIBUTE(UNITS_HELD, U32, sizeof(u32)) \
+	ATTRIBUTE(JOBS, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -69,6 +69,28 @@ static bool order_valid(const union gpurt_argument *a)
 	return !a->order.flags && !a->order.pad && a->order.result <= 0;
 }
 
+static bool job_ready_valid(const union gpurt_argument *a)
+{
+	return !a->job_ready.flags && is_name(a->job_ready.task, sizeof(a->job_ready.task));
+}
+
+static bool job_wait_valid(const union gpurt_argument *a)
+{
+	return a->job_wait.what < GPURT_JOB_WHATS;
+}
+
+static bool job_run_valid(const union gpurt_argument *a)
+{
+	u64 duration = a->job_run.duration_ns;
+
+	return !duration || (duration >= GPURT_MIN_WORK_NS && duration <= GPURT_MAX_WORK_NS);
+}
+
+static bool job_done_valid(const union gpurt_argument *a)
+{
+	return !a->job_done.flags;
+}
+
 #define CALL(name, member, has_answer, rules) { \
 	.code = GPURT_IOC_##name, .size = sizeof(((union gpurt_argument *)NULL)->member), \
 	.answers = has_answer, .valid = rules, \
@@ -84,6 +106,11 @@ static const struct gpurt_call calls[] = {
 	CALL(SUBMIT, submit, true, submit_valid),
 	CALL(AGENT, agent, true, agent_valid),
 	CALL(ORDER, order, true, order_valid),
+	CALL(JOB_READY, job_ready, true, job_ready_valid),
+	CALL(JOB_WAIT, job_wait, true, job_wait_valid),
+	CALL(JOB_RUN, job_run, false, job_run_valid),
+	CALL(JOB_KERNEL_DONE, job_done, false, job_done_valid),
+	CALL(JOB_DONE, job_done, false, job_done_valid),
 };
 
 /* The call with that ioctl number, whatever size and direction the number says; NULL: there is none. */

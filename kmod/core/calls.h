@@ -19,6 +19,10 @@ union gpurt_argument {
 	struct gpurt_submit submit;
 	struct gpurt_agent agent;
 	struct gpurt_order order;
+	struct gpurt_job_ready job_ready;
+	struct gpurt_job_wait job_wait;
+	struct gpurt_job_run job_run;
+	struct gpurt_job_done job_done;
 };
 
 struct gpurt_call {

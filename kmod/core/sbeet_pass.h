@@ -13,7 +13,7 @@ struct gpurt_sbeet_pass {
 	const u64 *finish;	/* by task: U64_MAX unless a job of it has been dispatched and has not finished */
 	u32 *room;		/* for a number of each task */
 	void *host;
-	/* Dispatches the task's oldest pending job: it holds its units and leaves the ready jobs before this returns. */
+	/* Dispatches the task's oldest pending job, which holds units and is not ready any more before this returns. */
 	void (*start)(void *host, u32 task, struct gpurt_sbeet_decision decision);
 };
 

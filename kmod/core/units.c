@@ -33,6 +33,14 @@ static struct gpurt_sgpu_job *held_by(const struct gpurt_units *u, u32 task)
 	return NULL;
 }
 
+/* What the job holds whose kernel has not ended; NULL: it is no such job. */
+static struct gpurt_sgpu_job *executes(const struct gpurt_units *u, u32 task, u64 number)
+{
+	const struct gpurt_units_task *one = &u->task[task];
+
+	return one->running == GPURT_UNITS_KERNEL && one->run.number == number ? held_by(u, task) : NULL;
+}
+
 /* The task's running job gives its units back, if it holds any. */
 static void give_back(struct gpurt_units *u, u32 task, u64 now)
 {
@@ -46,7 +54,7 @@ static void give_back(struct gpurt_units *u, u32 task, u64 now)
 	gpurt_sgpu_advance(&u->gpu[u->task[task].run.gpu], now);
 }
 
-/* For the pass: the task's pending job gets units.  Its kernel ends, and its units are free, when the client says so. */
+/* For the pass: the task's pending job gets units.  Its kernel ends, and they are free, when the client says so. */
 static void grant(void *host, u32 task, struct gpurt_sbeet_decision d)
 {
 	struct gpurt_units *u = host;
@@ -144,14 +152,15 @@ u64 gpurt_units_next(const struct gpurt_units *u)
 			at = one->next.release;
 		else if (one->pending == GPURT_UNITS_READY && !u->run_late)
 			at = one->next.deadline;
-		next = at < next ? at : next;
+		if (at < next)
+			next = at;
 	}
 	return next;
 }
 
 /*
- * The task has a job, released at @release (0: now).  Its number is that of @next, @run or @skipped afterwards.  -EBUSY: one is
- * pending already.  -EINVAL: it is further ahead than GPURT_UNITS_AHEAD_NS.
+ * The task has a job, released at @release (0: now).  Its number is @numbers afterwards.  -EBUSY: one is pending.
+ * -EINVAL: it is further ahead than GPURT_MAX_AHEAD_NS.
  */
 int gpurt_units_ready(struct gpurt_units *u, u32 task, u64 release, u64 now)
 {
@@ -159,7 +168,7 @@ int gpurt_units_ready(struct gpurt_units *u, u32 task, u64 release, u64 now)
 
 	if (one->pending != GPURT_UNITS_NONE)
 		return -EBUSY;
-	if (release > now + GPURT_UNITS_AHEAD_NS)
+	if (release > now + GPURT_MAX_AHEAD_NS)
 		return -EINVAL;
 	if (!release)
 		release = now;
@@ -177,24 +186,24 @@ int gpurt_units_ready(struct gpurt_units *u, u32 task, u64 release, u64 now)
 /* The kernel of the job begins at @start, not when it was planned to.  -ENOENT: no kernel of it is to come. */
 int gpurt_units_begin(struct gpurt_units *u, u32 task, u64 number, u64 start)
 {
-	struct gpurt_units_task *one = &u->task[task];
+	struct gpurt_sgpu_job *held = executes(u, task, number);
 
-	if (one->running != GPURT_UNITS_KERNEL || one->run.number != number)
+	if (!held)
 		return -ENOENT;
-	held_by(u, task)->start = start;
+	held->start = start;
 	return 0;
 }
 
 /* The job's kernel has ended.  -ENOENT: it holds no units, or that was said already. */
 int gpurt_units_kernel_done(struct gpurt_units *u, u32 task, u64 number, u64 now)
 {
-	struct gpurt_units_task *one = &u->task[task];
+	struct gpurt_sgpu_job *held = executes(u, task, number);
 
-	if (one->running != GPURT_UNITS_KERNEL || one->run.number != number)
+	if (!held)
 		return -ENOENT;
-	one->running = GPURT_UNITS_COPY;
+	u->task[task].running = GPURT_UNITS_COPY;
 	if (u->tables->hold_job)
-		held_by(u, task)->end = now;
+		held->end = now;
 	else
 		give_back(u, task, now);
 	gpurt_units_tick(u, now);

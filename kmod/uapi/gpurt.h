@@ -78,6 +78,29 @@
  *	the host's bound is reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
  *	EINVAL: no such order.  ETIMEDOUT, EINTR.
  *
+ * GPURT_IOC_JOB_READY	struct gpurt_job_ready			(GPURT_CAP_UNITS only)
+ *	The task called `task` in the host's file has a job, released at `release_ns` (CLOCK_MONOTONIC; 0: now), or a
+ *	period after the release of the task's last job if that is later.  Says its number and its deadline, and returns
+ *	at once.  A task is the caller's from its first job until the caller is gone.  ENOENT: no such task.  EBUSY: the
+ *	task is another client's, or has a job that has not got units yet.  EINVAL: more than GPURT_MAX_AHEAD_NS ahead.
+ *
+ * GPURT_IOC_JOB_WAIT	struct gpurt_job_wait			(GPURT_CAP_UNITS only)
+ *	Block until `what` holds: GPURT_JOB_GRANT (the job has got units), GPURT_JOB_KERNEL (the kernel that the job
+ *	runs on the virtual GPU has ended).  `timeout_ns` as for GPURT_IOC_WAIT.  ETIME: the job was pending at its
+ *	deadline and is skipped.  ENOENT: the caller has no such job, or it runs no kernel.  ETIMEDOUT, EINTR: the
+ *	job waits on, and the call may be made again.  See "Units" for the answer.
+ *
+ * GPURT_IOC_JOB_RUN	struct gpurt_job_run			(GPURT_CAP_UNITS and GPURT_CAP_VGPU)
+ *	Has the virtual GPU execute the job's copy in and its kernel, which takes `duration_ns` (0: as long as the
+ *	host's file says in the worst case) on `units` of the units that the job holds (0: on all).  Returns at once.
+ *	ENOENT: no such job, or it holds no units.  EINVAL: more units than it holds; a duration that
+ *	GPURT_IOC_SUBMIT would refuse.  EBUSY: it has run its kernel already.
+ *
+ * GPURT_IOC_JOB_KERNEL_DONE, GPURT_IOC_JOB_DONE	struct gpurt_job_done	(GPURT_CAP_UNITS only)
+ *	The job's kernel has ended, and its units go to others; the job is done, and its copies out too.  ENOENT: the
+ *	caller has no such job, or it holds no units, or this was said already.  EBUSY: its kernel still executes (on a
+ *	virtual GPU), or has not been said to have ended.
+ *
  * Where agents carry out commits the host does not see the work: GPURT_END_DRAIN, GPURT_WAIT_WORK and
  * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
  *
@@ -126,6 +149,23 @@
  * outermost begin of a thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives
  * its thread that priority and calls again.  libgpurt does so, and lowers the thread after the end.
  *
+ * Units
+ * -----
+ * A host with GPURT_CAP_UNITS (the user-space host, with policy sbeet and the like) shares its GPUs in space.  A job is a copy to the GPU, one kernel, and a copy back.  The host has a file of tasks and of what their
+ * kernels take on how many units (SMs, CUs).  A program announces each job, waits until it gets units, launches its
+ * kernel on these units only, and says when the kernel has ended and when the job is done:
+ *
+ *	JOB_READY -> JOB_WAIT -> copy in, kernel -> JOB_KERNEL_DONE -> copy out -> JOB_DONE
+ *
+ * Jobs are not preempted.  A job holds `units` units from unit `first` on of GPU `gpu`, the GPU's place in the file.
+ * One of two jobs on a GPU has units from the bottom, the other one from the top, in multiples of the granularity g
+ * that the file states for the GPU.  So there are 2 L / g different sets of units, and `partition` is the number of
+ * the job's: units / g - 1 at the bottom, L / g more at the top.  A program may make its partitions (green contexts,
+ * queues with a mask) when it starts, with these numbers.  The host does not see where a kernel executes: on a real
+ * GPU that programs keep to their units is their promise.  A task may have a pending job while another one runs.
+ * When a client is gone, its jobs are gone too, and what they held goes to others.  Segments, TSGs and work of other programs
+ * share the GPU in time, as under policy `timesliced`.
+ *
  * Control plane
  * -------------
  * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
@@ -145,7 +185,9 @@
  *			  many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
- *			  often an agent was refused because its user has too many: such a process runs at any time)
+ *			  often an agent was refused because its user has too many: such a process runs at any time).
+ *			  With GPURT_CAP_UNITS: UNIT_POLICY, MECHANISM (how programs keep to units), UNITS (that jobs
+ *			  may hold), UNITS_HELD, JOBS (that hold units)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
@@ -153,7 +195,8 @@
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
- *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it.
+ *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it;
+ *			  any policy, on a host with GPURT_CAP_UNITS.
  * GPURT_CMD_SET_BUDGET	  BUDGET_NS (0: none), PERIOD_NS (unless none), one of PID and CGROUP, OVERRUN (optional), GPU
  *			  (optional).  So much ownership of the GPU in each period, for all clients together of the
  *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
@@ -221,6 +264,8 @@
 #define GPURT_COMM_LEN		16
 #define GPURT_NAME_LEN		32
 #define GPURT_CGROUP_LEN	256
+#define GPURT_TASK_LEN		72
+#define GPURT_MAX_AHEAD_NS	3600000000000ULL
 #define GPURT_HIST_SUB		4
 #define GPURT_HIST_BUCKETS	160
 
@@ -230,6 +275,7 @@ enum gpurt_caps {
 	GPURT_CAP_NOTIFY	= 1 << 2,	/* policy `job` can notice by `notify` */
 	GPURT_CAP_AGENTS	= 1 << 3,	/* agents in the programs carry out commits */
 	GPURT_CAP_RAISES	= 1 << 4,	/* policy `boosted`: the host raises threads */
+	GPURT_CAP_UNITS		= 1 << 5,	/* JOB_* calls work */
 };
 
 enum gpurt_policy {
@@ -343,6 +389,12 @@ enum gpurt_wait_what {
 	GPURT_WAIT_COUNT,
 };
 
+enum gpurt_job_what {
+	GPURT_JOB_GRANT,
+	GPURT_JOB_KERNEL,
+	GPURT_JOB_WHATS,
+};
+
 struct gpurt_query {
 	__u32 size;
 	__u32 gpu;			/* in */
@@ -422,6 +474,42 @@ struct gpurt_order {
 	__u32 pad;
 };
 
+struct gpurt_job_ready {
+	__u32 size;
+	__u32 flags;			/* none yet */
+	__u64 release_ns;
+	__u64 job;			/* out: its number */
+	__u64 deadline_ns;		/* out, CLOCK_MONOTONIC */
+	char task[GPURT_TASK_LEN];	/* NUL-terminated */
+};
+
+struct gpurt_job_wait {
+	__u32 size;
+	__u32 what;
+	__u64 job;
+	__u64 timeout_ns;
+	__u64 when_ns;			/* out, as is everything below: CLOCK_MONOTONIC */
+	__u64 deadline_ns;
+	__u64 kernel_ns;		/* what the kernel takes in the worst case */
+	__u32 gpu;
+	__u32 first;			/* unit */
+	__u32 units;
+	__u32 partition;
+};
+
+struct gpurt_job_run {
+	__u32 size;
+	__u32 units;
+	__u64 job;
+	__u64 duration_ns;
+};
+
+struct gpurt_job_done {
+	__u32 size;
+	__u32 flags;			/* none yet */
+	__u64 job;
+};
+
 #define GPURT_IOC_MAGIC		0xB7
 #define GPURT_IOC_QUERY		_IOWR(GPURT_IOC_MAGIC, 0x00, struct gpurt_query)
 #define GPURT_IOC_BEGIN		_IOWR(GPURT_IOC_MAGIC, 0x01, struct gpurt_begin)
@@ -432,6 +520,11 @@ struct gpurt_order {
 #define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
 #define GPURT_IOC_AGENT		_IOWR(GPURT_IOC_MAGIC, 0x20, struct gpurt_agent)
 #define GPURT_IOC_ORDER		_IOWR(GPURT_IOC_MAGIC, 0x21, struct gpurt_order)
+#define GPURT_IOC_JOB_READY	_IOWR(GPURT_IOC_MAGIC, 0x30, struct gpurt_job_ready)
+#define GPURT_IOC_JOB_WAIT	_IOWR(GPURT_IOC_MAGIC, 0x31, struct gpurt_job_wait)
+#define GPURT_IOC_JOB_RUN	_IOWR(GPURT_IOC_MAGIC, 0x32, struct gpurt_job_run)
+#define GPURT_IOC_JOB_KERNEL_DONE	_IOWR(GPURT_IOC_MAGIC, 0x33, struct gpurt_job_done)
+#define GPURT_IOC_JOB_DONE	_IOWR(GPURT_IOC_MAGIC, 0x34, struct gpurt_job_done)
 
 /* Control plane. */
 enum gpurt_cmd {
@@ -502,6 +595,11 @@ enum gpurt_attr {
 	GPURT_A_RAISED,			/* u32, a CPU priority or 0 */
 	GPURT_A_BARRED,			/* u32, 0 or 1; of a GPU: how many clients */
 	GPURT_A_REFUSED,		/* u64 */
+	GPURT_A_UNIT_POLICY,		/* string */
+	GPURT_A_MECHANISM,		/* string */
+	GPURT_A_UNITS,			/* u32 */
+	GPURT_A_UNITS_HELD,		/* u32 */
+	GPURT_A_JOBS,			/* u32 */
 	GPURT_A_END,
 };
 

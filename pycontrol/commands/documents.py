@@ -20,6 +20,8 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
         "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
         "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
+        "unit_policy": one.unit_policy or None, "mechanism": one.mechanism or None,
+        "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
     }  # fmt: skip
 
 

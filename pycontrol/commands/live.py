@@ -81,6 +81,10 @@ def _forms(clients: list[Any]) -> str:
     return ", ".join(counts)
 
 
+#: How programs keep to their units, where that needs more than a word.
+KEPT = {"virtual": "the GPU is virtual", "none": "nothing keeps a program to units (T0), so a job gets them all"}
+
+
 def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     from gpurt.enums import Tier
@@ -89,7 +93,7 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     if not gpus:
         return NO_GPU
     rows = [
-        (str(one.gpu), one.driver, one.tier.word, one.policy.word, str(one.clients), str(one.tsgs),
+        (str(one.gpu), one.driver, one.tier.word, one.unit_policy or one.policy.word, str(one.clients), str(one.tsgs),
          _on_runlist(one), str(one.commits), str(one.faults), str(one.late))
         for one in gpus
     ]  # fmt: skip
@@ -103,6 +107,10 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
                 lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt clients`)")
             if one.barred:
                 lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
+        if one.unit_policy:
+            how = KEPT.get(one.mechanism, f"programs keep to them by {one.mechanism}")
+            held = f"{one.units_held} of {one.units} units held by {one.jobs} job{'s' if one.jobs != 1 else ''}"
+            lines.append(f"GPU {one.gpu}: {held}; {how}")
         if one.tier is Tier.HINTS:
             lines.append(f"GPU {one.gpu}: tier T0: a process's work is not preempted; the process says why on stderr")
         if one.late:

@@ -25,7 +25,11 @@ from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.serve import PRIORITY, Config, run
 from pycontrol.host.threads import Band, may_raise
+from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.virtual import Shape, VirtualGpu
+
+#: What programs on real GPUs may keep to units by.
+MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
 class Mode(click.ParamType[int]):
@@ -87,6 +91,24 @@ def bounded(gpus: Sequence[Gpu], lock_bound: int) -> list[Gpu]:
     return list(gpus)
 
 
+def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanism) -> tuple[int, int, Space | None]:
+    """The number of GPUs, the policy of their runlists, and who shares their units, if that is to be shared.
+
+    Raises TasksetError, FileError, UsageError.
+    """
+    if policy not in UNIT_POLICIES:
+        if path:
+            raise UsageError(f"--taskset goes with --policy {', '.join(UNIT_POLICIES)}")
+        return gpus or 1, int(Policy.parse(policy)), None
+    if not path:
+        raise UsageError(f"--policy {policy} needs --taskset FILE: what the tasks' kernels take")
+    setup = setup_of(path, policy, mechanism)
+    count = len(setup.system.gpus)
+    if gpus not in (None, count):
+        raise UsageError(f"--gpus {gpus}: the file of --taskset has {count}")
+    return count, int(Policy.TIMESLICED), Space(setup, mechanism, time.monotonic_ns)
+
+
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
@@ -96,9 +118,13 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Permission bits of the socket."),
         click.option("--group", type=Group(), metavar="GROUP",
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
-        click.option("--gpus", default=1, show_default=True, type=click.IntRange(1, lib.GPURT_MAX_GPUS),
-                     help="Number of GPUs."),
-        click.option("--policy", default="segment", show_default=True, type=click.Choice(Policy.words())),
+        click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
+                     help="Number of GPUs; 1 unless given, or as many as the file of --taskset has."),
+        click.option("--policy", default="segment", show_default=True,
+                     type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
+                     help=f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
+        click.option("--taskset", "taskset_path", metavar="FILE", type=click.Path(path_type=Path),
+                     help="GPUs, tasks and profiles for these policies: the file of `gpurt energy`."),
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
                      type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
@@ -120,6 +146,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   gpurt emulate
   gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy boosted
+  gpurt emulate --policy sbeet-mg --taskset examples/energy/toy.toml
   sudo gpurt emulate --group video      members of that group may use it
 
 \b
@@ -127,7 +154,8 @@ Members of the group, or everybody with --mode 666, may do what they may do with
 at their own real-time priority, up to RLIMIT_RTPRIO, and read the status.  To change settings needs root or your user.
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not writable; 4 the socket cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
+cannot be used.""",
 )
 @serving
 @click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
@@ -135,8 +163,8 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not wr
 @click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
 def emulate(
-    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
-    lock_bound: int, priority: int, ready_fd: int | None,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
+    normal: int, lock_bound: int, priority: int, ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
@@ -144,14 +172,15 @@ def emulate(
         raise UsageError("--slice must be longer than 0")
     shape = Shape(alpha, theta, slice_, not no_copy_engine)
     band = band_of(normal, priority)
-    number = int(Policy.parse(policy))
+    count, number, space = shared(policy, taskset_path, gpus, Mechanism.VIRTUAL)
 
     def make(tell: Tell) -> list[Gpu]:
-        made = [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        made = [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(count)]
         return bounded(made, lock_bound)
 
-    what = f"{gpus} virtual GPU(s), policy {policy},"
-    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))
+    what = f"{count} virtual GPU(s), policy {policy},"
+    access = Access(mode, group)
+    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space))
     return 0
 
 
@@ -161,12 +190,16 @@ def emulate(
 Examples:
   gpurt serve
   gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
+  gpurt serve --policy sbeet --taskset system.toml --mechanism green-contexts
   sudo gpurt serve --group video
 
 \b
-Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not writable; 4 the socket cannot be used.""",
+Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket
+cannot be used.""",
 )
 @serving
+@click.option("--mechanism", default="none", show_default=True, type=click.Choice(MECHANISMS),
+              help="Policies that share units: how programs keep their kernels to them.  none: a job gets them all.")
 @click.option("--answer-bound", default=format_time(lib.GPURT_AGENT_BOUND_NS), type=Time(), show_default=True,
               help="How long an agent may take to carry out an order.")
 @click.option("--agent-limit", default=lib.GPURT_AGENT_LIMIT, type=click.IntRange(0, 2**32 - 1), show_default=True,
@@ -174,9 +207,9 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 stdout or --ready-fd is not wr
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
-    path: Path | None, mode: int, group: int | None, gpus: int, policy: str, normal: int,
-    lock_bound: int, priority: int, ready_fd: int | None,
-    quiet: bool, answer_bound: int, agent_limit: int, when_late: str,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
+    normal: int, lock_bound: int, priority: int, ready_fd: int | None,
+    quiet: bool, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -187,12 +220,13 @@ def serve(
         raise UsageError("--answer-bound must be 1 ms to 60 s")
     obedience = Obedience(answer_bound, when_late == "go-on", agent_limit)
     band = band_of(normal, priority)
-    number = int(Policy.parse(policy))
+    count, number, space = shared(policy, taskset_path, gpus, Mechanism(mechanism))
 
     def make(tell: Tell) -> list[Gpu]:
-        made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(gpus)]
+        made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
         return bounded(made, lock_bound)
 
-    what = f"{gpus} GPU(s) through agents, policy {policy},"
-    run(Config(path or default_socket(), Access(mode, group), what, make, priority, ready_fd, quiet, band.able))
+    what = f"{count} GPU(s) through agents, policy {policy},"
+    access = Access(mode, group)
+    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space))
     return 0

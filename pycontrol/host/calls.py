@@ -13,6 +13,8 @@ from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Thread
+from pycontrol.host.units import KINDS as UNIT_KINDS
+from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.waiter import FOREVER, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
@@ -28,6 +30,7 @@ KINDS = {
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
     lib.GPURT_IOC_AGENT: "struct gpurt_agent",
     lib.GPURT_IOC_ORDER: "struct gpurt_order",
+    **UNIT_KINDS,
 }
 
 
@@ -44,17 +47,21 @@ class Caller(Protocol):
 
 
 class Calls:
-    """Carries out calls; `deadlines` gets those that wait for a limited time."""
+    """Carries out calls; `deadlines` gets those that wait for a limited time.  `space`: None if no units are shared."""
 
-    def __init__(self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines) -> None:
+    def __init__(
+        self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines, space: Space | None = None
+    ) -> None:
         self.gpus = gpus
         self.clock = clock
         self.deadlines = deadlines
+        self.space = space
         self._handlers = {
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
+            **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
         }  # fmt: skip
 
     def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
@@ -84,7 +91,7 @@ class Calls:
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
         facts = gpu.facts()
-        made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0)
+        made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0) | (Cap.UNITS if self.space else 0)
         made.policy, made.tier = gpu.sched.policy, facts.tier
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
@@ -225,6 +232,11 @@ class Calls:
         gpu.next_order(client, made.answered, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+
+
+def no_units(_caller: Caller, _made: Any, _answer: Callable[[int], None]) -> None:
+    """A call about jobs where no units are shared.  Raises Refusal EOPNOTSUPP."""
+    raise Refusal(errno.EOPNOTSUPP, "this host does not share units: start it with --policy sbeet --taskset FILE")
 
 
 def virtual(gpu: Gpu) -> VirtualGpu:

@@ -13,6 +13,7 @@ from gpurt.enums import Command, Image
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
 from pycontrol.host.peer import Named, Peer, Rules
+from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
@@ -40,12 +41,14 @@ class Commands:
         budgets: Budgets,
         malformed: Callable[[], int],
         clock: Callable[[], int],
+        space: Space | None = None,
     ):
         self.gpus = gpus
         self.rules = rules
         self.budgets = budgets
         self.malformed = malformed
         self.clock = clock
+        self.space = space
 
     def carry_out(
         self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record]], None]
@@ -96,7 +99,7 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
-                ("REFUSED", facts.refused),
+                ("REFUSED", facts.refused), *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 
     def clients(self, peer: Peer, request: Request) -> Iterator[Record]:
@@ -149,6 +152,9 @@ class Commands:
 
     def set_policy(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_POLICY."""
+        if self.space:
+            why = f"this host shares units by policy {self.space.setup.policy.name}; end it and start one with another"
+            raise Refusal(errno.EOPNOTSUPP, why)
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
             raise Refusal(errno.EINVAL, f"no policy {policy}")

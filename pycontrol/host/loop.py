@@ -29,6 +29,7 @@ from pycontrol.host.gpu import Client, Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import Rules, receive
 from pycontrol.host.threads import Threads
+from pycontrol.host.units import Space
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
@@ -41,8 +42,13 @@ JOB = lib.GPURT_POLICY_JOB
 class Host:
     """All GPUs and all connections."""
 
-    def __init__(self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper) -> None:
-        """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events."""
+    def __init__(
+        self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper, space: Space | None = None
+    ) -> None:
+        """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events.
+
+        `space`: how their units are shared; None if they are not.
+        """
         self.listener = listener
         self.rules = Rules()
         self.budgets = Budgets()
@@ -57,8 +63,9 @@ class Host:
         self._next_poll = 0
         self._doomed: list[Connection] = []
         self.gpus = make(self.tell)
-        self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines)
-        self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns)
+        self.space = space
+        self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, space)
+        self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns, space)
         self.epoll = select.epoll()
         self.timer = Timer()
         self.epoll.register(listener.fileno(), select.EPOLLIN)
@@ -103,6 +110,8 @@ class Host:
     def _times(self) -> tuple[int, int]:
         """When something is due, and when a client is to be told something."""
         due, told = FOREVER, self.deadlines.next()
+        if self.space:
+            due = told = min(told, self.space.times())
         for gpu in self.gpus:
             at, prompt = gpu.times()
             due, told = min(due, at), min(told, prompt)
@@ -133,6 +142,8 @@ class Host:
         for gpu in self.gpus:
             if gpu.times()[0] <= now:
                 gpu.advance(now)
+        if self.space and self.space.times() <= now:
+            self.space.advance(now)
 
     def _poll(self, gpu: Gpu) -> None:
         """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends.
@@ -206,6 +217,8 @@ class Host:
         self.readers.discard(connection)
         self._listen(True)
         connection.sock.close()  # first: calls that were under way have no answer
+        if self.space:
+            self.space.leave(connection)
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)
 

@@ -18,13 +18,14 @@ from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
+from pycontrol.host.units import Space
 
 PRIORITY = 98
 
 
 @dataclass(frozen=True)
 class Config:
-    """How to serve.  ``ready_fd``: a line is written there once clients may connect."""
+    """How to serve.  ``ready_fd``: a line is written there once clients may connect.  ``space``: who shares units."""
 
     socket: Path
     access: Access
@@ -34,6 +35,7 @@ class Config:
     ready_fd: int | None = None
     quiet: bool = False
     raises: bool = False  # threads of clients
+    space: Space | None = None
 
 
 def prepare(config: Config) -> list[str]:
@@ -78,7 +80,7 @@ def run(config: Config) -> None:
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        host = Host(endpoint.listener, config.make, keeper)
+        host = Host(endpoint.listener, config.make, keeper, config.space)
         for remark in prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
         if not config.quiet:

@@ -35,6 +35,9 @@ class GpuStatus:
 
     ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host cannot do
     that policy.  ``barred``: how many clients the administrator has barred from being raised.
+
+    ``unit_policy``: how the GPU's units are shared; empty if they are not.  ``mechanism``: how programs keep to them;
+    ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
     """
 
     gpu: int
@@ -57,6 +60,11 @@ class GpuStatus:
     normal: int
     barred: int
     refused: int
+    unit_policy: str
+    mechanism: str
+    units: int
+    units_held: int
+    jobs: int
 
     @property
     def emulated(self) -> bool:
@@ -342,7 +350,8 @@ def _status(message: Message) -> GpuStatus:
         _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
         number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
-        number("REFUSED"),
+        number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
+        number("UNITS_HELD"), number("JOBS"),
     )  # fmt: skip
 
 

@@ -30,9 +30,16 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_SUBMIT: {"duration_ns": lib.GPURT_MIN_WORK_NS},
     lib.GPURT_IOC_AGENT: {"tsgs": 1, "driver": b"test"},
     lib.GPURT_IOC_ORDER: {},
+    lib.GPURT_IOC_JOB_READY: {"task": b"test"},
+    lib.GPURT_IOC_JOB_WAIT: {},
+    lib.GPURT_IOC_JOB_RUN: {},
+    lib.GPURT_IOC_JOB_KERNEL_DONE: {},
+    lib.GPURT_IOC_JOB_DONE: {},
 }
-#: The result of a right call if it is not 0: a virtual GPU has no agents.
-OUTCOME = {lib.GPURT_IOC_AGENT: -errno.EOPNOTSUPP, lib.GPURT_IOC_ORDER: -errno.EOPNOTSUPP}
+#: Calls about agents, which a virtual GPU has not, and about units, which neither host shares here (tests/host does).
+REFUSED = [lib.GPURT_IOC_AGENT, lib.GPURT_IOC_ORDER, *(code for code in RIGHT if "gpurt_job" in NAMES[code])]
+#: The result of a right call if it is not 0.
+OUTCOME = dict.fromkeys(REFUSED, -errno.EOPNOTSUPP)
 
 
 @pytest.fixture
@@ -164,6 +171,15 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_ORDER, {"flags": 1}, errno.EINVAL),
     (lib.GPURT_IOC_ORDER, {"pad": 1}, errno.EINVAL),
     (lib.GPURT_IOC_ORDER, {"result": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_READY, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_READY, {"task": b""}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_READY, {"task": b"x" * lib.GPURT_TASK_LEN}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_READY, {"task": b"two\nlines"}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_WAIT, {"what": lib.GPURT_JOB_WHATS}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_RUN, {"duration_ns": lib.GPURT_MIN_WORK_NS - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_RUN, {"duration_ns": lib.GPURT_MAX_WORK_NS + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_KERNEL_DONE, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_DONE, {"flags": 2**31}, errno.EINVAL),
 ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Client", "segment"]
+__all__ = ["Client", "Job", "segment"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,5 +17,5 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         import importlib
 
-        return getattr(importlib.import_module("gpurt.segments"), name)
+        return getattr(importlib.import_module("gpurt.jobs" if name == "Job" else "gpurt.segments"), name)
     raise AttributeError(f"module 'gpurt' has no attribute {name!r}")

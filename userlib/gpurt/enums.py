@@ -160,6 +160,7 @@ class Cap(IntFlag):
     NOTIFY = lib.GPURT_CAP_NOTIFY
     AGENTS = lib.GPURT_CAP_AGENTS
     RAISES = lib.GPURT_CAP_RAISES
+    UNITS = lib.GPURT_CAP_UNITS
 
 
 class Packet(IntEnum):

@@ -37,7 +37,8 @@ def _flags(wait: bool, form: Form | str) -> int:
     return int(of_form | (lib.GPURT_BEGIN_WAIT if wait else 0))
 
 
-def _check(status: int, what: str) -> None:
+def check(status: int, what: str) -> None:
+    """Raises OSError if a function of libgpurt returned an error (-errno)."""
     if status:
         raise OSError(-status, f"{what}: {os.strerror(-status)}")
 
@@ -82,7 +83,7 @@ class Client:
     def capabilities(self) -> Cap:
         """What the host can do.  Raises OSError."""
         query = ffi.new("struct gpurt_query *")
-        _check(lib.gpurt_query_host(self.handle, query), "query")
+        check(lib.gpurt_query_host(self.handle, query), "query")
         return Cap(query.caps)
 
     def close(self) -> None:
@@ -98,37 +99,37 @@ class Client:
             OSError: EPERM if the thread may not take that priority itself, or may not be raised.
             ValueError: no such form.
         """
-        _check(lib.gpurt_segment_begin(self.handle, _flags(wait, form), priority), "begin")
+        check(lib.gpurt_segment_begin(self.handle, _flags(wait, form), priority), "begin")
 
     def end(self, drain: bool = False) -> None:
         """Ends the innermost segment.  Raises OSError: ENOENT if none is open."""
-        _check(lib.gpurt_segment_end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
+        check(lib.gpurt_segment_end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
 
     def wait(self, timeout: int = FOREVER) -> None:
         """Waits until the segment owns the GPU.  Raises OSError: ETIMEDOUT, ENOENT."""
-        _check(lib.gpurt_segment_wait(self.handle, timeout), "wait")
+        check(lib.gpurt_segment_wait(self.handle, timeout), "wait")
 
     def open_tsg(self) -> int:
         """Opens a time-slice group (TSG) on the virtual GPU and returns its number."""
         place = ffi.new("uint32_t *")
-        _check(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
+        check(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
         return int(place[0])
 
     def close_tsg(self, tsg: int) -> None:
         """Closes a TSG and drops its work."""
-        _check(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
+        check(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
 
     def submit(self, tsg: int, duration: int, engine: int = lib.GPURT_ENGINE_EXEC, fence: bool = False) -> int:
         """Queues work of ``duration`` ns on the virtual GPU and returns its number."""
         place = ffi.new("uint64_t *")
         flags = lib.GPURT_SUBMIT_FENCE if fence else 0
-        _check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, duration, place), "submit")
+        check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, duration, place), "submit")
         return int(place[0])
 
     def wait_work(self, tsg: int, work: int, timeout: int = FOREVER) -> int:
         """Waits for work and returns the time (CLOCK_MONOTONIC) at which it completed."""
         place = ffi.new("uint64_t *")
-        _check(lib.gpurt_work_wait(self.handle, tsg, work, timeout, place), "wait for work")
+        check(lib.gpurt_work_wait(self.handle, tsg, work, timeout, place), "wait for work")
         return int(place[0])
 
 
@@ -168,7 +169,7 @@ class segment:  # noqa: N801  (reads as a statement)
         status = lib.gpurt_segment_begin(self._handle(), self._begin, self._priority)
         unmanaged = status == -errno.ENODEV and self._client is None
         if status and not unmanaged:
-            _check(status, "begin a GPU segment")
+            check(status, "begin a GPU segment")
         stack = self._open.__dict__.setdefault("stack", [])
         stack.append(not unmanaged)
 
@@ -178,7 +179,7 @@ class segment:  # noqa: N801  (reads as a statement)
         if self._open.stack.pop():
             status = lib.gpurt_segment_end(self._handle(), self._end)
             if error is None:
-                _check(status, "end a GPU segment")
+                check(status, "end a GPU segment")
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wraps a function in the segment."""

@@ -84,6 +84,36 @@ int gpurt_submit_work(struct gpurt_handle *handle, uint32_t tsg, uint32_t engine
 int gpurt_work_wait(struct gpurt_handle *handle, uint32_t tsg, uint64_t work, uint64_t timeout_ns,
 		    uint64_t *completed_ns);
 
+/*
+ * Jobs on hosts that share a GPU's units (gpurt/uapi.h, "Units").  All answer -EOPNOTSUPP on other hosts.
+ *
+ *	gpurt_job_ready(NULL, "camera", 0, &job);
+ *	gpurt_job_wait(NULL, job, GPURT_FOREVER, &grant);	// -ETIME: skipped; -EINTR: call it again
+ *	... copy in, kernel on grant.units units from grant.first on of GPU grant.gpu ...
+ *	gpurt_job_kernel_done(NULL, job);
+ *	... copy out ...
+ *	gpurt_job_done(NULL, job);
+ */
+int gpurt_job_ready(struct gpurt_handle *handle, const char *task, uint64_t release_ns, uint64_t *job);
+int gpurt_job_wait(struct gpurt_handle *handle, uint64_t job, uint64_t timeout_ns, struct gpurt_job_wait *grant);
+int gpurt_job_kernel_done(struct gpurt_handle *handle, uint64_t job);
+int gpurt_job_done(struct gpurt_handle *handle, uint64_t job);
+
+/*
+ * For the virtual GPU: executes the job's copy in and its kernel, and returns when the kernel has ended.  @duration_ns: 0
+ * for the worst case in the host's file.  -EINTR: the kernel executes on; gpurt_job_wait_kernel() waits for it.
+ * @completed_ns: may be NULL.
+ */
+int gpurt_job_run(struct gpurt_handle *handle, uint64_t job, uint32_t units, uint64_t duration_ns,
+		  uint64_t *completed_ns);
+int gpurt_job_wait_kernel(struct gpurt_handle *handle, uint64_t job, uint64_t timeout_ns, uint64_t *completed_ns);
+
+/*
+ * The units of a grant as a mask, as CU masks are given to a driver: bit n of word n / 32 is unit n.  -EINVAL: @words is
+ * too few; the mask is not changed then.
+ */
+int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t words);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GPUs shared in space by the user-space host: clients announce jobs and get units (uapi/gpurt.h, "Units").
+
+The compiled core decides (kmod/core/units.c over sbeet.c).  This carries its decisions to clients, and executes
+kernels on virtual GPUs.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from analysis.energy.policies import POLICIES
+from analysis.energy.runtime import Grant, Units
+from analysis.energy.setup import Setup, prepare
+from gpurt._gpurt import ffi, lib
+from gpurt.errors import UsageError
+from pycontrol.host.waiter import FOREVER, Deadlines, Waiter, Waiters
+from pycontrol.host.wire import Refusal
+from pycontrol.live.netlink import Value
+
+#: Policies that share GPUs in space at run time.  `stgm` needs more slots than there are ends of a GPU.
+UNIT_POLICIES = ("sbeet", "sbeet-mg", "rm", "fcfs")
+#: The structures of the calls.
+KINDS = {
+    lib.GPURT_IOC_JOB_READY: "struct gpurt_job_ready",
+    lib.GPURT_IOC_JOB_WAIT: "struct gpurt_job_wait",
+    lib.GPURT_IOC_JOB_RUN: "struct gpurt_job_run",
+    lib.GPURT_IOC_JOB_KERNEL_DONE: "struct gpurt_job_done",
+    lib.GPURT_IOC_JOB_DONE: "struct gpurt_job_done",
+}
+
+
+class Mechanism(Enum):
+    """How programs keep their kernels to units."""
+
+    VIRTUAL = "virtual"
+    NONE = "none"  # they cannot: a job gets the whole GPU
+    GREEN_CONTEXTS = "green-contexts"
+    CU_MASKS = "cu-masks"
+    SM_CENTRIC = "sm-centric"
+
+
+def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
+    """The tables of a file for a host.  Raises TasksetError, FileError, UsageError if the policy is for one GPU."""
+    from analysis.energy.file import load  # hosts that share no units start without it
+
+    system = load(path, ignore_cpu=True).system  # what a program does on CPUs is its own affair
+    if mechanism is Mechanism.NONE:
+        system = replace(system, gpus=tuple(replace(gpu, granularity=gpu.limit) for gpu in system.gpus))
+    if len(system.gpus) > lib.GPURT_MAX_GPUS:
+        raise UsageError(f"--taskset: a host has at most {lib.GPURT_MAX_GPUS} GPUs, the file {len(system.gpus)}")
+    try:
+        return prepare(system, POLICIES[policy])
+    except ValueError as error:
+        raise UsageError(f"--policy: {error}") from None
+
+
+class Owner(Protocol):
+    """The client that a task belongs to."""
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job's requests, and the kernel that it runs on the virtual GPU, if any: until when, ns."""
+
+    task: int
+    granted: Waiters = field(default_factory=Waiters)
+    ended: Waiters = field(default_factory=Waiters)
+    kernel_end: int | None = None
+
+
+class Space:
+    """The units of all GPUs of the host, the tasks of its file, and their clients."""
+
+    def __init__(self, setup: Setup, mechanism: Mechanism, clock: Callable[[], int]) -> None:
+        self.setup, self.mechanism, self.clock = setup, mechanism, clock
+        self._deadlines = Deadlines()
+        self.units = Units(setup)
+        self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
+        self._owners: dict[int, Owner] = {}
+        self._jobs: dict[int, _Job] = {}
+        self.handlers = {
+            lib.GPURT_IOC_JOB_READY: self.ready, lib.GPURT_IOC_JOB_WAIT: self.wait, lib.GPURT_IOC_JOB_RUN: self.run,
+            lib.GPURT_IOC_JOB_KERNEL_DONE: self.kernel_done, lib.GPURT_IOC_JOB_DONE: self.done,
+        }  # fmt: skip
+
+    # The calls
+
+    def ready(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_READY."""
+        name = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
+        task = self._tasks.get(name)
+        if task is None:
+            raise Refusal(errno.ENOENT, f"the host's file has no task {name!r}")
+        if self._owners.get(task, caller) is not caller:
+            raise Refusal(errno.EBUSY, f"task {name!r} is another client's")
+        number = self.units.ready(task, self.clock(), made.release_ns)
+        if number < 0:
+            raise Refusal(-number, "the task has a pending job, or its release is too far ahead")
+        self._owners[task] = caller
+        for old, job in list(self._jobs.items()):
+            if job.task == task and self.units.skipped(task, old):
+                del self._jobs[old]  # the answer to its JOB_WAIT is kept until the task's next job
+        self._jobs[number] = _Job(task)
+        made.job, made.deadline_ns = number, self.units.deadline(task, number)
+        self.settle()
+        answer(0)
+
+    def wait(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_WAIT."""
+        job = self._job(caller, made.job)
+        number = int(made.job)
+
+        def happened(result: int, when: int) -> None:
+            if not result:
+                self._describe(made, job.task, number, when)
+            answer(result)
+
+        waiter = Waiter(happened)
+        if made.what == lib.GPURT_JOB_GRANT:
+            job.granted.add(waiter)
+        elif job.kernel_end is None:
+            raise Refusal(errno.ENOENT, f"job {number} runs no kernel on a virtual GPU")
+        else:
+            job.ended.add(waiter)
+        self.settle()
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self._deadlines.add(self.clock() + made.timeout_ns, waiter)
+
+    def run(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_RUN."""
+        if self.mechanism is not Mechanism.VIRTUAL:
+            raise Refusal(errno.EOPNOTSUPP, "the program itself launches kernels on a real GPU")
+        job, grant = self._granted(caller, made.job)
+        if job.kernel_end is not None or grant.copying:
+            raise Refusal(errno.EBUSY, f"job {made.job} has run its kernel")
+        if made.units > grant.units:
+            raise Refusal(errno.EINVAL, f"job {made.job} holds {grant.units} units, not {made.units}")
+        kernel = self.setup.kernel(job.task, grant.gpu)
+        alone = kernel.time(made.units or grant.units)
+        start = self.clock() + kernel.copy_in
+        job.kernel_end = start + (made.duration_ns or alone)
+        self.units.begin(job.task, made.job, start)
+        answer(0)
+
+    def kernel_done(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_KERNEL_DONE."""
+        job, now = self._job(caller, made.job), self.clock()
+        if job.kernel_end is not None and job.kernel_end > now:
+            raise Refusal(errno.EBUSY, f"the kernel of job {made.job} still executes")
+        self._said(self.units.kernel_done(job.task, made.job, now), made.job)
+        answer(0)
+
+    def done(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_DONE."""
+        job = self._job(caller, made.job)
+        self._said(self.units.done(job.task, made.job, self.clock()), made.job)
+        self._forget(made.job)
+        answer(0)
+
+    def _said(self, result: int, number: int) -> None:
+        if result:
+            raise Refusal(-result, f"job {number} holds no units, or its kernel has not been said to have ended")
+        self.settle()
+
+    def _job(self, caller: Owner, number: int) -> _Job:
+        """The caller's job of that number.  Raises Refusal ENOENT."""
+        job = self._jobs.get(number)
+        if job is None or self._owners.get(job.task) is not caller:
+            raise Refusal(errno.ENOENT, f"the client has no job {number}")
+        return job
+
+    def _granted(self, caller: Owner, number: int) -> tuple[_Job, Grant]:
+        """The same, with the units that it holds.  Raises Refusal ENOENT."""
+        job = self._job(caller, number)
+        grant = self.units.grant(job.task, number)
+        if grant is None:
+            raise Refusal(errno.ENOENT, f"job {number} holds no units")
+        return job, grant
+
+    def _describe(self, made: Any, task: int, number: int, when: int) -> None:
+        """Fills in the answer to a wait."""
+        grant = self.units.grant(task, number)
+        assert grant
+        made.when_ns, made.deadline_ns, made.kernel_ns = when, grant.deadline, grant.kernel
+        made.gpu, made.first, made.units = grant.gpu, grant.first, grant.units
+        made.partition = self.partition(grant)
+
+    def partition(self, grant: Grant) -> int:
+        """The number of its set of units among all that jobs on that GPU can have."""
+        gpu = self.setup.system.gpus[grant.gpu]
+        return grant.units // gpu.granularity - 1 + (gpu.whole // gpu.granularity if grant.first else 0)
+
+    # Clients and time
+
+    def leave(self, caller: Owner) -> None:
+        """A connection has ended: its jobs are gone, and what they held goes to others."""
+        for task in [task for task, owner in self._owners.items() if owner is caller]:
+            del self._owners[task]
+            for number in [number for number, job in self._jobs.items() if job.task == task]:
+                self._forget(number)
+            self.units.gone(task, self.clock())
+        self.settle()
+
+    def _forget(self, number: int) -> None:
+        job = self._jobs.pop(number)
+        for waiters in (job.granted, job.ended):
+            waiters.finish(-errno.ENOENT)
+
+    def times(self) -> int:
+        """When something happens that a client is told, ns; FOREVER: never."""
+        ends = [job.kernel_end for job in self._jobs.values() if job.kernel_end is not None and len(job.ended)]
+        return min([self.units.next(), self._deadlines.next(), *ends])
+
+    def advance(self, now: int) -> None:
+        """Lets everything up to `now` happen."""
+        if self.units.next() <= now:
+            self.units.tick(now)
+        self.settle()
+        self._deadlines.expire(now)
+
+    def settle(self) -> None:
+        """Answers requests whose wait is over."""
+        for number, job in list(self._jobs.items()):
+            if len(job.granted):
+                grant = self.units.grant(job.task, number)
+                if grant:
+                    job.granted.finish(0, grant.granted)
+                elif self.units.skipped(job.task, number):
+                    job.granted.finish(-errno.ETIME)
+            if len(job.ended) and job.kernel_end is not None and job.kernel_end <= self.clock():
+                job.ended.finish(0, job.kernel_end)
+
+    def status(self, gpu: int) -> list[tuple[str, Value]]:
+        """What GPURT_CMD_GET_STATUS says of a GPU's units."""
+        return [
+            ("UNIT_POLICY", self.setup.policy.name), ("MECHANISM", self.mechanism.value),
+            ("UNITS", self.setup.system.gpus[gpu].whole), ("UNITS_HELD", self.units.held(gpu)),
+            ("JOBS", len(self.units.jobs_on(gpu))),
+        ]  # fmt: skip

@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Policy sbeet of the user-space host, with real processes: jobs get units, and what dies gives them back."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+from actors import Actor
+from links import PATIENCE, SocketClient
+from processes import StartHost
+
+from gpurt import Client, Job
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Cap, Policy
+from gpurt.errors import RefusedError
+from pycontrol.live.control import connect as control
+
+ROOT = Path(__file__).resolve().parents[2]
+MS = 1_000_000
+SECOND = 1000 * MS
+READY, WAIT, RUN = lib.GPURT_IOC_JOB_READY, lib.GPURT_IOC_JOB_WAIT, lib.GPURT_IOC_JOB_RUN
+KERNEL_DONE, DONE = lib.GPURT_IOC_JOB_KERNEL_DONE, lib.GPURT_IOC_JOB_DONE
+#: Two tasks on four units: `long` takes all of them for 200 s, `short` for 2 ms; nothing is skipped while a test runs.
+FILE = """
+[[gpu]]
+name = "gpu"
+compute_units = 4
+static_power = "1W"
+idle_power = "250mW"
+{gpu}
+[[profile]]
+name = "long"
+  [[profile.on]]
+  gpu = "gpu"
+  kernel = {{ work = "800s", saturates = 4 }}
+  power = "1W"
+[[profile]]
+name = "short"
+  [[profile.on]]
+  gpu = "gpu"
+  kernel = {{ work = "8ms", saturates = 4 }}
+  power = "1W"
+[[task]]
+name = "long"
+period = "1000s"
+segments = [{{ cpu = "1ms" }}, {{ kernel = "long" }}]
+[[task]]
+name = "short"
+period = "999s"
+segments = [{{ kernel = "short" }}]
+[[task]]
+name = "other"
+period = "998s"
+segments = [{{ kernel = "short" }}]
+"""
+
+
+@pytest.fixture
+def taskset(tmp_path: Path) -> Path:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE.format(gpu=""))
+    return path
+
+
+@pytest.fixture
+def host(start_host: StartHost, taskset: Path) -> Path:
+    """A virtual GPU of four units; one job at a time, so that who waits is known."""
+    return start_host("--policy=rm", f"--taskset={taskset}")
+
+
+@pytest.fixture
+def spawn(host: Path) -> Iterator[Callable[[], Actor]]:
+    """Makes processes that are clients of the host."""
+    made: list[Actor] = []
+
+    def one() -> Actor:
+        made.append(Actor(host))
+        return made[-1]
+
+    yield one
+    for actor in made:
+        actor.kill()
+
+
+def announce(client: SocketClient, task: str, release: int = 0) -> int:
+    result, made = client.call(READY, task=task.encode(), release_ns=release)
+    assert result == 0, os.strerror(-result)
+    return int(made.job)
+
+
+def get_units(client: SocketClient, job: int) -> tuple[int, int, int, int]:
+    result, made = client.call(WAIT, job=job, timeout_ns=lib.GPURT_FOREVER)
+    assert result == 0, os.strerror(-result)
+    return made.gpu, made.first, made.units, made.partition
+
+
+# What a client has done when it is killed
+
+
+def nothing_yet(client: SocketClient) -> None:
+    """It has connected."""
+
+
+def early(client: SocketClient) -> None:
+    """Its job is released much later."""
+    announce(client, "long", time.monotonic_ns() + 1000 * SECOND)
+
+
+def granted(client: SocketClient) -> None:
+    """Its job holds all units."""
+    get_units(client, announce(client, "long"))
+
+
+def launched(client: SocketClient) -> int:
+    """Its kernel executes."""
+    job = announce(client, "long")
+    get_units(client, job)
+    assert client.code(RUN, job=job) == 0
+    return job
+
+
+def waits_for_its_kernel(client: SocketClient) -> None:
+    """The same, and it waits for its end."""
+    client.start(WAIT, job=launched(client), what=lib.GPURT_JOB_KERNEL, timeout_ns=lib.GPURT_FOREVER)
+
+
+def copies(client: SocketClient) -> None:
+    """Its kernel has ended; under rm the job holds the units until its copy out is done."""
+    job = announce(client, "long")
+    get_units(client, job)
+    assert client.code(KERNEL_DONE, job=job) == 0
+
+
+def runs_and_waits(client: SocketClient) -> None:
+    """A job holds all units, and the next one waits for them."""
+    granted(client)
+    job = announce(client, "long")
+    client.start(WAIT, job=job, timeout_ns=lib.GPURT_FOREVER)
+
+
+def one_job(client: SocketClient, task: str) -> tuple[int, int, int, int]:
+    """A whole job; the units that it had."""
+    job = announce(client, task)
+    had = get_units(client, job)
+    assert client.code(RUN, job=job) == 0
+    assert client.code(KERNEL_DONE, job=job) == -errno.EBUSY, "its kernel takes 2 ms"
+    assert client.code(WAIT, job=job, what=lib.GPURT_JOB_KERNEL, timeout_ns=lib.GPURT_FOREVER) == 0
+    assert client.code(DONE, job=job) == -errno.EBUSY
+    assert client.code(KERNEL_DONE, job=job) == 0
+    assert client.code(DONE, job=job) == 0
+    assert client.code(DONE, job=job) == client.code(WAIT, job=job, timeout_ns=0) == -errno.ENOENT
+    return had
+
+
+POINTS = [nothing_yet, early, granted, launched, waits_for_its_kernel, copies, runs_and_waits]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.__name__)
+def test_a_client_that_is_killed_gives_its_units_back(
+    host: Path, spawn: Callable[[], Actor], point: Callable[[SocketClient], object]
+) -> None:
+    victim, other = spawn(), spawn()
+    victim.run(point)
+    with control(str(host)) as plane:
+        holds = point not in (nothing_yet, early)
+        assert (plane.status()[0].units_held, plane.status()[0].jobs) == ((4, 1) if holds else (0, 0))
+        other.start(one_job, "short")
+        victim.kill()
+        assert other.answer() == (0, 0, 4, 3)
+        assert (plane.status()[0].units_held, plane.status()[0].jobs) == (0, 0)
+        third = spawn()
+        third.run(granted) if point is early else third.run(early)  # the dead client's task is free for another one
+
+
+def test_a_client_that_waits_for_units_is_killed(host: Path, spawn: Callable[[], Actor]) -> None:
+    holder, victim = spawn(), spawn()
+    holder.run(granted)
+    victim.run(announced)
+    victim.kill()
+    with control(str(host)) as plane:
+        assert plane.status()[0].units_held == 4
+    holder.kill()
+    assert spawn().run(one_job, "other") == (0, 0, 4, 3)
+
+
+def announced(client: SocketClient) -> None:
+    client.start(WAIT, job=announce(client, "short"), timeout_ns=lib.GPURT_FOREVER)
+
+
+def test_bad_requests(host: Path) -> None:
+    forever = lib.GPURT_FOREVER
+    with SocketClient(host) as client, SocketClient(host) as other:
+        assert client.code(READY, task=b"nobody") == -errno.ENOENT
+        assert client.code(READY, task=b"") == -errno.EINVAL
+        assert client.code(READY, task=b"x" * lib.GPURT_TASK_LEN) == -errno.EINVAL
+        assert client.code(READY, task=b"long", flags=1) == -errno.EINVAL
+        assert client.code(READY, task=b"long", release_ns=2**64 - 1) == -errno.EINVAL
+        assert client.code(READY, task=b"short", release_ns=time.monotonic_ns() + 3700 * SECOND) == -errno.EINVAL
+        for job in (0, 1, 2**64 - 1):
+            assert client.code(WAIT, job=job, timeout_ns=forever) == -errno.ENOENT
+            assert client.code(RUN, job=job) == client.code(KERNEL_DONE, job=job) == -errno.ENOENT
+            assert client.code(DONE, job=job) == -errno.ENOENT
+        job = announce(client, "long")
+        assert get_units(client, job) == (0, 0, 4, 3)
+        assert client.code(WAIT, job=job, what=lib.GPURT_JOB_KERNEL, timeout_ns=forever) == -errno.ENOENT
+        assert client.code(WAIT, job=job, what=lib.GPURT_JOB_WHATS) == -errno.EINVAL
+        assert client.code(DONE, job=job) == -errno.EBUSY
+        assert client.code(RUN, job=job, units=5) == client.code(RUN, job=job, units=2**32 - 1) == -errno.EINVAL
+        assert client.code(RUN, job=job, duration_ns=1) == -errno.EINVAL
+        assert client.code(KERNEL_DONE, job=job, flags=1) == -errno.EINVAL
+        # another client's jobs are as good as none, and so are its tasks
+        for code in (WAIT, RUN, KERNEL_DONE, DONE):
+            assert other.code(code, job=job) == -errno.ENOENT
+        assert other.code(READY, task=b"long") == -errno.EBUSY
+        waiting = announce(client, "long")
+        assert client.code(READY, task=b"long") == -errno.EBUSY
+        assert client.code(RUN, job=waiting) == client.code(KERNEL_DONE, job=waiting) == -errno.ENOENT
+        assert client.code(WAIT, job=waiting, timeout_ns=MS) == -errno.ETIMEDOUT
+        assert client.code(RUN, job=job, units=1) == 0
+        assert client.code(RUN, job=job) == -errno.EBUSY
+        assert client.code(WAIT, job=job, what=lib.GPURT_JOB_KERNEL, timeout_ns=MS) == -errno.ETIMEDOUT
+        with control(str(host)) as plane:
+            assert (plane.status()[0].units_held, plane.status()[0].malformed) == (4, 0)
+
+
+def test_a_host_that_shares_no_units_refuses(start_host: StartHost) -> None:
+    with SocketClient(start_host()) as client:
+        for code in (READY, WAIT, RUN, KERNEL_DONE, DONE):
+            fields: dict[str, Any] = {"task": b"long"} if code == READY else {}
+            assert client.code(code, **fields) == -errno.EOPNOTSUPP
+        assert not client.call(lib.GPURT_IOC_QUERY)[1].caps & Cap.UNITS
+
+
+def test_segments_go_on_beside_jobs_and_the_policy_stays(host: Path) -> None:
+    with SocketClient(host) as client, control(str(host)) as plane:
+        assert client.call(lib.GPURT_IOC_QUERY)[1].caps & Cap.UNITS
+        granted(client)
+        assert client.begin() == lib.GPURT_STATE_RUNNING
+        tsg = client.tsg()
+        assert client.finished(tsg, client.submit(tsg, MS)) > 0
+        client.end()
+        with pytest.raises(RefusedError, match="shares units by policy rm"):
+            plane.set_policy(Policy.SEGMENT)
+        status = plane.status()[0]
+        assert (status.unit_policy, status.mechanism, status.units) == ("rm", "virtual", 4)
+        assert (status.policy, status.units_held, status.jobs) == (Policy.TIMESLICED, 4, 1)
+
+
+def test_status_shows_units_and_policy(host: Path) -> None:
+    with SocketClient(host) as client:
+        granted(client)
+        words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
+        text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    assert re.search(r"^ *0 +vgpu +T3 +rm ", text, re.MULTILINE)
+    assert "GPU 0: 4 of 4 units held by 1 job; the GPU is virtual" in text
+
+
+def test_jobs_of_several_threads_of_a_python_program(start_host: StartHost, taskset: Path) -> None:
+    """`long` would hold all units, if it did not say that its kernel ended."""
+    host = start_host("--policy=sbeet", f"--taskset={taskset}")
+    with Client(str(host)) as client:
+        first = Job(client, "long")
+        held = first.wait()
+        assert held
+        assert held.mask == (1 << held.units) - 1
+        seen: list[object] = []
+
+        def second() -> None:
+            job = Job(client, "short")
+            seen.append(job.wait())
+            seen.append(job.run())
+            job.kernel_done()
+            job.done()
+
+        thread = threading.Thread(target=second)
+        thread.start()
+        first.kernel_done()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        first.done()
+        assert len(seen) == 2
+        with pytest.raises(OSError, match="announce a job of nobody"):
+            Job(client, "nobody")
+        with pytest.raises(OSError, match="wait for units"):
+            first.wait()
+
+
+def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost, taskset: Path) -> None:
+    host = start_host("--policy=rm", f"--taskset={taskset}")
+    with SocketClient(host) as client, Client(str(host)) as late:
+        granted(client)
+        job = Job(late, "short", time.monotonic_ns() - 999 * SECOND + 50 * MS)  # due in 50 ms
+        assert job.wait() is None
+        assert job.wait() is None, "the answer stays"
+        with pytest.raises(OSError, match="run a kernel"):
+            job.run()
+        again = Job(late, "short")  # a period after the release of the last one: at once
+        with pytest.raises(TimeoutError):
+            again.wait(timeout=MS)
+
+
+# The example
+
+
+EXAMPLE5 = """
+[[gpu]]
+name = "gpu"
+compute_units = 4
+static_power = "1W"
+idle_power = "250mW"
+[[profile]]
+name = "long"
+  [[profile.on]]
+  gpu = "gpu"
+  copy_in = "100ms"
+  kernel = { work = "2400ms", saturates = 4 }
+  power = "1W"
+[[profile]]
+name = "short"
+  [[profile.on]]
+  gpu = "gpu"
+  copy_in = "100ms"
+  kernel = { work = "400ms", saturates = 4 }
+  power = "1W"
+[[task]]
+name = "t1"
+period = "10s"
+deadline = "1400ms"
+segments = [{ kernel = "long" }]
+[[task]]
+name = "t2"
+period = "10s"
+deadline = "700ms"
+segments = [{ kernel = "short" }]
+"""
+
+
+@pytest.fixture
+def periodic(tmp_path: Path) -> Path:
+    """examples/energy/periodic.c, compiled with the library's sources."""
+    program = tmp_path / "periodic"
+    sources = sorted((ROOT / "userlib").glob("*.c"))
+    flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
+    command = ["cc", *flags, ROOT / "examples/energy/periodic.c", *sources, "-pthread", "-o", program]
+    subprocess.run(command, check=True)
+    return program
+
+
+def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic: Path, tmp_path: Path) -> None:
+    """A hundred times as slow: t1 gets 3 units, because t2 comes soon; t2 runs beside it (figure 2.3b)."""
+    taskset = tmp_path / "example5.toml"
+    taskset.write_text(EXAMPLE5)
+    host = start_host("--policy=sbeet", f"--taskset={taskset}")
+    start, environment = time.monotonic_ns() + 500 * MS, {**os.environ, "GPURT_DEVICE": str(host)}
+    running = {
+        name: subprocess.Popen([periodic, name, "10000000", "1", str(start + offset)], stdout=PIPE, text=True,
+                               env=environment)
+        for name, offset in (("t2", 100 * MS), ("t1", 0))
+    }  # fmt: skip
+    said = {name: process.communicate(timeout=PATIENCE)[0] for name, process in running.items()}
+    assert said == {"t1": "t1 0: GPU 0, units 0 to 2, partition 2\n", "t2": "t2 0: GPU 0, units 3 to 3, partition 4\n"}
+    assert [process.returncode for process in running.values()] == [0, 0]
+
+
+def test_the_example_says_what_is_wrong(host: Path, periodic: Path) -> None:
+    def run(*words: str, device: object = host) -> tuple[int, str]:
+        environment = {**os.environ, "GPURT_DEVICE": str(device)}
+        done = subprocess.run([periodic, *words], capture_output=True, text=True, env=environment, timeout=PATIENCE)
+        return done.returncode, done.stderr
+
+    assert run()[0] == 2
+    assert run("nobody", "1000", "1") == (4, "periodic: nobody: No such file or directory\n")
+    assert run("x" * 200, "1000", "1")[0] == 4
+    assert run("long", "1000", "1", device="/none")[0] == 4
+    past = str(time.monotonic_ns() - 2000 * SECOND)
+    assert run("long", "1000", "1", past) == (1, "")
+
+
+# Real GPUs
+
+
+def test_without_a_mechanism_a_job_gets_the_whole_gpu(start_host: StartHost, taskset: Path) -> None:
+    """On a saturating kernel sbeet would give fewer units; nothing would keep the program to them."""
+    text = FILE.format(gpu="").replace("saturates = 4", "saturates = 1").replace("800s", "200s")
+    taskset.write_text(text)
+    serve = ("-m", "pycontrol.cli", "serve")
+    for mechanism, units in (("none", 4), ("green-contexts", 1)):
+        host = start_host("--policy=sbeet", f"--taskset={taskset}", f"--mechanism={mechanism}", program=serve)
+        with SocketClient(host) as client, control(str(host)) as plane:
+            job = announce(client, "long")
+            gpu, first, had, partition = get_units(client, job)
+            assert (gpu, first, had, partition) == (0, 0, units, 0)
+            assert client.code(RUN, job=job) == -errno.EOPNOTSUPP
+            assert plane.status()[0].mechanism == mechanism
+            assert client.code(KERNEL_DONE, job=job) == client.code(DONE, job=job) == 0
+
+
+def test_jobs_on_two_gpus(start_host: StartHost) -> None:
+    """The toy system: algorithm 4 has c on the little GPU, a on the big one."""
+    host = start_host("--policy=sbeet-mg", f"--taskset={ROOT}/examples/energy/toy.toml")
+    with SocketClient(host) as client, control(str(host)) as plane:
+        found = [get_units(client, announce(client, task)) for task in ("a", "c")]
+        assert [gpu for gpu, *_ in found] == [0, 1]
+        assert [one.units for one in plane.status()] == [12, 6]
+        assert [one.units_held for one in plane.status()] == [units for _, _, units, _ in found]
+
+
+@pytest.mark.parametrize(("words", "code", "text"), [
+    (["--policy=sbeet"], 2, "--policy sbeet needs --taskset FILE"),
+    (["--taskset=examples/energy/toy.toml"], 2, "--taskset goes with --policy sbeet, sbeet-mg, rm, fcfs"),
+    (["--policy=sbeet", "--taskset=examples/energy/toy.toml"], 2, "policy sbeet is for one GPU, and there are 2"),
+    (["--policy=sbeet-mg", "--taskset=examples/energy/toy.toml", "--gpus=3"], 2, "the file of --taskset has 2"),
+    (["--policy=sbeet", "--taskset=/none.toml"], 3, "/none.toml"),
+    (["--policy=sbeet", "--taskset=examples/minimal.toml"], 3, "[[gpu]] is missing"),
+])  # fmt: skip
+def test_wrong_use_is_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
+    """Both commands read these options by the same function."""
+    command = "serve" if "--gpus=3" in words else "emulate"
+    call = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={tmp_path}/host.sock", *words]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert text in done.stderr
+    assert not (tmp_path / "host.sock").exists()
+
+
+def test_masks_of_grants() -> None:
+    grant, mask = ffi.new("struct gpurt_job_wait *", {"first": 30, "units": 5}), ffi.new("uint32_t[]", [7, 7])
+    assert lib.gpurt_job_mask(grant, mask, 1) == -errno.EINVAL
+    assert list(mask) == [7, 7]
+    assert lib.gpurt_job_mask(grant, mask, 2) == 0
+    assert list(mask) == [0b11 << 30, 0b111]
+    grant.first = 2**32 - 1
+    assert lib.gpurt_job_mask(grant, mask, 2) == -errno.EINVAL
