@@ -151,9 +151,10 @@
  *
  * Units
  * -----
- * A host with GPURT_CAP_UNITS (the user-space host, with policy sbeet and the like) shares its GPUs in space.  A job is a copy to the GPU, one kernel, and a copy back.  The host has a file of tasks and of what their
- * kernels take on how many units (SMs, CUs).  A program announces each job, waits until it gets units, launches its
- * kernel on these units only, and says when the kernel has ended and when the job is done:
+ * A host with GPURT_CAP_UNITS (the user-space host, with policy sbeet and the like) shares its GPUs in space.  A job
+ * is a copy to the GPU, one kernel, and a copy back.  The host has a file of tasks and of what their kernels take on
+ * how many units (SMs, CUs).  A program announces each job, waits until it gets units, launches its kernel on these
+ * units only, and says when the kernel has ended and when the job is done:
  *
  *	JOB_READY -> JOB_WAIT -> copy in, kernel -> JOB_KERNEL_DONE -> copy out -> JOB_DONE
  *
@@ -162,9 +163,9 @@
  * that the file states for the GPU.  So there are 2 L / g different sets of units, and `partition` is the number of
  * the job's: units / g - 1 at the bottom, L / g more at the top.  A program may make its partitions (green contexts,
  * queues with a mask) when it starts, with these numbers.  The host does not see where a kernel executes: on a real
- * GPU that programs keep to their units is their promise.  A task may have a pending job while another one runs.
- * When a client is gone, its jobs are gone too, and what they held goes to others.  Segments, TSGs and work of other programs
- * share the GPU in time, as under policy `timesliced`.
+ * GPU that programs keep to their units is their promise.  A task may have a pending job while another one runs. When
+ * a client is gone, its jobs are gone too, and what they held goes to others.  Segments, TSGs and work of other
+ * programs share the GPU in time, as under policy `timesliced`.
  *
  * Control plane
  * -------------
