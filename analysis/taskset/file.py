@@ -79,6 +79,11 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
     ``unplaced``: the last task need not name a partition, because it is yet to have one.
     """
     tables, report = document_of(path, text)
+    return from_document(path, tables, report, unplaced)
+
+
+def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: bool = False) -> TasksetFile:
+    """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
     taskset, launch = _interpret(tables, report, unplaced)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)

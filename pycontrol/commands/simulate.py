@@ -12,9 +12,12 @@ import click
 from gpurt.errors import FileError, UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
-from pycontrol.commands import documents, render
+from pycontrol.commands import documents, energy_simulate, render
 from pycontrol.commands.options import FILE, JSON, Output, Time, about_others, analysable, tests
 from pycontrol.commands.render import ms
+
+#: The most events of a run that is written as a trace, or priced.
+MOST_EVENTS = 1_000_000
 
 
 @click.command(
@@ -22,6 +25,7 @@ from pycontrol.commands.render import ms
 Examples:
   gpurt simulate examples/case-study.toml --policy boosted --waiting busy
   gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
+  gpurt simulate examples/energy/example5.toml --policy segment --energy
 
 \b
 Exit codes: 0 no real-time task missed a deadline; 1 one did, there is none, or tasks that suspend cannot be simulated
@@ -39,19 +43,32 @@ under policy job; 2 wrong usage;
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the first run as a trace.")
+@click.option("--energy", is_flag=True,
+              help="Read the file of `gpurt energy`, and say what a run from its offsets costs.")
+@click.option("--units", type=click.Choice(["whole", "opt"]), default="whole", show_default=True,
+              help="With --energy: kernels get all units, or m^opt of them.")
+@click.option("--plot", "plot_path", type=Output(), help="With --energy: draw it: .png, .svg or .pdf.")
 @JSON
 def simulate(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
-    trace_path: Path | None, as_json: bool,
+    trace_path: Path | None, energy: bool, units: str, plot_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
-    from analysis.simulate import Options, SimulationError, SuspensionError, simulate, worst_over_offsets
+    from analysis.simulate import (
+        Options,
+        SimulationError,
+        SuspensionError,
+        default_horizon,
+        simulate,
+        worst_over_offsets,
+    )
     from pycontrol.run.check import NOTHING
 
-    loaded = analysable(file).taskset
-    if trace_path:
-        check_writable(trace_path)
+    costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
+    loaded = costs.taskset if costs else analysable(file).taskset
+    for path in filter(None, (trace_path, plot_path)):
+        check_writable(path)
     policy = policy or loaded.platform.policy
     mode = Waiting(waiting) if waiting else None
     options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)
@@ -64,10 +81,13 @@ def simulate(
                 done[0] = runs
 
             seen = worst_over_offsets(loaded, options, offsets, step)
-        if trace_path:
-            trace = simulate(loaded, options, events=1_000_000).trace
+        if trace_path or costs:
+            trace = simulate(loaded, options, costs.offsets if costs else None, events=MOST_EVENTS).trace
             assert trace is not None
-            trace.save(trace_path)
+            if costs:
+                trace = costs.add(trace, default_horizon(loaded))
+            if trace_path:
+                trace.save(trace_path)
     except SuspensionError as error:
         nothing: dict[str, Any] = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
         text = f"NOT SIMULATED under policy {policy}: {error}; --waiting busy simulates that"
@@ -91,10 +111,16 @@ def simulate(
     why = None if loaded.real_time else NOTHING
     text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
     text += f"\n{why}" if why else ""
+    files = [path for path in (trace_path, plot_path) if path]
     whole = {
         "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "files": [trace_path] if trace_path else [],
+        "files": files, **(costs.document() if costs else {}),
     }  # fmt: skip
+    if costs:
+        text += f"\n\n{costs.text()}"
+        render.note(*costs.notes, as_json=as_json)
+        if plot_path:
+            costs.plot(policy, plot_path)
     render.emit(whole, as_json, text)
     return code
 
