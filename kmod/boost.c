@@ -98,22 +98,34 @@ static u32 needed(const struct gpurt_boosted *b)
 	return READ_ONCE(b->turn) ? GPURT_RAISED_TOP : max(level, b->asked);
 }
 
-/* Warns, in a module built with GPURT_DEBUG=y, if the caller may not change that thread. */
-static void assert_may_change(const struct task_struct *task)
+/* Whether the caller is that thread, or gpurt-boost, which may change any. */
+static bool may_change(const struct task_struct *task)
 {
-#ifdef GPURT_DEBUG
-	WARN_ON_ONCE(current != task && current != worker->task);
-#endif
+	return current == task || current == worker->task;
 }
 
-/* Called with the lock held, by the client's thread or gpurt-boost.  Has the thread execute as it has to. */
+/* Called with the lock held.  Has the thread that copies execute as it has to. */
+static void settle_copier(struct gpurt_client *client)
+{
+	struct gpurt_copier *c = &client->copier;
+	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), READ_ONCE(c->own), READ_ONCE(c->hint));
+
+	if (!c->raises || client->boost.over || client->boost.barred || gpurt_owner_ends(client->file))
+		gpurt_raised_let_go(&c->raised);
+	else
+		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
+}
+
+/* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
 void gpurt_boost_settle(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (!b->raised.task)
+	/* The thread that copies may be another one than that of the segment. */
+	if (client->copier.raised.task && may_change(client->copier.raised.task))
+		settle_copier(client);
+	if (!b->raised.task || !may_change(b->raised.task))
 		return;
-	assert_may_change(b->raised.task);
 	if (b->working && has_completed(client))
 		WRITE_ONCE(b->working, false);
 	if (is_over(client))
@@ -132,6 +144,12 @@ static void work(struct kthread_work *work)
 	gpurt_client_put(client);
 }
 
+/* Whether the client has a thread that is raised, or may have to be lowered. */
+static bool raises_any(const struct gpurt_client *client)
+{
+	return READ_ONCE(client->boost.raised.task) || READ_ONCE(client->copier.raised.task);
+}
+
 /*
  * Any context, by a caller that has a reference, or a walk of clients under way.  gpurt-boost looks how the client's
  * thread is to execute.
@@ -139,7 +157,7 @@ static void work(struct kthread_work *work)
 void gpurt_boost_look(struct gpurt_client *client)
 {
 	/* One without references has no thread any more. */
-	if (!READ_ONCE(client->boost.raised.task) || !kref_get_unless_zero(&client->ref))
+	if (!raises_any(client) || !kref_get_unless_zero(&client->ref))
 		return;
 	/* Work that waits already has a reference. */
 	if (!kthread_queue_work(worker, &client->boost.work))
@@ -152,7 +170,7 @@ void gpurt_boost_look(struct gpurt_client *client)
  */
 void gpurt_boost_have_looked(struct gpurt_client *client)
 {
-	if (!READ_ONCE(client->boost.raised.task))
+	if (!raises_any(client))
 		return;
 	gpurt_boost_look(client);
 	kthread_flush_work(&client->boost.work);
@@ -203,13 +221,19 @@ int gpurt_boost_init(struct gpurt_client *client)
 	rt_mutex_init(&client->boost.calls);
 	rt_mutex_init(&client->boost.lock);
 	kthread_init_work(&client->boost.work, work);
-	return gpurt_raised_init(&client->boost.raised);
+	if (gpurt_raised_init(&client->copier.raised))
+		return -ENOMEM;
+	if (!gpurt_raised_init(&client->boost.raised))
+		return 0;
+	gpurt_raised_destroy(&client->copier.raised);
+	return -ENOMEM;
 }
 
-/* Its thread was let go, if there ever was one. */
+/* Its threads were let go, if there ever were any. */
 void gpurt_boost_destroy(struct gpurt_client *client)
 {
 	gpurt_raised_destroy(&client->boost.raised);
+	gpurt_raised_destroy(&client->copier.raised);
 }
 
 /* Before there are GPUs.  -EINVAL, -ENOMEM. */

@@ -50,6 +50,8 @@ int gpurt_boost_init(struct gpurt_client *client);
 void gpurt_boost_destroy(struct gpurt_client *client);
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
+int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
+void gpurt_boost_copied(struct gpurt_client *client);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level);

@@ -73,6 +73,54 @@ static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flag
 }
 
 /*
+ * By a thread that keeps others from asking.  The client's copy is over, or its request: the thread that was raised for
+ * it is lowered.
+ */
+void gpurt_boost_copied(struct gpurt_client *client)
+{
+	struct gpurt_copier *c = &client->copier;
+	struct task_struct *raised = READ_ONCE(c->raised.task);
+
+	if (!raised)
+		return;
+	rt_mutex_lock(&client->boost.lock);
+	c->raises = false;
+	if (raised == current)
+		gpurt_boost_settle(client);
+	rt_mutex_unlock(&client->boost.lock);
+	if (raised != current)
+		gpurt_boost_have_looked(client);
+}
+
+/*
+ * Called by the client's thread that is about to ask for the bus, of priority @own, before that.  Under policy `boosted`
+ * it raises itself, as one of form `self`, until gpurt_boost_copied().  Errors as uapi/gpurt.h says under "Raised
+ * threads".
+ */
+int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
+{
+	struct gpurt_copier *c = &client->copier;
+	u32 right;
+	int err;
+
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
+		return 0;
+	err = check(client, own, level, 0, &right);
+	if (err || !level)
+		return err;
+	/* The bus may have been taken from the last one, whose thread has not noticed. */
+	gpurt_boost_copied(client);
+	rt_mutex_lock(&client->boost.lock);
+	if (!client->boost.over) {
+		gpurt_raised_take(&c->raised, current, right);
+		c->raises = true;
+		gpurt_boost_settle(client);
+	}
+	rt_mutex_unlock(&client->boost.lock);
+	return 0;
+}
+
+/*
  * Called by a client's thread before it asks the gate for a nested begin or an end.  gpurt_boost_returns() must follow,
  * with what it returns: whether the caller is the thread that is raised.
  */

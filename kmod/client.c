@@ -39,6 +39,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	}
 	kref_init(&client->ref);
 	gpurt_sched_client_init(&client->core);
+	gpurt_bus_node_init(&client->copier.node);
 	client->gpu = gpu;
 	client->file = gpurt_file_get(file);
 	client->tgid = get_pid(file->tgid);
@@ -199,6 +200,7 @@ static void client_leave(struct gpurt_client *client)
 	if (client->waits)
 		atomic_dec(&gpu->runlist.leaving);
 	gpurt_job_leave(client);
+	gpurt_bus_leave(client);
 	gpurt_boost_stop(client);	/* which asks the driver of its work */
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
@@ -287,6 +289,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	int token;
 
 	smp_mb();	/* pairs with gpurt_client_begin() */
+	gpurt_bus_take_off(client);
 	gpurt_boost_look(client);
 	if (!READ_ONCE(client->core.level) && READ_ONCE(gpu->sched.runner) != &client->core)
 		return;
@@ -317,6 +320,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	if (client->ended)
 		return;
 	client->ended = true;
+	gpurt_bus_leave(client);
 	gpurt_owner_let_go(client);
 	u.level = gpurt_client_caller_level(client);
 	if (gpurt_gpu_hold(gpu, &token)) {

@@ -18,6 +18,7 @@
 #include <linux/workqueue.h>
 
 #include "boost.h"
+#include "bus.h"
 #include "core/policy.h"
 #include "gpu.h"
 #include "owner.h"
@@ -67,6 +68,7 @@ struct gpurt_client {
 	struct gpurt_urgent urgent;
 	struct gpurt_looked looked;
 	struct gpurt_boosted boost;
+	struct gpurt_copier copier;
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */

@@ -207,5 +207,6 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 	if (READ_ONCE(client->core.level))
 		gpurt_owner_urgent(client);
 	gpurt_boost_returns(client, false);
+	gpurt_bus_relevel(client);
 	return err;
 }

@@ -33,7 +33,8 @@ static bool traced(void)
 	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
 	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
 	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
-	       trace_gpurt_late_enabled();
+	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
+	       trace_gpurt_copy_end_enabled();
 }
 
 static void trace(const struct gpurt_record *r)
@@ -68,6 +69,15 @@ static void trace(const struct gpurt_record *r)
 		break;
 	case GPURT_EVENT_LATE:
 		trace_gpurt_late(r);
+		break;
+	case GPURT_EVENT_COPY_ASK:
+		trace_gpurt_copy_ask(r);
+		break;
+	case GPURT_EVENT_COPY_BEGIN:
+		trace_gpurt_copy_begin(r);
+		break;
+	case GPURT_EVENT_COPY_END:
+		trace_gpurt_copy_end(r);
 		break;
 	}
 }
@@ -122,6 +132,12 @@ bool gpurt_events_wanted(void)
 	return gpurt_netlink_heard() || traced();
 }
 
+/* Whether it is of the bus, and told with the lock of that held. */
+static bool is_copy(u32 event)
+{
+	return event >= GPURT_EVENT_COPY_ASK && event <= GPURT_EVENT_COPY_END;
+}
+
 /*
  * Reports an event.  Any context.  @client NULL: it happened to everyone.  @cause and @latency become GPURT_A_CAUSE and
  * GPURT_A_LATENCY_NS.
@@ -135,7 +151,7 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 	if (client) {
 		r.client = client->id;
 		r.pid = pid_nr(client->tgid);
-		r.priority = client->core.level;
+		r.priority = is_copy(event) ? client->copier.node.level : client->core.level;
 		memcpy(r.comm, client->comm, sizeof(r.comm));
 	}
 	trace(&r);

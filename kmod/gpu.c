@@ -106,6 +106,7 @@ struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *dri
 	INIT_LIST_HEAD(&gpu->clients);
 	INIT_LIST_HEAD(&gpu->leaving);
 	gpurt_gate_init(&gpu->gate);
+	gpurt_bus_start(gpu);
 	err = init_srcu_struct(&gpu->alive);
 	if (err)
 		goto free;
@@ -137,5 +138,6 @@ void gpurt_gpu_stop(struct gpurt_gpu *gpu)
 	kthread_destroy_worker(gpu->worker);
 	gpu->worker = NULL;
 	gpurt_clients_drain(gpu);
+	gpurt_bus_stop(gpu);
 	complete_all(&gpu->drained);
 }

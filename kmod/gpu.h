@@ -7,6 +7,7 @@
  *   gpurt_gpu.alive (SRCU)	held by readers while a decision or an operation of the driver is under way.  The
  *				driver may go away only after they have left
  *   gpurt_gpu.gate		decisions and commits, everything about scheduling; see gate.c
+ *   gpurt_gpu.bus.lock	the bus; spinning, and inside of all of these
  *   gpurt_gpu.clients_lock	changes of the list of clients.  gpurt_clients_read() is for its readers
  */
 #ifndef GPURT_GPU_H
@@ -20,6 +21,7 @@
 #include <linux/srcu.h>
 #include <linux/types.h>
 
+#include "bus.h"
 #include "core/agents.h"
 #include "core/policy.h"
 #include "driver.h"
@@ -49,6 +51,8 @@ struct gpurt_gpu {
 	bool events_wanted;		/* with the gate held: somebody reads events */
 	struct gpurt_runlist runlist;
 	struct gpurt_callback callback;
+
+	struct gpurt_gpu_bus bus;
 
 	struct mutex policy_lock;	/* one change of the policy at a time */
 	struct gpurt_job job;

@@ -156,6 +156,28 @@ static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
+static long do_copy(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->copy.gpu);
+	struct gpurt_copy *c = &a->copy;
+	u32 own;
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	c->granted_ns = 0;
+	switch (c->what) {
+	case GPURT_COPY_BEGIN:
+		own = gpurt_raised_own(current);
+		if (c->priority && !may_have(own, c->priority))
+			return -EPERM;
+		return gpurt_bus_begin(client, own, c);
+	case GPURT_COPY_NEXT:
+		return gpurt_bus_go_on(client, c);
+	default:
+		return gpurt_bus_end(client);
+	}
+}
+
 /* Called with file->lock held.  Has the driver open or close a TSG, and tells the scheduler. */
 static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
 {
@@ -280,6 +302,7 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_BEGIN)] = do_begin,
 	[_IOC_NR(GPURT_IOC_END)] = do_end,
 	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
+	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
 	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
 	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,

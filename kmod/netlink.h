@@ -20,6 +20,7 @@ int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why);
 int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb);
+int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb);
 
 /* netlink_set.c */
 int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info);

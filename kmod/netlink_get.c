@@ -200,6 +200,12 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }
 
+/* The thread that copies need not be that of the segment. */
+static u32 raised_to(const struct gpurt_client *client)
+{
+	return max(gpurt_raised_to(&client->boost.raised), gpurt_raised_to(&client->copier.raised));
+}
+
 static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu,
 		      struct gpurt_client *client)
 {
@@ -219,7 +225,9 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
 	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) ||
 	    nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
-	    nla_put_u32(skb, GPURT_A_RAISED, gpurt_raised_to(&client->boost.raised)) ||
+	    nla_put_u32(skb, GPURT_A_RAISED, raised_to(client)) ||
+	    nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
+	    nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_BARRED, READ_ONCE(client->boost.barred)) || put_counts(skb, gpu, c)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
@@ -250,17 +258,22 @@ int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb)
 	return dump(skb, cb, put_clients);
 }
 
+static int put_times(struct sk_buff *skb, const struct gpurt_latency *l)
+{
+	return nla_put_u64_64bit(skb, GPURT_A_COUNT, READ_ONCE(l->count), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_MIN_NS, READ_ONCE(l->min), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_SUM_NS, READ_ONCE(l->sum), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_MAX_NS, READ_ONCE(l->max), GPURT_A_PAD) ||
+	       nla_put(skb, GPURT_A_HISTOGRAM, sizeof(l->bucket), l->bucket);
+}
+
 static int put_latency(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu, u32 cause)
 {
 	const struct gpurt_latency *l = &gpu->runlist.latency[cause];
 	void *header = begin(skb, cb, GPURT_CMD_GET_LATENCY);
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) || nla_put_u32(skb, GPURT_A_CAUSE, cause) ||
-	    nla_put_u64_64bit(skb, GPURT_A_COUNT, READ_ONCE(l->count), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_MIN_NS, READ_ONCE(l->min), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_SUM_NS, READ_ONCE(l->sum), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_MAX_NS, READ_ONCE(l->max), GPURT_A_PAD) ||
-	    nla_put(skb, GPURT_A_HISTOGRAM, sizeof(l->bucket), l->bucket)) {
+	    put_times(skb, l)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}
@@ -282,4 +295,37 @@ static int put_latencies(struct sk_buff *skb, struct netlink_callback *cb, struc
 int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb)
 {
 	return dump(skb, cb, put_latencies);
+}
+
+/* dump() keeps the client from being freed; it may have given the bus back by now. */
+static int put_holder(struct sk_buff *skb, struct netlink_callback *cb, const struct gpurt_bus_node *n)
+{
+	const struct gpurt_client *client = n ? container_of(n, struct gpurt_client, copier.node) : NULL;
+
+	if (!client)
+		return 0;
+	return nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
+	       nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
+	       nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
+	       nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(n->level)) ||
+	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, ktime_get_ns() - READ_ONCE(n->since), GPURT_A_PAD);
+}
+
+static int put_bus(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
+{
+	void *header = begin(skb, cb, GPURT_CMD_GET_BUS);
+
+	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+	    nla_put_u32(skb, GPURT_A_WAITERS, READ_ONCE(gpu->bus.core.waiters)) ||
+	    put_times(skb, &gpu->bus.core.waits) || put_holder(skb, cb, READ_ONCE(gpu->bus.core.holder))) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	return dump(skb, cb, put_bus);
 }

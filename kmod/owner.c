@@ -322,13 +322,25 @@ void gpurt_owner_holds(struct gpurt_client *client)
 		make_urgent(client, true);
 }
 
-/* Called with the gate held.  The client does not own the GPU any more. */
+/* Called with the lock of the bus held.  The client copies as best effort from now on. */
+void gpurt_owner_copies(struct gpurt_client *client)
+{
+	make_urgent(client, true);
+}
+
+/*
+ * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
+ * the other of the two.
+ */
 void gpurt_owner_calm(struct gpurt_client *client)
 {
 	struct gpurt_urgent *urgent = &client->urgent;
 	unsigned long flags;
 
 	if (likely(!READ_ONCE(urgent->brief)))
+		return;
+	if (READ_ONCE(client->gpu->sched.runner) == &client->core ||
+	    READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING)
 		return;
 	raw_spin_lock_irqsave(&owners_lock, flags);
 	if (urgent->brief)

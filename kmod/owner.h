@@ -20,7 +20,7 @@ struct gpurt_owned {
 struct gpurt_urgent {
 	struct list_head node;
 	bool taken_off;
-	bool brief;		/* it is there while it owns the GPU as best effort */
+	bool brief;		/* it is there while it owns the GPU, or copies, as best effort */
 	bool over;		/* its own end is under way: it is not put there again */
 };
 
@@ -28,6 +28,7 @@ int gpurt_owner_watch(struct gpurt_file *file);
 bool gpurt_owner_ends(const struct gpurt_file *file);
 void gpurt_owner_urgent(struct gpurt_client *client);
 void gpurt_owner_holds(struct gpurt_client *client);
+void gpurt_owner_copies(struct gpurt_client *client);
 void gpurt_owner_calm(struct gpurt_client *client);
 void gpurt_owner_let_go(struct gpurt_client *client);
 void gpurt_owner_over(struct gpurt_file *file);

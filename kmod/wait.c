@@ -56,8 +56,8 @@ static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 	return gpu->ops.work->idle(gpu->driver, client->ctx, &w->completed_ns);
 }
 
-/* Sleeps until woken, or until @until.  0, -EINTR or -ETIMEDOUT. */
-static int doze(ktime_t *until)
+/* Sleeps until woken, or until @until; NULL: for ever.  0, -EINTR or -ETIMEDOUT. */
+int gpurt_doze(ktime_t *until)
 {
 	if (signal_pending(current))
 		return -EINTR;
@@ -85,7 +85,7 @@ static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, str
 		if (ret || err)
 			break;
 		gpurt_waiters_pass_on(queue, &waiter);
-		err = doze(limit);
+		err = gpurt_doze(limit);
 	}
 	__set_current_state(TASK_RUNNING);
 	gpurt_waiters_remove(queue, &waiter);

@@ -257,7 +257,7 @@ static int begin(struct gpurt_handle *h, struct gpurt_begin *b)
 	return err || !wait || b->state == GPURT_STATE_RUNNING ? err : call(h, GPURT_IOC_WAIT, &granted, GPURT_WAITS);
 }
 
-/* Says once why policy `boosted` refuses the segments of this thread. */
+/* Says once why policy `boosted` refuses the segments and copies of this thread. */
 static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
 {
 	struct gpurt_query query = { .size = sizeof(query), .gpu = gpu };
@@ -273,7 +273,7 @@ static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
 	if (!why || call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED) || query.policy != GPURT_POLICY_BOOSTED)
 		return;
 	if (!atomic_exchange(&refused, true))
-		fprintf(stderr, "gpurt: policy boosted: no GPU segment begins: %s\n", why);
+		fprintf(stderr, "gpurt: policy boosted: no GPU segment or copy begins: %s\n", why);
 }
 
 int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags, unsigned int priority)
@@ -362,6 +362,34 @@ int gpurt_work_wait(struct gpurt_handle *h, uint32_t tsg, uint64_t work, uint64_
 	struct gpurt_wait w = { .what = GPURT_WAIT_WORK, .tsg = tsg, .work = work, .timeout_ns = timeout_ns };
 
 	return wait_for(h, &w, completed_ns);
+}
+
+/*
+ * If a signal interrupts a call the kernel module has no request any more.  The user-space host may still have it, or have
+ * given it the bus, and hears of the signal by this end: then it was not carried out either.
+ */
+static void withdraw(struct gpurt_handle *h)
+{
+	struct gpurt_copy end = { .size = sizeof(end), .gpu = h->gpu, .what = GPURT_COPY_END };
+
+	if (h->transport == &gpurt_transport_socket)
+		call(h, GPURT_IOC_COPY, &end, GPURT_IS_ANSWERED);
+}
+
+int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priority, uint64_t timeout_ns)
+{
+	struct gpurt_copy c = { .size = sizeof(c), .what = what, .priority = priority, .timeout_ns = timeout_ns };
+	int err = resolve(&h);
+
+	if (err)
+		return err;
+	c.gpu = h->gpu;
+	err = call(h, GPURT_IOC_COPY, &c, what == GPURT_COPY_END ? GPURT_IS_ANSWERED : GPURT_WAITS);
+	if (err == -EINTR)
+		withdraw(h);
+	else if (err && what == GPURT_COPY_BEGIN)
+		explain_refusal(h, h->gpu, err);
+	return err;
 }
 
 int gpurt_tsg_open(struct gpurt_handle *h, uint32_t *tsg)

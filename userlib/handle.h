@@ -17,6 +17,10 @@ int gpurt_begin_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int f
 __attribute__((visibility("hidden")))
 int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags);
 
+/* What @what says (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own. */
+__attribute__((visibility("hidden")))
+int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int priority, uint64_t timeout_ns);
+
 /*
  * Carries out ioctl @code.  @argument begins with its own size and names its GPU.  @handle: NULL for the process's own.
  * Returns 0 or -errno.  -EINTR only if @interruptible.

@@ -75,7 +75,10 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(MECHANISM, STRING, GPURT_NAME_LEN) \
 	ATTRIBUTE(UNITS, U32, sizeof(u32)) \
 	ATTRIBUTE(UNITS_HELD, U32, sizeof(u32)) \
-	ATTRIBUTE(JOBS, U32, sizeof(u32))
+	ATTRIBUTE(JOBS, U32, sizeof(u32)) \
+	ATTRIBUTE(COPY, U32, sizeof(u32)) \
+	ATTRIBUTE(COPIES, U64, sizeof(u64)) \
+	ATTRIBUTE(WAITERS, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -43,7 +43,8 @@ static void hand_on(struct gpurt_bus *b, u64 now)
 	if (!n)
 		return;
 	dequeue(b, n);
-	gpurt_latency_record(&b->waits, now - n->since);
+	n->waited = now - n->since;
+	gpurt_latency_record(&b->waits, n->waited);
 	n->state = GPURT_STATE_RUNNING;
 	n->since = now;
 	n->copies++;

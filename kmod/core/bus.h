@@ -26,6 +26,7 @@ struct gpurt_bus_node {
 	u32 level;			/* 0..99, of its request */
 	u32 state;			/* enum gpurt_state: no request, waits, or has the bus */
 	u64 since;			/* when it came to that state */
+	u64 waited;			/* ns, before it was given the bus last */
 	u64 copies;			/* how often it was given the bus */
 	u64 held_ns;			/* for how long altogether, up to the last time that it gave it back */
 };

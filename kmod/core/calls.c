@@ -27,6 +27,15 @@ static bool wait_valid(const union gpurt_argument *a)
 	return w->what < GPURT_WAIT_COUNT && (w->what == GPURT_WAIT_WORK || (!w->tsg && !w->work));
 }
 
+static bool copy_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_copy *c = &a->copy;
+
+	if (c->flags || c->pad || c->what >= GPURT_COPY_COUNT || c->priority > GPURT_MAX_PRIORITY)
+		return false;
+	return (c->what == GPURT_COPY_BEGIN || !c->priority) && (c->what != GPURT_COPY_END || !c->timeout_ns);
+}
+
 static bool tsg_open_valid(const union gpurt_argument *a)
 {
 	return !a->tsg.flags && !a->tsg.tsg;
@@ -101,6 +110,7 @@ static const struct gpurt_call calls[] = {
 	CALL(BEGIN, begin, true, begin_valid),
 	CALL(END, end, false, end_valid),
 	CALL(WAIT, wait, true, wait_valid),
+	CALL(COPY, copy, true, copy_valid),
 	CALL(TSG_OPEN, tsg, true, tsg_open_valid),
 	CALL(TSG_CLOSE, tsg, false, tsg_close_valid),
 	CALL(SUBMIT, submit, true, submit_valid),

@@ -15,6 +15,7 @@ union gpurt_argument {
 	struct gpurt_begin begin;
 	struct gpurt_end end;
 	struct gpurt_wait wait;
+	struct gpurt_copy copy;
 	struct gpurt_tsg tsg;
 	struct gpurt_submit submit;
 	struct gpurt_agent agent;

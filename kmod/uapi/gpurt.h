@@ -50,6 +50,23 @@
  *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given; of work that is not among
  *	the last GPURT_REMEMBERED items of its TSG, that of the client's latest completion.
  *
+ * GPURT_IOC_COPY	struct gpurt_copy
+ *	The bus between memory and a GPU carries one copy at a time, the most urgent request's first; a copy is not
+ *	preempted.  GPURT_COPY_BEGIN asks for the bus and returns when the caller has it, with the time of that in
+ *	`granted_ns`; `priority` is as for GPURT_IOC_BEGIN.  GPURT_COPY_NEXT, between two chunks of a copy, asks again
+ *	before it gives the bus back: a more urgent request, or an equal one that waits, comes first, and a less urgent
+ *	one does not.  Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither has the
+ *	bus nor waits for it, nor is there a segment to end.  GPURT_COPY_END gives the bus back; called by another thread
+ *	it also withdraws a request that waits, which returns ECANCELED.
+ *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus.  EPERM: as for GPURT_IOC_BEGIN.
+ *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
+ *	the copy, and waits for its end before it calls again.  A client that has the bus and dies, or closes its
+ *	descriptor, has given it back.  A best-effort client that has kept it for GPURT_COPY_BOUND_NS while a real-time
+ *	one waits loses it (GPURT_EVENT_OVERRUN).
+ *	Under policy `boosted` the thread that copies is raised, as one of form `self`, from before it asks for the bus
+ *	until it has given it back, with the errors of "Raised threads".  A user-space host without GPURT_CAP_RAISES
+ *	refuses that: EOPNOTSUPP.
+ *
  * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
  *	Open a time-slice group on a virtual GPU; `tsg` is its number among the client's.  Closing one drops its
  *	work; closing the last one while in a segment ends the segment.  EMFILE: the client has
@@ -192,7 +209,8 @@
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
- *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not), BARRED
+ *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not), BARRED,
+ *			  COPY (what it has of the bus: enum gpurt_state), COPIES (how often it was given the bus)
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
@@ -218,9 +236,12 @@
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
+ * GPURT_CMD_GET_BUS	  GPU (optional)  ->  one message a GPU: GPU, WAITERS (requests for the bus that wait), COUNT,
+ *			  MIN_NS, SUM_NS, MAX_NS and HISTOGRAM of how long those waited that were given the bus; and
+ *			  while a client has it, CLIENT, PID, COMM, PRIORITY, and HELD_NS: for how long so far
  * GPURT_CMD_EVENT	  sent to multicast groups: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
  *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
- *			  submission, for lost events LOST
+ *			  submission, for COPY_BEGIN since it asked for the bus, for lost events LOST
  */
 #ifndef _UAPI_GPURT_H
 #define _UAPI_GPURT_H
@@ -357,6 +378,9 @@ enum gpurt_event {
 	GPURT_EVENT_WORK,		/* a work item completed (virtual GPU) */
 	GPURT_EVENT_LOST,		/* this reader was too slow; LOST says how many it missed */
 	GPURT_EVENT_LATE,		/* its agent has not carried out an order in time */
+	GPURT_EVENT_COPY_ASK,		/* asks for the bus */
+	GPURT_EVENT_COPY_BEGIN,		/* has the bus; LATENCY_NS: since it asked */
+	GPURT_EVENT_COPY_END,		/* has given it back, or its request is over */
 	GPURT_EVENT_COUNT,
 };
 
@@ -396,6 +420,13 @@ enum gpurt_job_what {
 	GPURT_JOB_WHATS,
 };
 
+enum gpurt_copy_what {
+	GPURT_COPY_BEGIN,
+	GPURT_COPY_NEXT,
+	GPURT_COPY_END,
+	GPURT_COPY_COUNT,
+};
+
 struct gpurt_query {
 	__u32 size;
 	__u32 gpu;			/* in */
@@ -432,6 +463,17 @@ struct gpurt_wait {
 	__u64 work;
 	__u64 timeout_ns;
 	__u64 completed_ns;		/* out */
+};
+
+struct gpurt_copy {
+	__u32 size;
+	__u32 gpu;
+	__u32 what;			/* enum gpurt_copy_what */
+	__u32 flags;			/* none yet */
+	__u32 priority;			/* of BEGIN, else 0 */
+	__u32 pad;
+	__u64 timeout_ns;		/* of BEGIN and NEXT, else 0 */
+	__u64 granted_ns;		/* out of BEGIN and NEXT, CLOCK_MONOTONIC */
 };
 
 struct gpurt_tsg {
@@ -516,6 +558,7 @@ struct gpurt_job_done {
 #define GPURT_IOC_BEGIN		_IOWR(GPURT_IOC_MAGIC, 0x01, struct gpurt_begin)
 #define GPURT_IOC_END		_IOWR(GPURT_IOC_MAGIC, 0x02, struct gpurt_end)
 #define GPURT_IOC_WAIT		_IOWR(GPURT_IOC_MAGIC, 0x03, struct gpurt_wait)
+#define GPURT_IOC_COPY		_IOWR(GPURT_IOC_MAGIC, 0x04, struct gpurt_copy)
 #define GPURT_IOC_TSG_OPEN	_IOWR(GPURT_IOC_MAGIC, 0x10, struct gpurt_tsg)
 #define GPURT_IOC_TSG_CLOSE	_IOWR(GPURT_IOC_MAGIC, 0x11, struct gpurt_tsg)
 #define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
@@ -539,6 +582,7 @@ enum gpurt_cmd {
 	GPURT_CMD_GET_LATENCY,
 	GPURT_CMD_EVENT,
 	GPURT_CMD_SET_BARRED,
+	GPURT_CMD_GET_BUS,
 	GPURT_CMD_COUNT,
 };
 
@@ -601,6 +645,9 @@ enum gpurt_attr {
 	GPURT_A_UNITS,			/* u32 */
 	GPURT_A_UNITS_HELD,		/* u32 */
 	GPURT_A_JOBS,			/* u32 */
+	GPURT_A_COPY,			/* u32, enum gpurt_state */
+	GPURT_A_COPIES,			/* u64 */
+	GPURT_A_WAITERS,		/* u32 */
 	GPURT_A_END,
 };
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpurt._gpurt import lib
 
 if TYPE_CHECKING:  # at run time the import takes longer than many commands need
-    from pycontrol.live.control import ClientInfo, GpuStatus, Latency
+    from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, Times
 
 
 def gpu(one: GpuStatus) -> dict[str, Any]:
@@ -41,14 +41,30 @@ def client(one: ClientInfo) -> dict[str, Any]:
 
 def latency(one: Latency) -> dict[str, Any]:
     """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
+    return {"gpu": one.gpu, "cause": one.cause, "updates": one.count, **_times(one, "updates")}
+
+
+def bus(one: BusStatus) -> dict[str, Any]:
+    """The bus of a GPU: who has it (None: nobody), and how long those waited that were given it."""
+    holder = {
+        "client": one.client, "pid": one.pid or None, "name": one.comm or None, "priority": one.priority,
+        "held_ns": one.held_ns,
+    }  # fmt: skip
+    return {
+        "gpu": one.gpu, "holder": holder if one.client else None, "waiters": one.waiters, "copies": one.count,
+        **_times(one, "copies"),
+    }  # fmt: skip
+
+
+def _times(one: Times, counted: str) -> dict[str, Any]:
     histogram = [
-        {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), "updates": count}
+        {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), counted: count}
         for bucket, count in enumerate(one.buckets)
         if count
     ]
     return {
-        "gpu": one.gpu, "cause": one.cause, "updates": one.count, "minimum_ns": one.minimum, "mean_ns": one.mean,
-        "p99_ns": one.percentile(0.99), "maximum_ns": one.maximum, "histogram": histogram,
+        "minimum_ns": one.minimum, "mean_ns": one.mean, "p99_ns": one.percentile(0.99), "maximum_ns": one.maximum,
+        "histogram": histogram,
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
 from pycontrol.live import patched
+from pycontrol.live.control import BusStatus
 from pycontrol.live.patched import PatchedGpu
 
 
@@ -37,8 +39,8 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         gpus = control.status()
         times = control.latency() if latency else []
         found = control.clients() if any(one.policy.word == "boosted" for one in gpus) else []
-        drivers = _patched(control.device)
-    text = "\n".join([_gpus_table(gpus, found), *(one.trouble for one in drivers if one.trouble)])
+        drivers, buses = _patched(control.device), control.buses()
+    text = "\n".join([_gpus_table(gpus, found), *_bus_lines(buses), *(one.trouble for one in drivers if one.trouble)])
     if latency:
         timed = [
             (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
@@ -50,7 +52,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
             text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
     data = {
         "gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times)),
-        "patched": list(map(asdict, drivers)),
+        "patched": list(map(asdict, drivers)), "buses": list(map(documents.bus, buses)),
     }  # fmt: skip
     render.emit(data, as_json, text)
     return 0
@@ -125,6 +127,22 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     if refused := max((one.malformed for one in gpus), default=0):
         lines.append(f"{refused} malformed calls were refused: a client is broken, or of another version")
     return "\n".join(lines)
+
+
+def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
+    """A line for each GPU whose bus has been asked for, and one for each that a client has now."""
+    for one in buses:
+        if one.count:
+            yield (
+                f"GPU {one.gpu}: bus: {one.count} copies waited {ms(one.mean)} ms on average, "
+                f"{ms(one.maximum)} ms at most"
+            )
+        if one.client:
+            whose = f"process {one.pid} ({one.comm})" if one.pid else "another user's process"
+            yield (
+                f"GPU {one.gpu}: bus: {whose} has copied at priority {one.priority} for {ms(one.held_ns)} ms; "
+                f"{one.waiters} wait"
+            )
 
 
 @click.command(

@@ -25,6 +25,7 @@ KINDS = {
     lib.GPURT_IOC_BEGIN: "struct gpurt_begin",
     lib.GPURT_IOC_END: "struct gpurt_end",
     lib.GPURT_IOC_WAIT: "struct gpurt_wait",
+    lib.GPURT_IOC_COPY: "struct gpurt_copy",
     lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
     lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
@@ -58,7 +59,7 @@ class Calls:
         self.space = space
         self._handlers = {
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
-            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
+            lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_COPY: self.copy, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
@@ -184,6 +185,48 @@ class Calls:
             virtual(gpu).spins(client, (made.tsg, made.work) if made.what == lib.GPURT_WAIT_WORK else None)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+
+    def copy(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_COPY."""
+        gpu = self.gpu(made)
+        client = caller.client(gpu)
+        copier = client.copier
+
+        def happened(result: int, when: int) -> None:
+            if result == -errno.ETIMEDOUT:
+                gpu.bus.release(copier)
+            made.granted_ns = 0 if result else when
+            answer(result)
+
+        waiter = Waiter(happened)
+        if made.what == lib.GPURT_COPY_BEGIN:
+            self._ask_for_bus(caller, gpu, client, made.priority, waiter)
+        elif made.what == lib.GPURT_COPY_NEXT:
+            result = gpu.bus.next(copier, waiter)
+            if result:
+                waiter.finish(result)
+        else:
+            waiter.finish(gpu.bus.release(copier), 0)
+        if not waiter.answered and made.timeout_ns != FOREVER:
+            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+
+    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: Client, priority: int, waiter: Waiter) -> None:
+        """GPURT_COPY_BEGIN."""
+        copier, thread = client.copier, caller.thread()
+        own = thread.own_now().own
+        if priority > own and not caller.peer.may_have(priority):
+            raise Refusal(errno.EPERM, f"priority {priority} is above what process {caller.peer.pid} may take")
+        if copier.node.state != lib.GPURT_STATE_IDLE:
+            raise Refusal(errno.EBUSY, "the client copies already, or waits to")
+        level = int(lib.gpurt_begin_level(client.core.set, own, priority))
+        refused = 0
+        if gpu.sched.policy == lib.GPURT_POLICY_BOOSTED:
+            refused = gpu.bus.admit(copier, thread, level, caller.peer, client.boost.barred)
+        if refused:
+            waiter.finish(refused)
+            return
+        copier.own, copier.hint = own, priority
+        gpu.bus.request(copier, level, waiter)
 
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""

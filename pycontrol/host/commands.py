@@ -64,6 +64,7 @@ class Commands:
             Command.GET_STATUS: self.status,
             Command.GET_CLIENTS: self.clients,
             Command.GET_LATENCY: self.latencies,
+            Command.GET_BUS: self.buses,
         }
         setting: dict[Command, Callable[[Request], list[Step]]] = {
             Command.SET_PRIORITY: self.set_priority,
@@ -117,7 +118,9 @@ class Commands:
                     ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
                     ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                     *budget_of(core), ("OVERRUNS", core.overruns),
-                    ("FORM", core.boost.form), ("RAISED", client.boost.raised), ("BARRED", int(client.boost.barred)),
+                    ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
+                    ("BARRED", int(client.boost.barred)),
+                    ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
                 ]  # fmt: skip
 
     def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
@@ -127,9 +130,24 @@ class Commands:
                 if latency.count:
                     yield [
                         ("GPU", gpu.index), ("CAUSE", int(cause)), ("COUNT", latency.count),
-                        ("MIN_NS", latency.min), ("SUM_NS", latency.sum), ("MAX_NS", latency.max),
-                        ("HISTOGRAM", bytes(ffi.buffer(latency.bucket))),
+                        *times_of(latency),
                     ]  # fmt: skip
+
+    def buses(self, peer: Peer, request: Request) -> Iterator[Record]:
+        """GPURT_CMD_GET_BUS."""
+        for gpu in self.chosen(request):
+            raw, holder = gpu.bus.raw, gpu.bus.holder
+            record: Record = [("GPU", gpu.index), ("WAITERS", raw.waiters), ("COUNT", raw.waits.count)]
+            record += times_of(raw.waits)
+            if holder:
+                client = gpu.copiers[holder]
+                known = peer.may_know(client.peer)
+                record += [
+                    ("CLIENT", client.id), ("PID", client.peer.pid if known else 0),
+                    ("COMM", client.peer.comm if known else ""), ("PRIORITY", holder.node.level),
+                    ("HELD_NS", self.clock() - holder.node.since),
+                ]  # fmt: skip
+            yield record
 
     def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
         """The clients of the process that is named.  Raises Refusal ESRCH."""
@@ -148,7 +166,7 @@ class Commands:
         for gpu, _ in found:
             if gpu.sched.policy == lib.GPURT_POLICY_BOOSTED and gpu.band.normal < priority != lib.GPURT_PRIORITY_OWN:
                 raise Refusal(errno.ERANGE, f"policy boosted: priorities are 1 to {gpu.band.normal}, not {priority}")
-        return [step(gpu, client, lib.gpurt_set_priority, priority) for gpu, client in found]
+        return [partial(set_priority, gpu, client, priority) for gpu, client in found]
 
     def set_policy(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_POLICY."""
@@ -230,6 +248,30 @@ def change_rules(rules: Named, flag: str, request: Request) -> None:
     if len(kinds) != 1 or int(request[flag]) > 1:
         raise Refusal(errno.EINVAL, f"{flag} is 0 or 1, with exactly one of PID, COMM and CGROUP")
     rules.change(kinds[0], request[kinds[0]], bool(request[flag]))
+
+
+def times_of(latency: Any) -> Record:
+    """The extremes, the sum and the histogram of a struct gpurt_latency."""
+    return [
+        ("MIN_NS", latency.min), ("SUM_NS", latency.sum), ("MAX_NS", latency.max),
+        ("HISTOGRAM", bytes(ffi.buffer(latency.bucket))),
+    ]  # fmt: skip
+
+
+def set_priority(gpu: Gpu, client: Client, priority: int, done: Callable[[int], None]) -> None:
+    """Has the decision taken that changes a client's priority, of its segments and of its copies."""
+
+    def decided(result: int) -> None:
+        if not client.gone:
+            gpu.bus.relevel(client.copier, level_of_copies(client))
+        done(result)
+
+    step(gpu, client, lib.gpurt_set_priority, priority)(decided)
+
+
+def level_of_copies(client: Client) -> int:
+    """The level of the client's request for the bus."""
+    return int(lib.gpurt_begin_level(client.core.set, client.copier.own, client.copier.hint))
 
 
 def budget_of(core: Any) -> Record:

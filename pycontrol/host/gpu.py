@@ -23,6 +23,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
 from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Group
+from pycontrol.host.bus import Bus, Copier
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
@@ -43,6 +44,7 @@ class Client:
     group: Group | None = None  # whose budget it is to be under; core.budget follows in a decision
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: Waiters = field(default_factory=Waiters)
+    copier: Copier = field(default_factory=Copier)
 
 
 @dataclass(eq=False)
@@ -136,12 +138,14 @@ class Gpu(ABC):
         self.commits = 0
         self.faults = 0
         self.fault = False  # the runlist is not what it should be
+        self.bus = Bus(band, self._copied, clock)
         self.theta = 0  # how long a context switch takes, ns; 0: unknown
         self.runner: Client | None = None  # the client that has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
         self._by_core: dict[Any, Client] = {}  # pointers to the same object are equal
+        self.copiers: dict[Copier, Client] = {}
         self._waiting: dict[Any, Decision] = {}
         self._current: Decision | None = None
         self._settling = False
@@ -250,6 +254,10 @@ class Gpu(ABC):
             self.in_flight.events.append((found, EVENTS[event], now))
         else:
             self._report(found, EVENTS[event], now)
+
+    def _copied(self, copier: Copier, kind: EventKind, when: int, waited: int) -> None:
+        """Tells subscribers of an event of the bus, which no update brings about."""
+        self.tell(self, self.copiers[copier], kind, when, None, waited)
 
     def on_raise(self, core: Any, level: int) -> None:
         """Raises or lowers the client's thread."""
@@ -410,6 +418,7 @@ class Gpu(ABC):
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
         self._by_core[client.core] = client
+        self.copiers[client.copier] = client
         self.enter(client)
         if group:
             self.put_under(client, group, ignore, call=True)
@@ -432,8 +441,10 @@ class Gpu(ABC):
             del self.clients[client.id]
             self.part(client, self.clock())
             del self._by_core[client.core]
+            del self.copiers[client.copier]
 
         client.gone = True
+        self.bus.release(client.copier)
         self.ends(client)
         self.update(Decision(decide, done, lambda: URGENT))
 

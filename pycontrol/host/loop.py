@@ -37,6 +37,12 @@ from pycontrol.live.netlink import PACKET
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
 LEAD = 120_000
 JOB = lib.GPURT_POLICY_JOB
+COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
+
+
+def level_of(client: Client, kind: EventKind) -> int:
+    """The priority that decides in what an event is about."""
+    return int(client.copier.node.level if kind in COPIES else client.core.level)
 
 
 class Host:
@@ -114,7 +120,7 @@ class Host:
             due = told = min(told, self.space.times())
         for gpu in self.gpus:
             at, prompt = gpu.times()
-            due, told = min(due, at), min(told, prompt)
+            due, told = min(due, at, gpu.bus.due()), min(told, prompt)
             if gpu.sched.policy == JOB:
                 due = min(due, self._next_poll)
         return due, told
@@ -142,6 +148,7 @@ class Host:
         for gpu in self.gpus:
             if gpu.times()[0] <= now:
                 gpu.advance(now)
+            gpu.bus.advance(now)
         if self.space and self.space.times() <= now:
             self.space.advance(now)
 
@@ -307,7 +314,7 @@ class Host:
                 record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
                 if client:
                     record += [("CLIENT", client.id), ("PID", client.peer.pid if named else 0)]
-                    record += [("COMM", client.peer.comm if named else ""), ("PRIORITY", client.core.level)]
+                    record += [("COMM", client.peer.comm if named else ""), ("PRIORITY", level_of(client, kind))]
                 if cause is not None:
                     record.append(("CAUSE", int(cause)))
                 if latency:

@@ -78,7 +78,8 @@ class ClientInfo:
 
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
     ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
-    administrator has forbidden that.
+    administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
+    given the bus.
     """
 
     gpu: int
@@ -102,14 +103,15 @@ class ClientInfo:
     form: Form
     raised: int
     barred: bool
+    copy: State
+    copies: int
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """How long runlist updates of one cause took, ns."""
+class Times:
+    """How long something took, or waited, each time; ns."""
 
     gpu: int
-    cause: Cause
     count: int
     minimum: int
     total: int
@@ -122,7 +124,7 @@ class Latency:
         return self.total // self.count if self.count else 0
 
     def percentile(self, share: float) -> int:
-        """A time that this share of the updates did not exceed, ns: the upper edge of a histogram bucket."""
+        """A time that this share of them did not exceed, ns: the upper edge of a histogram bucket."""
         wanted = share * self.count
         seen = 0
         for bucket, count in enumerate(self.buckets):
@@ -130,6 +132,29 @@ class Latency:
             if seen >= wanted and seen:
                 return min(int(lib.gpurt_hist_floor(bucket + 1)), self.maximum)
         return self.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Latency(Times):
+    """How long runlist updates of one cause took."""
+
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatus(Times):
+    """The bus of one GPU, and how long those waited that were given it.
+
+    ``client`` is None while no client has it; ``held_ns``: for how long that client has had it.  ``pid`` is 0 and
+    ``comm`` empty if this process may not know whose client it is.
+    """
+
+    waiters: int
+    client: int | None
+    pid: int
+    comm: str
+    priority: int
+    held_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +215,10 @@ class Control:
     def latency(self, gpu: int | None = None) -> list[Latency]:
         """Runlist update times by GPU and cause."""
         return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
+
+    def buses(self, gpu: int | None = None) -> list[BusStatus]:
+        """The bus of every GPU, or of one."""
+        return [_bus(message) for message in self._link.request(Command.GET_BUS, _gpu(gpu))]
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
         """Sets the GPU priority of a process's clients.  None undoes that: the task's own priority counts again.
@@ -366,16 +395,31 @@ def _client(message: Message) -> ClientInfo:
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
         number("OVERRUNS"), Form(number("FORM")), number("RAISED"), bool(number("BARRED")),
+        State(number("COPY")), number("COPIES"),
     )  # fmt: skip
 
 
-def _latency(message: Message) -> Latency:
+def _buckets(message: Message) -> tuple[int, ...]:
     raw = message.attributes.get("HISTOGRAM", b"")
     data = raw if isinstance(raw, bytes) else b""
-    buckets = struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
+    return struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+
+def _latency(message: Message) -> Latency:
     return Latency(
-        _number(message, "GPU"), Cause(_number(message, "CAUSE")), _number(message, "COUNT"),
-        _number(message, "MIN_NS"), _number(message, "SUM_NS"), _number(message, "MAX_NS"), buckets,
+        _number(message, "GPU"), _number(message, "COUNT"), _number(message, "MIN_NS"), _number(message, "SUM_NS"),
+        _number(message, "MAX_NS"), _buckets(message), Cause(_number(message, "CAUSE")),
+    )  # fmt: skip
+
+
+def _bus(message: Message) -> BusStatus:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    return BusStatus(
+        number("GPU"), number("COUNT"), number("MIN_NS"), number("SUM_NS"), number("MAX_NS"), _buckets(message),
+        number("WAITERS"), number("CLIENT") or None, number("PID"), _text(message, "COMM"), number("PRIORITY"),
+        number("HELD_NS"),
     )  # fmt: skip
 
 

@@ -40,8 +40,9 @@ def parse(line: bytes) -> EventRecord | None:
     comm, _, latency = tail.partition(" latency_ns=")
     fields = dict(part.split("=", 1) for part in head.split() if "=" in part)
     cause = fields.get("cause")
+    kind = EventKind.parse(found.group(1).decode().replace("_", "-"))
     return EventRecord(
-        EventKind(EventKind.parse(found.group(1).decode())), int(fields["time_ns"]), int(fields["gpu"]),
+        EventKind(kind), int(fields["time_ns"]), int(fields["gpu"]),
         int(fields["client"]), int(fields["pid"]), comm, int(fields.get("priority", 0)),
         Cause(Cause.parse(cause)) if cause else None, int(latency or fields.get("latency_ns", 0)), 0,
     )  # fmt: skip

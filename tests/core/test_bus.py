@@ -165,8 +165,8 @@ def test_waits_and_times_are_counted() -> None:
     lib.gpurt_bus_release(bus.raw, first, 30)
     waits = bus.raw.waits
     assert (waits.count, waits.min, waits.max, waits.sum) == (3, 0, 8, 0 + 8 + 3)
-    assert (first.copies, first.held_ns) == (2, 10 + 7)
-    assert (second.copies, second.held_ns) == (1, 3)
+    assert (first.copies, first.held_ns, first.waited) == (2, 10 + 7, 3)
+    assert (second.copies, second.held_ns, second.waited) == (1, 3, 8)
 
 
 def test_real_time_holders_keep_the_bus() -> None:

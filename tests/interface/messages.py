@@ -24,7 +24,7 @@ from pycontrol.live.netlink import (
 )
 
 NLM_F_ACK = 4
-GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY)
+GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS)
 SEQUENCE = 4711
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""GPU segments for Python programs: ``with gpurt.segment(): ...``.
+"""GPU segments for Python programs: ``with gpurt.segment(): ...``; copies: ``with gpurt.copy(): ...``.
 
 This package is the ground floor: the compiled core, units, errors and the interface's enumerations.  It imports neither
 ``analysis`` nor ``pycontrol``.
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Client", "Job", "segment"]
+__all__ = ["Client", "Job", "chunks", "copy", "segment"]
+_MODULES = {"Client": "segments", "Job": "jobs", "segment": "segments", "chunks": "copies", "copy": "copies"}
 
 
 def __getattr__(name: str) -> Any:
@@ -17,5 +18,5 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         import importlib
 
-        return getattr(importlib.import_module("gpurt.jobs" if name == "Job" else "gpurt.segments"), name)
+        return getattr(importlib.import_module(f"gpurt.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'gpurt' has no attribute {name!r}")

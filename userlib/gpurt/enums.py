@@ -129,6 +129,9 @@ class EventKind(Words):
     WORK = lib.GPURT_EVENT_WORK
     LOST = lib.GPURT_EVENT_LOST
     LATE = lib.GPURT_EVENT_LATE
+    COPY_ASK = lib.GPURT_EVENT_COPY_ASK
+    COPY_BEGIN = lib.GPURT_EVENT_COPY_BEGIN
+    COPY_END = lib.GPURT_EVENT_COPY_END
 
 
 class Engine(Words):
@@ -150,6 +153,7 @@ class Command(Words):
     GET_LATENCY = lib.GPURT_CMD_GET_LATENCY
     EVENT = lib.GPURT_CMD_EVENT
     SET_BARRED = lib.GPURT_CMD_SET_BARRED
+    GET_BUS = lib.GPURT_CMD_GET_BUS
 
 
 class Cap(IntFlag):

@@ -76,6 +76,32 @@ int gpurt_segment_end(struct gpurt_handle *handle, unsigned int flags);
 /* Blocks until the segment holds the GPU.  @timeout_ns: GPURT_FOREVER for no limit.  -ETIMEDOUT after that time. */
 int gpurt_segment_wait(struct gpurt_handle *handle, uint64_t timeout_ns);
 
+/*
+ * Copies between memory and the GPU.  The bus carries one at a time, the most urgent first, and none is interrupted:
+ *
+ *	gpurt_copy_begin(h, 0, GPURT_FOREVER);
+ *	... copy, and wait until the copy is done ...
+ *	gpurt_copy_end(h);
+ *
+ * gpurt_copy_next(), between two chunks of a long copy, lets more urgent copies come first.  A less urgent one waits for
+ * one chunk of this copy, and this copy for one chunk of a less urgent one.  @timeout_ns: GPURT_FOREVER for no limit, 0 not
+ * to wait.  After -ETIMEDOUT and -EINTR, also of gpurt_copy_next(), the caller has not the bus, and there is no copy to
+ * end.  A handle has one copy at a time (-EBUSY): threads that copy at the same time open a handle each.  -ENOENT: no copy
+ * is open, or a best-effort one has kept the bus from real-time copies for GPURT_COPY_BOUND_NS and lost it.
+ * @priority: as for gpurt_segment_begin().
+ */
+int gpurt_copy_begin(struct gpurt_handle *handle, unsigned int priority, uint64_t timeout_ns);
+int gpurt_copy_next(struct gpurt_handle *handle, uint64_t timeout_ns);
+int gpurt_copy_end(struct gpurt_handle *handle);
+
+/*
+ * Makes a copy of @size bytes in chunks of @chunk bytes at most: calls @copy for each of them with the bus held.  @copy
+ * returns when its part is copied, 0 or an error, which ends the copy and is returned.  A signal does not end it.  @handle
+ * NULL and no host: copies all at once, unmanaged.  -EINVAL: @chunk is 0.
+ */
+int gpurt_copy_chunks(struct gpurt_handle *handle, unsigned int priority, size_t size, size_t chunk,
+		      int (*copy)(void *context, size_t offset, size_t length), void *context);
+
 /* For the virtual GPU: makes a time-slice group, gives it work, waits for work.  @work, @completed_ns: may be NULL. */
 int gpurt_tsg_open(struct gpurt_handle *handle, uint32_t *tsg);
 int gpurt_tsg_close(struct gpurt_handle *handle, uint32_t tsg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-// libgpurt for C++11: a client and a segment that end with their scope.
+// libgpurt for C++11: a client, a segment and a copy that end with their scope.
 #ifndef GPURT_HPP
 #define GPURT_HPP
 
@@ -65,6 +65,47 @@ private:
 
 		if (err != -ENODEV || handle_)
 			check(err, "gpurt_segment_begin");
+		open_ = !err;
+	}
+
+	::gpurt_handle *handle_;
+	bool open_ = false;
+};
+
+// A copy over the bus, from construction to destruction: the constructor waits until it is this copy's turn.  next(),
+// between two chunks, lets more urgent copies come first.  Wait for the end of what was copied before both.
+class copy {
+public:
+	explicit copy(unsigned int priority = 0) : copy(nullptr, priority) {}
+	copy(const client &c, unsigned int priority = 0) : copy(c.get(), priority) {}
+	copy(copy &&other) noexcept : handle_(other.handle_), open_(other.open_) { other.open_ = false; }
+	copy(const copy &) = delete;
+	copy &operator=(const copy &) = delete;
+	copy &operator=(copy &&) = delete;
+	~copy()
+	{
+		if (open_)
+			gpurt_copy_end(handle_);
+	}
+	bool managed() const noexcept { return open_; }
+	void next()
+	{
+		int err;
+
+		if (!open_)
+			return;
+		err = gpurt_copy_next(handle_, GPURT_FOREVER);
+		open_ = !err;
+		check(err, "gpurt_copy_next");
+	}
+
+private:
+	copy(::gpurt_handle *handle, unsigned int priority) : handle_(handle)
+	{
+		int err = gpurt_copy_begin(handle_, priority, GPURT_FOREVER);
+
+		if (err != -ENODEV || handle_)
+			check(err, "gpurt_copy_begin");
 		open_ = !err;
 	}
 

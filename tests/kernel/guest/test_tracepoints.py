@@ -14,6 +14,7 @@ from links import MS, client_of, eventually
 from loading import DEVICE
 
 from analysis.trace import Kind, load
+from gpurt._gpurt import lib
 from gpurt.enums import EventKind
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, connect
@@ -31,6 +32,9 @@ def exercise() -> None:
         high.end()
         assert low.finished(tsg, work)
         low.end()
+        for client in (low, high):
+            for what in (lib.GPURT_COPY_BEGIN, lib.GPURT_COPY_END):
+                assert client.code(lib.GPURT_IOC_COPY, what=what, priority=7 * (what == lib.GPURT_COPY_BEGIN)) == 0
 
 
 def tracing() -> bool:
@@ -61,7 +65,8 @@ def test_both_ways_tell_the_same(module: Control) -> None:
     finally:
         done.set()
         tracer.join(20)
-    assert len(told) > 12
+    assert len(told) > 18
+    assert {EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END} < {one.kind for one in told}
     # tracers find name and priority in the events before a commit
     told = [replace(one, comm="", priority=0) if one.kind is EventKind.COMMIT else one for one in told]
     assert sorted(traced, key=str) == sorted(told, key=str)

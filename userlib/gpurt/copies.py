@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Copies between memory and the GPU from Python: one at a time, the most urgent first, none interrupted.
+
+::
+
+    with copy():                            # this thread's SCHED_FIFO priority counts on the bus
+        frame.copy_to_device()
+        stream.synchronize()                # the bus is given back when the block ends
+
+    for offset, length in chunks(len(data), 1 << 20):
+        upload(data[offset : offset + length])      # more urgent copies come in between
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Generator
+from types import TracebackType
+
+from gpurt._gpurt import ffi, lib
+from gpurt.segments import FOREVER, Client, check
+
+Chunks = Generator[tuple[int, int], None, None]
+
+
+class copy:  # noqa: N801  (reads as a statement)
+    """A copy around a block, which is entered once the bus is this copy's.
+
+    Args:
+        priority: 1 to 99; 0 uses the thread's own real-time priority.
+        timeout: how long to wait for the bus at most, ns.
+        client: the client whose copy this is; a client has one at a time.  Without it the process's own client is used.
+            If there is no host then, the block runs unmanaged, as a segment does.
+
+    Raises:
+        OSError: ETIMEDOUT; EBUSY, the client copies already; EPERM as for `segment`.
+    """
+
+    def __init__(self, priority: int = 0, *, timeout: int = FOREVER, client: Client | None = None) -> None:
+        self._priority = priority
+        self._timeout = timeout
+        self._client = client
+        self._open = False
+
+    def _handle(self) -> object:
+        return self._client.handle if self._client else ffi.NULL
+
+    def __enter__(self) -> copy:
+        if self._open:
+            raise OSError(errno.EBUSY, "the copy is open already")
+        status = lib.gpurt_copy_begin(self._handle(), self._priority, self._timeout)
+        unmanaged = status == -errno.ENODEV and self._client is None
+        if not unmanaged:
+            check(status, "begin a copy")
+        self._open = not unmanaged
+        return self
+
+    def next(self) -> None:
+        """Between two chunks: lets more urgent copies come first.
+
+        Raises:
+            OSError: ETIMEDOUT, EINTR; the bus is not this copy's any more then, nor at the end of the block.
+        """
+        if self._open:
+            status = lib.gpurt_copy_next(self._handle(), self._timeout)
+            self._open = not status
+            check(status, "go on with a copy")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open:
+            self._open = False
+            status = lib.gpurt_copy_end(self._handle())
+            if error is None:
+                check(status, "end a copy")
+
+
+def chunks(size: int, chunk: int, priority: int = 0, client: Client | None = None) -> Chunks:
+    """Offset and length of each chunk of a copy of ``size`` bytes; the loop's body has the bus.
+
+    If the body is left early, the bus is given back when the iterator is closed.  `for` leaves that to the garbage
+    collector: use contextlib.closing().
+
+    Raises:
+        ValueError: ``size`` is negative, or ``chunk`` not positive.
+        OSError: as `copy`.
+    """
+    if size < 0 or chunk <= 0:
+        raise ValueError(f"{size} bytes cannot be copied in chunks of {chunk}")
+    return _chunks(size, chunk, copy(priority, client=client))
+
+
+def _chunks(size: int, chunk: int, made: copy) -> Chunks:
+    if not size:
+        return
+    with made:
+        for offset in range(0, size, chunk):
+            if offset:
+                made.next()
+            yield offset, min(chunk, size - offset)
