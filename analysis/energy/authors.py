@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -20,10 +20,12 @@ from pathlib import Path
 from analysis.energy.fit import Fit, FitError, fit
 from analysis.energy.measured import Measured
 from analysis.energy.model import LONGEST, MAX_UNITS, STRONGEST
+from analysis.energy.write import Profiled, Timed, check, gpu_table, profiles
+from analysis.model import Span
 from gpurt.errors import FileError, Problem, TasksetError, UsageError
 from gpurt.files import read
 from gpurt.text import filename
-from gpurt.units import POWERS, UNITS, format_power, format_time
+from gpurt.units import POWERS, UNITS
 
 BYTES = 2**20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -94,8 +96,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     measured = [Measured(((kernel, one.units),), one.power) for kernel, some in lines.items() for one in some]
     try:
         fitted = fit(measured, units, base, method)
-        if fitted.idle.power < 0 or any(one.power <= 0 for one in fitted.kernels.values()):
-            raise FitError(f"{fitted.warnings[0]}; --static states another one")
+        check(fitted)
     except FitError as error:
         raise FitError(f"{filename(folder)}: {error}") from None
     return Imported(name, fitted, lines)
@@ -197,33 +198,18 @@ Copies = Mapping[str, Mapping[str, tuple[int, int]]]
 
 def toml(gpus: Sequence[Imported], source: str, copies: Copies) -> str:
     """The [[profile]] tables for an energy file, with the [[gpu]] tables as a comment."""
-    text = [f"# Imported by `gpurt energy import` from {source}; powers by the method {gpus[0].fit.method}.",
-            "# Name this file in [[profile]] file = \"...\" of an energy file with these GPUs:"]  # fmt: skip
-    for gpu in gpus:
-        text += [f"# {line}" for line in gpu_toml(gpu)]
-    for name in dict.fromkeys(name for gpu in gpus for name in gpu.lines):
-        text += ["", "[[profile]]", f'name = "{name}"']
-        for gpu in gpus:
-            if name in gpu.lines:
-                text += _on(gpu, name, copies.get(name, {}).get(gpu.name, (0, 0)))
-    return "\n".join([*text, ""])
+    head = f"Imported by `gpurt energy import` from {source}; powers by the method {gpus[0].fit.method}."
+    return profiles([_profiled(gpu, copies) for gpu in gpus], [head])
 
 
 def gpu_toml(gpu: Imported) -> list[str]:
     """The [[gpu]] table of an energy file."""
-    static, idle = format_power(gpu.fit.static.power), format_power(gpu.fit.idle.power)
-    return ["[[gpu]]", f'name = "{gpu.name}"', f"compute_units = {gpu.units}", f'static_power = "{static}"',
-            f'idle_power = "{idle}"']  # fmt: skip
+    return list(gpu_table(_profiled(gpu, {})))
 
 
-def _on(gpu: Imported, name: str, copy: tuple[int, int]) -> Iterator[str]:
-    yield "  [[profile.on]]"
-    yield f'  gpu = "{gpu.name}"'
-    for key, time in zip(("copy_in", "copy_out"), copy, strict=True):
-        if time:
-            yield f'  {key} = "{format_time(time)}"'
-    yield "  kernel = ["
-    for one in gpu.lines[name]:
-        yield f'    {{ worst = "{format_time(one.worst)}", best = "{format_time(one.best)}" }},'
-    yield "  ]"
-    yield f'  power = "{format_power(gpu.fit.kernels[name].power)}"'
+def _profiled(gpu: Imported, copies: Copies) -> Profiled:
+    kernels = {
+        name: Timed([Span(one.worst, one.best) for one in lines], *copies.get(name, {}).get(gpu.name, (0, 0)))
+        for name, lines in gpu.lines.items()
+    }
+    return Profiled(gpu.name, gpu.fit, kernels)

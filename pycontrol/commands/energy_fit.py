@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from analysis.energy.authors import Copies, Imported
     from analysis.energy.fit import Estimate, Fit
     from analysis.energy.measured import Measured
+    from analysis.energy.write import Profiled
 
 METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"]), default="least-squares",
                       show_default=True, help="`thesis` is the published recipe.")  # fmt: skip
@@ -48,13 +49,19 @@ class Power(click.ParamType[int]):
 Examples:
   gpurt energy fit powers.csv --units 46
   gpurt energy fit powers.csv --units 6 --static 8W --method thesis
+  gpurt energy fit powers.csv --units 8 --times mmul=mmul.csv --copies mmul=2ms,1ms --margin 20 -o profiles.toml
 
 \b
 The file has the columns kernel, units and power_uw, and what else `gpurt energy measure -o` writes.  A line without a
 kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
 
 \b
-Exit codes: 0 fitted; 1 the measurements do not tell the powers; 2 wrong usage; 3 the file is wrong.""",
+-o writes profiles for an energy file.  That needs each kernel's times, in files as `gpurt kernel-fit` reads them: lines
+such as 4,12.5ms, on every number of units that jobs may get.
+
+\b
+Exit codes: 0 fitted; 1 the measurements do not tell the powers, or the times; 2 wrong usage; 3 a file is wrong, or
+cannot be written.""",
 )
 @FILE
 @click.option("--units", required=True, type=click.IntRange(1, 4096), help="M, the GPU's SMs or CUs.")
@@ -63,28 +70,94 @@ Exit codes: 0 fitted; 1 the measurements do not tell the powers; 2 wrong usage; 
 @click.option("--gpu", metavar="NAME", help="Only lines of this GPU.")
 @click.option("--sensor", metavar="NAME", help="Only lines of this sensor.")
 @METHOD
+@click.option("-o", "--output", type=Output(), help="Write the profiles for an energy file (TOML).")
+@click.option("--times", multiple=True, metavar="KERNEL=FILE", help="With -o: a kernel's times (units,time).")
+@click.option("--copies", multiple=True, metavar="KERNEL=IN,OUT", help="With -o: its copies' times; 0 unless given.")
+@click.option("--margin", default=0, type=click.IntRange(0, 1000), metavar="PERCENT",
+              help="With -o: worst cases are so much longer than what was measured.")
+@click.option("--limit", type=click.IntRange(1, 4096), help="With -o: jobs get at most so many units.")
+@click.option("--granularity", default=1, type=click.IntRange(1, 4096), help="With -o: jobs get multiples of it.")
 @JSON
 def fit(
-    file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None, method: str, as_json: bool
+    file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None, method: str,
+    output: Path | None, times: tuple[str, ...], copies: tuple[str, ...], margin: int, limit: int | None,
+    granularity: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit static, idle and active power of a GPU to measurements."""
     from analysis.energy import fit as fitting
     from analysis.energy import measured
 
+    if not output and (times or copies or margin or limit or granularity > 1):
+        raise UsageError("--times, --copies, --margin, --limit and --granularity go with -o")
+    if (limit or units) > units or granularity > (limit or units):
+        raise UsageError(f"--limit and --granularity: the GPU has {units} units")
+    if output:
+        check_writable(output)
     every = measured.load(file, units)
     lines = [one for one in every if gpu in (None, one.gpu) and sensor in (None, one.sensor)]
     _one_of_each(file, every, lines)
     found = fitting.fit(lines, units, static, method)
     notes = [*found.warnings, *_remarks(found, lines)]
+    if output:
+        from analysis.energy.write import Profiled
+
+        shape = Profiled(lines[0].gpu or "gpu", found, {}, lines[0].clock, limit, granularity)
+        notes += _write(output, file, shape, _pairs("--times", times, found), _pairs("--copies", copies, found), margin)
     powers = [{"name": name, "power_uw": one.power, "error_uw": one.error} for name, one in found.kernels.items()]
     whole = {
         "file": file, "method": method, "units": units, "static_uw": found.static.power,
         "static_error_uw": found.static.error, "idle_uw": found.idle.power, "idle_error_uw": found.idle.error,
-        "kernels": powers, **_quality(found), "notes": notes,
+        "kernels": powers, **_quality(found), "notes": notes, "files": [output] if output else [],
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
     render.emit(whole, as_json, _text(found))
     return 0
+
+
+def _pairs(option: str, given: Sequence[str], found: Fit) -> dict[str, str]:
+    """What an option says of kernels that were fitted.  Raises UsageError."""
+    pairs: dict[str, str] = {}
+    for one in given:
+        name, equals, what = one.partition("=")
+        if not equals or not what:
+            raise UsageError(f"{option}: expected a kernel, =, and what is said of it; got {one!r:.80}")
+        if name not in found.kernels or name in pairs:
+            known = ", ".join(found.kernels)
+            raise UsageError(f"{option}: {name!r:.80} is {'there twice' if name in pairs else f'none of {known}'}")
+        pairs[name] = what
+    return pairs
+
+
+def _write(
+    output: Path, source: Path, gpu: Profiled, times: dict[str, str], copies: dict[str, str], margin: int
+) -> list[str]:  # fmt: skip
+    """Writes the profiles of a fit; returns remarks.  Raises FitError, FileError, UsageError."""
+    from dataclasses import replace
+
+    from analysis.energy import write
+    from analysis.rtgpu.fit import read
+    from gpurt.units import parse_time
+
+    write.check(gpu.fit)
+    if lacking := [name for name in gpu.fit.kernels if name not in times]:
+        raise UsageError(f"-o needs the times of every kernel: --times {lacking[0]}=FILE is missing")
+    kernels = {}
+    for name, path in times.items():
+        into, _, back = copies.get(name, "0ns,0ns").partition(",")
+        try:
+            both = parse_time(into), parse_time(back)
+        except ValueError as error:
+            raise UsageError(f"--copies: {name}: {error}") from None
+        spans = read(Path(path)).spans
+        kernels[name] = write.Timed(write.filled(name, spans, gpu, margin), *both)
+    head = f"Made by `gpurt energy fit` from {filename(source)}; powers by the method {gpu.fit.method}."
+    said = f"Times are the longest and shortest that were measured, the longest with a margin of {margin} %."
+    with written(output) as file:
+        file.write(write.profiles([replace(gpu, kernels=kernels)], [head, said]).encode())
+    notes = [] if margin else ["the worst cases are what was measured: that is no bound; --margin adds to it"]
+    if bare := [name for name in kernels if name not in copies]:
+        notes.append(f"no copy times of {', '.join(bare)}: jobs seem shorter than they are")
+    return notes
 
 
 def _one_of_each(file: Path, every: Sequence[Measured], lines: Sequence[Measured]) -> None:

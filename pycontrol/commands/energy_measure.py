@@ -18,10 +18,12 @@ from pycontrol.start import INTERRUPTED
 if TYPE_CHECKING:
     from pycontrol.power.account import Energy
     from pycontrol.power.measure import Round
+    from pycontrol.power.plan import Turn
     from pycontrol.power.record import Record
     from pycontrol.power.sensor import Sensor
 
-_NAME = r"[A-Za-z0-9_.-]{1,64}"
+#: How long a round of several configurations goes on before it counts, ns: clocks and temperature settle.
+SETTLES = 2 * 10**9
 
 
 @click.command(
@@ -29,12 +31,13 @@ _NAME = r"[A-Za-z0-9_.-]{1,64}"
     epilog="""\b
 Examples:
   gpurt energy measure -- ./detector --frames 1000
-  gpurt energy measure --kernel mmul --units 4 --rounds 3 -o powers.csv -- ./mmul --sms 4 --seconds 20
+  gpurt energy measure --kernel mmul --units 1,2,4,8 --rounds 3 -o powers.csv -- ./mmul {units} 20
   gpurt energy measure --rounds 3 -o powers.csv -- sleep 20      the idle GPU
 
 \b
 A program that is too short for the sensor is started again until the sensor has changed 20 times.  What it writes on
-stdout goes to stderr.
+stdout goes to stderr.  Several kernels (--kernel more than once) and numbers of units are measured in an order by
+chance; {kernel} and {units} in the program's arguments say which.
 
 \b
 Exit codes: 0 measured; 1 the sensor does not resolve it, is stale, or is constant; 2 wrong usage; 3 a file cannot be
@@ -44,22 +47,26 @@ written; 6 there is no such sensor, it failed meanwhile, or the program failed; 
 @click.option("--sensor", "names", multiple=True, metavar="NAME",
               help="The sensor, and others to read beside it; unless given, the best one of the only GPU.")  # fmt: skip
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1, 10**6), help="How often to measure.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63), help="Of the order of rounds.")
+@click.option("--discard", metavar="TIME", type=Time(),
+              help="A round does not count before that; unless given 2s with several kernels or units, else 0s.")
 @click.option("--at-least", "least", metavar="TIME", type=Time(),
               help="How long a round lasts at least; unless given 10s with sensors that average, else 0s.")  # fmt: skip
 @click.option("--at-most", "most", metavar="TIME", type=Time(), default="120s", show_default=True,
               help="The program is not started again after that.")  # fmt: skip
 @click.option("--interval", metavar="TIME", type=Time(), default="10ms", show_default=True, help="Between readings.")
-@click.option("--kernel", metavar="NAME", help="What the program runs; kernels side by side as A+B.")
-@click.option("--units", metavar="NUMBER", help="The SMs or CUs of that kernel; 4+2 for two kernels.")
+@click.option("--kernel", "kernels", metavar="NAME", multiple=True,
+              help="What the program runs; kernels side by side as A+B.")
+@click.option("--units", metavar="NUMBERS", help="The SMs or CUs of a kernel; 1,2,4 for several; 4+2 for A+B.")
 @click.option("--gpu", metavar="NAME", help="The GPU's name, for the file.")
 @click.option("--clock", metavar="CLOCK", help='The clock that the GPU is locked to, such as "1725MHz", for the file.')
 @click.option("-o", "--output", type=Output(), help="Add a line for each round to this CSV file.")
 @click.option("--samples", type=Output(), help="Add every reading to this CSV file.")
 @JSON
 def measure(
-    command: tuple[str, ...], names: tuple[str, ...], rounds: int, least: int | None, most: int, interval: int,
-    kernel: str | None, units: str | None, gpu: str | None, clock: str | None, output: Path | None,
-    samples: Path | None, as_json: bool,
+    command: tuple[str, ...], names: tuple[str, ...], rounds: int, seed: int, discard: int | None, least: int | None,
+    most: int, interval: int, kernels: tuple[str, ...], units: str | None, gpu: str | None, clock: str | None,
+    output: Path | None, samples: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program, and say what energy the GPU needs meanwhile.
 
@@ -68,37 +75,43 @@ def measure(
     from pycontrol.power import find
     from pycontrol.power.measure import Options, Round
     from pycontrol.power.measure import measure as measured
+    from pycontrol.power.plan import turns
     from pycontrol.power.program import interrupts
     from pycontrol.power.record import Record
     from pycontrol.power.sensor import SensorError
 
-    label = _label(kernel, units, gpu, clock)
+    label, plan = _label(gpu, clock), turns(command, kernels, units, rounds, seed)
     if interval <= 0:
         raise UsageError("--interval: must be longer than 0")
     if output and samples and output.resolve() == samples.resolve():
         raise UsageError("-o and --samples name the same file")
     sensors = find.chosen(names)
-    options = Options(interval, least, most)
+    if discard is None:
+        discard = SETTLES if len({turn.command for turn in plan}) > 1 else 0
+    options = Options(interval, least, most, discard)
     record, found, ended = Record(output, samples, sensors), list[Round](), ""
     with contextlib.closing(record), interrupts() as noted:
-        while len(found) < rounds and not ended:
+        for turn in plan:
+            if ended:
+                break
             try:
-                found.append(measured(sensors, command, options, record.reading, noted))
-                _keep(record, label, sensors, found[-1])
+                found.append(measured(sensors, turn.command, options, record.reading, noted))
+                _keep(record, {**label, "kernel": turn.kernel, "units": turn.units or "0"}, sensors, found[-1])
             except SensorError as error:  # between two rounds
                 if not found:
                     raise
                 ended = str(error)
-            ended = ended or found[-1].why or ("interrupted" if noted.asked and len(found) < rounds else "")
+            early = noted.asked and len(found) < len(plan)
+            ended = ended or found[-1].why or ("interrupted" if early else "")
     useless = ended or next((one.useless for one in found if one.useless), "")
     notes = _notes(sensors, found)
     whole = {
         "program": command, "complete": not ended, "interrupted": noted.asked, "why": useless or None,
-        "rounds": [_data(sensors, one) for one in found], "files": [path for path in (output, samples) if path],
-        "notes": notes,
+        "rounds": [_data(turn, sensors, one) for turn, one in zip(plan, found, strict=False)],
+        "files": [path for path in (output, samples) if path], "notes": notes,
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
-    render.emit(whole, as_json, _text(sensors, found, ended, useless))
+    render.emit(whole, as_json, _text(plan, sensors, found, ended, useless))
     if noted.asked:
         return INTERRUPTED
     return RuntimeFailure.exit_code if ended else 1 if useless else 0
@@ -111,23 +124,17 @@ def _keep(record: Record, label: dict[str, str], sensors: list[Sensor], one: Rou
             record.measurement({**label, **_row(sensor, one, energy)})
 
 
-def _label(kernel: str | None, units: str | None, gpu: str | None, clock: str | None) -> dict[str, str]:
-    """What the user says about the measurement.  Raises UsageError."""
+def _label(gpu: str | None, clock: str | None) -> dict[str, str]:
+    """What the user says about the GPU.  Raises UsageError."""
     import re
 
-    if (kernel is None) != (units is None):
-        raise UsageError("--kernel and --units go together")
-    if kernel and units:
-        if not all(re.fullmatch(_NAME, one) for one in kernel.split("+")):
-            raise UsageError("--kernel: expected names of letters, digits, '.', '_' and '-', joined by '+'")
-        counts = units.split("+")
-        if len(counts) != len(kernel.split("+")) or not all(re.fullmatch("[1-9][0-9]{0,3}", one) for one in counts):
-            raise UsageError("--units: expected a number for each kernel, joined by '+'")
-    if gpu is not None and not re.fullmatch(_NAME, gpu):
+    from pycontrol.power.plan import NAME
+
+    if gpu is not None and not NAME.fullmatch(gpu):
         raise UsageError("--gpu: expected a name of letters, digits, '.', '_' and '-'")
     if clock is not None and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?(MHz|GHz)", clock):
         raise UsageError('--clock: expected a clock such as "1725MHz"')
-    return {"gpu": gpu or "", "clock": clock or "", "kernel": kernel or "", "units": units or "0"}
+    return {"gpu": gpu or "", "clock": clock or ""}
 
 
 def _row(sensor: Sensor, one: Round, energy: Energy) -> dict[str, object]:
@@ -137,7 +144,7 @@ def _row(sensor: Sensor, one: Round, energy: Energy) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _data(sensors: list[Sensor], one: Round) -> dict[str, Any]:
+def _data(turn: Turn, sensors: list[Sensor], one: Round) -> dict[str, Any]:
     """The JSON object of a round."""
     from pycontrol.power.sensor import Kind
 
@@ -151,7 +158,8 @@ def _data(sensors: list[Sensor], one: Round) -> dict[str, Any]:
             "step_uj": energy.step if counter else None, "step_uw": None if counter else energy.step,
             "why": energy.why or None,
         })  # fmt: skip
-    return {"runs": one.runs, "program_ns": one.ran, "why": one.useless or None, "sensors": energies}
+    about = {"about": turn.about, "runs": one.runs, "program_ns": one.ran, "why": one.useless or None}
+    return {**about, "sensors": energies}
 
 
 def _notes(sensors: list[Sensor], found: list[Round]) -> list[str]:
@@ -171,8 +179,10 @@ def _notes(sensors: list[Sensor], found: list[Round]) -> list[str]:
     return notes
 
 
-def _text(sensors: list[Sensor], found: list[Round], ended: str, useless: str) -> str:
-    headers = ("round", "sensor", "runs", "s", "J", "+- J", "mean W", "+- W", "changes", "step")
+def _text(
+    plan: list[Turn], sensors: list[Sensor], found: list[Round], ended: str, useless: str
+) -> str:  # fmt: skip
+    headers = ("round", "of", "sensor", "runs", "s", "J", "+- J", "mean W", "+- W", "changes", "step")
     rows = []
     for index, one in enumerate(found, 1):
         for sensor, energy in zip(sensors, one.energies, strict=True):
@@ -180,7 +190,8 @@ def _text(sensors: list[Sensor], found: list[Round], ended: str, useless: str) -
             unit = "J" if sensor.about.kind.value == "counter" else "W"
             cells = (f"{energy.time / 1e9:.6f}", *(f"{number / 1e6:.6f}" for number in numbers))
             step = f"{energy.step / 1e6:.6f} {unit}"
-            rows.append((str(index), sensor.about.name, str(one.runs), *cells, str(energy.updates), step))
+            what = plan[index - 1].about, sensor.about.name
+            rows.append((str(index), *what, str(one.runs), *cells, str(energy.updates), step))
     lines = [render.table(headers, rows)]
     if useless:
         lines.append(f"ENDED EARLY: {ended}" if ended else f"NOT MEASURED: {useless}")

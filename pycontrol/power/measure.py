@@ -26,12 +26,14 @@ class Options:
     """How to measure: times in ns.
 
     ``interval``: between readings.  ``least``: how long a measurement lasts; None: 10 s if a sensor averages, else 0.
-    ``most``: the program is not started again after that.
+    ``most``: the program is not started again after that.  ``discard``: how long the program runs, and is started
+    again, before what is read counts.
     """
 
     interval: int = 10**7
     least: int | None = None
     most: int = 120 * _S
+    discard: int = 0
 
     def least_for(self, sensors: Sequence[Sensor]) -> int:
         """How long a measurement with these sensors lasts."""
@@ -104,30 +106,42 @@ def _repeat(
     sample: Callable[[], None], noted: Interrupted,
 ) -> None:  # fmt: skip
     """Runs the program until there is nothing more to learn."""
-    begin = time.monotonic_ns()
+    begin, counts = time.monotonic_ns() + options.discard, not options.discard
+
+    def look() -> None:
+        """Reads the sensors; the window begins at the first readings after what is discarded."""
+        nonlocal counts
+        sample()
+        if not counts and time.monotonic_ns() >= begin:
+            counts, found.runs, found.ran = True, 0, 0
+            for one in accounts:
+                one.begin()
+
     while True:
         program = Program(command)
         try:
             while not program.wait(options.interval / _S) and not noted.asked:
-                sample()
+                look()
         except SensorError:
             _finish(program, noted)
-            _count(found, program)
+            _count(found, program, begin)
             raise
         except BaseException:
             program.stop()
             raise
         if noted.asked:
             program.stop()
-            _count(found, program)
+            _count(found, program, begin)
             found.why = "interrupted"
             sample()
             return
-        sample()
-        _count(found, program)
+        look()
+        _count(found, program, begin)
         if found.why:
             return
         passed = time.monotonic_ns() - begin
+        if not counts:
+            continue
         if passed >= options.most or (passed >= least and all(one.updates >= ENOUGH for one in accounts)):
             return
 
@@ -139,9 +153,10 @@ def _finish(program: Program, noted: Interrupted) -> None:
             program.stop()
 
 
-def _count(found: Round, program: Program) -> None:
+def _count(found: Round, program: Program, begin: int) -> None:
+    """One more run; how long it was before ``begin`` does not count."""
     found.runs += 1
-    found.ran += program.end - program.begin
+    found.ran += max(0, program.end - max(program.begin, begin))
     found.why = program.failure
 
 

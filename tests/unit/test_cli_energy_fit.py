@@ -10,6 +10,8 @@ import pytest
 from calls import Gpurt, caller
 from energy_calls import document
 
+from analysis.energy.file import load
+
 HEADER = "gpu,clock,kernel,units,power_uw,error_uw,sensor\n"
 #: M = 4, P^s = 20 W, p = 1 W, pd = 2 and 3 W; the last line is 2 W above the model.
 LINES = """\
@@ -64,6 +66,78 @@ def test_a_fit_is_for_one_gpu_at_one_clock_by_one_sensor(run: Gpurt, powers: Pat
     powers.write_text(HEADER + LINES + "big,1GHz,a,1,9,,t\n")
     code, _, err = run("fit", powers, "--units", 4)
     assert (code, "choose one by --sensor" in err) == (2, True)
+
+
+SYSTEM = """{gpu}
+[[profile]]
+file = "profiles.toml"
+[[task]]
+name = "t"
+period = "1s"
+segments = [{{ kernel = "a" }}]
+"""
+
+
+def test_fit_writes_profiles_that_an_energy_file_reads(run: Gpurt, powers: Path, tmp_path: Path) -> None:
+    """Worst cases are the longest time, and a fifth more; jobs get 2 or 4 units, so others need no time."""
+    a, b, out = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "profiles.toml"
+    a.write_text("units,time\n2,10ms\n2,9ms\n4,5ms\n")
+    b.write_text("1,8.000001ms\n2,4ms\n4,3ms\n")
+    words = ["fit", powers, "--units", 4, "--times", f"a={a}", "--times", f"b={b}", "--copies", "a=1ms,500us",
+             "--granularity", 2, "-o", out]  # fmt: skip
+    code, text, err = run(*words, "--margin", 20, "--json")
+    assert (code, err) == (0, "")
+    found = document(text, "fit")
+    assert found["files"] == [str(out)]
+    assert "no copy times of b: jobs seem shorter than they are" in found["notes"]
+    assert not any("--margin adds to it" in note for note in found["notes"])
+    lines = out.read_text().splitlines()
+    begin = lines.index("# [[gpu]]")
+    table = "\n".join(line[2:] for line in lines[begin : lines.index("", begin)])
+    (tmp_path / "system.toml").write_text(SYSTEM.format(gpu=table))
+    system = load(tmp_path / "system.toml").system
+    (gpu,) = system.gpus
+    assert (gpu.name, gpu.units, gpu.static, gpu.idle, gpu.granularity) == ("big", 4, 20_000_000, 1_000_000, 2)
+    kernel = system.tasks[0].on(0)
+    assert kernel.worst == (12_000_000, 12_000_000, 12_000_000, 6_000_000)
+    assert (kernel.best[1], kernel.best[3]) == (9_000_000, 5_000_000)
+    assert (kernel.power, kernel.copy_in, kernel.copy_out) == (2_000_000, 1_000_000, 500_000)
+    assert run("explain", tmp_path / "system.toml")[0] == 0
+    (tmp_path / "system.toml").write_text(SYSTEM.format(gpu=table.replace("1GHz", "2GHz")))
+    assert "clock: measured at 1GHz, and the GPU runs at 2GHz" in run("explain", tmp_path / "system.toml")[2]
+    assert "--margin adds to it" in run(*words)[2]
+    assert 'worst = "8000001ns"' in out.read_text()
+
+
+def test_profiles_that_cannot_be_written(run: Gpurt, powers: Path, tmp_path: Path) -> None:
+    a, b, bad, out = (tmp_path / name for name in ("a.csv", "b.csv", "bad.csv", "profiles.toml"))
+    a.write_text("1,9ms\n2,5ms\n3,4ms\n4,3ms\n")
+    b.write_text("1,9ms\n4,3ms\n")
+    bad.write_text("1,fast\n")
+    both = ["--times", f"a={a}", "--times", f"b={b}", "-o", out]
+    wrong = [
+        (["-o", out], 2, "-o needs the times of every kernel: --times a=FILE is missing"),
+        (["--times", f"a={a}"], 2, "go with -o"),
+        (["--margin", 5], 2, "go with -o"),
+        (both, 1, "b was not measured on 2, 3 units: measure it there, or state --granularity or --limit"),
+        ([*both, "--limit", 5], 2, "the GPU has 4 units"),
+        ([*both, "--limit", 2, "--granularity", 3], 2, "the GPU has 4 units"),
+        ([*both, "--times", f"a={a}"], 2, "--times: 'a' is there twice"),
+        (["--times", f"c={a}", "-o", out], 2, "--times: 'c' is none of a, b"),
+        (["--times", "a", "-o", out], 2, "--times: expected a kernel, =,"),
+        ([*both, "--copies", "a=1ms"], 2, "--copies: a: "),
+        (["--times", f"a={bad}", "--times", f"b={b}", "-o", out], 3, "bad.csv:1:"),
+        (["--times", "a=/nonexistent", "--times", f"b={b}", "-o", out], 3, "/nonexistent: No such file"),
+        ([*both[:-1], "/nonexistent/x"], 3, "/nonexistent/x: cannot be written"),
+        ([*both, "--static", "40W"], 1, "negative"),
+    ]
+    for words, expected, message in wrong:
+        code, text, err = run("fit", powers, "--units", 4, *words)
+        assert (code, text) == (expected, ""), words
+        assert message in err, err
+        assert not out.exists()
+    a.write_text("1,9ms\n5,1ms\n")
+    assert "a was measured on 5 units, and the GPU has 4" in run("fit", powers, "--units", 4, *both)[2]
 
 
 def test_import_writes_profiles(run: Gpurt, tmp_path: Path) -> None:

@@ -95,6 +95,43 @@ def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: An
     assert [one.kernels for one in measured.load(out, 46)] == [(("spin", 4),)] * 2 + [()]
 
 
+def test_kernels_and_units_are_measured_in_an_order_by_chance(run: Gpurt, fake: Any, tmp_path: Path) -> None:
+    """Each round's program is told what to do, and what it did stands in its line."""
+    out, said = tmp_path / "powers.csv", tmp_path / "said"
+    program = ["--", "sh", "-c", f"echo $0 $1 >>{said}; sleep 0.03", "{kernel}", "--sms={units}"]
+    words = ["measure", "--kernel", "a", "--kernel", "b", "--units", "1,2,4", "--rounds", "2", "--interval", "1ms",
+             "--discard", "0ms", "-o", out]  # fmt: skip
+    code, text, _ = run(*words, "--json", *program)
+    assert code == 0
+    found = document(text, "measure")
+    order = [(row["kernel"], row["units"]) for row in rows(out)]
+    assert [one["about"] for one in found["rounds"]] == [f"{kernel} on {units} units" for kernel, units in order]
+    each = [(kernel, units) for kernel in "ab" for units in "124"]
+    assert sorted(order) == sorted(2 * each)
+    assert order != sorted(order)
+    told = [tuple(line.split(" --sms=")) for line in said.read_text().splitlines()]
+    assert list(dict.fromkeys(told)) == list(dict.fromkeys(order))
+    out.unlink()
+    assert run(*words, "--seed", "1", *program)[0] == 0
+    assert [(row["kernel"], row["units"]) for row in rows(out)] != order
+
+
+def test_what_is_discarded_does_not_count(run: Gpurt, fake: Any, tmp_path: Path) -> None:
+    """The program is started again until the window has begun, also if it is short."""
+    samples = tmp_path / "samples.csv"
+    words = ["measure", "--interval", "1ms", "--discard", "150ms", "--samples", samples, "--json"]
+    code, text, _ = run(*words, "--", "sleep", "0.3")
+    assert code == 0
+    (one,) = document(text, "measure")["rounds"]
+    energy = one["sensors"][0]
+    assert one["program_ns"] <= energy["time_ns"] + 10**6
+    times = [int(row["time_ns"]) for row in rows(samples)]
+    assert energy["time_ns"] + 150_000_000 <= times[-1] - times[0]
+    assert abs(energy["power_uw"] - 100_000_000) <= energy["error_uw"]
+    code, text, _ = run("measure", "--interval", "1ms", "--discard", "100ms", "--json", "--", "true")
+    assert (code, document(text, "measure")["complete"]) == (0, True)
+
+
 def test_a_longer_measurement_is_asked_for(run: Gpurt, fake: Any) -> None:
     fake.fake_counter(0, 1_000_000, 0)
     words = ["--interval", "1ms", "--at-least", "150ms", "--json", "--", "true"]
@@ -261,6 +298,10 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
         (["--kernel", "a", "--", "true"], 2, "--kernel and --units go together"),
         (["--kernel", "a+b", "--units", "3", "--", "true"], 2, "a number for each kernel"),
         (["--kernel", "a,b", "--units", "3", "--", "true"], 2, "--kernel: expected names"),
+        (["--kernel", "a", "--units", "3,", "--", "true"], 2, "a number for each kernel"),
+        (["--kernel", "a", "--units", "1,2", "--", "true"], 2, "--units: several, but the program does not get which"),
+        (["--kernel", "a", "--kernel", "b", "--units", "1", "--", "{units}"], 2, "write {kernel} in its arguments"),
+        (["--kernel", "a", "--units", "2,2", "--", "{units}"], 2, "--units: names something twice"),
         (["--clock", "fast", "--", "true"], 2, "--clock: expected a clock"),
         (["--interval", "0ms", "--", "true"], 2, "--interval: must be longer than 0"),
         (["--rounds", "0", "--", "true"], 2, "--rounds"),
