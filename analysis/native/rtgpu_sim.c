@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../kmod/core/bus.h"
 #include "random.h"
 #include "rtgpu_sim.h"
 
@@ -33,7 +34,9 @@ struct world {
 	int64_t now;
 	u64 random;
 	struct job *job;
-	u32 bus;			/* the task that copies; @tasks if none does */
+	struct gpurt_bus bus;
+	struct gpurt_bus_node *node;	/* of each task */
+	u32 over;			/* the task whose copy or chunk is over now; @tasks if none's is */
 	u32 *on_cpu;			/* of each task: whether it has its CPU */
 	int64_t *longest;
 	struct gpurt_rtgpu_span *spans;
@@ -183,7 +186,42 @@ static int wants_cpu(const struct world *w, const struct job *j)
 	return j->status == READY || j->status == ISSUE || (w->sim->spins && j->status != IDLE);
 }
 
-/* Gives each CPU to its most urgent task, and the bus to the most urgent request if it is free. */
+/* Of a task's copies.  Tasks of a set stand most urgent first. */
+static u32 level_of(u32 task)
+{
+	return task < GPURT_MAX_PRIORITY ? GPURT_MAX_PRIORITY - task : 0;
+}
+
+static void copy(struct world *w, u32 task)
+{
+	int64_t chunk = w->sim->merges ? 0 : w->b->chunk;
+	struct job *j = &w->job[task];
+
+	j->status = COPIES;
+	j->since = w->now;
+	j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
+}
+
+/* When all that happens at this instant has happened: asks for the bus, then gives it back, so that it is handed on. */
+static void arbitrate(struct world *w)
+{
+	u64 now = (u64)w->now;
+	u32 i, task;
+
+	for (i = 0; i < w->tasks; i++)
+		if (w->job[i].status == WAITS && w->node[i].state == GPURT_STATE_IDLE)
+			gpurt_bus_request(&w->bus, &w->node[i], level_of(i), now);
+	if (w->over < w->tasks && w->job[w->over].status == WAITS)
+		gpurt_bus_next(&w->bus, &w->node[w->over], now);
+	else if (w->over < w->tasks)
+		gpurt_bus_release(&w->bus, &w->node[w->over], now);
+	w->over = w->tasks;
+	task = w->bus.holder ? (u32)(w->bus.holder - w->node) : w->tasks;
+	if (task < w->tasks && w->job[task].status == WAITS)
+		copy(w, task);
+}
+
+/* Gives each CPU to its most urgent task, then the bus to the most urgent request. */
 static void dispatch(struct world *w)
 {
 	u32 i, k;
@@ -208,17 +246,7 @@ static void dispatch(struct world *w)
 			break;
 		}
 	}
-	for (i = 0; w->bus == w->tasks && i < w->tasks; i++) {
-		struct job *j = &w->job[i];
-		int64_t chunk = w->sim->merges ? 0 : w->b->chunk;
-
-		if (j->status != WAITS)
-			continue;
-		w->bus = i;
-		j->status = COPIES;
-		j->since = w->now;
-		j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
-	}
+	arbitrate(w);
 }
 
 static int64_t next_event(const struct world *w)
@@ -261,7 +289,7 @@ static void advance(struct world *w, int64_t at)
 			next_step(w, i, w->on_cpu[i] && w->sim->spins);
 		} else if (j->status == COPIES && j->until == at) {
 			note(w, i, GPURT_RTGPU_BUS, j->since, at, j->asked);
-			w->bus = w->tasks;
+			w->over = i;
 			j->left -= at - j->since;
 			if (j->left) {
 				j->status = WAITS;
@@ -284,12 +312,16 @@ int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const s
 	int64_t at;
 	u32 i;
 
-	w.job = calloc(1, w.tasks * (sizeof(*w.job) + sizeof(*w.on_cpu)) + 1);
+	w.job = calloc(1, w.tasks * (sizeof(*w.job) + sizeof(*w.node) + sizeof(*w.on_cpu)) + 1);
 	if (!w.job)
 		return -GPURT_RTGPU_ENOMEM;
-	w.on_cpu = (u32 *)(w.job + w.tasks);
-	w.bus = w.tasks;
+	w.node = (struct gpurt_bus_node *)(w.job + w.tasks);
+	w.on_cpu = (u32 *)(w.node + w.tasks);
+	w.over = w.tasks;
+	gpurt_bus_init(&w.bus);
+	w.bus.bound = 0;
 	for (i = 0; i < w.tasks; i++) {
+		gpurt_bus_node_init(&w.node[i]);
 		w.job[i].next = sim->offset[i];
 		longest[i] = 0;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A simulator of what the bounds of analysis/rtgpu are about: CPUs by fixed priority, one bus by priority that is not
- * taken from a copy, and units of its own for each task.  It knows nothing of the bounds.
+ * taken from a copy, and units of its own for each task.  The core decides who copies (kmod/core/bus.c).  This
+ * file knows nothing of the bounds.
  */
 #ifndef GPURT_RTGPU_SIM_H
 #define GPURT_RTGPU_SIM_H
