@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.jobs import Job, deadline_of, jobs_of, segments_of
-from analysis.trace import GPUS, TIMED, About, Event, Kind, Trace, lanes, place
+from analysis.trace import GROUPS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import UsageError
 from gpurt.files import written
 from gpurt.text import filename, visible
@@ -224,7 +224,7 @@ class _Gantt:
         if isinstance(row, str):
             return _label(row, self._trace.tasks.get(row))
         group, number = row
-        return f"{'GPU' if group == GPUS else 'CPU'} {number}"
+        return f"{GROUPS[group]} {number}"
 
     def _legend(self) -> list[Any]:
         tasks = [Patch(color=self._colours[task], label=_shown(task)) for task in self._trace.names()]

@@ -219,7 +219,7 @@ def _segments(task: Task) -> list[dict[str, int]]:
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
     if options.policy not in POLICIES and options.policy not in BOOSTED_LOCKS:
-        names = ", ".join([*POLICIES, *BOOSTED_LOCKS])
+        names = ", ".join([*POLICIES, *BOOSTED_LOCKS, "federated"])
         raise SimulationError(f"no policy is called {options.policy!r}; there are {names}")
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")

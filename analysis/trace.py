@@ -25,7 +25,9 @@ FORMAT = "gpurt-trace"
 VERSION = 3
 READABLE = (1, 2, 3)
 #: Track groups of the file (Chrome's process ids).
-CPUS, GPUS, TASKS = 1, 2, 3
+CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
+#: What one of a group is called.
+GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_BYTES = 2**31
 
 
@@ -37,6 +39,7 @@ class Kind(str, Enum):
     CPU = "cpu"
     UPDATE = "update"
     GPU = "gpu"
+    COPY = "copy"
     BEGIN = "begin"
     GRANT = "grant"
     PREEMPT = "preempt"
@@ -49,12 +52,12 @@ class Kind(str, Enum):
 
 
 #: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
-TIMED = frozenset((Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COMMIT))
-ON_GPU = frozenset((Kind.GPU, Kind.COMMIT))
+TIMED = frozenset((Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COPY, Kind.COMMIT))
+ON_GPU = frozenset((Kind.GPU, Kind.COPY, Kind.COMMIT))
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event at ``time`` ns; CPU, UPDATE, GPU and COMMIT have a ``duration``, COMPLETE the response time.
+    """One event at ``time`` ns; CPU, UPDATE, GPU, COPY and COMMIT have a ``duration``, COMPLETE the response time.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -194,7 +197,9 @@ def preemptors(events: Sequence[Event]) -> dict[int, str]:
 
 
 def place(event: Event) -> tuple[int, int]:
-    """The group and the number of the CPU or GPU on which an event with a duration is shown."""
+    """The group and the number of the CPU, GPU or bus on which an event with a duration is shown."""
+    if event.kind is Kind.COPY:
+        return BUSES, event.gpu or 0
     return (GPUS, event.gpu or 0) if event.kind in ON_GPU else (CPUS, event.cpu or 0)
 
 
@@ -225,13 +230,16 @@ class _Tracks:
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """The metadata entries that name the tracks and put them into order."""
-        for pid, name in ((CPUS, "CPUs"), (GPUS, "GPUs"), (TASKS, "tasks")):
+        groups = [(CPUS, "CPUs"), (GPUS, "GPUs"), (TASKS, "tasks")]
+        if any(key[0] == BUSES for key in self._ids):
+            groups.append((BUSES, "buses"))
+        for pid, name in groups:
             yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
             yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
         names = {key: name or "all tasks" for name, key in self._tasks.items()}
         for key, tid in self._ids.items():
             group, number, lane = key
-            unit = f"{'CPU' if group == CPUS else 'GPU'} {number}"
+            unit = f"{GROUPS.get(group, 'GPU')} {number}"
             name = names.get(key) or (f"{unit} ({lane + 1})" if lane else unit)
             yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_name", "args": {"name": name}}
             yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}

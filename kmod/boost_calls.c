@@ -93,8 +93,8 @@ void gpurt_boost_copied(struct gpurt_client *client)
 }
 
 /*
- * Called by the client's thread that is about to ask for the bus, of priority @own, before that.  Under policy `boosted`
- * it raises itself, as one of form `self`, until gpurt_boost_copied().  Errors as uapi/gpurt.h says under "Raised
+ * Called by the client's thread of priority @own that is about to ask for the bus.  Under policy `boosted` it raises
+ * itself, as one of form `self`, until gpurt_boost_copied().  Errors as uapi/gpurt.h says under "Raised
  * threads".
  */
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)

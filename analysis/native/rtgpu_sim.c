@@ -23,6 +23,7 @@ struct job {
 	int64_t until;			/* when the copy's chunk or the kernel is over */
 	int64_t asked, since;
 	int64_t release, next;		/* of this job; of the next one */
+	u64 number;			/* of this job */
 	u32 behind;			/* releases while this job was not over */
 	int64_t late[8];		/* their times */
 };
@@ -53,7 +54,7 @@ static void note(struct world *w, u32 task, u32 need, int64_t begin, int64_t end
 	for (last = w->used; need == GPURT_RTGPU_CPU && last > 0 && w->used <= w->room; last--) {
 		struct gpurt_rtgpu_span *span = &w->spans[last - 1];
 
-		if (span->task != task)
+		if (span->task != task || span->need == GPURT_RTGPU_RELEASE)
 			continue;
 		if (span->need != need || span->end != begin)
 			break;
@@ -61,7 +62,13 @@ static void note(struct world *w, u32 task, u32 need, int64_t begin, int64_t end
 		return;
 	}
 	if (w->used++ < w->room)
-		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, end, asked, task, need };
+		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, end, asked, task, need, w->job[task].number };
+}
+
+static void mark(struct world *w, u32 task, u32 what, int64_t begin, u64 job)
+{
+	if (w->spans && w->sim->marks && w->used++ < w->room)
+		w->spans[w->used - 1] = (struct gpurt_rtgpu_span){ begin, w->now, 0, task, what, job };
 }
 
 static int64_t length_of(struct world *w, u32 task, u32 step)
@@ -95,6 +102,20 @@ static int never_takes_time(const struct gpurt_rtgpu_batch *b, u32 step)
 
 static void start_step(struct world *w, u32 task, int on_cpu);
 
+/* A job ends at @now. */
+static void add(struct gpurt_rtgpu_seen *seen, const struct job *j, int64_t now, int64_t deadline)
+{
+	int64_t response = now - j->release;
+
+	seen->finished++;
+	seen->misses += response > deadline;
+	seen->total += response;
+	if (response > seen->worst || seen->finished == 1) {
+		seen->worst = response;
+		seen->worst_release = j->release;
+	}
+}
+
 static void finish_job(struct world *w, u32 task)
 {
 	struct job *j = &w->job[task];
@@ -103,7 +124,11 @@ static void finish_job(struct world *w, u32 task)
 		w->longest[task] = w->now - j->release;
 	if (w->sim->jobs)
 		++*w->sim->jobs;
+	if (w->sim->seen)
+		add(&w->sim->seen[task], j, w->now, w->b->deadline[w->begin + task]);
+	mark(w, task, GPURT_RTGPU_COMPLETE, j->release, j->number);
 	j->status = IDLE;
+	j->number++;
 	if (j->behind) {
 		j->release = j->late[0];
 		j->behind--;
@@ -172,6 +197,12 @@ static void release(struct world *w, u32 task)
 	j->next = at + period;
 	if (w->sim->sporadic && random_bits(&w->random) & 1)
 		j->next += (int64_t)random_integer(&w->random, 0, (u64)period / 2);
+	if (w->sim->seen) {
+		w->sim->seen[task].jobs++;
+		w->sim->seen[task].misses += j->status != IDLE && j->behind == 8;
+	}
+	if (j->status == IDLE || j->behind < 8)
+		mark(w, task, GPURT_RTGPU_RELEASE, at, j->number + (j->status == IDLE ? 0 : 1 + j->behind));
 	if (j->status == IDLE) {
 		j->release = at;
 		j->step = w->b->steps[w->begin + task];

@@ -16,10 +16,23 @@ enum gpurt_rtgpu_execution {
 	GPURT_RTGPU_RANDOM,
 };
 
-/* What happened: a stretch of a step.  Of a copy @asked is when it came to the bus. */
+/* Instead of what a stretch needs: */
+enum gpurt_rtgpu_mark {
+	GPURT_RTGPU_RELEASE = 3,	/* a job is released */
+	GPURT_RTGPU_COMPLETE,		/* a job, from its release to its end */
+};
+
+/* What happened: a stretch of a step, or a mark.  Of a copy @asked is when it came to the bus. */
 struct gpurt_rtgpu_span {
 	int64_t begin, end, asked;
 	u32 task, need;
+	u64 job;
+};
+
+/* What was seen of a task.  Times are ns. */
+struct gpurt_rtgpu_seen {
+	u64 jobs, finished, misses;	/* a job that never begins, since too many before it have not ended, is a miss */
+	int64_t worst, worst_release, total;
 };
 
 struct gpurt_rtgpu_sim {
@@ -33,6 +46,8 @@ struct gpurt_rtgpu_sim {
 	const u32 *given;		/* units of each task */
 	const int64_t *offset;		/* first releases */
 	u64 *jobs;			/* counts those that are over; or NULL */
+	struct gpurt_rtgpu_seen *seen;	/* of each task, added to; or NULL */
+	u32 marks;			/* stretches include marks */
 };
 
 /*

@@ -53,7 +53,11 @@ class Seen:
     jobs: int
 
 
-def _sim(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
+def prepared(batch: Batch, index: int, method: Method, way: Way, given: Sequence[int], cycles: int) -> tuple[Any, Any]:
+    """The C struct that says how to simulate taskset ``index``, and the units, which must outlive it.
+
+    Raises ValueError: a task with a kernel has no unit, or more than the batch knows.
+    """
     begin, end = map(int, batch.first[index : index + 2])
     users = batch.numbers["user"][begin:end].tolist()
     if any(user and not 1 <= units <= batch.columns for user, units in zip(users, given, strict=False)):
@@ -75,7 +79,7 @@ def simulate(
 
     ``given``: units of the real-time tasks.  Jobs are released during ``cycles`` times the longest period.
     """
-    sim, _units = _sim(batch, index, method, way, given, cycles)
+    sim, _units = prepared(batch, index, method, way, given, cycles)
     count = int(batch.first[index + 1]) - int(batch.first[index])
     first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", count + 1)
     sim.offset = first
@@ -91,7 +95,7 @@ def worst(
     batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4
 ) -> Seen:
     """The longest responses over so many runs with random releases and lengths, and a search around the longest."""
-    sim, _units = _sim(batch, index, method, way, given, cycles)
+    sim, _units = prepared(batch, index, method, way, given, cycles)
     count = int(batch.first[index + 1]) - int(batch.first[index])
     longest, offsets = ffi.new("int64_t[]", count + 1), ffi.new("int64_t[]", count * count + 1)
     seeds, ways, jobs = ffi.new("u64[]", count + 1), ffi.new("u32[]", count + 1), ffi.new("u64 *")

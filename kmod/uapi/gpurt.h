@@ -56,8 +56,8 @@
  *	`granted_ns`; `priority` is as for GPURT_IOC_BEGIN.  GPURT_COPY_NEXT, between two chunks of a copy, asks again
  *	before it gives the bus back: a more urgent request, or an equal one that waits, comes first, and a less urgent
  *	one does not.  Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither has the
- *	bus nor waits for it, nor is there a segment to end.  GPURT_COPY_END gives the bus back; called by another thread
- *	it also withdraws a request that waits, which returns ECANCELED.
+ *	bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back; called by another thread it
+ *	also withdraws a request that waits, which returns ECANCELED.
  *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus.  EPERM: as for GPURT_IOC_BEGIN.
  *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
  *	the copy, and waits for its end before it calls again.  A client that has the bus and dies, or closes its

@@ -33,7 +33,8 @@ under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--policy", metavar="NAME", help="Scheduling policy, not the file's.")
+@click.option("--policy", metavar="NAME",
+              help="Scheduling policy, not the file's; also federated: tasks own units, and copies share a bus.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option(
     "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
@@ -55,6 +56,7 @@ def simulate(
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
+    from analysis.rtgpu.federated import POLICY, Federated
     from analysis.simulate import (
         Options,
         SimulationError,
@@ -72,7 +74,11 @@ def simulate(
     policy = policy or loaded.platform.policy
     mode = Waiting(waiting) if waiting else None
     options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)
+    own = None  # the units of each task, under policy federated
+    if costs and policy == POLICY:
+        raise UsageError("--energy: nothing prices policy federated")
     try:
+        own = Federated.of(loaded, options) if policy == POLICY else None
         with render.progress(offsets, "simulating") as bar:
             done = [0]
 
@@ -80,9 +86,10 @@ def simulate(
                 bar.update(runs - done[0])
                 done[0] = runs
 
-            seen = worst_over_offsets(loaded, options, offsets, step)
+            seen = own.worst_over_offsets(offsets, step) if own else worst_over_offsets(loaded, options, offsets, step)
         if trace_path or costs:
-            trace = simulate(loaded, options, costs.offsets if costs else None, events=MOST_EVENTS).trace
+            first = costs.offsets if costs else None
+            trace = own.trace(MOST_EVENTS) if own else simulate(loaded, options, first, events=MOST_EVENTS).trace
             assert trace is not None
             if costs:
                 trace = costs.add(trace, default_horizon(loaded))
@@ -95,7 +102,7 @@ def simulate(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    bounds = _bounds(loaded, policy, waiting)
+    bounds = own.bounds() if own else _bounds(loaded, policy, waiting)
     rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:
         observed, bound = seen.tasks[task.name], bounds.get(task.name)
@@ -109,12 +116,13 @@ def simulate(
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )
     why = None if loaded.real_time else NOTHING
-    text = render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
+    text = "units: " + ", ".join(f"{name} {units}" for name, units in own.given.items()) + "\n" if own else ""
+    text += render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
     text += f"\n{why}" if why else ""
     files = [path for path in (trace_path, plot_path) if path]
     whole = {
         "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "files": files, **(costs.document() if costs else {}),
+        "files": files, "given": dict(own.given) if own else None, **(costs.document() if costs else {}),
     }  # fmt: skip
     if costs:
         text += f"\n\n{costs.text()}"

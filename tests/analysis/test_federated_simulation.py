@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt simulate --policy federated`: tasks own units, copies go by the core's bus, and no bound is exceeded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, copy, cpu, fixed, ms, part, task
+
+from analysis.model import Partition, Platform, Task, Taskset, Waiting
+from analysis.rtgpu.federated import Federated
+from analysis.simulate import Options, SimulationError
+from analysis.taskset import load as load_file
+from analysis.trace import Kind, load
+from pycontrol import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/federated.toml"
+FEDERATED = Options("federated")
+
+
+def on(taskset: Taskset, **units: int) -> Taskset:
+    """The taskset with units for its tasks."""
+    given = [replace(one, partition=Partition(units[one.name])) if one.name in units else one for one in taskset]
+    return Taskset(replace(taskset.platform, compute_units=sum(units.values())), tuple(given))
+
+
+def test_example_a_to_the_ns() -> None:
+    """The trace of the specification's 9.2, and a job of t1 in time for the second CPU segment of t2."""
+    own = Federated.of(on(EXAMPLE_A, t1=1, t2=1), replace(FEDERATED, horizon=ms(40)))
+    trace = own.trace(100)
+    assert trace.observed_worst() == {"t1": ms(12), "t2": ms(23.5)}
+    assert [(job.job, job.release) for job in trace.responses()["t1"]] == [(0, 0), (1, ms(20))]
+    copies = [(e.task, e.time, e.duration) for e in trace.events if e.kind is Kind.COPY]
+    assert copies[:4] == [("t1", ms(2), ms(1)), ("t2", ms(5), ms(2)), ("t1", ms(9), ms(1)), ("t2", ms(16.5), ms(2))]
+    assert {e.detail for e in trace.events if e.kind is Kind.GPU} == {"1 unit"}
+    seen = own.worst_over_offsets(1)
+    assert {name: (one.worst, one.jobs, one.misses) for name, one in seen.tasks.items()} == {
+        "t1": (ms(12), 2, 0), "t2": (ms(23.5), 1, 0)
+    }  # fmt: skip
+
+
+def test_a_copy_that_has_begun_is_not_preempted() -> None:
+    """Both are released at 0: the lower one copies first, and the urgent one waits for all of that copy."""
+    system = on(Taskset(Platform(2), (
+        task("urgent", 2, 100, 100, cpu(1), part(copy(1), fixed(1))),
+        replace(task("low", 1, 100, 100, part(copy(10), fixed(1))), cpu=1),
+    )), urgent=1, low=1)  # fmt: skip
+    own = Federated.of(system, replace(FEDERATED, horizon=ms(100)))
+    assert own.trace(100).observed_worst() == {"urgent": ms(12), "low": ms(11)}
+    assert own.bounds()["urgent"] >= ms(12)
+
+
+@pytest.mark.parametrize("waiting", [None, Waiting.BUSY])
+@pytest.mark.parametrize("execution", ["worst", "random"])
+def test_nothing_exceeds_the_bounds_of_its_own_units(waiting: Waiting | None, execution: str) -> None:
+    for taskset, units in ((EXAMPLE_A, {"t1": 1, "t2": 2}), (EXAMPLE_B, {"t1": 2, "t2": 1, "t3": 2})):
+        options = Options("federated", waiting, execution, sporadic=execution == "random", seed=3)
+        own = Federated.of(on(taskset, **units), options)
+        bounds, seen = own.bounds(), own.worst_over_offsets(100)
+        assert bounds
+        for name, bound in bounds.items():
+            assert 0 < seen.tasks[name].worst <= bound
+            assert seen.tasks[name].finished == seen.tasks[name].jobs > 100
+
+
+def test_misses_are_counted_also_of_jobs_that_never_begin() -> None:
+    overloaded = on(Taskset(Platform(1), (task("t", 1, 10, 10, cpu(30)),)))
+    seen = Federated.of(overloaded, replace(FEDERATED, horizon=ms(1000))).worst_over_offsets(1).tasks["t"]
+    assert seen.jobs == seen.misses == 100
+    assert 30 < seen.finished < 100
+
+
+def test_no_two_copies_at_once_in_the_command_s_trace(tmp_path: Path) -> None:
+    output = tmp_path / "run.json"
+    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "20", "--trace", str(output)]) == 0
+    trace = load(output)
+    copies = [event for event in trace.events if event.kind is Kind.COPY]
+    assert len(copies) > 30
+    assert all(before.time + (before.duration or 0) <= after.time for before, after in pairwise(copies))
+    tracks = [e["args"]["name"] for e in json.loads(output.read_text())["traceEvents"] if e["name"] == "thread_name"]
+    assert {"bus 0", "CPU 0", "GPU 0"} <= set(tracks)
+
+
+def test_the_command_finds_units_and_compares_with_their_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "50", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["given"] == {"t1": 2, "t2": 1, "t3": 1}
+    assert [said["tasks"][name]["wcrt_ns"] for name in ("t1", "t2")] == [ms(21.95), ms(69)]
+    assert all(0 < one["mort_ns"] <= one["wcrt_ns"] for one in said["tasks"].values())
+
+
+def two(**change: int) -> Taskset:
+    """Two tasks with kernels, of which the second one differs."""
+    second = task("t2", 1, 100, 100, part(copy(1), fixed(1)))
+    return on(Taskset(Platform(1), (task("t1", 2, 100, 100, part(fixed(1))), replace(second, **change))), t1=1, t2=1)
+
+
+def many() -> Taskset:
+    return Taskset(Platform(1), tuple(task(f"t{i}", 1 + i % 99, 100, 100, cpu(1)) for i in range(100)))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: two(priority=2), "equal priority"),
+        (lambda: two(waiting=Waiting.BUSY), "in one way"),
+        (lambda: two(gpu_priority=7), "GPU priority"),
+        (many, "100 tasks"),
+        (lambda: load_file(ROOT / "examples/case-study.toml").taskset, "need 4 units"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(make: Callable[[], Taskset], why: str) -> None:
+    with pytest.raises(SimulationError, match=why):
+        Federated.of(make(), FEDERATED)
+
+
+def test_tasks_without_kernels_need_no_units() -> None:
+    plain: Task = task("t", 1, 100, 100, cpu(2), part(copy(3)), cpu(1))
+    own = Federated.of(Taskset(Platform(1), (plain,)), FEDERATED)
+    assert own.given == {}
+    assert own.worst_over_offsets(3).tasks["t"].worst == own.bounds()["t"] == ms(6)
