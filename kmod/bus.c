@@ -96,7 +96,9 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 	struct gpurt_copier *c = &client->copier;
 
 	c->task = NULL;
-	if (c->node.state == GPURT_STATE_RUNNING && fatal_signal_pending(current))
+	if (c->node.state == GPURT_STATE_RUNNING && READ_ONCE(client->gpu->dying))
+		err = -ENODEV;
+	else if (c->node.state == GPURT_STATE_RUNNING && fatal_signal_pending(current))
 		err = -EINTR;
 	else if (c->node.state == GPURT_STATE_RUNNING)
 		err = 0;

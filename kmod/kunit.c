@@ -784,11 +784,12 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_workers.c"
 #include "kunit_dumps.c"
 #include "kunit_gate.c"
+#include "kunit_bus.c"
 #include "kunit_vgpu.c"
 
 static struct kunit_suite *suites[] = {
 	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
-	&dumps_suite, &gate_suite, &vgpu_suite, &exempt_suite, &gpurt_ring_suite,
+	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &exempt_suite, &gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */

@@ -258,7 +258,7 @@ static int begin(struct gpurt_handle *h, struct gpurt_begin *b)
 }
 
 /* Says once why policy `boosted` refuses the segments and copies of this thread. */
-static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
+static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err, bool copies)
 {
 	struct gpurt_query query = { .size = sizeof(query), .gpu = gpu };
 	const char *why = NULL;
@@ -268,12 +268,14 @@ static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err)
 		      "administrator has barred it (gpurt bar)";
 	else if (err == -ERANGE)
 		why = "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)";
+	else if (err == -EOPNOTSUPP && copies)
+		why = "this host cannot raise threads that copy; run it as root";
 	else if (err == -EOPNOTSUPP)
 		why = "this host cannot raise threads at their form; run it as root, or use form self if they never spin";
 	if (!why || call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED) || query.policy != GPURT_POLICY_BOOSTED)
 		return;
 	if (!atomic_exchange(&refused, true))
-		fprintf(stderr, "gpurt: policy boosted: no GPU segment or copy begins: %s\n", why);
+		fprintf(stderr, "gpurt: policy boosted: no %s begins: %s\n", copies ? "copy" : "GPU segment", why);
 }
 
 int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags, unsigned int priority)
@@ -291,7 +293,7 @@ int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags,
 	if (err && err != -EINTR)
 		gpurt_raising_ended(&h->raising[gpu]);
 	if (err)
-		explain_refusal(h, gpu, err);
+		explain_refusal(h, gpu, err, false);
 	return err;
 }
 
@@ -388,7 +390,7 @@ int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priori
 	if (err == -EINTR)
 		withdraw(h);
 	else if (err && what == GPURT_COPY_BEGIN)
-		explain_refusal(h, h->gpu, err);
+		explain_refusal(h, h->gpu, err, true);
 	return err;
 }
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bus: clients that die at any instant while they copy, and GPUs that go away under them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from links import Client, client_of, eventually
+from loading import DEVICE, PARAMETERS, load, unload
+
+from gpurt._gpurt import lib
+from pycontrol.live.control import Control, connect
+
+ROUNDS = 10_000 if os.environ.get("GPURT_LONG") else 200
+
+
+@pytest.mark.timeout(550)
+@pytest.mark.parametrize("options", [[], ["policy=5"]], ids=["segment", "boosted"])
+def test_the_bus_is_handed_on_whenever_its_holder_is_killed(compiled: Path, options: list[str]) -> None:
+    load(*options)
+    command = [compiled / "copies", str(ROUNDS), "1", *(["boosted"] if options else [])]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert run.returncode == 0, run.stdout
+    assert f"{ROUNDS} victims, {ROUNDS * 3 // 4} of them killed" in run.stdout
+    with connect(str(DEVICE)) as control:
+        eventually(lambda: control.status()[0].clients == 0)
+        (bus,) = control.buses()
+        assert (bus.client, bus.waiters) == (None, 0)
+        assert bus.count > 2 * ROUNDS
+    unload()
+    load()
+
+
+def copy(client: Client, what: int, **fields: int) -> int:
+    return client.code(lib.GPURT_IOC_COPY, what=what, **fields)
+
+
+def test_gpus_that_go_away_keep_nobody_who_copies_or_waits(module: Control) -> None:
+    for _ in range(20):
+        with client_of(DEVICE) as holder, client_of(DEVICE) as waiter:
+            assert copy(holder, lib.GPURT_COPY_BEGIN, priority=20) == 0
+            call = waiter.start(
+                lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=10, timeout_ns=lib.GPURT_FOREVER
+            )
+            eventually(lambda: module.buses()[0].waiters == 1)
+            (PARAMETERS / "vgpus").write_text("0")
+            assert call.result()[0] == -errno.ENODEV
+            assert module.buses() == []
+            assert copy(holder, lib.GPURT_COPY_END) == -errno.ENOENT
+            assert copy(holder, lib.GPURT_COPY_BEGIN) == -errno.ENODEV
+            (PARAMETERS / "vgpus").write_text("1")
+
+
+def test_threads_that_copy_while_gpus_come_and_go(module: Control, compiled: Path) -> None:
+    command = [compiled / "copies", "100000"]
+    victims = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    for _ in range(20):
+        (PARAMETERS / "vgpus").write_text("0")
+        (PARAMETERS / "vgpus").write_text("2")
+    os.killpg(victims.pid, signal.SIGKILL)
+    victims.wait()
+    eventually(lambda: all(bus.client is None for bus in module.buses()))
+    (PARAMETERS / "vgpus").write_text("1")
