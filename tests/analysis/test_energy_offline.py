@@ -61,7 +61,7 @@ def test_replay_under_early_completion_misses_nothing(system: System) -> None:
     """The anomaly's system, too, which misses at run time if a job is done early."""
     table = make(prepare(system, POLICIES["sbeet"]))
     assert faults(table) == []
-    for seed in range(200):
+    for seed in range(1000):
         held: list[Dispatch] = []
         for one in early(table, random.Random(seed)):
             assert one.finish <= one.release + system.tasks[one.task].deadline

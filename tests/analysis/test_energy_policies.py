@@ -165,8 +165,9 @@ def test_energies_of_both_windows() -> None:
         setup = replace(prepare(system, POLICIES["sbeet-mg"], Options(active=active)), assigned=(0, 1))
         state.running[0] = [planned(setup, 0, 0, 30, 0)]
         job = Job(1, 0, ns(1), ns(201))
-        assert candidate(setup, state, 1, job, 6).energy / MJ == pytest.approx(stay, abs=0.1)
-        assert candidate(setup, state, 0, job, 16).energy / MJ == pytest.approx(away, abs=0.1)
+        stays, goes = (candidate(setup, state, gpu, job, units).energy / MJ for gpu, units in ((1, 6), (0, 16)))
+        assert (stays, goes) == (pytest.approx(stay, abs=0.1), pytest.approx(away, abs=0.1))
+        assert not active or goes - stays == pytest.approx(4.04, abs=0.05)
 
 
 @BOTH
