@@ -26,6 +26,7 @@ from pycontrol.run import task_program
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
 PARTS = str(ROOT / "examples/partitions.toml")
+GPUS = str(ROOT / "examples/energy/example5.toml")
 ME = os.getpid()
 
 Gpurt = Callable[..., tuple[int, str, str]]
@@ -309,12 +310,12 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     needed = {
         "partition": [PARTS], "admit": [placed, str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
-        "simulate": [MINIMAL, "--offsets", "1000000"], "plot": [trace], "experiment": ["gcaps-fig8a"],
-        "demo": ["--seconds", "600"], "trace": [],
+        "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
+        "plot": [trace], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
     }  # fmt: skip
-    assert {name for name, _ in writers()} == needed.keys()
+    assert {name for name, _ in writers()} == {key.split()[0] for key in needed}
     for name, option in writers():
-        code, out, err = gpurt(name, option, nowhere, *needed[name])
+        code, out, err = gpurt(name, option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, "")
         assert err.startswith(f"gpurt: {nowhere}: ")
         assert "Not a directory" in err
