@@ -235,6 +235,8 @@ class Commands:
         for gpu in self.gpus:
             for client in gpu.clients.values():
                 client.boost.bar(self.rules.barred.has(client.peer))
+                if client.boost.barred:
+                    client.copier.raise_to(0)
         return []
 
 

@@ -390,6 +390,11 @@ def test_under_boosted_a_copy_of_a_thread_that_cannot_be_raised_is_refused(spawn
     assert (bus(boosted).count, bus(boosted).waiters) == (before, 0)
     assert barred.run(ask_and_wait, 0) == 0
     assert priority_of(barred.pid) == N + 5
+    boosted.set_barred(True, pid=barred.pid)
+    eventually(lambda: priority_of(barred.pid) == 5)
+    boosted.set_barred(False, pid=barred.pid)
+    assert barred.run(copy, END) == 0
+    assert priority_of(barred.pid) == 5
 
 
 @root

@@ -72,6 +72,7 @@ def abuse() -> str:
         lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}"]
         lines += [f"$GPURT_OUT/hammer {count} {count + len(options)} {PROCESSES}"]
     lines += ["echo '== killed'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", f"$GPURT_OUT/killed {VICTIMS}"]
+    lines += ["echo '== copies'", f"$GPURT_OUT/copies {VICTIMS}"]
     lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
     lines += ["echo '== patched driver'", "remove", "insmod $GPURT_OUT/fake_driver.ko"]
     lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS, f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}"]
@@ -107,7 +108,8 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     assert kernel.returncode == 0, kernel.stderr
     module = run_script("kmod-build", kernel.stdout.strip())
     assert module.returncode == 0, module.stderr
-    programs = [static_program(HERE / f"{name}.c") for name in ("debug/hammer", "debug/failslab", "guest/killed")]
+    names = ("debug/hammer", "debug/failslab", "guest/killed", "guest/copies")
+    programs = [static_program(HERE / f"{name}.c") for name in names]
     modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]
     share = share_of(tmp_path / "share", *programs, *modules)
     done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
@@ -122,6 +124,7 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     with capfd.disabled():
         print(f"\nunder the debug kernel: {operations} random operations, {killed[2]} clients killed in a segment")
     assert "policy" in seen["failslab"]
+    assert "the bus was handed on each time" in seen["copies"]
 
 
 def reported(bug: str) -> str:

@@ -6,12 +6,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from library import ROOT, Run
+from library import PATIENCE, ROOT, Run
 
 from gpurt.copies import chunks, copy
 from gpurt.segments import Client
@@ -110,6 +113,23 @@ int main()
 """
 
 
+VICTIM = r"""
+#include <gpurt.h>
+int main(void)
+{
+	struct gpurt_handle *h;
+
+	for (;;) {
+		if (gpurt_open(&h, NULL) || gpurt_copy_begin(h, 60, GPURT_FOREVER))
+			return 1;
+		if (gpurt_copy_next(h, GPURT_FOREVER) || gpurt_copy_end(h))
+			return 1;
+		gpurt_close(h);
+	}
+}
+"""
+
+
 def build(prefix: Path, source: Path, *flags: str) -> Path:
     """Compiles a program as a user does, against the installed library."""
     compiler = "g++" if source.suffix == ".cpp" else "cc"
@@ -145,6 +165,25 @@ def test_the_example_copies_in_chunks(prefix: Path, tmp_path: Path, run: Run, em
     assert run(program, None, "5", "2").stdout == "1 parts, right\n"  # unmanaged
     for wrong in ([], ["0", "1"], ["1", "x"], ["1", "99999"]):
         assert run(program, emulator, *wrong).returncode == 2
+
+
+def test_a_program_killed_at_any_instant_leaves_nothing(prefix: Path, tmp_path: Path, emulator: Path) -> None:
+    source = tmp_path / "victim.c"
+    source.write_text(VICTIM)
+    program, rng = build(prefix, source), random.Random(4)
+    environment = {**os.environ, "GPURT_DEVICE": str(emulator)}
+    with Client(str(emulator)) as mine, connect(str(emulator)) as plane:
+        for _ in range(40):
+            before = plane.buses()[0].count
+            with subprocess.Popen([program], env=environment) as victim:
+                while plane.buses()[0].count == before:
+                    assert victim.poll() is None
+                time.sleep(rng.uniform(0, 0.003))
+                victim.kill()
+            with copy(client=mine, priority=50, timeout=int(PATIENCE * 1e9)):
+                pass
+            assert victim.returncode == -signal.SIGKILL
+        assert (plane.buses()[0].client, plane.buses()[0].waiters) == (None, 0)
 
 
 def test_python_copies(emulator: Path) -> None:

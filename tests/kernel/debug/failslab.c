@@ -84,6 +84,13 @@ static int tsg_close(void)
 	return call(GPURT_IOC_TSG_CLOSE, &t);
 }
 
+static int copy(void)
+{
+	struct gpurt_copy c = { .size = sizeof(c), .what = GPURT_COPY_BEGIN };
+
+	return call(GPURT_IOC_COPY, &c);
+}
+
 static int submit(void)
 {
 	struct gpurt_submit s = { .size = sizeof(s), .tsg = tsg, .duration_ns = 1000 };
@@ -176,6 +183,7 @@ static int get(uint8_t command, uint16_t flags)
 static int get_status(void) { return get(GPURT_CMD_GET_STATUS, NLM_F_DUMP); }
 static int get_clients(void) { return get(GPURT_CMD_GET_CLIENTS, NLM_F_DUMP); }
 static int get_latency(void) { return get(GPURT_CMD_GET_LATENCY, NLM_F_DUMP); }
+static int get_bus(void) { return get(GPURT_CMD_GET_BUS, NLM_F_DUMP); }
 
 static int set_priority(void)
 {
@@ -246,6 +254,8 @@ static const struct thing {
 	{ "first begin", must_open, begin, do_close, 2 },
 	{ "begin", must_open_tsg, begin, do_close, 0 },
 	{ "end", must_begin, end, do_close, 0 },
+	{ "first copy", must_open, copy, do_close, 2 },
+	{ "copy", must_open_tsg, copy, do_close, 0 },
 	{ "first tsg", must_open, tsg_open, do_close, 3 },
 	{ "tsg", must_open_tsg, tsg_open, do_close, 1 },
 	{ "close tsg", must_open_tsg, tsg_close, do_close, 0 },
@@ -254,6 +264,7 @@ static const struct thing {
 	{ "status", must_connect, get_status, do_disconnect, 1 },
 	{ "clients", must_connect, get_clients, do_disconnect, 1 },
 	{ "latency", must_connect, get_latency, do_disconnect, 1 },
+	{ "bus", must_connect, get_bus, do_disconnect, 1 },
 	{ "priority", must_connect, set_priority, do_disconnect, 1 },
 	{ "budget", must_connect, set_budget, do_disconnect, 1 },
 	{ "exempt", must_connect, set_exempt, unset_exempt, 2 },

@@ -53,6 +53,7 @@ union argument {
 	struct gpurt_submit submit;
 	struct gpurt_agent agent;
 	struct gpurt_order order;
+	struct gpurt_copy copy;
 	uint32_t size;
 	unsigned char bytes[8192];
 };
@@ -61,7 +62,7 @@ union argument {
 static unsigned long fill(union argument *a)
 {
 	memset(a, 0, sizeof(*a));
-	switch (below(9)) {
+	switch (below(10)) {
 	case 0:
 		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
 		return GPURT_IOC_QUERY;
@@ -95,6 +96,14 @@ static unsigned long fill(union argument *a)
 						 .answered = about(200), .result = below(4) ? 0 : -(int)about(5),
 						 .timeout_ns = about(1000000) };
 		return GPURT_IOC_ORDER;
+	case 8:
+		a->copy = (struct gpurt_copy){ .size = sizeof(a->copy), .gpu = some_gpu(),
+					       .what = (uint32_t)about(GPURT_COPY_COUNT) };
+		if (a->copy.what == GPURT_COPY_BEGIN)
+			a->copy.priority = (uint32_t)about(100);
+		if (a->copy.what != GPURT_COPY_END)
+			a->copy.timeout_ns = about(1000000);
+		return GPURT_IOC_COPY;
 	}
 	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
 					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),
