@@ -96,12 +96,9 @@ class Units:
         return Grant(run.gpu, run.first, run.units, run.granted, run.kernel, run.release, run.deadline, copying)
 
     def deadline(self, task: int, job: int) -> int:
-        """The absolute deadline of a pending or running job; 0 of others."""
+        """The absolute deadline of the task's last job that was announced, or of its running one; 0 of others."""
         one = self.tasks[task]
-        for state, found in ((one.pending, one.next), (one.running, one.run)):
-            if state and found.number == job:
-                return int(found.deadline)
-        return 0
+        return next((int(found.deadline) for found in (one.next, one.run) if found.number == job), 0)
 
     def pending(self, task: int, job: int) -> bool:
         """Whether that job has been announced and has neither got units nor been skipped."""

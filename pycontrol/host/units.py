@@ -78,7 +78,8 @@ class Space:
     """The units of all GPUs of the host, the tasks of its file, and their clients."""
 
     def __init__(self, setup: Setup, mechanism: Mechanism, clock: Callable[[], int]) -> None:
-        self.setup, self.mechanism, self.clock = setup, mechanism, clock
+        self.setup, self.mechanism, self._clock = setup, mechanism, clock
+        self._latest = 0
         self._deadlines = Deadlines()
         self.units = Units(setup)
         self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
@@ -88,6 +89,11 @@ class Space:
             lib.GPURT_IOC_JOB_READY: self.ready, lib.GPURT_IOC_JOB_WAIT: self.wait, lib.GPURT_IOC_JOB_RUN: self.run,
             lib.GPURT_IOC_JOB_KERNEL_DONE: self.kernel_done, lib.GPURT_IOC_JOB_DONE: self.done,
         }  # fmt: skip
+
+    def clock(self) -> int:
+        """The time, which the core wants not to run backwards, ns."""
+        self._latest = max(self._latest, self._clock())
+        return self._latest
 
     # The calls
 
@@ -220,7 +226,7 @@ class Space:
     def advance(self, now: int) -> None:
         """Lets everything up to `now` happen."""
         if self.units.next() <= now:
-            self.units.tick(now)
+            self.units.tick(self.clock())
         self.settle()
         self._deadlines.expire(now)
 

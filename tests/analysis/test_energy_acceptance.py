@@ -82,7 +82,7 @@ def test_every_line_of_algorithm_5_is_taken() -> None:
     rng, before = random.Random(5), sys.gettrace()
     sys.settrace(trace)
     try:
-        for _ in range(300):
+        for _ in range(150):
             system = some_system(rng, single=False)
             simulate.simulate(prepare(system, POLICIES["sbeet-mg"], some_options(rng)), some_run(rng))
     finally:

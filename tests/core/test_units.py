@@ -167,6 +167,7 @@ def test_a_release_in_the_past_counts_and_one_far_ahead_is_refused() -> None:
     assert (found.release, found.deadline, found.granted) == (10 * MS, 60 * MS, 40 * MS)
     late = units.ready(1, 100 * MS, release=20 * MS)  # its deadline was at 80 ms
     assert units.skipped(1, late)
+    assert units.deadline(1, late) == 80 * MS
     assert units.ready(1, 100 * MS, release=100 * MS + 3600 * 10**9 + 1) == -errno.EINVAL
     assert units.ready(1, 100 * MS, release=100 * MS + 3600 * 10**9) > 0
 

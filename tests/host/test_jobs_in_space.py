@@ -64,12 +64,17 @@ name = "other"
 period = "998s"
 segments = [{{ kernel = "short" }}]
 """
+#: More tasks for tests with many clients: a task's next job comes after a period.
+TASKS = "".join(
+    f'[[task]]\nname = "{kernel}{number}"\nperiod = "{900 + number}s"\nsegments = [{{{{ kernel = "{kernel}" }}}}]\n'
+    for kernel in ("long", "short") for number in range(10)
+)  # fmt: skip
 
 
 @pytest.fixture
 def taskset(tmp_path: Path) -> Path:
     path = tmp_path / "tasks.toml"
-    path.write_text(FILE.format(gpu=""))
+    path.write_text((FILE + TASKS).format(gpu=""))
     return path
 
 
@@ -105,49 +110,48 @@ def get_units(client: SocketClient, job: int) -> tuple[int, int, int, int]:
     return made.gpu, made.first, made.units, made.partition
 
 
-# What a client has done when it is killed
+# What a client has done with a task's jobs when it is killed
 
 
-def nothing_yet(client: SocketClient) -> None:
+def nothing_yet(client: SocketClient, task: str) -> None:
     """It has connected."""
 
 
-def early(client: SocketClient) -> None:
+def early(client: SocketClient, task: str) -> None:
     """Its job is released much later."""
-    announce(client, "long", time.monotonic_ns() + 1000 * SECOND)
+    announce(client, task, time.monotonic_ns() + 1000 * SECOND)
 
 
-def granted(client: SocketClient) -> None:
+def granted(client: SocketClient, task: str = "long") -> int:
     """Its job holds all units."""
-    get_units(client, announce(client, "long"))
-
-
-def launched(client: SocketClient) -> int:
-    """Its kernel executes."""
-    job = announce(client, "long")
+    job = announce(client, task)
     get_units(client, job)
+    return job
+
+
+def launched(client: SocketClient, task: str) -> int:
+    """Its kernel executes."""
+    job = granted(client, task)
     assert client.code(RUN, job=job) == 0
     assert client.code(KERNEL_DONE, job=job) == -errno.EBUSY, "its kernel takes 200 s"
     return job
 
 
-def waits_for_its_kernel(client: SocketClient) -> None:
+def waits_for_its_kernel(client: SocketClient, task: str) -> None:
     """The same, and it waits for its end."""
-    client.start(WAIT, job=launched(client), what=lib.GPURT_JOB_KERNEL, timeout_ns=lib.GPURT_FOREVER)
+    job = launched(client, task)
+    client.start(WAIT, job=job, what=lib.GPURT_JOB_KERNEL, timeout_ns=lib.GPURT_FOREVER)
 
 
-def copies(client: SocketClient) -> None:
+def copies(client: SocketClient, task: str) -> None:
     """Its kernel has ended; under rm the job holds the units until its copy out is done."""
-    job = announce(client, "long")
-    get_units(client, job)
-    assert client.code(KERNEL_DONE, job=job) == 0
+    assert client.code(KERNEL_DONE, job=granted(client, task)) == 0
 
 
-def runs_and_waits(client: SocketClient) -> None:
+def runs_and_waits(client: SocketClient, task: str) -> None:
     """A job holds all units, and the next one waits for them."""
-    granted(client)
-    job = announce(client, "long")
-    client.start(WAIT, job=job, timeout_ns=lib.GPURT_FOREVER)
+    granted(client, task)
+    client.start(WAIT, job=announce(client, task), timeout_ns=lib.GPURT_FOREVER)
 
 
 def one_job(client: SocketClient, task: str) -> tuple[int, int, int, int]:
@@ -166,27 +170,29 @@ def one_job(client: SocketClient, task: str) -> tuple[int, int, int, int]:
 POINTS = [nothing_yet, early, granted, launched, waits_for_its_kernel, copies, runs_and_waits]
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.__name__)
-def test_a_client_that_is_killed_gives_its_units_back(
-    host: Path, spawn: Callable[[], Actor], point: Callable[[SocketClient], object]
-) -> None:
-    victim, other = spawn(), spawn()
-    victim.run(point)
+def test_a_client_that_is_killed_gives_its_units_back(host: Path, spawn: Callable[[], Actor]) -> None:
+    other = spawn()
     with control(str(host)) as plane:
-        holds = point not in (nothing_yet, early)
-        assert (plane.status()[0].units_held, plane.status()[0].jobs) == ((4, 1) if holds else (0, 0))
-        other.start(one_job, "short")
-        victim.kill()
-        assert other.answer() == (0, 0, 4, 3)
-        assert (plane.status()[0].units_held, plane.status()[0].jobs) == (0, 0)
-        third = spawn()
-        third.run(granted) if point is early else third.run(early)  # the dead client's task is free for another one
+
+        def holds() -> tuple[int, int]:
+            return plane.status()[0].units_held, plane.status()[0].jobs
+
+        for number, point in enumerate(POINTS):
+            victim = spawn()
+            victim.run(point, f"long{number}")
+            assert holds() == ((0, 0) if point in (nothing_yet, early) else (4, 1)), point.__name__
+            other.start(one_job, f"short{number}")
+            victim.kill()
+            assert other.answer() == (0, 0, 4, 3), point.__name__
+            assert holds() == (0, 0), point.__name__
+            with SocketClient(host) as third:  # the dead client's task is free for another one
+                early(third, f"long{number}")
 
 
 def test_a_client_that_waits_for_units_is_killed(host: Path, spawn: Callable[[], Actor]) -> None:
     holder, victim = spawn(), spawn()
     holder.run(granted)
-    victim.run(announced)
+    victim.run(runs_into_others)
     victim.kill()
     with control(str(host)) as plane:
         assert plane.status()[0].units_held == 4
@@ -194,7 +200,7 @@ def test_a_client_that_waits_for_units_is_killed(host: Path, spawn: Callable[[],
     assert spawn().run(one_job, "other") == (0, 0, 4, 3)
 
 
-def announced(client: SocketClient) -> None:
+def runs_into_others(client: SocketClient) -> None:
     client.start(WAIT, job=announce(client, "short"), timeout_ns=lib.GPURT_FOREVER)
 
 
@@ -264,6 +270,7 @@ def test_status_shows_units_and_policy(host: Path) -> None:
         text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert re.search(r"^ *0 +vgpu +T3 +rm ", text, re.MULTILINE)
     assert "GPU 0: 4 of 4 units held by 1 job; the GPU is virtual" in text
+    assert "schedulable" not in text
 
 
 def test_jobs_of_several_threads_of_a_python_program(start_host: StartHost, taskset: Path) -> None:
@@ -346,12 +353,12 @@ segments = [{ kernel = "short" }]
 """
 
 
-@pytest.fixture
-def periodic(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def periodic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """examples/energy/periodic.c, compiled with the library's sources."""
-    program = tmp_path / "periodic"
+    program = tmp_path_factory.mktemp("example") / "periodic"
     sources = sorted((ROOT / "userlib").glob("*.c"))
-    flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
     command = ["cc", *flags, ROOT / "examples/energy/periodic.c", *sources, "-pthread", "-o", program]
     subprocess.run(command, check=True)
     return program
