@@ -42,6 +42,8 @@ under policy job; 2 wrong usage;
 )
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
+@click.option("--chunk", metavar="TIME", type=Time(),
+              help='Policy federated: copies are made in chunks that take so long at most, such as "500us".')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the first run as a trace.")
 @click.option("--energy", is_flag=True,
@@ -51,8 +53,9 @@ under policy job; 2 wrong usage;
 @click.option("--plot", "plot_path", type=Output(), help="With --energy: draw it: .png, .svg or .pdf.")
 @JSON
 def simulate(
-    file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool, seed: int,
-    trace_path: Path | None, energy: bool, units: str, plot_path: Path | None, as_json: bool,
+    file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool,
+    chunk: int | None, seed: int, trace_path: Path | None, energy: bool, units: str, plot_path: Path | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
@@ -77,8 +80,10 @@ def simulate(
     own = None  # the units of each task, under policy federated
     if costs and policy == POLICY:
         raise UsageError("--energy: nothing prices policy federated")
+    if chunk is not None and (policy != POLICY or chunk <= 0):
+        raise UsageError("--chunk: a time above 0, with --policy federated")
     try:
-        own = Federated.of(loaded, options) if policy == POLICY else None
+        own = Federated.of(loaded, options, chunk or 0) if policy == POLICY else None
         with render.progress(offsets, "simulating") as bar:
             done = [0]
 

@@ -95,6 +95,25 @@ def test_the_command_finds_units_and_compares_with_their_bounds(capsys: pytest.C
     assert all(0 < one["mort_ns"] <= one["wcrt_ns"] for one in said["tasks"].values())
 
 
+def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str]) -> None:
+    whole, parts = [], []
+    for found, more in ((whole, []), (parts, ["--chunk", "500us"])):
+        assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "50", "--json", *more]) == 0
+        found += [one["wcrt_ns"] for one in json.loads(capsys.readouterr().out)["tasks"].values()]
+    assert parts[0] < whole[0]
+    own = Federated.of(on(EXAMPLE_A, t1=1, t2=1), replace(FEDERATED, horizon=ms(40)), chunk=ms(0.5))
+    lengths = {event.duration for event in own.trace(100).events if event.kind is Kind.COPY}
+    assert lengths == {ms(0.5)}
+
+
+@pytest.mark.parametrize(("policy", "chunk"), [("segment", "1ms"), ("federated", "0ns")])
+def test_chunks_are_of_policy_federated_and_not_empty(
+    policy: str, chunk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["simulate", str(EXAMPLE), "--policy", policy, "--chunk", chunk]) == 2
+    assert "--chunk" in capsys.readouterr().err
+
+
 def two(**change: int) -> Taskset:
     """Two tasks with kernels, of which the second one differs."""
     second = task("t2", 1, 100, 100, part(copy(1), fixed(1)))
