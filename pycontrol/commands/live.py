@@ -134,7 +134,7 @@ def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
     for one in buses:
         if one.count:
             yield (
-                f"GPU {one.gpu}: bus: {one.count} copies waited {ms(one.mean)} ms on average, "
+                f"GPU {one.gpu}: bus: copies {one.count}, waits {ms(one.mean)} ms on average, "
                 f"{ms(one.maximum)} ms at most"
             )
         if one.client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 
 from analysis.trace import Event, Kind
@@ -112,5 +112,17 @@ def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> li
     def name(record: EventRecord) -> str:
         return names.get(record.pid, process(record)) if record.pid else ""
 
-    found = (to_event(record, name(record)) for record in records)
-    return sorted((event for event in found if event is not None), key=lambda event: event.time)
+    all_of_them = list(records)
+    found = [event for record in all_of_them if (event := to_event(record, name(record))) is not None]
+    return sorted([*found, *copies(all_of_them, name)], key=lambda event: event.time)
+
+
+def copies(records: Iterable[EventRecord], name: Callable[[EventRecord], str]) -> Iterator[Event]:
+    """How long clients had the bus.  A copy of which the records lack the end or the beginning is left out."""
+    begun: dict[tuple[int, int], EventRecord] = {}
+    for record in records:
+        key = record.gpu, record.client
+        if record.kind is EventKind.COPY_BEGIN:
+            begun[key] = record
+        elif record.kind is EventKind.COPY_END and (first := begun.pop(key, None)):
+            yield Event(first.time_ns, Kind.COPY, name(first), None, record.time_ns - first.time_ns, gpu=record.gpu)

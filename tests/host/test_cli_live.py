@@ -270,13 +270,18 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
         for _ in range(3):
             client.begin(priority=9)
             client.end()
+            for what in (lib.GPURT_COPY_BEGIN, lib.GPURT_COPY_NEXT, lib.GPURT_COPY_END):
+                assert client.code(lib.GPURT_IOC_COPY, what=what) == 0
+        assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN) == 0  # which does not end
         recorder.send_signal(signal.SIGINT)
         out, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     assert b"events in" in out
-    kinds = [event.kind for event in load(path).events]
+    events = load(path).events
+    kinds = [event.kind for event in events]
     assert kinds.count(Kind.BEGIN) == kinds.count(Kind.END) == 3
-    assert kinds.count(Kind.GPU) == 3
+    assert kinds.count(Kind.GPU) == kinds.count(Kind.COPY) == 3
+    assert all((event.duration or 0) > 0 for event in events if event.kind is Kind.COPY)
 
 
 def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -711,3 +716,14 @@ def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: 
     cli.run(["--device", str(host), "run", str(path), "--seconds", "2"])
     assert mark.exists()
     assert task_program.find().exists()
+
+
+def test_status_tells_who_copies(gpurt: Gpurt, host: Path) -> None:
+    with SocketClient(host) as client:
+        assert "bus" not in gpurt("status")[1]
+        assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=7) == 0
+        text = gpurt("status")[1]
+        assert "GPU 0: bus: copies 1, waits 0.000 ms on average" in text
+        assert f"bus: process {os.getpid()} ({procs.name(os.getpid())}) has copied at priority 7 for" in text
+        (bus,) = json.loads(gpurt("status", "--json")[1])["buses"]
+        assert (bus["holder"]["pid"], bus["waiters"], bus["copies"]) == (os.getpid(), 0, 1)
