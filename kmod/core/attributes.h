@@ -78,7 +78,8 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(JOBS, U32, sizeof(u32)) \
 	ATTRIBUTE(COPY, U32, sizeof(u32)) \
 	ATTRIBUTE(COPIES, U64, sizeof(u64)) \
-	ATTRIBUTE(WAITERS, U32, sizeof(u32))
+	ATTRIBUTE(WAITERS, U32, sizeof(u32)) \
+	ATTRIBUTE(UNIT_CLIENTS, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -205,7 +205,8 @@
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
  *			  often an agent was refused because its user has too many: such a process runs at any time).
  *			  With GPURT_CAP_UNITS: UNIT_POLICY, MECHANISM (how programs keep to units), UNITS (that jobs
- *			  may hold), UNITS_HELD, JOBS (that hold units)
+ *			  may hold), UNITS_HELD, JOBS (that hold units), UNIT_CLIENTS (that have announced jobs, on
+ *			  all GPUs)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
@@ -648,6 +649,7 @@ enum gpurt_attr {
 	GPURT_A_COPY,			/* u32, enum gpurt_state */
 	GPURT_A_COPIES,			/* u64 */
 	GPURT_A_WAITERS,		/* u32 */
+	GPURT_A_UNIT_CLIENTS,		/* u32 */
 	GPURT_A_END,
 };
 

@@ -22,6 +22,7 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
         "unit_policy": one.unit_policy or None, "mechanism": one.mechanism or None,
         "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
+        "unit_clients": one.unit_clients,
     }  # fmt: skip
 
 

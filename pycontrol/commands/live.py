@@ -112,7 +112,7 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
         if one.unit_policy:
             how = KEPT.get(one.mechanism, f"programs keep to them by {one.mechanism}")
             held = f"{one.units_held} of {one.units} units held by {one.jobs} job{'s' if one.jobs != 1 else ''}"
-            lines.append(f"GPU {one.gpu}: {held}; {how}")
+            lines.append(f"GPU {one.gpu}: {held}; clients that announce jobs: {one.unit_clients}; {how}")
         if one.tier is Tier.HINTS:
             lines.append(f"GPU {one.gpu}: tier T0: a process's work is not preempted; the process says why on stderr")
         if one.late:

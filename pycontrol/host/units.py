@@ -247,5 +247,5 @@ class Space:
         return [
             ("UNIT_POLICY", self.setup.policy.name), ("MECHANISM", self.mechanism.value),
             ("UNITS", self.setup.system.gpus[gpu].whole), ("UNITS_HELD", self.units.held(gpu)),
-            ("JOBS", len(self.units.jobs_on(gpu))),
+            ("JOBS", len(self.units.jobs_on(gpu))), ("UNIT_CLIENTS", len(set(map(id, self._owners.values())))),
         ]  # fmt: skip

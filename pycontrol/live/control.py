@@ -38,6 +38,7 @@ class GpuStatus:
 
     ``unit_policy``: how the GPU's units are shared; empty if they are not.  ``mechanism``: how programs keep to them;
     ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
+    ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
     """
 
     gpu: int
@@ -65,6 +66,7 @@ class GpuStatus:
     units: int
     units_held: int
     jobs: int
+    unit_clients: int
 
     @property
     def emulated(self) -> bool:
@@ -380,7 +382,7 @@ def _status(message: Message) -> GpuStatus:
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
         number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
         number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
-        number("UNITS_HELD"), number("JOBS"),
+        number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"),
     )  # fmt: skip
 
 

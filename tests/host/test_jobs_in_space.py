@@ -261,6 +261,7 @@ def test_segments_go_on_beside_jobs_and_the_policy_stays(host: Path) -> None:
         status = plane.status()[0]
         assert (status.unit_policy, status.mechanism, status.units) == ("rm", "virtual", 4)
         assert (status.policy, status.units_held, status.jobs) == (Policy.TIMESLICED, 4, 1)
+        assert (status.unit_clients, status.clients) == (1, 1)
 
 
 def test_status_shows_units_and_policy(host: Path) -> None:
@@ -269,7 +270,7 @@ def test_status_shows_units_and_policy(host: Path) -> None:
         words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
         text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert re.search(r"^ *0 +vgpu +T3 +rm ", text, re.MULTILINE)
-    assert "GPU 0: 4 of 4 units held by 1 job; the GPU is virtual" in text
+    assert "GPU 0: 4 of 4 units held by 1 job; clients that announce jobs: 1; the GPU is virtual" in text
     assert "schedulable" not in text
 
 
