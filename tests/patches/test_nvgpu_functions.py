@@ -117,6 +117,7 @@ PORT_MUTANTS = {
     "the GPU stays powered": ("gk20a_idle(g);", ";"),
     "a hypervisor's GPU is committed": ("refused(g) ? -EOPNOTSUPP : gk20a_busy(g)", "gk20a_busy(g)"),
     "TSGs of a GPU that is gone are told of": ("&& g->sched_ctrl.sw_ready", ""),
+    "a GPU that goes keeps its processes": ("\t\tnvgpu_gpurt_tsg_released(g, &g->fifo.tsg[i]);", "\t\t;"),
 }
 
 
