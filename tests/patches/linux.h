@@ -15,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef __NVGPU_POSIX__	/* else the driver has them */
 typedef uint32_t u32;
 typedef uint64_t u64;
+#endif
 #define __user
 #define GFP_KERNEL 0
 #define kzalloc(size, flags) calloc(1, size)
