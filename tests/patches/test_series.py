@@ -53,10 +53,17 @@ def test_a_patch_is_small_and_says_why(patch: Path) -> None:
     folder, prefix = FOLDERS[patch.parts[-3]]
     assert subject.replace("\n ", " ").startswith(prefix)
     assert len(body.split()) > 15
-    assert all(len(line) <= 75 for line in body.splitlines())
+    assert all(len(line) <= 75 for line in body.splitlines() if not line.startswith("Signed-off-by: "))
     assert 0 < len(added(text)) < LIMIT
     assert all(name.startswith(folder) for name in re.findall(r"^diff --git a/(\S+)", rest, re.M))
     assert not [line for line in added(text) if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("patch", [one for one in PATCHES if one.values[0].parts[-3] == "nvgpu"])
+def test_a_patch_is_signed_off_by_who_sends_it(patch: Path) -> None:
+    author, *_, last = patch.read_text().partition("\n---\n")[0].splitlines()
+    assert author.startswith("From: ")
+    assert last == f"Signed-off-by: {author.removeprefix('From: ')}"
 
 
 @pytest.mark.parametrize("release", RELEASES)
