@@ -98,10 +98,12 @@ def test_a_preempted_kernel_costs_no_more(tmp_path: Path) -> None:
     found = executions(system, trace)
     pieces = [one for one in found if one.power == 1_000_000 and one.end - one.start < 2 * MS]
     assert pieces, "nothing was preempted"
-    responses = trace.responses()
-    lengths = 8 * MS * (5 * len(responses["t1"]) + 2 * len(responses["t0"]))
-    done = sum(one.units * (one.end - one.start) for one in found)
-    assert lengths <= done <= lengths + 8 * 9 * MS  # and what has not finished
+    jobs = {name: len(done) for name, done in trace.responses().items()}
+    assert jobs["t0"] + jobs["t1"] == sum(event.kind is Kind.RELEASE for event in trace.events)
+    for name, length in (("t0", 2 * MS), ("t1", 5 * MS)):
+        mine = [event for event in trace.events if event.kind is Kind.GPU and event.task == name]
+        assert sum(event.duration or 0 for event in mine) == jobs[name] * (length + 3 * MS)
+    assert sum(one.units * (one.end - one.start) for one in found) == 8 * MS * (5 * jobs["t1"] + 2 * jobs["t0"])
     assert all(a.end <= b.start for a, b in pairwise(found)), "one kernel at a time"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -316,6 +317,27 @@ def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost,
         again = Job(late, "short")  # a period after the release of the last one: at once
         with pytest.raises(TimeoutError):
             again.wait(timeout=MS)
+
+
+def test_a_signal_leaves_the_job_waiting(host: Path) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        with SocketClient(host) as holder, Client(str(host)) as client:
+            job = granted(holder)
+            waiting = Job(client, "short")
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            with pytest.raises(InterruptedError):
+                waiting.wait()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            with pytest.raises(TimeoutError):
+                waiting.wait(timeout=MS)
+            assert holder.code(KERNEL_DONE, job=job) == holder.code(DONE, job=job) == 0
+            assert waiting.wait()
+            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+            assert waiting.run() > 0, "the kernel is waited for again"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # The example

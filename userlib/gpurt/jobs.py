@@ -62,7 +62,7 @@ class Job:
         """Waits until the job gets units; None if it was still pending at its deadline, and is skipped.
 
         Raises:
-            OSError: ETIMEDOUT; ENOENT, the job is over.
+            OSError: ETIMEDOUT, or EINTR after a signal: the job waits on; ENOENT, the job is over.
         """
         made = ffi.new("struct gpurt_job_wait *")
         status = lib.gpurt_job_wait(self._client.handle, self.number, timeout, made)
