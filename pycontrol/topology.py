@@ -63,7 +63,11 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[Gpu]:
     top = root or SYSFS
     found: list[Gpu] = []
     count = 0
-    for node in sorted(int(path.name) for path in (top / "nodes").glob("*") if _NUMBER.fullmatch(path.name)):
+    try:
+        names = os.listdir(top / "nodes")
+    except OSError:
+        names = []
+    for node in sorted(int(name) for name in names if _NUMBER.fullmatch(name)):
         folder = top / "nodes" / str(node)
         try:
             is_gpu = (folder / "gpu_id").read_text(encoding="ascii", errors="replace").strip() != "0"

@@ -13,10 +13,11 @@ import click
 from gpurt.enums import Image
 from gpurt.errors import DeviceError
 from gpurt.files import check_writable
+from gpurt.text import visible
 from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
-from pycontrol.live import patched
+from pycontrol.live import patched, placed
 from pycontrol.live.control import BusStatus
 from pycontrol.live.patched import PatchedGpu
 
@@ -38,9 +39,11 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     with connect(device) as control:
         gpus = control.status()
         times = control.latency() if latency else []
-        found = control.clients() if any(one.policy.word == "boosted" for one in gpus) else []
+        found = control.clients() if gpus else []
         drivers, buses = _patched(control.device), control.buses()
-    text = "\n".join([_gpus_table(gpus, found), *_bus_lines(buses), *(one.trouble for one in drivers if one.trouble)])
+    homes = placed.partitions(found)
+    troubles = [one.trouble for one in drivers if one.trouble]
+    text = "\n".join([_gpus_table(gpus, found), *_homes(homes), *_bus_lines(buses), *troubles])
     if latency:
         timed = [
             (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
@@ -53,9 +56,18 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     data = {
         "gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times)),
         "patched": list(map(asdict, drivers)), "buses": list(map(documents.bus, buses)),
+        "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
     render.emit(data, as_json, text)
     return 0
+
+
+def _homes(homes: dict[str, dict[int, str]]) -> list[str]:
+    """A line for each partition that a client is in."""
+    return [
+        f"partition {visible(home)}: {', '.join(f'{pid} ({visible(name)})' for pid, name in there.items())}"
+        for home, there in homes.items()
+    ]
 
 
 def _patched(device: str) -> list[PatchedGpu]:

@@ -90,6 +90,7 @@ def run(
     from pycontrol.live.control import connect
     from pycontrol.run import crew, launch, preload
     from pycontrol.run.check import compare, in_time, notes
+    from pycontrol.run.confine import confine
 
     if auto:
         _refuse_options_of_tasksets()
@@ -104,12 +105,14 @@ def run(
         gpus = control.gpus()  # raises DeviceError before anything is changed
         mode = Waiting(waiting) if waiting else None
         _check_boosted(policy or gpus[0].policy.word, loaded.taskset, mode, gpus, device)
+        confined = confine(loaded, all(gpu.emulated for gpu in gpus))
         if policy:
             control.set_policy(policy)
         gpus = control.gpus()
     used = gpus[0].policy.word
     other = None if policy else unlike(loaded.taskset.platform, gpus)
-    options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"))
+    options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
+                           environments=confined.environments)  # fmt: skip
     with render.progress(int(seconds * 10), "running") as bar:
         shown = [0]
 
@@ -121,7 +124,7 @@ def run(
     if trace_path:
         seen.trace.save(trace_path)
     lines = compare(seen.trace, loaded)
-    remarks = [*([other] if other else []), *seen.notes, *notes(lines, seen.trace)]
+    remarks = [*([other] if other else []), *confined.notes, *seen.notes, *notes(lines, seen.trace)]
     render.note(*remarks, as_json=as_json)
     passed = not seen.interrupted and in_time(lines)
     whole = {

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -40,6 +40,7 @@ class Options:
     ``device``: the host's, None for the usual search.  ``policy``: the host's, for the trace; under `boosted` each task
     is told its form.
     ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
+    ``environments``: by task name, what its program gets besides what this process has.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
     """
 
@@ -50,6 +51,7 @@ class Options:
     managed: bool = True
     scale: tuple[int, int] = (100, 100)
     seed: int = 1
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 86400:
@@ -120,7 +122,7 @@ class Crew:
         command = [str(self.program), f"--cpu={self.where.cpus[task.cpu]}", f"--parent={os.getpid()}"]
         command.append(f"--priority={task.priority if self.fifo else 0}")
         report, ready, told = None, None, None
-        environment = dict(os.environ)
+        environment = {**os.environ, **self.options.environments.get(task.name, {})}
         if self.options.device:
             environment["GPURT_DEVICE"] = self.options.device
         if self.options.policy == "boosted":  # under other policies nobody is raised, nor is to spin for a decision

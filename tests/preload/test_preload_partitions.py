@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt run` and `gpurt apply` with the partitions of a file, on the fake drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from links import eventually
+from machines import FakeGpu
+
+Gpurt = Callable[..., "subprocess.Popen[str]"]
+HEAD = '[platform]\ncpus = 4\nepsilon = "1ms"\npolicy = "segment"\ncompute_units = 60\nchip = "radeon-vii"\n'
+PART = '[[partition]]\nname = "{}"\ncompute_units = {}\n{}\n'
+TASK = """[[task]]
+name = "{0}"
+cpu = {1}
+priority = {2}
+period = "10s"
+partition = "{0}"
+segments = [{{ misc = "0ns", gpu = "1ms" }}]
+command = ["sh", "-c", "(echo launch 0 1000; sleep 60) | exec {3} hip"]
+"""
+
+
+@pytest.fixture
+def gpurt(built: Path, gpu: FakeGpu, host: Path) -> Gpurt:
+    """Starts the command line on the fake driver."""
+    environment = {
+        **os.environ, "GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "LD_LIBRARY_PATH": str(built),
+        "FAKE_GPU": str(gpu.path), "FAKE_FAMILY": "hip", "LD_PRELOAD": str(built / "libdriver.so"),
+    }  # fmt: skip
+
+    def start(*arguments: object, **extra: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(list(map(str, command)), text=True, env=environment | extra, **pipes)  # type: ignore[call-overload, no-any-return]
+
+    return start
+
+
+def test_each_program_has_its_compute_units(gpurt: Gpurt, gpu: FakeGpu, built: Path, tmp_path: Path) -> None:
+    """No queue is active before it has its mask."""
+    path = tmp_path / "set.toml"
+    masks = {"a": 0xFFFFFFFFFF, "b": 0xFFFFF0000000000}
+    parts = [PART.format(name, mask.bit_count(), f'cu_mask = "{mask:#x}"') for name, mask in masks.items()]
+    tasks = [TASK.format(name, cpu, 9 - cpu, built / "program") for cpu, name in enumerate(masks)]
+    path.write_text(HEAD + "".join(parts + tasks))
+    run = gpurt("run", path, "--seconds", "60", ROCR_VISIBLE_DEVICES="0")
+    try:
+        eventually(lambda: len({one["mask"] for one in gpu.ask()["groups"]}) == 2 or run.poll() is not None)
+        groups = gpu.ask()["groups"]
+        status = gpurt("status", "--json").communicate()[0]
+        told = {pid: one["name"] for one in json.loads(status)["partitions"] for pid in one["pids"]}
+    finally:
+        run.send_signal(signal.SIGINT)
+        said = run.communicate()
+    assert groups, said
+    assert {int.from_bytes(bytes.fromhex(one["mask"]), "little") for one in groups} == set(masks.values())
+    assert not any(one["bare"] for one in groups)
+    assert sorted(told[one["pid"]] for one in groups) == ["a", "b"]

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The environment that confines a program to its partition, and what is refused before it starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from test_topology import values, write
+
+from analysis.masks.topology import CHIPS
+from analysis.taskset import load
+from gpurt.errors import DeviceError, RefusedError, UsageError
+from pycontrol import topology
+from pycontrol.run import confine as module
+from pycontrol.run import preload
+from pycontrol.run.confine import Confined, confine
+
+HEAD = '[platform]\ncpus = 2\nepsilon = "0ns"\ncompute_units = {}\n{}'
+PART = '[[partition]]\nname = "{}"\ncompute_units = 20\n{}\n'
+TASK = '[[task]]\nname = "{0}"\ncpu = 0\npriority = {1}\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\n'
+COMMAND = 'command = ["true"]\n'
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Radeon VII under Linux 6.1; no MPS; a preload library."""
+    monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "kfd", None, values("radeon-vii")))
+    monkeypatch.setattr(module, "MPS_PIPES", str(tmp_path))
+    monkeypatch.setattr(preload, "find", lambda: Path("/lib/preload.so"))
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "6.1.0-13-amd64", "", "x86_64")))
+
+
+def confined(
+    tmp_path: Path, first: str, second: str = "", units: int = 60, chip: str = "", emulated: bool = False,
+    command: str = COMMAND, **given: str,
+) -> Confined:  # fmt: skip
+    path = tmp_path / "set.toml"
+    tasks = "".join(TASK.format(name, at) + f'partition = "{part}"\n{command}'
+                    for name, at, part in (("t", 9, "a"), ("u", 8, "b")))  # fmt: skip
+    path.write_text(HEAD.format(units, chip) + PART.format("a", first) + PART.format("b", second) + tasks)
+    return confine(load(path), emulated, given)
+
+
+def test_masks_reach_the_preload_library_and_rocm(tmp_path: Path) -> None:
+    found = confined(tmp_path, 'cu_mask = "0xfffff"', 'cu_mask = "0xfffff00000"', chip='chip = "radeon-vii"\n')
+    assert found.environments == {
+        "t": {"GPURT_PARTITION": "a", "GPURT_CU_MASK": "0xfffff", "HSA_CU_MASK": "0:0xfffff",
+              "LD_PRELOAD": "/lib/preload.so"},
+        "u": {"GPURT_PARTITION": "b", "GPURT_CU_MASK": "0xfffff00000", "HSA_CU_MASK": "0:0xfffff00000",
+              "LD_PRELOAD": "/lib/preload.so"},
+    }  # fmt: skip
+    assert not found.notes
+
+
+def test_the_environments_own_masks_are_intersected(tmp_path: Path) -> None:
+    given = {"HSA_CU_MASK": "0:0x0000f0fff", "GPURT_CU_MASK": "0xfff0f"}
+    one = confined(tmp_path, 'cu_mask = "0xfffff"', **given).environments["t"]
+    assert (one["GPURT_CU_MASK"], one["HSA_CU_MASK"]) == ("0xf0f0f", "0:0xf0f0f")
+
+
+def test_nothing_left_of_the_programs_own_mask(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"cu_mask 0xfffff, of which the environment leaves 0x0: E1: .*never ends"):
+        confined(tmp_path, 'cu_mask = "0xfffff"', HSA_CU_MASK="0:0xff00000")
+
+
+def test_a_slow_mask_is_said_and_used(tmp_path: Path) -> None:
+    found = confined(tmp_path, 'cu_mask = "0xd55555555555555"')
+    assert found.environments["t"]["GPURT_CU_MASK"] == "0xd55555555555555"
+    assert [note[:17] for note in found.notes] == ["partition a: E3: "]
+
+
+@pytest.mark.parametrize(
+    ("units", "chip", "why"),
+    [(64, 'chip = "mi60"\n', "for mi60, which has 64 CUs .*; this machine's GPU has 60 CUs on 4 shader engines"),
+     (56, "", "for a GPU with 56 CUs; this machine's GPU has 60 CUs"),
+     (80, 'chip = "gfx1030"\n', "for gfx1030, which has 80 CUs")],
+)  # fmt: skip
+def test_masks_for_another_chip(tmp_path: Path, units: int, chip: str, why: str) -> None:
+    with pytest.raises(RefusedError, match=why):
+        confined(tmp_path, 'cu_mask = "0xfffff"', units=units, chip=chip)
+
+
+def test_half_a_pair_is_refused_before_the_driver_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CHIPS["gfx1030"].paired
+    monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "rdna", None, values("gfx1030")))
+    with pytest.raises(RefusedError, match="partition a: cu_mask 0x1fffff: E2"):
+        confined(tmp_path, 'cu_mask = "0x1fffff"', units=80)
+
+
+def test_a_kernel_that_maps_bits_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "rdna", None, values("gfx1030")))
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "5.10.0", "", "x86_64")))
+    with pytest.raises(RefusedError, match="E5"):
+        confined(tmp_path, 'cu_mask = "0xfffff"', units=80)
+
+
+def test_no_amd_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "SYSFS", tmp_path / "nothing")
+    with pytest.raises(DeviceError, match="no AMD GPU"):
+        confined(tmp_path, 'cu_mask = "0xfffff"')
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [({}, "ROCR_VISIBLE_DEVICES is not set: set it to one number of 0, 1"),
+     ({"ROCR_VISIBLE_DEVICES": "0,1"}, "is 0,1: set it to one number"),
+     ({"ROCR_VISIBLE_DEVICES": "GPU-0a1b"}, "is GPU-0a1b: set it"),
+     ({"ROCR_VISIBLE_DEVICES": "2"}, "is 2: set it"),
+     ({"ROCR_VISIBLE_DEVICES": ""}, "is : set it")],
+)  # fmt: skip
+def test_a_file_divides_one_gpu_of_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], why: str
+) -> None:
+    two = write(tmp_path / "two", None, values("mi60"), values("radeon-vii", 129))
+    monkeypatch.setattr(topology, "SYSFS", two)
+    with pytest.raises(UsageError, match=why):
+        confined(tmp_path, 'cu_mask = "0xfffff"', **given)
+    second = confined(tmp_path, 'cu_mask = "0xfffff"', ROCR_VISIBLE_DEVICES="1").environments["t"]
+    assert second["HSA_CU_MASK"] == "0:0xfffff"  # ROCm counts those that it sees
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [({"HSA_CU_MASK": "0:0xzz"}, "HSA_CU_MASK in the environment: set 1"),
+     ({"GPURT_CU_MASK": "0x"}, "GPURT_CU_MASK in the environment: expected a hexadecimal mask")],
+)  # fmt: skip
+def test_masks_of_the_environment_with_a_mistake(tmp_path: Path, given: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        confined(tmp_path, 'cu_mask = "0xfffff"', **given)
+
+
+def test_a_percentage_of_mps(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"MPS is not running, no .*/control"):
+        confined(tmp_path, "mps_percentage = 34")
+    (tmp_path / "pipes").mkdir()
+    (tmp_path / "pipes/control").touch()
+    found = confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path / "pipes"))
+    assert found.environments["t"] == {"GPURT_PARTITION": "a", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "34"}
+    assert found.environments["u"] == {"GPURT_PARTITION": "b"}
+    assert "may share some" in found.notes[0]
+
+
+def test_green_contexts_and_instances(tmp_path: Path) -> None:
+    found = confined(tmp_path, "green_context = 1", "green_context = 0")
+    assert found.environments["t"] == {
+        "GPURT_PARTITION": "a", "GPURT_GREEN_CONTEXT": "1", "GPURT_GREEN_SPLIT": "20,20"
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="no partition has 0; number them from 0"):
+        confined(tmp_path, "green_context = 1")
+    with pytest.raises(UsageError, match="CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is 40"):
+        confined(tmp_path, "green_context = 0", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="40")
+    instance = confined(tmp_path, 'mig = "MIG-0a-1b"', CUDA_VISIBLE_DEVICES="0").environments["t"]
+    assert instance["CUDA_VISIBLE_DEVICES"] == "MIG-0a-1b"
+
+
+def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
+    found = confined(tmp_path, 'cu_mask = "0xfffff"', emulated=True)
+    assert found.environments == {"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}}
+    assert found.notes == ("the host's GPU is virtual: cu_mask of the file are not set",)
+
+
+def test_tasks_without_a_command_use_the_host_alone(tmp_path: Path) -> None:
+    found = confined(tmp_path, 'cu_mask = "0xfffff"', command="")
+    assert found == Confined({"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}})
