@@ -68,14 +68,16 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--random-offsets", is_flag=True, help="First releases at random in [0, period), not the file's.")
 @OPTIONS
+@click.option("--powers-off", type=click.IntRange(1, 99), metavar="PERCENT",
+              help="Also say what follows if idle and active powers are off by so much, in the first run.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
 @click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
 @IGNORE_CPU
 @JSON
 def simulate(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
-    random_offsets: bool, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool, as_json: bool,
-    **choices: Any,
+    random_offsets: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool,
+    as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     from analysis.energy import compiled, plot
@@ -108,15 +110,16 @@ def simulate(
             found.append(summed)
             if trace_path:
                 trace_of(setup, run, compiled.simulate(setup, run, jobs)).save(trace_path)
+    off = None if powers_off is None else data.off(loaded.system, chosen, run, powers_off)
     if plot_path:
         plot.compare([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
     render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)
     whole = {
         "file": file, "runs": runs, "horizon_ns": horizon, "in_time": all(one.in_time for one in found),
         "policies": [one.document() for one in found], "notes": [*loaded.notes, *(n for o in found for n in o.notes())],
-        "files": [path for path in (trace_path, plot_path) if path],
+        "files": [path for path in (trace_path, plot_path) if path], "powers_off": off.document() if off else None,
     }  # fmt: skip
-    render.emit(whole, as_json, data.text(found))
+    render.emit(whole, as_json, data.text(found) + (f"\n\n{off.text()}" if off else ""))
     return max(one.exit_code for one in found)
 
 

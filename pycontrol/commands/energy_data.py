@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import J
+from analysis.energy.model import J, System
 from analysis.energy.outcome import Outcome, Run
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
+from analysis.energy.uncertain import Spread, spreads
+from gpurt.errors import UsageError
 from pycontrol.commands import render
 from pycontrol.commands.render import ms
 
@@ -185,3 +187,38 @@ def explain_text(setup: Setup, rows: Sequence[Mapping[str, Any]], shown: Sequenc
             ]
             lines.append(render.table(("units", "in time", "mJ", "finish ms"), table))
     return "\n".join(lines)
+
+
+class Off:
+    """What follows if powers are off by ``percent``, at ``count`` corners."""
+
+    def __init__(self, percent: int, count: int, spreads: Sequence[Spread]) -> None:
+        self.percent, self.count, self.spreads = percent, count, spreads
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object."""
+        policies = [
+            {"policy": one.name, "least_uj": round(one.least / _UJ), "most_uj": round(one.most / _UJ),
+             "fewest_missed_jobs": one.fewest, "most_missed_jobs": one.highest, "moved_corners": one.moved,
+             "less_corners": one.less} for one in self.spreads
+        ]  # fmt: skip
+        return {"percent": self.percent, "corners": self.count, "policies": policies}
+
+    def text(self) -> str:
+        """A table, and a line for each pair of policies whose order is not certain."""
+        rows = [(one.name, joules(one.least), joules(one.most), f"{one.fewest} to {one.highest}",
+                 f"{one.moved} of {self.count}") for one in self.spreads]  # fmt: skip
+        headers = ("policy", "least J", "most J", "missed", "tasks moved")
+        lines = [f"if idle and active powers are off by {self.percent} %:", render.table(headers, rows)]
+        lines += [f"UNCERTAIN: {one.name} needs less than {other} at {count} of {self.count} corners"
+                  for one in self.spreads for other, count in one.less.items()]  # fmt: skip
+        return "\n".join(lines)
+
+
+def off(system: System, setups: Sequence[Setup], run: Run, percent: int) -> Off:
+    """The spreads of these policies.  Raises UsageError with too many GPUs."""
+    try:
+        count, found = spreads(system, [one.policy for one in setups], setups[0].options, run, percent)
+    except ValueError as error:
+        raise UsageError(f"--powers-off: {error}") from None
+    return Off(percent, count, found)

@@ -110,6 +110,18 @@ def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Gpurt) -> None:
     assert jobs("--seed", 5) == first
 
 
+def test_powers_that_are_off_make_the_order_of_policies_uncertain(run: Gpurt) -> None:
+    words = ("simulate", TOY, "--policy", "bcf", "--policy", "ld", "--horizon", "600ms", "--powers-off", "20")
+    code, out, _ = run(*words)
+    assert code == 1
+    assert "if idle and active powers are off by 20 %:" in out
+    assert "UNCERTAIN: bcf needs less than ld at 4 of 16 corners" in out
+    found = document(run(*words, "--json")[1], "simulate")["powers_off"]
+    assert (found["percent"], found["corners"]) == (20, 16)
+    assert [one["less_corners"] for one in found["policies"]] == [{"ld": 4}, {}]
+    assert all(one["least_uj"] < one["most_uj"] for one in found["policies"])
+
+
 def test_explain_shows_what_was_compared(run: Gpurt) -> None:
     """Specification, section 6.3."""
     out = run("explain", str(ROOT / "examples/energy/example5.toml"), "--at", "0ms", "--json")[1]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What follows if the powers are not quite those of the file: the same runs at the corners of their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from analysis.energy import compiled
+from analysis.energy.model import Kernel, System, Task
+from analysis.energy.outcome import Run
+from analysis.energy.policies import Options, Policy
+from analysis.energy.setup import prepare
+
+#: With more GPUs there are too many corners: four for each.
+MOST_GPUS = 4
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A policy's energy, fJ, and missed jobs over all corners, and in how many of them it moves some task's GPU.
+
+    ``less``: by policy, in how many corners this one needs less energy, although it needs more with the file's powers.
+    """
+
+    name: str
+    least: int
+    most: int
+    fewest: int
+    highest: int
+    moved: int
+    less: dict[str, int]
+
+
+def corners(system: System, percent: int) -> Iterator[System]:
+    """The system with each GPU's idle power, and its kernels' power there, up or down by so many percent, rounded."""
+    signs = list(product((-1, 1), repeat=2))
+    for choice in product(signs, repeat=len(system.gpus)):
+        pairs = zip(system.gpus, choice, strict=True)
+        gpus = tuple(replace(gpu, idle=_off(gpu.idle, idle * percent)) for gpu, (idle, _) in pairs)
+        yield System(gpus, tuple(_task(task, [active * percent for _, active in choice]) for task in system.tasks))
+
+
+def _off(power: int, percent: int) -> int:
+    return max(0, (2 * power * (100 + percent) + 100) // 200)
+
+
+def _task(task: Task, percents: Sequence[int]) -> Task:
+    def kernel(one: Kernel | None, percent: int) -> Kernel | None:
+        return one and replace(one, power=max(1, _off(one.power, percent)))
+
+    return replace(task, kernels=tuple(map(kernel, task.kernels, percents)))
+
+
+def spreads(
+    system: System, policies: Sequence[Policy], options: Options, run: Run, percent: int
+) -> tuple[int, list[Spread]]:
+    """The number of corners, and a spread for each policy: decisions and energies are those of the corner's powers.
+
+    Raises ValueError if there are more than MOST_GPUS GPUs, or as setup.prepare does.
+    """
+    if len(system.gpus) > MOST_GPUS:
+        raise ValueError(f"powers of more than {MOST_GPUS} GPUs have too many corners")
+    plain = [prepare(system, policy, options) for policy in policies]
+    nominal = [compiled.simulate(setup, run).energy.total for setup in plain]
+    seen: list[list[tuple[int, int, bool]]] = []
+    for corner in corners(system, percent):
+        setups = [prepare(corner, policy, options) for policy in policies]
+        outcomes = [compiled.simulate(setup, run) for setup in setups]
+        seen.append([(outcome.energy.total, outcome.missed, setup.assigned != before.assigned)
+                     for outcome, setup, before in zip(outcomes, setups, plain, strict=True)])  # fmt: skip
+    found = []
+    for index, policy in enumerate(policies):
+        energies, missed, moved = zip(*(row[index] for row in seen), strict=True)
+        less = {
+            other.name: sum(row[index][0] < row[at][0] for row in seen)
+            for at, other in enumerate(policies) if nominal[index] > nominal[at]
+        }  # fmt: skip
+        less = {name: count for name, count in less.items() if count}
+        found.append(Spread(policy.name, min(energies), max(energies), min(missed), max(missed), sum(moved), less))
+    return len(seen), found
