@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.model import Partition, Taskset
+from analysis.partition import plan
 from analysis.partition.admit import Admission, How, Place
+from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
 from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
@@ -64,6 +66,21 @@ def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
         if item.name != name:
             inside[homes[item.name]].append(index)
     return [Place(one.name, one.size or 0, tuple(inside[one.name])) for one in taskset.partitions]
+
+
+def standing(taskset: Taskset) -> str:
+    """Why a file's partitions do not hold as they are; empty if each passes the test that admission uses."""
+    try:
+        given = plan.workload(taskset, "fp")
+    except plan.Unplannable as error:
+        return str(error)
+    if shared := plan.shared_cpus(taskset):
+        return shared
+    merger = Merger(given)
+    for place in places_of(taskset, given, ""):
+        if place.tasks and not merger.passes(place.tasks, place.size):
+            return f"partition {place.name} misses deadlines on its {place.size} units"
+    return ""
 
 
 def named(answer: Admission) -> list[Place]:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike, unraised
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:  # at run time the imports take longer than the command needs 
     from analysis.model import Task, Taskset
     from analysis.taskset import TasksetFile
     from pycontrol.live.control import ClientInfo, GpuStatus
+    from pycontrol.live.hints import SchedNode
+    from pycontrol.live.tegra import Setting
 
 
 @click.command(
@@ -29,7 +33,7 @@ Examples:
 Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
 not schedulable, or the host is another one than the file's (its policy, its polling period, the CPU of its thread, the
 costs of its virtual GPU, the priorities that it orders, the threads that it can raise); 2 wrong usage; 3 the file is
-wrong; 4 no host; 5 not permitted."""
+wrong, or has slices that nvgpu does not take; 4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,
@@ -38,23 +42,32 @@ wrong; 4 no host; 5 not permitted."""
 @JSON
 @click.pass_obj
 def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_json: bool) -> int:
-    """Give running processes the GPU priorities of a taskset file, matched by the task's command or name."""
+    """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
+
+    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.
+    """
     from analysis import taskset
     from analysis.verdict import answer
+    from pycontrol.commands.admission import standing
+    from pycontrol.live import applied
 
-    loaded = taskset.load(file) if force else analysable(file)
+    loaded = taskset.load(file) if force else _analysable(file)
     verdict = answer(loaded.taskset)
-    why = f"under policy {verdict.policy}, {verdict.why}" if verdict.why else ""
+    proof = standing(loaded.taskset) if loaded.taskset.partitioned else verdict.why
+    why = f"under policy {verdict.policy}, {proof}" if proof else ""
     if why and not force:
-        return _refuse(file, verdict.policy, verdict.why, f"not applied: {why}", as_json)
-    with connect(device) as control:
+        return _refuse(file, verdict.policy, proof, f"not applied: {why}", as_json)
+    with connect(device) as control, ExitStack() as stack:
         gpus = control.gpus()
-        other = _unfit(loaded.taskset, gpus, device)
+        clients = control.clients()
+        matched = _match(loaded, gpus, clients)
+        other = _unfit(loaded.taskset, gpus, device) or _undivided(loaded.taskset, gpus, clients, matched.tasks)
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", as_json)
-        matched = _match(loaded, gpus, control.clients())
-        for pid, task in matched.tasks.items():
-            control.set_priority(pid, task.segment_priority)
+        settings = [] if all(gpu.emulated for gpu in gpus) else list(_settings(file, matched.tasks))
+        node = _node(stack) if settings else None
+        priorities = {pid: task.segment_priority for pid, task in matched.tasks.items()}
+        applied.apply(control, clients, priorities, settings, node)
     users = [task for task in loaded.taskset if task.uses_gpu]
     pids = {task.name: sorted(pid for pid, one in matched.tasks.items() if one is task) for task in users}
     rows = [(task.name, str(task.segment_priority), ", ".join(map(str, pids[task.name])) or "not running")
@@ -64,11 +77,64 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
     data = {task.name: {"gpu_priority": task.segment_priority, "pids": pids[task.name]} for task in users}
     render.note(*matched.notes, as_json=as_json)
     whole = {
-        "file": file, "policy": verdict.policy, "schedulable": not (why or other), "why": verdict.why or other or None,
+        "file": file, "policy": verdict.policy, "schedulable": not (why or other), "why": proof or other or None,
         "applied": True, "tasks": data, "notes": matched.notes,
     }  # fmt: skip
     render.emit(whole, as_json, "\n".join(lines))
     return 0 if ignore_missing or all(pids[task.name] for task in users if not task.best_effort) else 1
+
+
+def _analysable(file: Path) -> TasksetFile:
+    """As analysable(); several partitions are no reason here, because each is tested as admission does."""
+    from analysis import taskset
+
+    loaded = taskset.load(file)
+    return loaded if loaded.taskset.partitioned and len(loaded.lacks) == 1 else analysable(file)
+
+
+def _undivided(
+    taskset: Taskset, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo], tasks: Mapping[int, Task]
+) -> str:
+    """Why tests inside partitions do not speak of the host: each partition is a GPU of its own for them."""
+    if not taskset.partitioned:
+        return ""
+    used = {task.partition.name for task in taskset.real_time if task.partition and task.partition.name}
+    if len(used) > len(gpus):
+        there = f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
+        return f"the file has tasks in {len(used)} partitions, each for a GPU of its own, and the host orders {there}"
+    homes: dict[int, str] = {}
+    for one in clients:
+        part = tasks[one.pid].partition if one.pid in tasks else None
+        if part is None or part.name is None:
+            continue
+        other = homes.setdefault(one.gpu, part.name)
+        if other != part.name:
+            return f"GPU {one.gpu} has clients of partitions {other} and {part.name}, each for a GPU of its own"
+    return ""
+
+
+def _settings(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
+    """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
+    from gpurt.errors import FileError
+    from pycontrol.live.hints import Level
+    from pycontrol.live.tegra import Setting, whole_us
+
+    for pid, task in tasks.items():
+        part = task.partition
+        if part is None or part.domain is not None or (part.slice, part.interleave) == (None, None):
+            continue
+        try:
+            slice_us = None if part.slice is None else whole_us(part.slice)
+        except ValueError as error:
+            raise FileError(f"{filename(file)}: partition {part.name}: slice is {error}, as nvgpu takes it") from None
+        yield Setting(pid, slice_us, None if part.interleave is None else Level[part.interleave.upper()])
+
+
+def _node(stack: ExitStack) -> SchedNode:
+    """The scheduling node, open until the command ends.  Raises DeviceError, RefusedError."""
+    from pycontrol.live.hints import SchedNode
+
+    return stack.enter_context(SchedNode())
 
 
 def _unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import FakeGpu
+from machines import FakeGpu, Start
+
+from pycontrol.live.control import Control
 
 Gpurt = Callable[..., "subprocess.Popen[str]"]
 HEAD = '[platform]\ncpus = 4\nepsilon = "1ms"\npolicy = "segment"\ncompute_units = 60\nchip = "radeon-vii"\n'
@@ -65,3 +67,23 @@ def test_each_program_has_its_compute_units(gpurt: Gpurt, gpu: FakeGpu, built: P
     assert {int.from_bytes(bytes.fromhex(one["mask"]), "little") for one in groups} == set(masks.values())
     assert not any(one["bare"] for one in groups)
     assert sorted(told[one["pid"]] for one in groups) == ["a", "b"]
+
+
+def test_apply_sets_slices_on_a_tegra(gpurt: Gpurt, start: Start, plane: Control, tmp_path: Path) -> None:
+    """And sets nothing at all if nvgpu takes no such slice."""
+    program = start(family="nvgpu")
+    path = tmp_path / "set.toml"
+    part = PART.format("program", 60, 'slice = "5ms"\ninterleave = "high"')
+    text = HEAD.replace('chip = "radeon-vii"\n', "") + part + TASK.format("program", 0, 9, "x").partition("command")[0]
+    path.write_text(text.replace("5ms", "60ms"))
+    refused = gpurt("apply", path, "--force")
+    _, said = refused.communicate()
+    assert (refused.returncode, "not a whole number of microseconds from 1000 to 50000" in said) == (3, True), said
+    assert [one.set_priority for one in plane.clients() if one.pid == program.pid] == [None]
+    path.write_text(text)
+    done = gpurt("apply", path, "--force")
+    out, said = done.communicate()
+    assert done.returncode == 0, (out, said)
+    (hints,) = json.loads(gpurt("hint", program.pid, "--json").communicate()[0])["hints"]
+    assert (hints["slice_ns"], hints["interleave"]) == (5_000_000, "high")
+    assert [one.set_priority for one in plane.clients() if one.pid == program.pid] == [9]
