@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpurt import files
-from gpurt.errors import TasksetError, UsageError
+from gpurt.errors import DeviceError, TasksetError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.federated import OBJECTIVES, TEST, federated, units_of
@@ -18,7 +18,8 @@ from pycontrol.commands.options import FILE, JSON, Output
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
-    from analysis.model import Taskset
+    from analysis.masks.topology import Topology
+    from analysis.model import Partition, Taskset
     from analysis.partition.variants import Allocation
     from analysis.taskset import TasksetFile
 
@@ -38,6 +39,10 @@ MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNIT
                     help="How many partitions the mechanism offers.")  # fmt: skip
 OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
                    help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
+#: As analysis.partition.mechanism has them (a test compares).
+MECHANISMS = ("cu-mask", "mps", "tpc", "vgpu")
+MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
+                         help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
 GPU_ONLY = click.option("--gpu-only", is_flag=True,
                         help="Plan GPU work alone where tasks share CPUs; whole jobs are not proved.")  # fmt: skip
 EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
@@ -62,6 +67,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @ANY_INSIDE
 @UNITS
 @SIZES
+@MECHANISM
 @MOST
 @GPU_ONLY
 @EXPLAIN
@@ -76,13 +82,15 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @click.pass_context
 def partition(
     context: click.Context, file: Path, variant: str, order: str | None, inside: str, units: int | None,
-    sizes: str | None, most: int | None, gpu_only: bool, explain: bool, owned: bool, name: str | None,
+    sizes: str | None, mechanism: str | None, most: int | None, gpu_only: bool, explain: bool, owned: bool,
+    name: str | None,
     objective: str | None, frontier: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
     from dataclasses import replace
 
     from analysis.partition import plan
+    from analysis.partition.mechanism import realised
     from analysis.partition.merge import Infeasible
 
     _check_options(context, owned)
@@ -95,13 +103,23 @@ def partition(
         files.check_writable(output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
     given = _workload(taskset, inside, units, sizes, most)
+    chip = None
+    if mechanism:
+        if sizes:
+            raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
+        chip, given = _offered(mechanism, taskset, given)
     try:
         found = plan.plan(given, variant, order)
     except plan.Unplannable as error:
         raise UsageError(f"--variant: {error}") from None
     notes = list(plan.conditions(taskset, inside))
+    if mechanism == "mps":
+        notes.append("MPS limits how many SMs a program uses, not which: partitions may share some and are not isolated")
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
     shared = plan.shared_cpus(taskset)
+    parts = _partitions(found)
+    if mechanism and not why and parts:
+        parts, why = realised(mechanism, given.units, [(one.name or "", one.size or 0) for one in parts], chip)
     why = why or _unproved(given, "" if gpu_only else shared)
     data: dict[str, Any] = {
         "file": file, "test": inside, "fits": not why, "why": why or None, "variant": variant, "order": order,
@@ -116,7 +134,7 @@ def partition(
             data["merges"] = [_step(step, given) for step in plan.steps(found)]
             text += ["", *_told(data["merges"], found)]
         if output and not why:
-            _write(loaded, text_of_file, output, found)
+            _write(loaded, text_of_file, output, found, parts)
             data["files"] = [output]
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
@@ -125,7 +143,7 @@ def partition(
 
 def _check_options(context: click.Context, owned: bool) -> None:
     """Raises UsageError for an option that does not go with --federated, or only with it."""
-    ways = ("variant", "order", "inside", "most", "gpu_only", "explain")
+    ways = ("variant", "order", "inside", "mechanism", "most", "gpu_only", "explain")
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and owned and option.name in ways:
@@ -270,12 +288,48 @@ def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
     return lines
 
 
-def _write(loaded: TasksetFile, text: str, output: Path, found: Allocation) -> None:
+def _partitions(found: Any) -> list[Partition]:
+    """The partitions as a file has them; none if nothing was found."""
     from analysis.model import Partition
+    from analysis.partition.merge import Infeasible
+
+    if isinstance(found, Infeasible):
+        return []
+    return [Partition(part.size, name=name) for name, part in zip(_names(found), found.parts, strict=True)]
+
+
+def _offered(mechanism: str, taskset: Taskset, given: Any) -> tuple[Topology | None, Any]:
+    """The chip, for CU masks, and the workload with the sizes that the mechanism offers.  Raises UsageError."""
+    from dataclasses import replace
+
+    from analysis.masks.topology import CHIPS
+    from analysis.partition.mechanism import most, sizes
+    from pycontrol.topology import gpus
+
+    chip = None
+    if mechanism == "cu-mask":
+        chip = CHIPS.get(taskset.platform.chip or "")
+        if chip is None:
+            try:
+                there = gpus()
+            except DeviceError:
+                there = []
+            if len(there) != 1:
+                count = f"{len(there)} AMD GPUs are here" if there else "no AMD GPU is here"
+                raise UsageError(f"--mechanism cu-mask: {count}; name one of {', '.join(CHIPS)} as chip in [platform]")
+            chip = there[0].topology
+        if chip.units != given.units:
+            raise UsageError(f"--mechanism cu-mask: {chip.name} has {chip.units} CUs, the platform {given.units}")
+    at_most = min((one for one in (given.most, most(mechanism)) if one is not None), default=None)
+    offered = tuple(one for one in sizes(mechanism, given.units, chip) if one in given.allowed)  # the file's count too
+    if not offered:
+        raise UsageError(f"--mechanism {mechanism}: it offers none of the sizes that the file's units allow")
+    return chip, replace(given, sizes=offered, most=at_most)
+
+
+def _write(loaded: TasksetFile, text: str, output: Path, found: Allocation, parts: list[Partition]) -> None:
     from analysis.taskset.repartition import with_partitions
 
-    names = _names(found)
-    parts = [Partition(part.size, name=name) for name, part in zip(names, found.parts, strict=True)]
     tasks = {task: told["partition"] for task, told in _data(found, "")["tasks"].items()}
     made = with_partitions(loaded.path, text, parts, tasks)
     with files.written(output) as file:
