@@ -110,15 +110,24 @@ class Intensity(str, Enum):
     MEMORY = "memory"
 
 
+class Sharing(str, Enum):
+    """In which order tasks that share a TSG have their work done there."""
+
+    PRIORITY = "priority"
+    DEADLINE = "deadline"
+
+
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A part of the GPU.
+    """A part of the GPU, in space or in time.
 
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
     ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
     the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.  NVIDIA's GPUs are divided by
     ``mps_percentage`` of their SMs, by the number of a ``green_context``, or by the name of a ``mig`` instance.
+    ``shared``: its tasks are threads of one process, have one TSG together, and have their work done there in that
+    order; None: each task has a TSG.
     """
 
     compute_units: int | None = None
@@ -133,6 +142,17 @@ class Partition:
     green_context: int | None = None
     mig: str | None = None
     domain: str | None = None
+    shared: Sharing | None = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it says how its TSGs share the GPU in time."""
+        return any(value is not None for value in (self.slice, self.interleave, self.shared))
+
+    @property
+    def own_gpu(self) -> bool:
+        """Whether it is scheduled as a GPU of its own; else its TSGs share the GPU in time with all others."""
+        return self.name is not None and (self.size is not None or not self.in_time)
 
     @property
     def size(self) -> int | None:
@@ -290,8 +310,9 @@ class Taskset:
     @cached_property
     def parts(self) -> tuple[Partition, ...]:
         """What is scheduled as a GPU of its own: the partitions that have a name; else the whole GPU is one."""
-        of_tasks = (t.partition for t in self if t.partition and t.partition.name)
-        return tuple({one.name: one for one in (*self.partitions, *of_tasks)}.values()) or (Partition(),)
+        of_tasks = (t.partition for t in self if t.partition)
+        own = [one for one in (*self.partitions, *of_tasks) if one.own_gpu]
+        return tuple({one.name: one for one in own}.values()) or (Partition(),)
 
     def part_of(self, task: Task) -> int:
         """The number of the part that a task uses.  One without a partition, hence not real-time, uses the first."""
@@ -301,9 +322,14 @@ class Taskset:
     @property
     def partitioned(self) -> bool:
         """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own."""
-        used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.name]
+        used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.own_gpu]
         own = any(part.alpha is not None or part.theta is not None for part in used)
         return own or len({part.name for part in used}) > 1
+
+    @property
+    def time_partitioned(self) -> bool:
+        """Whether TSGs of its tasks have slices or interleave levels of their own, or are shared."""
+        return any(t.uses_gpu and t.partition is not None and t.partition.in_time for t in self.tasks)
 
     def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
         """A copy in which the named tasks' GPU segments have these priorities."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.model import CpuSegment, Partition, Platform, Task, Taskset, Waiting
+from analysis.model import CpuSegment, Partition, Platform, Sharing, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
@@ -26,6 +26,11 @@ EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
     "best": lib.GPURT_SIM_BEST,
     "random": lib.GPURT_SIM_RANDOM,
+}
+LEVELS: dict[str, int] = {
+    "low": lib.GPURT_INTERLEAVE_LOW,
+    "medium": lib.GPURT_INTERLEAVE_MEDIUM,
+    "high": lib.GPURT_INTERLEAVE_HIGH,
 }
 _KINDS = {
     lib.GPURT_SIM_RELEASE: Kind.RELEASE,
@@ -160,16 +165,21 @@ class _Call:
         flat = [segment for part in parts for segment in part]
         self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
-        first = 0
+        first, shared = 0, _shared(taskset)
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
             form = task.form_in(waiting) if options.form is None else options.form
+            home = task.partition
             self.tasks[index] = {
                 "cpu": task.cpu, "part": taskset.part_of(task),
                 "priority": task.priority, "gpu_priority": task.segment_priority,
                 "busy": waiting is Waiting.BUSY, "form": int(form),
                 "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
+                "slice": home.slice or 0 if home else 0,
+                "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
+                "shared": shared.get(task.name, 0),
+                "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
             }  # fmt: skip
             first += len(parts[index])
         platform = taskset.platform
@@ -198,6 +208,16 @@ def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
         "policy": POLICIES[BOOSTED_LOCKS.get(policy, policy)], "copy_engine": platform.copy_engine,
         "alpha": 0 if policy in BOOSTED_LOCKS else alpha, "theta": theta, "slice": part.slice or platform.time_slice,
     }  # fmt: skip
+
+
+def _shared(taskset: Taskset) -> dict[str, int]:
+    """By task, the number of the TSG that it shares with others, from 1 on."""
+    homes = [home.name for home in taskset.partitions if home.shared]
+    return {
+        t.name: homes.index(t.partition.name) + 1
+        for t in taskset
+        if t.uses_gpu and t.partition and t.partition.shared
+    }
 
 
 def default_horizon(taskset: Taskset) -> int:

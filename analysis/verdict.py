@@ -155,7 +155,7 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
     if thread_moves(test, taskset):
         other.append("a thread that stays on CPU 0")
     if not test.fits(taskset):
-        other.append("tasks of other forms")
+        other.append("one slice and level for every TSG" if taskset.time_partitioned else "tasks of other forms")
     return ", ".join(other)
 
 

@@ -29,6 +29,7 @@ HEADERS = [
     "kmod/core/bus.h",
     "kmod/core/boost.h",
     "kmod/core/policy.h",
+    "kmod/core/interleave.h",
     "kmod/core/vgpu.h",
     "kmod/core/calls.h",
     "kmod/core/attributes.h",

@@ -6,7 +6,20 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.model import (
+    MS,
+    US,
+    CpuSegment,
+    GpuSegment,
+    Partition,
+    Platform,
+    Segment,
+    Sharing,
+    Span,
+    Task,
+    Taskset,
+    Waiting,
+)
 
 PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
 
@@ -40,6 +53,21 @@ def random_taskset(rng: random.Random) -> Taskset:
 def with_random_modes(taskset: Taskset, rng: random.Random) -> Taskset:
     """The taskset with a random waiting mode for each task."""
     return replace(taskset, tasks=tuple(replace(t, waiting=rng.choice(list(Waiting))) for t in taskset))
+
+
+def with_random_slices(taskset: Taskset, rng: random.Random, sharing: Sharing) -> Taskset:
+    """The taskset with random slices and levels of TSGs, some shared by several tasks, in that order."""
+    homes = [
+        Partition(
+            name=f"p{index}", slice=rng.choice([None, 96, 128, 200, 248, 512, 1024, 2000]),
+            interleave=rng.choice([None, "low", "medium", "high"]), shared=rng.choice([None, None, sharing]),
+        )
+        for index in range(rng.randint(1, len(taskset)))
+    ]  # fmt: skip
+    homes = [replace(home, slice=home.slice and home.slice * US) for home in homes]
+    homes = [home if home.in_time else replace(home, interleave="low") for home in homes]
+    tasks = tuple(replace(t, partition=rng.choice([None, *homes])) for t in taskset)
+    return replace(taskset, tasks=tasks, partitions=tuple(homes))
 
 
 def _random_task(rng: random.Random, index: int, cpus: int, priority: int, load: float) -> Task:

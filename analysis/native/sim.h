@@ -57,6 +57,7 @@ struct job_task {
 	struct gpurt_sched_client client;
 	struct gpurt_vgpu_ctx ctx;
 	struct gpurt_vgpu_tsg tsg;
+	struct gpurt_vgpu_tsg *on;	/* the TSG that it uses: its own or a shared one */
 	struct gpurt_vgpu_work work;
 };
 
@@ -90,6 +91,8 @@ struct sim {
 u64 sim_draw(struct sim *s);
 /* Stores an event if there is room.  @t NULL: it concerns all tasks.  @where: as in struct gpurt_sim_event. */
 void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u64 time, u64 duration);
+/* The order of work in the TSG on the GPU of @p may have changed. */
+void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when);
 
 /* sim_task.c: what a task does */
 void sim_start_job(struct sim *s, struct job_task *t);

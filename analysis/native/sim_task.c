@@ -110,6 +110,30 @@ static void leave_gpu(struct sim *s, struct job_task *t)
 	}
 }
 
+/* Whether @t's work goes before @other's in the TSG that both share; best effort goes last. */
+static bool before(const struct job_task *t, const struct job_task *other)
+{
+	if (!t->task->priority || !other->task->priority)
+		return t->task->priority && !other->task->priority;
+	if (t->task->by_deadline)
+		return t->backlog[t->head] + t->task->deadline < other->backlog[other->head] + other->task->deadline;
+	return t->task->gpu_priority > other->task->gpu_priority;
+}
+
+/* Puts @t's work, which is the last of its TSG, before the first that is less urgent. */
+static void put_in_order(struct sim *s, struct job_task *t)
+{
+	struct list_head *pos, *queue = &t->on->queue[GPURT_ENGINE_EXEC];
+
+	list_for_each(pos, queue) {
+		if (before(t, list_entry(pos, struct job_task, work.node))) {
+			list_move_tail(&t->work.node, pos);
+			sim_reordered(t->part, t->on, s->now);
+			return;
+		}
+	}
+}
+
 static void submit(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_segment *segment = &t->segments[t->at];
@@ -121,7 +145,8 @@ static void submit(struct sim *s, struct job_task *t)
 	}
 	t->gpu_done = false;
 	gpurt_boost_work(&t->part->sched, &t->client, true, s->now);
-	gpurt_vgpu_submit(&t->part->vgpu, &t->tsg, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
+	gpurt_vgpu_submit(&t->part->vgpu, t->on, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
+	put_in_order(s, t);
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 

@@ -56,13 +56,21 @@ static void on_raise(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 
 static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpurt_vgpu_work *w, u64 when)
 {
-	struct job_task *t = list_entry(tsg, struct job_task, tsg);
+	struct job_task *t = list_entry(w, struct job_task, work);
 	struct part *p = v->host;
 
-	(void)w;
+	sim_reordered(p, tsg, when);
 	t->gpu_done = true;
 	p->sim->gpu_news = true;
 	gpurt_boost_work(&p->sched, &t->client, false, when);
+}
+
+/* The task whose work is the first of a TSG; NULL if there is none. */
+static struct job_task *first_in(const struct gpurt_vgpu_tsg *tsg)
+{
+	const struct list_head *queue = &tsg->queue[GPURT_ENGINE_EXEC];
+
+	return list_empty(queue) ? NULL : list_first_entry(queue, struct job_task, work.node);
 }
 
 static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
@@ -72,8 +80,14 @@ static void on_run(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, u64 when)
 	if (p->on_gpu && when > p->gpu_since)
 		sim_record(p->sim, GPURT_SIM_GPU, p->on_gpu, (int)(p - p->sim->parts), p->gpu_since,
 			   when - p->gpu_since);
-	p->on_gpu = tsg ? list_entry(tsg, struct job_task, tsg) : NULL;
+	p->on_gpu = tsg ? first_in(tsg) : NULL;
 	p->gpu_since = when;
+}
+
+void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when)
+{
+	if (p->on_gpu && p->on_gpu->on == tsg && first_in(tsg) != p->on_gpu)
+		on_run(&p->vgpu, p->vgpu.holder, when);
 }
 
 static const struct gpurt_sched_ops sched_ops = { .commit = on_commit, .event = on_event, .raise = on_raise };
@@ -120,6 +134,11 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		gpurt_boost_form(&t->client, tasks[i].form);
 		gpurt_vgpu_ctx_init(&t->ctx);
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
+		gpurt_vgpu_shape(&t->part->vgpu, &t->tsg, tasks[i].slice, tasks[i].level, 0);
+		t->on = &t->tsg;
+		for (j = 0; j < i && tasks[i].shared; j++)
+			if (tasks[j].shared == tasks[i].shared)
+				t->on = s->tasks[j].on;
 		for (j = 0; j < tasks[i].count; j++)
 			if (t->segments[j].gpu && !t->client.tsgs)
 				gpurt_tsg_opened(&t->part->sched, &t->client, 0);
@@ -175,7 +194,8 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 			return false;
 	for (i = 0; i < count; i++) {
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
-		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT)
+		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||
+		    tasks[i].level >= GPURT_INTERLEAVE_COUNT)
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
 			if (segments[j].cpu_best > segments[j].cpu_worst ||

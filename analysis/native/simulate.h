@@ -49,6 +49,10 @@ struct gpurt_sim_task {
 	u32 busy;
 	u32 form;			/* policy `boosted`: when it is raised, enum gpurt_form */
 	u32 part;			/* which of the config's parts of the GPU it uses */
+	u32 level;			/* of its TSG, enum gpurt_interleave_level */
+	u32 shared;			/* tasks of one number share the TSG of the first of them; 0: it has its own */
+	u32 by_deadline;		/* the shared TSG's work is in the order of absolute deadlines, not of GPU priorities */
+	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;
 	u32 first, count;		/* its segments */
 };

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
-from analysis.model import Task, Taskset, Waiting
+from analysis.model import Sharing, Task, Taskset, Waiting
 from analysis.rta import (
     boosted,
     ecrts24_printed,
@@ -20,6 +20,7 @@ from analysis.rta import (
     lock,
     locks_published,
     mpcp,
+    supply,
     thesis,
     thesis_printed,
     tsg_rr,
@@ -99,6 +100,17 @@ ROUND_ROBIN = (
     Test(
         "tsg-rr-busy-printed", "default driver, busy waiting, as printed", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
         ecrts24_printed.tsg_rr_busy, compiled="tsg-rr-busy-printed", sound=False, note=_SWITCH,
+    ),
+)  # fmt: skip
+
+TIME_PARTITIONS = (
+    Test(
+        "supply-fp", "slices and levels, TSGs shared by priority, self-suspension", "readings: time partitions",
+        "timesliced", SUSPEND, supply.demands(Sharing.PRIORITY), sharing=Sharing.PRIORITY,
+    ),
+    Test(
+        "supply-edf", "slices and levels, TSGs shared by deadline, self-suspension", "readings: time partitions",
+        "timesliced", SUSPEND, supply.demands(Sharing.DEADLINE), sharing=Sharing.DEADLINE,
     ),
 )  # fmt: skip
 
@@ -277,7 +289,7 @@ FEDERATED = (
 )  # fmt: skip
 
 #: All rows of tests for a GPU that tasks share.
-ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
+ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *TIME_PARTITIONS, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
 
 
 def _tests() -> dict[str, Test]:

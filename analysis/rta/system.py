@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from analysis.model import Task, Taskset
 from analysis.rta.recurrence import Demand, Shared
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,20 @@ class System:
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
+    _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def shared(self, key: Hashable, make: Callable[[], Iterable[Demand]]) -> Shared:
         """The demands that ``make`` returns, computed once for each key."""
         if key not in self._shared:
             self._shared[key] = Shared(make())
         return self._shared[key]
+
+    def once(self, key: str, make: Callable[[], Made]) -> Made:
+        """What ``make`` returns, computed once for each key."""
+        if key not in self._once:
+            self._once[key] = make()
+        made: Made = self._once[key]
+        return made
 
     @property
     def epsilon(self) -> int:

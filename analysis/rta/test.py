@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from analysis.model import FORMS, Taskset, Waiting
+from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
@@ -28,7 +28,8 @@ class Test:
         ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.  ``poll``: how often policy
         `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
         ``forms``: the forms that tasks may have under `boosted`; None: that which follows from each task's waiting
-        mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.
+        mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.  ``sharing``: it holds
+        where TSGs have slices and interleave levels of their own, or are shared by tasks in that order.
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -56,6 +57,7 @@ class Test:
     periodic: bool = False
     forms: tuple[Form | None, ...] = (None,)
     any_order: bool = False
+    sharing: Sharing | None = None
     assignable: bool = False
     free: bool = False
     assigns: bool = False
@@ -76,7 +78,11 @@ class Test:
         return None in self.forms or FORMS[self.waiting or Waiting.SUSPEND][0] in self.forms
 
     def fits(self, taskset: Taskset) -> bool:
-        """Whether the bound holds for the forms of these tasks; they matter under `boosted` only."""
+        """Whether the bound holds for these tasks: their forms under `boosted`, their TSGs under `timesliced`."""
+        orders = {t.partition.shared for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
+        one_slice = self.policy == "timesliced" and self.sharing is None
+        if not orders <= {self.sharing} or (one_slice and taskset.time_partitioned):
+            return False
         forms = ((t.form_in(t.waiting), FORMS[t.waiting][0]) for t in taskset.real_time if t.uses_gpu)
         return self.policy != "boosted" or all(
             form in self.forms or (None in self.forms and form is natural) for form, natural in forms

@@ -14,7 +14,12 @@ from analysis.rta.system import System
 
 def suspend(task: Task, system: System) -> list[Demand]:
     """Demands under self-suspension: lemmas 1 to 3, 6 and 7."""
-    demands = own(task, system)
+    return [*own(task, system), *preemptions(task, system)]
+
+
+def preemptions(task: Task, system: System) -> list[Demand]:
+    """What higher tasks take on its CPU while it does not hold it busily: lemma 7."""
+    demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
         jitter = system.jitter(h, amount) if h.uses_gpu else 0

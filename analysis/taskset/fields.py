@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.model import DEFAULT_POLICY, Intensity
+from analysis.model import DEFAULT_POLICY, Intensity, Sharing
 from analysis.taskset import schema
 from analysis.taskset.schema import Field
 from analysis.taskset.segments import SEGMENT
@@ -82,8 +82,12 @@ SHARED_PARTITION = {
     "name": Field(NAME, "the partition's name, used once", required=True),
     **OWN_PARTITION,
     "policy": Field(schema.choice(*Policy.words()), "how it is scheduled; the platform's policy unless given"),
-    "slice": Field(schema.time(1), "time slice of its TSGs"),
-    "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs"),
+    "slice": Field(schema.time(1), "time slice of its TSGs; the platform's time_slice unless given"),
+    "interleave": Field(schema.choice("low", "medium", "high"), "interleave level of its TSGs; low unless given"),
+    "shared": Field(
+        schema.choice(*(order.value for order in Sharing)),
+        "its tasks are threads of one process and share one TSG, in this order; each has its own unless given",
+    ),
     "mps_percentage": Field(schema.integer(1, 100), "NVIDIA MPS: the percentage of SMs that its programs may use"),
     "green_context": Field(
         schema.integer(0, 255), "NVIDIA green contexts: which one of the GPU's split its programs execute in, from 0"

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from analysis.fold import whole_gpu
-from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Span, Task, Taskset
+from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Sharing, Span, Task, Taskset
 from analysis.partition.scaling import Measured
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
@@ -37,6 +37,8 @@ def made(values: dict[str, Any]) -> Partition:
     """The partition that a table describes."""
     mask = values.get("cu_mask")
     rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask")}
+    if "shared" in rest:
+        rest["shared"] = Sharing(rest["shared"])
     return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)
 
 
@@ -56,14 +58,18 @@ def check(taskset: Taskset, report: Report, unplaced: bool = False) -> None:
 
     ``unplaced``: the last task need not be in a partition.
     """
+    divided = any(partition.size is not None for partition in taskset.partitions)
     for index, partition in enumerate(taskset.partitions):
-        _check_size(partition, taskset.platform, ("partition", index), report)
+        if divided or not partition.in_time:
+            _check_size(partition, taskset.platform, ("partition", index), report)
+        else:
+            _check_in_time(partition, ("partition", index), report)
     _check_all(taskset, report)
     mechanisms.check(taskset, report)
     _check_intensities(taskset, report)
     for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
         named = task.partition is not None and task.partition.name is not None
-        if taskset.partitions and not named and _counts(task):
+        if divided and not named and _counts(task):
             report.add(
                 ("task", index, "partition"),
                 f'task {quoted(task.name)} is in no partition; with [[partition]], a real-time task that uses the GPU '
@@ -80,10 +86,17 @@ def _check_size(partition: Partition, platform: Platform, path: Where, report: R
         report.add(path, f"a partition of this GPU has {some}{more} units, not {partition.size}")
 
 
+def _check_in_time(partition: Partition, path: Where, report: Report) -> None:
+    """A partition in time has nothing that belongs to a GPU of its own."""
+    for key in ("policy", "alpha", "theta"):
+        if getattr(partition, key) is not None:
+            report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
+
+
 def _check_all(taskset: Taskset, report: Report) -> None:
     """All partitions together: no CU is in two, and there are enough."""
     there = taskset.platform.compute_units
-    if taskset.partitions and not there:
+    if not there and any(partition.size is not None for partition in taskset.partitions):
         report.add(("platform",), "compute_units is missing: [[partition]] divides them")
         return
     wanted = 0

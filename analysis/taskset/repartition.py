@@ -82,6 +82,7 @@ def _table(partition: Partition) -> str:
         "interleave": partition.interleave and f'"{partition.interleave}"',
         "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,
         "mig": partition.mig and f'"{partition.mig}"', "domain": partition.domain and f'"{partition.domain}"',
+        "shared": partition.shared and f'"{partition.shared.value}"',
     }  # fmt: skip
     rows = "".join(f"{key} = {value}\n" for key, value in values.items() if value is not None)
     return f"[[partition]]\n{rows}"

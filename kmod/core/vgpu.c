@@ -48,13 +48,18 @@ static struct gpurt_vgpu_tsg *first_of(const struct list_head *ring, size_t node
 	return (struct gpurt_vgpu_tsg *)(void *)((char *)ring->next - node);
 }
 
-/* The TSG whose turn it is among those on the runlist: the one that has waited longest since its last. */
+static struct gpurt_vgpu_tsg *at_place(struct gpurt_place *p)
+{
+	return p ? list_entry(p, struct gpurt_vgpu_tsg, in_all) : NULL;
+}
+
+/* The TSG whose turn it is among those on the runlist: of its level, the one that has waited longest since its last. */
 static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *own, *exempt;
 
 	if (!v->only)
-		return first_of(&v->ready, offsetof(struct gpurt_vgpu_tsg, in_all));
+		return at_place(gpurt_interleave_first(&v->ready));
 	own = first_of(&v->only->ready, offsetof(struct gpurt_vgpu_tsg, in_ctx));
 	exempt = first_of(&v->exempt, offsetof(struct gpurt_vgpu_tsg, in_exempt));
 	if (!own || (exempt && exempt->turn < own->turn))
@@ -74,8 +79,13 @@ static bool contended(const struct gpurt_vgpu *v)
 	const struct gpurt_vgpu_tsg *t = v->holder;
 
 	if (!v->only)
-		return others(&v->ready, &t->in_all);
+		return gpurt_interleave_others(&v->ready, &t->in_all);
 	return others(&v->only->ready, &t->in_ctx) || others(&v->exempt, &t->in_exempt);
+}
+
+static u64 slice_of(const struct gpurt_vgpu *v, const struct gpurt_vgpu_tsg *t)
+{
+	return t->slice ? t->slice : v->slice;
 }
 
 /*
@@ -84,8 +94,12 @@ static bool contended(const struct gpurt_vgpu *v)
  */
 static void renew(struct gpurt_vgpu *v)
 {
-	if (v->executing && v->slice_end < v->now && !contended(v))
-		v->slice_end += (v->now - v->slice_end + v->slice - 1) / v->slice * v->slice;
+	u64 slice;
+
+	if (!v->executing || v->slice_end >= v->now || contended(v))
+		return;
+	slice = slice_of(v, v->holder);
+	v->slice_end += (v->now - v->slice_end + slice - 1) / slice * slice;
 }
 
 /*
@@ -98,7 +112,7 @@ static void dispatch(struct gpurt_vgpu *v)
 
 	if (v->holder || v->now < v->ready_at)
 		return;
-	t = pick(v);
+	t = v->only ? pick(v) : at_place(gpurt_interleave_take(&v->ready));
 	if (!t)
 		return;
 	v->holder = t;
@@ -113,15 +127,14 @@ static void execute(struct gpurt_vgpu *v)
 {
 	v->loaded = v->holder;
 	v->executing = true;
-	v->slice_end = v->now + v->slice;
+	v->slice_end = v->now + slice_of(v, v->holder);
 	say(v, v->holder);
 }
 
-/* Puts @t last in round robin. */
+/* Puts @t last, when it gets work or its turn is over. */
 static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 {
 	t->turn = ++v->turns;
-	list_move_tail(&t->in_all, &v->ready);
 	list_move_tail(&t->in_ctx, &t->ctx->ready);
 	if (t->ctx->exempt)
 		list_move_tail(&t->in_exempt, &v->exempt);
@@ -130,7 +143,9 @@ static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 /* The TSG has no work any more: out of the rings, and off the GPU. */
 static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 {
-	list_del_init(&t->in_all);
+	if (v->holder == t)
+		gpurt_interleave_over(&v->ready, &t->in_all);
+	gpurt_interleave_leave(&t->in_all);
 	list_del_init(&t->in_ctx);
 	list_del_init(&t->in_exempt);
 	if (v->holder == t)
@@ -160,6 +175,7 @@ static void happen(struct gpurt_vgpu *v)
 		}
 		if (v->holder && v->now >= v->slice_end && contended(v)) {
 			stop(v);
+			gpurt_interleave_over(&v->ready, &t->in_all);
 			rotate(v, t);
 		}
 	}
@@ -175,7 +191,7 @@ void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, voi
 		.ops = ops, .host = host, .slice = slice ? slice : U64_MAX / 4, .theta = theta, .alpha = alpha,
 		.copy_engine = copy_engine, .now = now, .ready_at = now,
 	};
-	INIT_LIST_HEAD(&v->ready);
+	gpurt_interleave_init(&v->ready);
 	INIT_LIST_HEAD(&v->exempt);
 }
 
@@ -312,11 +328,25 @@ void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx)
 	u32 e;
 
 	*t = (struct gpurt_vgpu_tsg){ .ctx = ctx };
-	INIT_LIST_HEAD(&t->in_all);
+	gpurt_place_init(&t->in_all, GPURT_INTERLEAVE_LOW);
 	INIT_LIST_HEAD(&t->in_ctx);
 	INIT_LIST_HEAD(&t->in_exempt);
 	for (e = 0; e < GPURT_ENGINE_COUNT; e++)
 		INIT_LIST_HEAD(&t->queue[e]);
+}
+
+/* Gives @t a time slice of its own (0: that of the GPU), from its next turn on, and an interleave level. */
+void gpurt_vgpu_shape(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 slice, u32 level, u64 now)
+{
+	gpurt_vgpu_advance(v, now);
+	renew(v);
+	t->slice = slice;
+	if (t->in_all.level == level)
+		return;
+	gpurt_interleave_leave(&t->in_all);
+	gpurt_place_init(&t->in_all, level);
+	if (t->queued)
+		gpurt_interleave_join(&v->ready, &t->in_all);
 }
 
 /* @t must have been emptied by gpurt_vgpu_drop(). */
@@ -339,6 +369,7 @@ u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	list_add_tail(&w->node, &t->queue[w->engine]);
 	if (!t->queued++) {
 		renew(v);
+		gpurt_interleave_join(&v->ready, &t->in_all);
 		rotate(v, t);
 	}
 	happen(v);

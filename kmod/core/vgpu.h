@@ -2,8 +2,9 @@
 /*
  * A virtual GPU that behaves as the analyses assume a real one does.
  *
- * It executes TSGs from a runlist in round robin: each TSG that has work gets a time slice, then the next
- * one; alone, it keeps the GPU.  Loading another TSG's context than the last one costs theta.  Committing a
+ * It executes TSGs from a runlist in turns: each TSG that has work gets a time slice, then the next one; alone, it keeps
+ * the GPU.  Whose turn it is follows from interleave levels (interleave.h) if everyone is on the runlist: all TSGs of one
+ * level take turns in round robin.  Where only one context is, levels do not count.  Loading another TSG's context than the last one costs theta.  Committing a
  * new runlist preempts at once and stalls the GPU for alpha.  Within the TSG that holds the GPU the
  * execution engine and the copy engine work side by side, each in submission order, an item with a fence
  * starting only when everything submitted to its TSG before it has completed.
@@ -19,6 +20,7 @@
 #define GPURT_CORE_VGPU_H
 
 #include "env.h"
+#include "interleave.h"
 #include "../uapi/gpurt.h"
 
 struct gpurt_vgpu_work {
@@ -36,11 +38,12 @@ struct gpurt_vgpu_ctx {
 
 struct gpurt_vgpu_tsg {
 	struct gpurt_vgpu_ctx *ctx;
-	struct list_head in_all;	/* of gpurt_vgpu.ready, while there is work */
+	struct gpurt_place in_all;	/* in gpurt_vgpu.ready, while there is work */
 	struct list_head in_ctx;	/* of the context's, likewise */
 	struct list_head in_exempt;	/* of gpurt_vgpu.exempt, likewise, if the context is exempt */
 	struct list_head queue[GPURT_ENGINE_COUNT];
 	u64 submitted;			/* numbers given out */
+	u64 slice;			/* its own; 0: that of the GPU */
 	u64 turn;			/* all rings are in this order */
 	u32 queued;			/* work items not yet completed */
 };
@@ -70,7 +73,7 @@ struct gpurt_vgpu {
 	u64 slice_end;			/* of the current TSG */
 	bool executing;			/* the current TSG's work progresses */
 	u64 turns;			/* given out */
-	struct list_head ready;		/* TSGs with work, in round-robin order */
+	struct gpurt_interleave ready;	/* TSGs with work */
 	struct list_head exempt;	/* those of exempt contexts */
 };
 
@@ -86,6 +89,7 @@ u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now
 void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx);
 void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx);
 void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
+void gpurt_vgpu_shape(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 slice, u32 level, u64 now);
 void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now);
 u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
 		      bool fence, u64 duration, u64 now);

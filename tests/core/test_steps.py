@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from native_build import ROOT, compile_program, copy_tree
 
-SOURCES = ("queue", "budget", "boost", "policy", "vgpu")
+SOURCES = ("queue", "budget", "boost", "policy", "interleave", "vgpu")
 FEW, MANY = 8, 2048
 #: Operations on the scheduler under each policy, and on the virtual GPU.
 FIGURES = 6 * 13 + 3
 #: A decision that looks at every client; a virtual GPU that looks at every TSG.
 WALKS = {
     "kmod/core/policy.c": ("\tcharge(s, now);\n\tnext = choose", "\tlist_for_each(p, &s->order) n++;\n"),
-    "kmod/core/vgpu.c": ("\tstop(v);\n\tv->only", "\tlist_for_each(p, &v->ready) n++;\n"),
+    "kmod/core/vgpu.c": ("\tstop(v);\n\tv->only", "\tlist_for_each(p, &v->ready.ring[0][1]) n++;\n"),
 }
 COUNTER = "static struct list_head *p; static volatile int n;\n"
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The default driver with slices and interleave levels for each TSG (docs/readings.md, "Time partitions").
+
+Tasks suspend.  A TSG is one task's, or shared by tasks whose work it has in the order of priorities (`supply-fp`) or of
+deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each task, the bounds are those of
+`tsg-rr-suspend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from analysis.model import Sharing, Task
+from analysis.partition.inside import Job
+from analysis.rta import tsg_rr
+from analysis.rta.recurrence import Demand
+from analysis.rta.result import Kind
+from analysis.rta.system import Demands, System
+from analysis.slices.runlist import Entry, Runlist, runlist
+from analysis.slices.supply import Supply, edf, response
+
+TURNS = "readings: time partitions, turns"
+SHARED = "readings: time partitions, one TSG"
+
+
+def demands(sharing: Sharing, table: Runlist | None = None) -> Demands:
+    """The formula where tasks that share a TSG have it in that order.  ``table``: instead of the taskset's runlist."""
+
+    def formula(task: Task, system: System) -> list[Demand]:
+        listed = [Demand(Kind.OWN, task.cpu_time + task.gpu_time, TURNS)]
+        if task.uses_gpu:
+            known = table or system.once("runlist", lambda: runlist(system.taskset))
+            listed += on_gpu(task, known.of(task), known.supply(known.of(task)), sharing, system)
+        return [*listed, *tsg_rr.preemptions(task, system)]
+
+    return formula
+
+
+def on_gpu(task: Task, entry: Entry, supply: Supply, sharing: Sharing, system: System) -> list[Demand]:
+    """What a job's pure GPU segments take beyond their own time, and the tasks of its TSG that this rests on."""
+    mates = [t for t in entry.tasks if t is not task and not t.best_effort]
+    if sharing is Sharing.PRIORITY:
+        mates = [t for t in mates if t.segment_priority >= task.segment_priority]
+    ahead = _by_priority(mates, system) if sharing is Sharing.PRIORITY else _by_deadline(task, mates, system)
+    total = sum(response(supply, s.pure.worst, ahead, task.deadline) for s in task.gpu_segments)
+    if sharing is Sharing.DEADLINE and mates and _meets(task, mates, supply, system):
+        total = min(total, task.deadline)
+    lemma = SHARED if mates else TURNS
+    relied = [Demand(Kind.GPU_PREEMPTION, 0, SHARED, t.name, relied=True) for t in mates]
+    return [Demand(Kind.INTERLEAVING, total - task.pure_time, lemma), *relied]
+
+
+def _by_priority(mates: Sequence[Task], system: System) -> Callable[[int], int]:
+    """The work in a window of jobs of these tasks: those that are pending in it."""
+    rows = [(t.period, system.jitter(t, t.pure_time), t.pure_time) for t in mates]
+    return lambda window: sum(-(-(window + jitter) // period) * work for period, jitter, work in rows)
+
+
+def _by_deadline(task: Task, mates: Sequence[Task], system: System) -> Callable[[int], int]:
+    """Of those, the jobs whose deadlines are between the release of the task's job and its deadline."""
+    rows = [(t.period, system.jitter(t, t.pure_time), t.pure_time, task.deadline // t.period + 1) for t in mates]
+    return lambda window: sum(
+        min(-(-(window + jitter) // period), most) * work for period, jitter, work, most in rows
+    )  # fmt: skip
+
+
+def _meets(task: Task, mates: Sequence[Task], supply: Supply, system: System) -> bool:
+    """Whether tasks that only use the GPU, and whose jobs nothing delays before that, meet their deadlines by EDF."""
+    users = (task, *mates)
+    only = all(t.eta == 1 and not t.cpu_time + t.misc_time and t.deadline <= t.period for t in users)
+    undelayed = all(not h.cpu_time + h.misc_time for t in users for h in system.hpp(t))
+    return only and undelayed and edf([Job(t.pure_time, t.deadline, t.period) for t in users], supply)

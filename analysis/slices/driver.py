@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Time slices as nvgpu sets them (R35 and R36): in microseconds, and as a number of at most eight bits with a shift."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from analysis.model import MS, US
+
+#: What the driver's setter accepts, ns.
+SHORTEST, LONGEST = MS, 50 * MS
+#: The slice of a TSG that nobody sets, ns.
+DEFAULT = 1_024 * US
+#: The largest number that the register holds.  A longer slice is halved, rounding down, until it fits.
+LARGEST = 255
+#: How much longer a slice may be than it says, if the unit of the hardware's timer is 1.024 us (not verified).
+STRETCH = 1_024, 1_000
+
+
+def settled(slice_: int) -> int:
+    """The slice that the hardware gets, ns: never longer than what was set.  Below 1 us: as it is."""
+    number, shift = slice_ // US, 0
+    if not number:
+        return slice_
+    while number > LARGEST:
+        number, shift = number // 2, shift + 1
+    return (number << shift) * US
+
+
+@cache
+def settable() -> tuple[int, ...]:
+    """All slices that the setter accepts and the hardware keeps as they are, ns, ascending."""
+    return tuple(ns for ns in range(SHORTEST, LONGEST + 1, US) if settled(ns) == ns)
+
+
+def stretched(slice_: int) -> int:
+    """The longest time that the slice may last in that unit, ns, rounded up."""
+    return -(-slice_ * STRETCH[0] // STRETCH[1])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The runlist of a taskset: an entry for each TSG, and the longest wait of each between two of its turns.
+
+docs/readings.md, "Time partitions", has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from analysis.model import Task, Taskset
+from analysis.slices.driver import settled, stretched
+from analysis.slices.supply import Supply
+from gpurt._gpurt import lib
+
+
+class Level(IntEnum):
+    """How often a TSG has turns: interleave levels of the driver."""
+
+    LOW = lib.GPURT_INTERLEAVE_LOW
+    MEDIUM = lib.GPURT_INTERLEAVE_MEDIUM
+    HIGH = lib.GPURT_INTERLEAVE_HIGH
+
+    @property
+    def word(self) -> str:
+        """As taskset files have it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A TSG: ``slice`` as it is set and as the hardware ``kept`` it (ns), its level, and the tasks that use it."""
+
+    slice: int
+    kept: int
+    level: Level
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Runlist:
+    """All TSGs that may have work at once.  ``theta``: the switch to another TSG, ns.
+
+    ``stretch``: slices of others may last longer than they say (driver.STRETCH).
+    """
+
+    entries: tuple[Entry, ...]
+    theta: int
+    stretch: bool = False
+
+    def turn(self, entry: Entry) -> int:
+        """The longest turn of another entry, its context switch included, ns."""
+        return (stretched(entry.slice) if self.stretch else entry.slice) + self.theta
+
+    def gap(self, entry: Entry) -> int:
+        """The longest time between two turns of an entry with work, or before its first one, ns.
+
+        It holds whichever of the other entries have work or exist: the longest wait is that with all entries of the own
+        level and above, and with the longest one below it.
+        """
+        others = [other for other in self.entries if other is not entry]
+        turns = {level: [self.turn(one) for one in others if one.level is level] for level in Level}
+        high, medium, low = (turns[level] for level in (Level.HIGH, Level.MEDIUM, Level.LOW))
+        if entry.level is Level.HIGH:
+            wait = sum(high) + max(medium + low, default=0)
+        elif entry.level is Level.MEDIUM:
+            lower = min(len(low), 1)
+            wait = sum(medium) + max(low, default=0) + (len(medium) + lower + 1) * sum(high)
+        else:
+            rounds = len(low) + 1
+            wait = sum(low) + rounds * sum(medium) + (rounds * (len(medium) + 1)) * sum(high)
+        return wait + self.theta
+
+    def supply(self, entry: Entry) -> Supply:
+        """What the entry gets at least."""
+        return Supply(entry.kept, self.gap(entry))
+
+    def of(self, task: Task) -> Entry:
+        """The entry of a task that uses the GPU."""
+        return next(entry for entry in self.entries if task in entry.tasks)
+
+
+def runlist(taskset: Taskset, stretch: bool = False) -> Runlist:
+    """The runlist of the taskset's tasks that use the GPU, best effort included."""
+    entries: list[Entry] = []
+    for tasks in tsgs(taskset):
+        home = tasks[0].partition
+        level = Level[home.interleave.upper()] if home and home.interleave else Level.LOW
+        given = home.slice if home else None
+        length = given or taskset.platform.time_slice
+        entries.append(Entry(length, settled(length) if given else length, level, tasks))
+    return Runlist(tuple(entries), taskset.platform.theta, stretch)
+
+
+def tsgs(taskset: Taskset) -> Iterable[tuple[Task, ...]]:
+    """The tasks of each TSG: one, or all that name a partition whose tasks share one."""
+    groups: dict[str, list[Task]] = {}
+    for task in taskset:
+        if not task.uses_gpu:
+            continue
+        home = task.partition
+        if home and home.name and home.shared:
+            groups.setdefault(f"partition {home.name}", []).append(task)
+        else:
+            groups[f"task {task.name}"] = [task]
+    return [tuple(group) for group in groups.values()]

@@ -1,0 +1,136 @@
+"""Time partitions: the driver's rounding, supply bound functions, and bounds of tasks with slices and levels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import cpu, gpu, ms, task, taskset, tasksets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis import rta
+from analysis.model import MS, US, Partition, Sharing, Taskset
+from analysis.partition.inside import Job
+from analysis.simulate import Options, worst_over_offsets
+from analysis.slices.driver import LONGEST, SHORTEST, settable, settled, stretched
+from analysis.slices.runlist import runlist
+from analysis.slices.supply import Supply, edf, response
+from analysis.verdict import answer, covering
+
+
+@pytest.mark.parametrize(
+    ("given_us", "kept_us"),
+    [(50_000, 49_920), (10_000, 9_984), (5_000, 4_992), (3_000, 2_992), (2_600, 2_592), (1_000, 1_000), (1_024, 1_024),
+     (2_000, 2_000), (2_512, 2_512), (2_500, 2_496), (255, 255), (257, 256)],
+)  # fmt: skip
+def test_slices_are_rounded_as_the_driver_does(given_us: int, kept_us: int) -> None:
+    assert settled(given_us * US) == kept_us * US
+
+
+def test_settable_slices_are_kept_and_within_the_setters_limits() -> None:
+    assert (settable()[0], settable()[-1]) == (SHORTEST, 49_920 * US)
+    assert all(settled(ns) == ns <= LONGEST for ns in settable())
+    assert stretched(1_000) == 1_024
+
+
+@given(slice_=st.integers(1, 9), gap=st.integers(0, 9), work=st.integers(0, 60))
+def test_least_is_the_inverse_of_the_supply_bound_function(slice_: int, gap: int, work: int) -> None:
+    supply = Supply(slice_, gap)
+    assert supply.least(work) == next(t for t in range(10_000) if supply.by(t) >= work)
+
+
+def sliced(*parts: tuple[str, float], theta: float = 0.2) -> Taskset:
+    """One GPU task for each pair of level and slice (ms), with 12 ms of work."""
+    homes = [Partition(name=f"p{i}", slice=ms(length), interleave=level) for i, (level, length) in enumerate(parts)]
+    tasks = [replace(task(f"t{i}", i, 9 - i, 900, gpu(0, 12)), partition=home) for i, home in enumerate(homes)]
+    made = taskset(*tasks, theta=theta, epsilon=theta)
+    return replace(made, partitions=tuple(homes))
+
+
+def test_three_slices_of_level_low() -> None:
+    """Example T1: 12 + 3 (3 + 0.4 + 0.2) = 22.8.  The driver makes 4.992 of 5, which needs as many turns."""
+    system = sliced(("low", 5), ("low", 2), ("low", 1))
+    assert rta.find("supply-fp").run(system).wcrt("t0") == ms(22.8)
+
+
+def test_levels_by_hand() -> None:
+    """High 1 ms, medium 2, low 4, no switches: h waits for 4; m for h, low, h; low for h, m, h."""
+    table = runlist(sliced(("high", 1), ("medium", 2), ("low", 4), theta=0))
+    assert [table.gap(entry) for entry in table.entries] == [ms(4), ms(6), ms(4)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(system=tasksets())
+def test_one_slice_and_level_is_round_robin(system: Taskset) -> None:
+    ours = rta.find("supply-fp").run(system)
+    theirs = rta.find("tsg-rr-suspend").run(system)
+    assert {t.name: ours.wcrt(t.name) for t in system.real_time} == {
+        t.name: theirs.wcrt(t.name) for t in system.real_time
+    }
+
+
+def shared(order: Sharing) -> Taskset:
+    """a (2 of 10 ms) and b (3 of 20 ms) share a TSG of 1 ms slices beside one of 1 ms: supply 1 of 2 ms."""
+    one = Partition(name="one", slice=MS, shared=order)
+    other = Partition(name="other", slice=MS)
+    tasks = [
+        replace(task("a", 0, 9, 10, gpu(0, 2)), partition=one), replace(task("b", 1, 8, 20, gpu(0, 3)), partition=one),
+        replace(task("c", 2, 7, 90, gpu(0, 40)), partition=other),
+    ]  # fmt: skip
+    return replace(taskset(*tasks), partitions=(one, other))
+
+
+def test_a_shared_tsg_by_priority() -> None:
+    """a: 2 + 2 = 4.  b: 3 + 2 of a, and of a's jitter (2 ms) one job more from 8 ms on: 5 + 5 = 10, then 7 + 7 = 14."""
+    result = rta.find("supply-fp").run(shared(Sharing.PRIORITY))
+    assert result.wcrt("a") == ms(4)
+    assert result.wcrt("b") == ms(14)
+
+
+def test_a_shared_tsg_by_deadline() -> None:
+    """EDF: dbf(10) = 2 <= 5, dbf(20) = 7 <= 10; load 0.35 of 0.5."""
+    jobs = [Job(ms(2), ms(10), ms(10)), Job(ms(3), ms(20), ms(20))]
+    assert edf(jobs, Supply(MS, MS))
+    assert not edf([replace(jobs[0], deadline=ms(3)), jobs[1]], Supply(MS, MS))
+    assert not edf([*jobs, Job(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
+    assert rta.find("supply-edf").run(shared(Sharing.DEADLINE)).schedulable
+
+
+def test_the_order_of_a_shared_tsg_is_the_files() -> None:
+    """A proof for the other order is none, and round robin at one level proves nothing of slices."""
+    for order, name in ((Sharing.PRIORITY, "supply-fp"), (Sharing.DEADLINE, "supply-edf")):
+        system = shared(order)
+        system = replace(system, platform=replace(system.platform, policy="timesliced"))
+        assert [test.name for test in covering(system)] == [name]
+        assert answer(system).schedulable
+    boosted = shared(Sharing.PRIORITY)
+    assert covering(boosted) == []
+
+
+def test_a_task_whose_mate_has_no_bound_has_none() -> None:
+    system = shared(Sharing.PRIORITY)
+    late = replace(system.tasks[0], deadline=ms(3))
+    result = rta.find("supply-fp").run(replace(system, tasks=(late, *system.tasks[1:])))
+    assert result.wcrt("b") is None
+
+
+def test_the_order_matters_in_the_simulation() -> None:
+    """The shorter job of lower priority but earlier deadline goes first by deadline only."""
+    home = Partition(name="one", slice=MS, shared=Sharing.PRIORITY)
+    seen = {}
+    for order in Sharing:
+        one = replace(home, shared=order)
+        system = taskset(
+            replace(task("urgent", 0, 2, 50, gpu(0, 8)), partition=one),
+            replace(task("early", 1, 1, 40, gpu(0, 2), deadline=10), partition=one), task("other", 2, 1, 40, cpu(1)),
+        )  # fmt: skip
+        system = replace(system, partitions=(one,))
+        seen[order] = worst_over_offsets(system, Options("timesliced", horizon=ms(50)), 1).tasks
+    assert (seen[Sharing.PRIORITY]["urgent"].worst, seen[Sharing.PRIORITY]["early"].worst) == (ms(8), ms(10))
+    assert (seen[Sharing.DEADLINE]["urgent"].worst, seen[Sharing.DEADLINE]["early"].worst) == (ms(10), ms(2))
+
+
+def test_no_work_waits_for_nothing() -> None:
+    assert response(Supply(MS, MS), 0, lambda t: t, MS) == 0
+    assert response(Supply(MS, MS), MS, lambda t: t, 10 * MS) > 10 * MS
