@@ -114,7 +114,7 @@ def partition(
         raise UsageError(f"--variant: {error}") from None
     notes = list(plan.conditions(taskset, inside))
     if mechanism == "mps":
-        notes.append("MPS limits how many SMs a program uses, not which: partitions may share some and are not isolated")
+        notes.append("MPS limits how many SMs a program uses, not which: partitions are not isolated")
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
     shared = plan.shared_cpus(taskset)
     parts = _partitions(found)
