@@ -184,6 +184,20 @@ def test_says_that_the_machine_has_no_patch(script: Path, tree: Path, tmp_path: 
     assert (code, out, err) == (3, "", "patch-driver: needs the program patch (Debian, Ubuntu: apt install patch)\n")
 
 
+def test_the_whole_of_nvgpu_needs_what_its_build_finds_out(script: Path, tree: Path, tmp_path: Path) -> None:
+    kernel = written(tmp_path / "kernel", {"Makefile": ["%:\n", "\t@echo $@ $(srctree.nvconftest)\n"]})
+    written(tree, {f"{TOP}/Makefile": ["LINUXINCLUDE += -I$(srctree.nvconftest)\n"]})
+    arguments = ["--build", "--kernel", kernel, "--oot", tmp_path, "nvgpu", tree]
+    code, _, err = patch_driver(*arguments, script=script)
+    assert code == 2
+    assert "needs nvidia/conftest.h" in err
+    assert "srctree.nvconftest=FOLDER" in err
+    if shutil.which("make"):
+        code, out, err = patch_driver(*arguments, f"srctree.nvconftest={tmp_path}", script=script)
+        assert (code, out.splitlines()[-1]) == (0, f"nvgpu r2: built for {kernel}")
+        assert f"modules {tmp_path}" in err
+
+
 def test_compiles_the_files_that_the_patches_change(script: Path, tree: Path, tmp_path: Path) -> None:
     """With a kernel whose Makefile writes down what it is to make, and cannot make the file `new.o`."""
     if not shutil.which("make"):
