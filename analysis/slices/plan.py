@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Slices and interleave levels from what tasks demand: the least slices with which every task has a bound.
+
+For given levels the search finds the least slices that pass, if any pass: a longer slice of one TSG only lengthens the
+waits of others, so each slice can grow to the least that its own tasks need, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from analysis.model import Partition, Sharing, Taskset
+from analysis.rta.recurrence import solve
+from analysis.rta.regions import whole_segments
+from analysis.rta.result import Bound
+from analysis.rta.supply import demands
+from analysis.rta.system import System
+from analysis.slices.driver import settable
+from analysis.slices.runlist import Entry, Level, Runlist, runlist
+
+#: How many choices of levels are tried.
+MOST_LEVELS = 500
+
+
+def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
+    """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
+
+    First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
+    without real-time tasks keep their slices, at level low.
+    """
+    whole = whole_segments(taskset)
+    start = runlist(whole, stretch)
+    planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
+    planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
+    for levels in _levels(planned, len(start.entries)):
+        found = least_slices(whole, start, levels, planned)
+        if found:
+            return found
+    return None
+
+
+def _levels(planned: Sequence[int], count: int) -> Iterator[list[Level]]:
+    """Levels of all entries: the fewest raised first, the most urgent ones raised most."""
+    choices = ((raised, high) for raised in range(len(planned) + 1) for high in range(raised + 1))
+    for _, (raised, high) in zip(range(MOST_LEVELS), choices, strict=False):
+        levels = [Level.LOW] * count
+        for place, at in enumerate(planned[:raised]):
+            levels[at] = Level.HIGH if place < high else Level.MEDIUM
+        yield levels
+
+
+def least_slices(taskset: Taskset, start: Runlist, levels: Sequence[Level], planned: Sequence[int]) -> Runlist | None:
+    """The least slices of the ``planned`` entries at these levels; None: no slices do."""
+    shortest = settable()[0]
+    entries = [replace(entry, level=level) for entry, level in zip(start.entries, levels, strict=True)]
+    for at in planned:
+        entries[at] = replace(entries[at], slice=shortest, kept=shortest)
+    changed = True
+    while changed:
+        changed = False
+        for at in planned:
+            slice_ = _least(taskset, replace(start, entries=tuple(entries)), at)
+            if slice_ is None:
+                return None
+            if slice_ > entries[at].slice:
+                entries[at] = replace(entries[at], slice=slice_, kept=slice_)
+                changed = True
+    return replace(start, entries=tuple(entries))
+
+
+def _least(taskset: Taskset, table: Runlist, at: int) -> int | None:
+    """The least slice of an entry with which its tasks have bounds, from its present one on; None: none does."""
+    choices = [slice_ for slice_ in settable() if slice_ >= table.entries[at].slice]
+    if not choices or not _bounded(taskset, _with(table, at, choices[-1]), at):
+        return None
+    low, high = 0, len(choices) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _bounded(taskset, _with(table, at, choices[middle]), at):
+            high = middle
+        else:
+            low = middle + 1
+    return choices[low]
+
+
+def _with(table: Runlist, at: int, slice_: int) -> Runlist:
+    entries = list(table.entries)
+    entries[at] = replace(entries[at], slice=slice_, kept=slice_)
+    return replace(table, entries=tuple(entries))
+
+
+def _bounded(taskset: Taskset, table: Runlist, at: int) -> bool:
+    """Whether the real-time tasks of an entry have bounds, with deadlines for responses in every jitter."""
+    entry = table.entries[at]
+    formula = demands(sharing_of(entry), table)
+    users = [task for task in entry.tasks if not task.best_effort]
+    system = System(taskset)
+    return all(isinstance(solve(task, formula(task, system)), Bound) for task in users)
+
+
+def sharing_of(entry: Entry) -> Sharing:
+    """In which order its tasks have the TSG."""
+    home = entry.tasks[0].partition
+    return (home.shared if home else None) or Sharing.PRIORITY
+
+
+def with_slices(taskset: Taskset, planned: Runlist) -> Taskset:
+    """The taskset in which each TSG has its slice and level of the plan, as a partition of its own.
+
+    Those of tasks that share a TSG keep their partitions' names; the others are named as their tasks.
+    """
+    homes = {}
+    for entry in planned.entries:
+        home = entry.tasks[0].partition
+        name = home.name if home and home.shared else entry.tasks[0].name
+        base = home if home and home.shared else Partition()
+        made = replace(base, name=name, slice=entry.slice, interleave=entry.level.word)
+        homes.update({task.name: made for task in entry.tasks})
+    tasks = tuple(replace(task, partition=homes.get(task.name, task.partition)) for task in taskset)
+    return replace(taskset, tasks=tasks, partitions=tuple({home.name: home for home in homes.values()}.values()))
