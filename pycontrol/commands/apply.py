@@ -115,14 +115,16 @@ def _undivided(
 
 def _settings(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
     """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
-    from gpurt.errors import FileError
+    from gpurt.errors import FileError, RefusedError
     from pycontrol.live.hints import Level
     from pycontrol.live.tegra import Setting, whole_us
 
     for pid, task in tasks.items():
         part = task.partition
-        if part is None or part.domain is not None or (part.slice, part.interleave) == (None, None):
+        if part is None or (part.slice, part.interleave) == (None, None):
             continue
+        if part.domain is not None:
+            raise RefusedError(f"partition {part.name}: domain {part.domain}: nothing sets a domain yet")
         try:
             slice_us = None if part.slice is None else whole_us(part.slice)
         except ValueError as error:

@@ -14,6 +14,7 @@ from pycontrol.commands.options import JSON
     epilog="""\b
 Examples:
   sudo gpurt probe --driver
+  gpurt probe --tegra
   sudo gpurt probe --driver --load './forever' --json > docs/hardware/orin-r36.4.json
 
 \b
@@ -22,15 +23,24 @@ Exit codes: 0 nothing failed (what was not tried is for you to do); 1 something 
 )
 @click.option("--driver", is_flag=True, help="Probe the GPU of a patched driver (tier T2).")
 @click.option("--load", metavar="COMMAND", help="A program that uses the GPU for ever, and prints after each kernel.")
+@click.option("--tegra", is_flag=True, help="Say what an unpatched Tegra offers for slices; changes nothing.")
 @JSON
 @click.pass_obj
-def probe(device: str | None, driver: bool, load: str | None, as_json: bool) -> int:
+def probe(device: str | None, driver: bool, load: str | None, tegra: bool, as_json: bool) -> int:
     """Find out what a patched driver really does on this board, before you rely on it."""
     from pycontrol.doctor import Status, as_text
     from pycontrol.probe import examine, target
 
+    if tegra:
+        if driver or load:
+            raise UsageError("--tegra goes without --driver and --load")
+        from pycontrol.board import examine as offers
+
+        found = list(offers())
+        render.emit({"findings": found}, as_json, as_text(found))
+        return 1 if any(finding.status is Status.FAIL for finding in found) else 0
     if not driver:
-        raise UsageError("say --driver; NVIDIA's unpatched driver is probed by scripts/probe-nvidia")
+        raise UsageError("say --driver, or --tegra; NVIDIA's unpatched driver is probed by scripts/probe-nvidia")
     probed = target(device, load)
     findings = list(examine(probed))
     render.emit({"findings": findings}, as_json, as_text(findings))

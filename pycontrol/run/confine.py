@@ -28,7 +28,7 @@ from pycontrol.live.placed import VARIABLE as PARTITION
 from pycontrol.run import preload
 
 #: Names in a program's environment.
-MASK, HSA_MASK, DOMAIN = "GPURT_CU_MASK", "HSA_CU_MASK", "GPURT_NVS_DOMAIN"
+MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
 #: Where the control daemon of MPS listens, unless CUDA_MPS_PIPE_DIRECTORY says so.
@@ -78,6 +78,8 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
     """What the programs of one partition get, and remarks."""
     made: dict[str, str] = {}
     notes: list[str] = []
+    if part.domain is not None:
+        raise RefusedError(f"partition {part.name}: domain {part.domain}: nothing puts a program into a domain yet")
     if part.cu_mask is not None:
         made, notes = _masked(part, file.taskset.platform, given)
     elif part.mps_percentage is not None:
@@ -86,9 +88,7 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
         made, notes = _green(part.green_context, file.taskset.partitions, given)
     elif part.mig is not None:
         made = {DEVICES: part.mig}
-    if part.domain is not None:
-        made[DOMAIN] = part.domain
-    if part.cu_mask is not None or part.domain is not None:
+    if part.cu_mask is not None:
         made["LD_PRELOAD"] = preload.environment(preload.find(), None)["LD_PRELOAD"]
     return made, notes
 

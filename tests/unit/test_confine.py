@@ -156,6 +156,11 @@ def test_green_contexts_and_instances(tmp_path: Path) -> None:
     assert instance["CUDA_VISIBLE_DEVICES"] == "MIG-0a-1b"
 
 
+def test_a_domain_is_refused_as_long_as_nothing_sets_it(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="nothing puts a program into a domain yet"):
+        confined(tmp_path, 'domain = "vision"\nslice = "5ms"')
+
+
 def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', emulated=True)
     assert found.environments == {"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}}

@@ -19,6 +19,8 @@ from engine import Engine, Group
 from nvgpu import NvgpuSched
 
 from gpurt.errors import RefusedError
+from pycontrol import cli
+from pycontrol.board import examine
 from pycontrol.live import hints, tegra
 from pycontrol.live.hints import Level, SchedNode
 from pycontrol.live.tegra import Setting
@@ -202,6 +204,22 @@ def test_the_lock_and_the_version(board: Board) -> None:
     board.file.close()
     assert not NvgpuSched.locked
     NvgpuSched.opened += 1
+
+
+def test_what_a_board_offers(board: Board, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pycontrol.board.SchedNode", lambda: SchedNode(board.call))
+    found = list(examine())
+    assert [one.status.value for one in found] == ["ok", "warn"]
+    assert "answers, version 1" in found[0].text
+    (tmp_path / "nvsched").touch()
+    monkeypatch.setattr("pycontrol.board.DOMAINS", str(tmp_path / "nvsched"))
+    monkeypatch.setattr("pycontrol.board.SchedNode", SchedNode)
+    monkeypatch.setattr(hints, "NODES", ("/nowhere/sched",))
+    found = list(examine())
+    assert [one.status.value for one in found] == ["fail", "ok"]
+    assert "is this a Tegra?" in found[0].text
+    assert cli.run(["probe", "--tegra"]) == 1
+    assert cli.run(["probe", "--tegra", "--driver"]) == 2
 
 
 @pytest.mark.parametrize(("ns", "us"), [(1_000_000, 1_000), (50_000_000, 50_000), (1_024_000, 1_024)])
