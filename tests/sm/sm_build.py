@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Compilers for gpurt_sm.h: the host's, and clang for NVIDIA's and AMD's GPUs without their headers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests/sm"
+INCLUDE = ROOT / "userlib/include"
+EXAMPLE = ROOT / "userlib/examples/gpurt_sm.cu"
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+PATIENCE = 120
+
+
+def compiler(name: str) -> str:
+    """The compiler's path; skips without it."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"needs {name}")
+    return found
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(word) for word in words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def built(source: Path, output: Path, *options: str | Path) -> Path:
+    """A program for this machine, compiled without a warning.  ``options`` stand before the header's own folder."""
+    done = run(compiler("g++"), "-std=c++11", "-O1", "-g", *WARNINGS, *options, f"-I{INCLUDE}", "-x", "c++", source,
+               "-o", output, "-pthread")  # fmt: skip
+    assert not done.returncode, done.stderr
+    return output
+
+
+def ptx(source: Path, output: Path, arch: str, threads: int) -> str:
+    """What clang makes of a CUDA kernel, for an architecture such as sm_70."""
+    options = (f"--cuda-gpu-arch={arch}", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version")
+    _device("cuda", options, source, output, threads)
+    return output.read_text()
+
+
+def amdgcn(source: Path, output: Path, arch: str, threads: int) -> str:
+    """What clang makes of a HIP kernel, for an architecture such as gfx90a."""
+    _device("hip", (f"--offload-arch={arch}", "-nogpuinc", "-nogpulib"), source, output, threads)
+    return output.read_text()
+
+
+def _device(language: str, options: tuple[str, ...], source: Path, output: Path, threads: int) -> None:
+    done = run(compiler("clang++"), "-x", language, "--cuda-device-only", *options, f"-DTHREADS={threads}", "-O2", "-S",
+               *WARNINGS, f"-I{INCLUDE}", source, "-o", output)  # fmt: skip
+    if "No available targets" in done.stderr or "unknown target triple" in done.stderr:
+        pytest.skip(f"this clang has no target for {language}")
+    assert not done.returncode, done.stderr

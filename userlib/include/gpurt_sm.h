@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Kernels that stay on given SMs, for tasks that own SMs (docs/rtgpu.md).  CUDA, HIP, and the host (gpurt_sm_host.h).
+ *
+ * A kernel's work is divided into logical blocks 0 to total - 1.  The launch has two blocks for each SM of the GPU.  A
+ * block that finds itself on an SM of the range stays there and takes logical blocks until none is left; every other block
+ * leaves.  Of the two blocks on an SM, one takes logical blocks from the front and the other one from the back, so that the
+ * two halves of the work interleave on each SM.
+ *
+ *	__global__ void scale(struct gpurt_sm_range range, struct gpurt_sm_control *control, float *data)
+ *	{
+ *		gpurt_sm_run(range, control, [=](unsigned int block) {
+ *			data[block * blockDim.x + threadIdx.x] *= 2;
+ *		});
+ *	}
+ *
+ *	err = gpurt_sm_launch(range, total, hold_ns, GPURT_SM_FAIL,
+ *			      [&](struct gpurt_sm_range range, struct gpurt_sm_control *control) {
+ *		copy *control to the device; scale<<<2 * SMs of the GPU, threads>>>(range, it, data); wait; copy it back;
+ *		return 0, or an error
+ *	}, &report);
+ *
+ * Wherever the GPU's dispatcher puts blocks, each logical block is executed exactly once, or none is and gpurt_sm_launch()
+ * says so.  It launches again if no block landed in the range, GPURT_SM_LAUNCHES times at most.  The algorithm that the
+ * paper prints gives work to blocks by their index.  It is right only if exactly one block of each half lands on each SM.
+ *
+ * Threads: half of what an SM holds (1024 where it holds 2048, 768 of 1536, 512 of 1024), so that two blocks fit and a
+ * third does not.  `gpurt sm-check` says whether registers and shared memory leave room for two.
+ *
+ * hold_ns: for how long a block outside of the range keeps its place at most, so that the dispatcher puts later blocks of
+ * the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.
+ *
+ * All threads of a block call gpurt_sm_run(), and all of them call the body, which may use __syncthreads().  The SM is
+ * read once in a block: a preempted context may continue elsewhere.  Hence one context for all tasks (threads of one process, or
+ * MPS).  On AMD GPUs CU masks do without a range (GPURT_SM_ALL).
+ */
+#ifndef GPURT_SM_H
+#define GPURT_SM_H
+
+#ifndef __cplusplus
+#error "gpurt_sm.h is C++"
+#endif
+
+#include <errno.h>
+
+#define GPURT_SM_ALL (~0U)	/* as a range's count: every SM */
+#define GPURT_SM_MOST 512	/* SMs in a range */
+#define GPURT_SM_LAUNCHES 4
+#define GPURT_SM_TOTAL (1U << 31)	/* the most logical blocks */
+
+/* SMs by their physical numbers, as %smid counts.  Numbers need not be contiguous; those that no SM has do no harm. */
+struct gpurt_sm_range {
+	unsigned int first, count;
+};
+
+/* In device memory, one for each launch.  gpurt_sm_launch() fills it in. */
+struct gpurt_sm_control {
+	unsigned long long taken;		/* logical blocks: from the front, and from the back in the upper half */
+	unsigned int done;
+	unsigned int total;
+	unsigned int seated;			/* blocks that stay */
+	unsigned int hold;			/* ns */
+	unsigned int seats[GPURT_SM_MOST];	/* blocks that came to each SM of the range */
+};
+
+#define GPURT_SM_NONE (~0U)
+
+#if defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
+#define GPURT_SM_DEVICE __device__ inline
+
+GPURT_SM_DEVICE bool gpurt_sm_leads(void)
+{
+	return !(threadIdx.x | threadIdx.y | threadIdx.z);
+}
+
+GPURT_SM_DEVICE void gpurt_sm_barrier(void)
+{
+	__syncthreads();
+}
+
+GPURT_SM_DEVICE unsigned int gpurt_sm_add(unsigned int *counter, unsigned int amount)
+{
+	return atomicAdd(counter, amount);
+}
+
+GPURT_SM_DEVICE unsigned long long gpurt_sm_add(unsigned long long *counter, unsigned long long amount)
+{
+	return atomicAdd(counter, amount);
+}
+
+GPURT_SM_DEVICE unsigned int *gpurt_sm_next(void)
+{
+	__shared__ unsigned int next;
+
+	return &next;
+}
+
+#ifdef __HIP__
+/* GCN and CDNA: CU, shader array and shader engine of HW_ID.  RDNA: the same of a WGP, of HW_ID1. */
+GPURT_SM_DEVICE unsigned int gpurt_sm_id(void)
+{
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__) || __AMDGCN_WAVEFRONT_SIZE == 32
+	unsigned int id = __builtin_amdgcn_s_getreg((20 << 11) | (10 << 6) | 23);
+
+	return (id & 15) | ((id >> 6) & 1) << 4 | ((id >> 8) & 7) << 5;
+#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#error "several chiplets number their CUs alike: use CU masks instead of gpurt_sm.h"
+#else
+	return __builtin_amdgcn_s_getreg((7 << 11) | (8 << 6) | 4);
+#endif
+}
+
+GPURT_SM_DEVICE void gpurt_sm_hold(struct gpurt_sm_control *, unsigned int)
+{
+}
+#else
+GPURT_SM_DEVICE unsigned int gpurt_sm_id(void)
+{
+	unsigned int id;
+
+	asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+	return id;
+}
+
+GPURT_SM_DEVICE unsigned long long gpurt_sm_clock(void)
+{
+	unsigned long long ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+GPURT_SM_DEVICE void gpurt_sm_hold(struct gpurt_sm_control *control, unsigned int wanted)
+{
+	unsigned long long start = gpurt_sm_clock();
+
+	while (*(volatile unsigned int *)&control->seated < wanted && gpurt_sm_clock() - start < control->hold)
+		;
+}
+#endif
+#else
+#include "gpurt_sm_host.h"
+#define GPURT_SM_DEVICE inline
+#endif
+
+/* Which half the block takes from: 0 the front, 1 the back; GPURT_SM_NONE: none. */
+GPURT_SM_DEVICE unsigned int gpurt_sm_seat(struct gpurt_sm_range range, struct gpurt_sm_control *control)
+{
+	unsigned int at, seat;
+
+	if (range.count == GPURT_SM_ALL)
+		return gpurt_sm_add(&control->seated, 1U) & 1;
+	at = gpurt_sm_id() - range.first;
+	if (at >= range.count) {
+		gpurt_sm_hold(control, 2 * range.count);
+		return GPURT_SM_NONE;
+	}
+	seat = gpurt_sm_add(&control->seats[at], 1U);
+	if (seat > 1)		/* bounds are about two on an SM */
+		return GPURT_SM_NONE;
+	gpurt_sm_add(&control->seated, 1U);
+	return seat;
+}
+
+/* The next logical block.  One word counts both ends, so that no block is taken twice or left out where they meet. */
+GPURT_SM_DEVICE unsigned int gpurt_sm_take(struct gpurt_sm_control *control, unsigned int half)
+{
+	unsigned long long old = gpurt_sm_add(&control->taken, half ? 1ULL << 32 : 1ULL);
+	unsigned int front = (unsigned int)old, back = (unsigned int)(old >> 32);
+
+	if ((unsigned long long)front + back >= control->total)
+		return GPURT_SM_NONE;
+	return half ? control->total - 1 - back : front;
+}
+
+/* The whole kernel: calls body(logical block) for all that this block takes. */
+template <class Body>
+GPURT_SM_DEVICE void gpurt_sm_run(struct gpurt_sm_range range, struct gpurt_sm_control *control, const Body &body)
+{
+	unsigned int *next = gpurt_sm_next(), half = GPURT_SM_NONE, block;
+
+	if (gpurt_sm_leads())
+		half = gpurt_sm_seat(range, control);
+	for (;;) {
+		if (gpurt_sm_leads())
+			*next = half == GPURT_SM_NONE ? GPURT_SM_NONE : gpurt_sm_take(control, half);
+		gpurt_sm_barrier();
+		block = *next;
+		if (block != GPURT_SM_NONE)
+			body(block);
+		gpurt_sm_barrier();	/* everybody has read *next, and is done */
+		if (block == GPURT_SM_NONE)
+			return;
+		if (gpurt_sm_leads())
+			gpurt_sm_add(&control->done, 1U);
+	}
+}
+
+/* What becomes of a kernel of which no block lands in the range. */
+enum gpurt_sm_otherwise {
+	GPURT_SM_FAIL,		/* -EAGAIN; nothing was executed */
+	GPURT_SM_ANYWHERE,	/* it is executed on any SM, also on other tasks'; no bound holds */
+};
+
+struct gpurt_sm_report {
+	unsigned int launches;
+	bool isolated;		/* no logical block was executed outside of the range */
+};
+
+/*
+ * Executes logical blocks 0 to @total - 1 in @range.  @launch(range, control) launches the kernel, waits for it, and
+ * returns 0 or an error, which is returned.  -EINVAL: the range is empty or too large, or there are too many blocks.
+ * -EIO: the kernel ended before its work, so that some logical blocks were begun.  @report: unless it is NULL, what
+ * happened.
+ */
+template <class Launch>
+int gpurt_sm_launch(struct gpurt_sm_range range, unsigned int total, unsigned int hold_ns,
+		    enum gpurt_sm_otherwise otherwise, const Launch &launch, struct gpurt_sm_report *report)
+{
+	struct gpurt_sm_report mine = { 0, true };
+	struct gpurt_sm_control control;
+	int err = 0;
+
+	if (!report)
+		report = &mine;
+	*report = mine;
+	if (!range.count || (range.count > GPURT_SM_MOST && range.count != GPURT_SM_ALL) || total > GPURT_SM_TOTAL)
+		return -EINVAL;
+	control = gpurt_sm_control();
+	control.total = total;
+	control.hold = hold_ns;
+	while (control.done < total) {
+		if (control.taken)
+			return -EIO;
+		if (report->launches >= GPURT_SM_LAUNCHES) {
+			if (otherwise != GPURT_SM_ANYWHERE || range.count == GPURT_SM_ALL)
+				return -EAGAIN;
+			range = { 0, GPURT_SM_ALL };
+			report->isolated = false;
+		}
+		report->launches++;
+		err = launch(range, &control);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+#endif /* GPURT_SM_H */
