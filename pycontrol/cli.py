@@ -41,6 +41,7 @@ COMMANDS = {
     "sensitivity": ("sensitivity", "sensitivity"),
     "partition": ("partition", "partition"),
     "admit": ("partition", "admit"),
+    "slices": ("slices", "slices"),
     "simulate": ("simulate", "simulate"),
     "check": ("simulate", "check"),
     "plot": ("simulate", "plot"),

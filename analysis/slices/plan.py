@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from analysis.model import Partition, Sharing, Taskset
+from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
+from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import solve
 from analysis.rta.regions import whole_segments
-from analysis.rta.result import Bound
+from analysis.rta.result import Bound, Result
 from analysis.rta.supply import demands
 from analysis.rta.system import System
-from analysis.slices.driver import settable
+from analysis.slices.driver import DEFAULT, settable
 from analysis.slices.runlist import Entry, Level, Runlist, runlist
 
 #: How many choices of levels are tried.
 MOST_LEVELS = 500
+#: What TSGs of programs outside the file are called.
+OTHERS = "(outside the file)"
 
 
 def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
@@ -119,3 +122,34 @@ def with_slices(taskset: Taskset, planned: Runlist) -> Taskset:
         homes.update({task.name: made for task in entry.tasks})
     tasks = tuple(replace(task, partition=homes.get(task.name, task.partition)) for task in taskset)
     return replace(taskset, tasks=tasks, partitions=tuple({home.name: home for home in homes.values()}.values()))
+
+
+def with_others(taskset: Taskset, count: int) -> Taskset:
+    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low."""
+    home = Partition(slice=DEFAULT)
+    work = (GpuSegment(Span.exactly(0), Span.exactly(DEFAULT)),)
+    period = max((task.period for task in taskset), default=DEFAULT)
+    added = (Task(f"{OTHERS} {n + 1}", 0, 0, period, period, work, partition=home) for n in range(count))
+    return replace(taskset, tasks=(*taskset.tasks, *added))
+
+
+def verdict(taskset: Taskset, planned: Runlist) -> Result:
+    """The bounds of all tasks with that runlist, by `supply-fp` or `supply-edf`."""
+    orders = {sharing_of(entry) for entry in planned.entries if len(entry.tasks) > 1}
+    name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
+    return analyse(name, demands(order, planned), whole_segments(taskset))
+
+
+def refusal(taskset: Taskset) -> str:
+    """Why no slices prove anything of the taskset; empty if they can."""
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
+    if not users:
+        return "no real-time task uses the GPU, so nothing was proved"
+    if taskset.partitioned:
+        return "the file has several partitions in space; slices are for TSGs that share the whole GPU"
+    if busy := [task.name for task in users if task.waiting is Waiting.BUSY]:
+        return f"{busy[0]} waits busily; the bounds of time partitions are for tasks that suspend"
+    if not taskset.platform.theta_known:
+        return "theta is missing in [platform], what a context switch of the GPU costs"
+    return "some tasks share a TSG by priority and others by deadline; no test covers both" if len(orders) > 1 else ""

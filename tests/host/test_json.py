@@ -48,6 +48,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "partition": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
                   (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0)],
     "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1)],
+    "slices": [(["SLICES"], 0), (["SLICES", "--best-effort", "200", "--pessimistic"], 1), (["PARTS"], 1)],
     "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
     "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
@@ -99,6 +100,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     files = {
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
+        "SLICES": SLICES.read_text(),
         "PLACED": PLACED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
         "TIMES": "1,9ms\n2,8ms\n",
     }  # fmt: skip
@@ -116,6 +118,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 PARTS = ROOT / "examples/partitions.toml"
+SLICES = ROOT / "examples/slices.toml"
 
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]

@@ -25,7 +25,7 @@ READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
-    "kernel-fit": ["TIMES"],
+    "slices": ["FILE"], "kernel-fit": ["TIMES"],
 }  # fmt: skip
 FILES = {"PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n"}
 #: Every command that writes a file, to OUT.

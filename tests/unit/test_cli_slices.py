@@ -1,0 +1,56 @@
+"""`gpurt slices`: its answers, and what it says where nothing is proved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from calls import Gpurt, caller
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/slices.toml"
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+def test_the_plan_of_the_example_by_hand(gpurt: Gpurt) -> None:
+    """camera: 2 turns of 1 ms, each after 2.412 ms (1.112 + 1 + three switches), and 3.2 ms of its own."""
+    code, out, _ = gpurt("slices", EXAMPLE, "--json")
+    tasks = json.loads(out)["tasks"]
+    assert code == 0
+    assert tasks["camera"] == {
+        "slice_ns": 1_000_000, "interleave": "low", "gap_ns": 2_412_000, "wcrt_ns": 8_024_000,
+        "deadline_ns": 10_000_000,
+    }  # fmt: skip
+
+
+def test_programs_outside_the_file_count(gpurt: Gpurt) -> None:
+    bounds = [
+        json.loads(gpurt("slices", EXAMPLE, "--best-effort", number, "--json")[1])["tasks"]["map"]["wcrt_ns"]
+        for number in ("0", "1")
+    ]
+    assert bounds[0] < bounds[1]
+    many = json.loads(gpurt("slices", EXAMPLE, "--best-effort", "30", "--json")[1])["tasks"]
+    assert many["camera"]["interleave"] != "low"
+    code, out, _ = gpurt("slices", EXAMPLE, "--best-effort", "200")
+    assert code == 1
+    assert out.startswith("NOT PROVED: no slices and levels were found")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [('priority = 30', 'priority = 30\nwaiting = "busy"', "camera waits busily"),
+     ('theta = "100us"', "", "theta is missing"),
+     ("priority = ", "priority = 0 # ", "no real-time task uses the GPU")],
+)  # fmt: skip
+def test_what_is_not_covered_is_said(gpurt: Gpurt, tmp_path: Path, old: str, new: str, why: str) -> None:
+    file = tmp_path / "set.toml"
+    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    code, out, _ = gpurt("slices", file)
+    assert code == 1
+    assert out.startswith(f"NOT PROVED: {why}")
+    assert out.count("\n") == 1
