@@ -38,6 +38,7 @@ struct world {
 	struct gpurt_bus bus;
 	struct gpurt_bus_node *node;	/* of each task */
 	u32 over;			/* the task whose copy or chunk is over now; @tasks if none's is */
+	int chunk;			/* it was a chunk, of a copy that goes on */
 	u32 *on_cpu;			/* of each task: whether it has its CPU */
 	int64_t *longest;
 	struct gpurt_rtgpu_span *spans;
@@ -195,8 +196,8 @@ static void release(struct world *w, u32 task)
 	int64_t period = w->b->period[w->begin + task], at = j->next;
 
 	j->next = at + period;
-	if (w->sim->sporadic && random_bits(&w->random) & 1)
-		j->next += (int64_t)random_integer(&w->random, 0, (u64)period / 2);
+	if (w->sim->sporadic)
+		j->next += (int64_t)random_integer(&w->random, 0, (u64)period / 10);
 	if (w->sim->seen) {
 		w->sim->seen[task].jobs++;
 		w->sim->seen[task].misses += j->status != IDLE && j->behind == 8;
@@ -233,20 +234,36 @@ static void copy(struct world *w, u32 task)
 	j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
 }
 
-/* When all that happens at this instant has happened: asks for the bus, then gives it back, so that it is handed on. */
+/* The copy or chunk is over.  Who asks for the bus again does so before it gives it back. */
+static void hand_on(struct world *w, int again)
+{
+	if (w->over < w->tasks && again)
+		gpurt_bus_next(&w->bus, &w->node[w->over], (u64)w->now);
+	else if (w->over < w->tasks)
+		gpurt_bus_release(&w->bus, &w->node[w->over], (u64)w->now);
+	w->over = w->tasks;
+}
+
+static void ask(struct world *w, u32 task)
+{
+	if (w->job[task].status == WAITS && w->node[task].state == GPURT_STATE_IDLE)
+		gpurt_bus_request(&w->bus, &w->node[task], level_of(task), (u64)w->now);
+}
+
+/*
+ * When all that happens at this instant has happened: asks for the bus, then gives it back, so that it is handed on to
+ * the most urgent of all.  If requests of one instant have an order (@early) it is the worst one: the bus is given back
+ * first, and the least urgent come first.
+ */
 static void arbitrate(struct world *w)
 {
-	u64 now = (u64)w->now;
 	u32 i, task;
 
+	if (w->sim->early)
+		hand_on(w, w->chunk);
 	for (i = 0; i < w->tasks; i++)
-		if (w->job[i].status == WAITS && w->node[i].state == GPURT_STATE_IDLE)
-			gpurt_bus_request(&w->bus, &w->node[i], level_of(i), now);
-	if (w->over < w->tasks && w->job[w->over].status == WAITS)
-		gpurt_bus_next(&w->bus, &w->node[w->over], now);
-	else if (w->over < w->tasks)
-		gpurt_bus_release(&w->bus, &w->node[w->over], now);
-	w->over = w->tasks;
+		ask(w, w->sim->early ? w->tasks - 1 - i : i);
+	hand_on(w, w->over < w->tasks && w->job[w->over].status == WAITS);
 	task = w->bus.holder ? (u32)(w->bus.holder - w->node) : w->tasks;
 	if (task < w->tasks && w->job[task].status == WAITS)
 		copy(w, task);
@@ -322,6 +339,7 @@ static void advance(struct world *w, int64_t at)
 			note(w, i, GPURT_RTGPU_BUS, j->since, at, j->asked);
 			w->over = i;
 			j->left -= at - j->since;
+			w->chunk = !!j->left;
 			if (j->left) {
 				j->status = WAITS;
 				j->asked = at;
@@ -402,6 +420,7 @@ int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct g
 
 		one.execution = run ? (u32)random_integer(&random, 0, 3) : GPURT_RTGPU_WORST;
 		one.sporadic = run > 1 && random_bits(&random) & 1;
+		one.early = run > 1 && random_bits(&random) & 1;
 		one.seed = random_bits(&random);
 		if (run && tasks)
 			vary(&random, b, begin, tasks, offsets + (size_t)target * tasks, offset);
@@ -415,7 +434,7 @@ int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct g
 			longest[i] = seen[i];
 			memcpy(offsets + (size_t)i * tasks, offset, tasks * sizeof(*offset));
 			seeds[i] = one.seed;
-			ways[i] = one.execution + 4 * one.sporadic;
+			ways[i] = one.execution + 4 * one.sporadic + 8 * one.early;
 		}
 	}
 	free(seen);

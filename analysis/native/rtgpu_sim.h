@@ -40,7 +40,8 @@ struct gpurt_rtgpu_sim {
 	u32 stream;			/* and a chain of copies and kernels goes on without its CPU */
 	u32 merges;			/* copies and kernels between CPU segments are one request to the bus */
 	u32 execution;			/* enum gpurt_rtgpu_execution */
-	u32 sporadic;			/* releases come late at random */
+	u32 sporadic;			/* releases come up to a tenth of the period late, at random */
+	u32 early;			/* at one instant the bus is given back first, and the least urgent ask first */
 	u64 seed;			/* of lengths and releases */
 	int64_t horizon;		/* jobs are released before it */
 	const u32 *given;		/* units of each task */
@@ -60,8 +61,8 @@ int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const s
 /*
  * @runs simulations: the first with all releases at 0, then from random first releases, or from those of the longest
  * response of a task so far with one of them moved.  All ways of execution; @sim says the rest, and its offsets are not
- * used.  Writes the longest responses to @longest, and the offsets, seed, execution and sporadic of the run in which
- * task i had its longest to @offsets[i * tasks], @seeds[i] and @ways[i], which is execution + 4 sporadic.
+ * used.  Writes the longest responses to @longest, and the offsets, seed and way of the run in which task i had its
+ * longest to @offsets[i * tasks], @seeds[i] and @ways[i], which is execution + 4 sporadic + 8 early.
  * Returns 0 or a negated error.
  */
 int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,

@@ -23,6 +23,7 @@ _WAYS = {number: name for name, number in EXECUTION.items()}
 class Way:
     """How to simulate: ``execution``, ``sporadic`` releases or periodic ones, and a ``seed`` for what is random.
 
+    ``early``: at one instant the bus is given back first, and the least urgent ask first; otherwise all ask first.
     ``stream``: where tasks wait busily, a chain of copies and kernels goes on without its CPU.
     """
 
@@ -30,6 +31,7 @@ class Way:
     sporadic: bool = False
     seed: int = 0
     stream: bool = True
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def prepared(batch: Batch, index: int, method: Method, way: Way, given: Sequence
     sim = ffi.new("struct gpurt_rtgpu_sim *")
     sim.spins, sim.stream, sim.merges = not method.forms, way.stream, method.merges
     sim.execution, sim.sporadic, sim.seed = EXECUTION[way.execution], way.sporadic, way.seed % 2**64
-    sim.horizon, sim.given = cycles * longest, units
+    sim.early, sim.horizon, sim.given = way.early, cycles * longest, units
     return sim, units
 
 
@@ -91,6 +93,10 @@ def simulate(
     return tuple(longest[0:count]), found
 
 
+def _way(number: int, seed: int, stream: bool) -> Way:
+    return Way(_WAYS[number % 4], bool(number & 4), seed, stream, bool(number & 8))
+
+
 def worst(
     batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4
 ) -> Seen:
@@ -105,6 +111,6 @@ def worst(
     return Seen(
         tuple(longest[0:count]),
         tuple(tuple(offsets[i * count : (i + 1) * count]) for i in range(count)),
-        tuple(Way(_WAYS[ways[i] % 4], ways[i] >= 4, seeds[i], way.stream) for i in range(count)),
+        tuple(_way(ways[i], seeds[i], way.stream) for i in range(count)),
         jobs[0],
     )

@@ -82,6 +82,27 @@ def test_one_lower_copy_is_too_little_for_a_task_that_waits_busily() -> None:
     assert longest <= bound
 
 
+def test_requests_of_one_instant_may_have_the_worst_order() -> None:
+    """The bus of a host is handed on at once: a lower copy comes in between two that follow each other."""
+    taskset = Taskset(Platform(1), (
+        task("k", 3, 100, 100, part(copy(1), fixed(0), copy(1))),
+        task("l", 2, 100, 100, part(copy(5), fixed(0))),
+    ))  # fmt: skip
+    together = seen(taskset, (1, 1))
+    assert [(s.task, s.begin // ms(1)) for s in together if s.need is Need.BUS] == [(0, 0), (0, 1), (1, 2)]
+    worst_order = seen(taskset, (1, 1), Way(early=True))
+    assert [(s.task, s.begin // ms(1)) for s in worst_order if s.need is Need.BUS] == [(1, 0), (0, 5), (0, 6)]
+
+
+def test_late_releases_are_up_to_a_tenth_of_the_period_late() -> None:
+    """As `gpurt simulate --sporadic` says."""
+    taskset = Taskset(Platform(1), (task("k", 3, 100, 100, cpu(1)),))
+    found = seen(taskset, (1,), Way(sporadic=True, seed=3), cycles=200)
+    gaps = [after.begin - before.begin for before, after in pairwise(found)]
+    assert ms(100) <= min(gaps) < ms(101)
+    assert ms(109) < max(gaps) <= ms(110)
+
+
 @pytest.mark.parametrize("chunk", [0, 1])
 def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
     rng = random.Random(21)
