@@ -40,14 +40,15 @@ def slices(file: Path, others: int, pessimistic: bool, as_json: bool) -> int:
     """Plan time slices and interleave levels of TSGs on a Tegra, so that every deadline holds (policy timesliced)."""
     from analysis.slices import plan
 
-    taskset = plan.with_others(analysable(file).taskset, others)
+    loaded = analysable(file)
+    taskset = plan.with_others(loaded.taskset, others)
     why, tasks, text = plan.refusal(taskset), dict[str, Any](), ""
     if not why and (found := plan.plan(taskset, pessimistic)) is None:
         why = "no slices and levels were found with which every task that uses the GPU has a bound"
     elif not why and found is not None:
         result = plan.verdict(taskset, found)
         why = str(result.failures[0]) if result.failures else ""
-        tasks = _data(taskset, found, result)
+        tasks = _data(loaded.taskset, found, result)
         text = _table(tasks)
     notes = ["the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"]
     render.note(*notes, as_json=as_json)

@@ -48,7 +48,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "partition": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
                   (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0)],
     "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1)],
-    "slices": [(["SLICES"], 0), (["SLICES", "--best-effort", "200", "--pessimistic"], 1), (["PARTS"], 1)],
+    "slices": [(["SLICES"], 0), (["SLICES", "--best-effort", "200", "--pessimistic"], 0), (["PARTS"], 1)],
     "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
     "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
