@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0
 """Several partitions in one simulation: schedules by hand, and what partitions do and do not share."""
 
 from __future__ import annotations
@@ -81,3 +82,21 @@ def test_a_partition_that_is_alone_is_the_whole_gpu() -> None:
     alone = replace(plain, tasks=tuple(on(A, one) for one in plain))
     options = Options(execution="random", sporadic=True, seed=3)
     assert simulate(plain, options).tasks == simulate(alone, options).tasks
+
+
+def test_each_update_of_a_higher_task_lets_a_lower_one_of_another_partition_update_once_more() -> None:
+    """i waits for its turn at a's lock, and j updates b for 2 ms at a time on i's CPU, in a job of 20 segments.
+
+    Each k takes a's lock from i, which was handed it, as an update of j ends, so that i sleeps and j starts another.  So
+    three updates of j for each segment of i are no bound: "GCAPS inside partitions" in docs/readings.md.
+    """
+    slow = replace(B, alpha=ms(2), theta=0)
+    rapid = replace(A, alpha=ms(0.01), theta=0)
+    first = replace(task("l", 1, 1, 100, gpu(0, 50)), gpu_priority=1)
+    waits, lower = task("i", 0, 9, 100, gpu(0, 0.1)), task("j", 0, 2, 200, *[gpu(0, 0.001)] * 20)
+    higher = [task(f"k{at}", 2 + at, 10 + at, 100, gpu(0, 0)) for at in range(6)]
+    system = taskset(on(rapid, first), on(rapid, waits), on(slow, lower), *(on(rapid, k) for k in higher))
+    gaps = [0.002 + 2 + 2.001 * at for at in range(6)]
+    seen = responses(system, [0, 0.001, 0.002, *(gap - 0.005 for gap in gaps)])
+    charged = 0.1 + 2 * 0.01 + 2 * 0.01 + 6 * 2 * 0.01 + 2 * 0.01  # own, its updates, blocking, the k, l's updates
+    assert seen["i"] > charged + 3 * 2 + 2 * 2
