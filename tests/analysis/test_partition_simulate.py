@@ -87,8 +87,8 @@ def test_a_partition_that_is_alone_is_the_whole_gpu() -> None:
 def test_each_update_of_a_higher_task_lets_a_lower_one_of_another_partition_update_once_more() -> None:
     """i waits for its turn at a's lock, and j updates b for 2 ms at a time on i's CPU, in a job of 20 segments.
 
-    Each k takes a's lock from i, which was handed it, as an update of j ends, so that i sleeps and j starts another.  So
-    three updates of j for each segment of i are no bound: "GCAPS inside partitions" in docs/readings.md.
+    Each k takes a's lock from i, which was handed it, as an update of j ends, so that i sleeps and j starts another.
+    So three updates of j for each segment of i are no bound: "GCAPS inside partitions" in docs/readings.md.
     """
     slow = replace(B, alpha=ms(2), theta=0)
     rapid = replace(A, alpha=ms(0.01), theta=0)
