@@ -29,6 +29,7 @@
 #include <linux/sched/signal.h>
 
 #include "boost.h"
+#include "bus.h"
 #include "chardev.h"
 #include "client.h"
 #include "compat.h"
@@ -110,6 +111,9 @@ static void settle_copier(struct gpurt_client *client)
 	struct gpurt_copier *c = &client->copier;
 	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), READ_ONCE(c->own), READ_ONCE(c->hint));
 
+	/* One that has lost the bus in the middle of a copy does not copy. */
+	if (!gpurt_bus_copies(client))
+		c->raises = false;
 	if (!c->raises || client->boost.over || client->boost.barred || gpurt_owner_ends(client->file))
 		gpurt_raised_let_go(&c->raised);
 	else

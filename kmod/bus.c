@@ -23,6 +23,26 @@ static struct gpurt_client *client_of(struct gpurt_bus_node *node)
 	return container_of(node, struct gpurt_client, copier.node);
 }
 
+/* Called while no client is freed.  Who copies; NULL: nobody. */
+struct gpurt_client *gpurt_bus_holder(const struct gpurt_gpu *gpu)
+{
+	struct gpurt_bus_node *n = READ_ONCE(gpu->bus.core.holder);
+
+	return n ? client_of(n) : NULL;
+}
+
+/* Whether the client has the bus, or a call for it is under way. */
+bool gpurt_bus_copies(struct gpurt_client *client)
+{
+	unsigned long flags;
+	bool copies;
+
+	raw_spin_lock_irqsave(&client->gpu->bus.lock, flags);
+	copies = client->copier.asking || client->copier.node.state != GPURT_STATE_IDLE;
+	raw_spin_unlock_irqrestore(&client->gpu->bus.lock, flags);
+	return copies;
+}
+
 static void tell(struct gpurt_client *client, u32 event, u64 now, u64 waited)
 {
 	if (gpurt_events_wanted())
@@ -89,7 +109,8 @@ static int why_over(const struct gpurt_client *client)
 
 /*
  * Called with the lock held, by the thread that has asked.  Its request is over, or it has waited for long enough.
- * Nobody has the bus who is not there to use it.
+ * Nobody has the bus who is not there to use it.  A call that succeeds is over with that: from then on an END by
+ * another thread lowers the one that copies.
  */
 static int conclude(struct gpurt_client *client, int err, u64 *granted)
 {
@@ -108,6 +129,7 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 		release(client);
 	else
 		*granted = c->node.since;
+	c->asking = err;
 	return err;
 }
 
@@ -139,7 +161,7 @@ static int await(struct gpurt_client *client, u64 timeout_ns, u64 *granted) __re
 }
 
 /* Makes the caller the thread of its client that copies.  -EBUSY: there is one. */
-static int claim(struct gpurt_client *client, u32 own, u32 hint)
+static int claim(struct gpurt_client *client, u32 own, const struct gpurt_copy *copy)
 {
 	struct gpurt_copier *c = &client->copier;
 	int err = -EBUSY;
@@ -148,7 +170,8 @@ static int claim(struct gpurt_client *client, u32 own, u32 hint)
 	if (!c->asking && c->node.state == GPURT_STATE_IDLE) {
 		c->asking = true;
 		c->own = own;
-		c->hint = hint;
+		c->hint = copy->priority;
+		c->request = copy->request;
 		err = 0;
 	}
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
@@ -195,7 +218,7 @@ static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 int gpurt_bus_begin(struct gpurt_client *client, u32 own, struct gpurt_copy *copy)
 {
 	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, copy->priority);
-	int err = claim(client, own, copy->priority);
+	int err = claim(client, own, copy);
 
 	if (err)
 		return err;
@@ -204,8 +227,9 @@ int gpurt_bus_begin(struct gpurt_client *client, u32 own, struct gpurt_copy *cop
 	err = gpurt_boost_copies(client, own, level);
 	if (!err) {
 		err = ask(client, copy);
-		if (err)
-			gpurt_boost_copied(client);
+		if (!err)
+			return 0;
+		gpurt_boost_copied(client);
 	}
 	unclaim(client);
 	return err;
@@ -219,10 +243,11 @@ static void passed_on(struct gpurt_client *client, struct gpurt_bus_node *old, u
 	handed(&client->gpu->bus, old, now);
 }
 
-/* GPURT_COPY_NEXT. */
+/* GPURT_COPY_NEXT.  A thread that is in a call already, and does not know yet that it has the bus, is its copy's. */
 int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
+	struct gpurt_copier *c = &client->copier;
 	struct gpurt_bus_node *old;
 	u64 now;
 	int err;
@@ -230,30 +255,36 @@ int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 	raw_spin_lock_irq(&bus->lock);
 	old = bus->core.holder;
 	now = ktime_get_ns();
-	err = gpurt_bus_next(&bus->core, &client->copier.node, now);
+	err = c->asking ? -EBUSY : gpurt_bus_next(&bus->core, &c->node, now);
 	if (err) {
 		raw_spin_unlock_irq(&bus->lock);
 		return err;
 	}
-	client->copier.asking = true;
+	c->asking = true;
+	c->request = copy->request;
 	if (bus->core.holder != old)
 		passed_on(client, old, now);
 	else
 		set_timer(bus);
 	err = await(client, copy->timeout_ns, &copy->granted_ns);
-	if (err)
-		gpurt_boost_copied(client);
+	if (!err)
+		return 0;
+	gpurt_boost_copied(client);
 	unclaim(client);
 	return err;
 }
 
 /* GPURT_COPY_END. */
-int gpurt_bus_end(struct gpurt_client *client)
+int gpurt_bus_end(struct gpurt_client *client, const struct gpurt_copy *copy)
 {
 	bool asking;
 	int err;
 
 	raw_spin_lock_irq(&client->gpu->bus.lock);
+	if (copy->request && copy->request != client->copier.request) {
+		raw_spin_unlock_irq(&client->gpu->bus.lock);
+		return -ENOENT;
+	}
 	asking = client->copier.asking;
 	client->copier.asking = true;
 	err = release(client);
@@ -271,6 +302,9 @@ void gpurt_bus_relevel(struct gpurt_client *client)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
 
+	/* A request that was best effort may be given the bus with a priority. */
+	if (level_of(client))
+		gpurt_owner_urgent(client);
 	raw_spin_lock_irq(&bus->lock);
 	if (client->copier.node.state != GPURT_STATE_IDLE)
 		gpurt_bus_set_level(&bus->core, &client->copier.node, level_of(client));

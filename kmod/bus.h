@@ -27,7 +27,8 @@ struct gpurt_copier {
 	struct task_struct *task;	/* waits for the bus */
 	u32 own;			/* the priority of the thread that asked last, */
 	u32 hint;			/* and what it asked for */
-	bool asking;			/* a call is under way: no other thread may begin */
+	bool asking;			/* a call is under way: no other thread may begin, or go on */
+	u32 request;			/* the number of its last BEGIN or NEXT */
 	bool gone;
 
 	/* With client->boost.lock held: policy `boosted` raises the thread that copies. */
@@ -35,9 +36,11 @@ struct gpurt_copier {
 	bool raises;			/* from before it asks for the bus until it has given it back */
 };
 
+struct gpurt_client *gpurt_bus_holder(const struct gpurt_gpu *gpu);
+bool gpurt_bus_copies(struct gpurt_client *client);
 int gpurt_bus_begin(struct gpurt_client *client, u32 own, struct gpurt_copy *copy);
 int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy);
-int gpurt_bus_end(struct gpurt_client *client);
+int gpurt_bus_end(struct gpurt_client *client, const struct gpurt_copy *copy);
 void gpurt_bus_relevel(struct gpurt_client *client);
 void gpurt_bus_take_off(struct gpurt_client *client);
 void gpurt_bus_leave(struct gpurt_client *client);

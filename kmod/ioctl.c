@@ -174,7 +174,7 @@ static long do_copy(struct gpurt_file *file, union gpurt_argument *a)
 	case GPURT_COPY_NEXT:
 		return gpurt_bus_go_on(client, c);
 	default:
-		return gpurt_bus_end(client);
+		return gpurt_bus_end(client, c);
 	}
 }
 

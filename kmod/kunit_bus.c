@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The bus.  Part of kunit.c. */
 
+static const struct gpurt_copy copy_end = { .what = GPURT_COPY_END };
+
 static int copy_begin(struct gpurt_client *client, u32 priority, u64 timeout_ns)
 {
 	struct gpurt_copy c = { .what = GPURT_COPY_BEGIN, .priority = priority, .timeout_ns = timeout_ns };
@@ -45,13 +47,13 @@ static void copies_go_by_priority_and_none_is_preempted(struct kunit *test)
 	for (i = 0; i < CLIENTS - 1; i++) {
 		for (k = i + 1; k < CLIENTS; k++)
 			KUNIT_EXPECT_FALSE(test, completion_done(&one[order[k]].done));
-		KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[order[i]]), 0);
+		KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[order[i]], &copy_end), 0);
 		KUNIT_ASSERT_TRUE(test, finished(&one[order[i + 1]]));
 		KUNIT_EXPECT_EQ(test, one[order[i + 1]].err, 0);
 	}
 	KUNIT_EXPECT_EQ(test, copy_begin(b->clients[0], 0, 1000), -ETIMEDOUT);
-	KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[order[CLIENTS - 1]]), 0);
-	KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[0]), -ENOENT);
+	KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[order[CLIENTS - 1]], &copy_end), 0);
+	KUNIT_EXPECT_EQ(test, gpurt_bus_end(b->clients[0], &copy_end), -ENOENT);
 	KUNIT_EXPECT_PTR_EQ(test, b->gpu->bus.core.holder, NULL);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);

@@ -301,14 +301,16 @@ int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb)
 static int put_holder(struct sk_buff *skb, struct netlink_callback *cb, const struct gpurt_bus_node *n)
 {
 	const struct gpurt_client *client = n ? container_of(n, struct gpurt_client, copier.node) : NULL;
+	u64 since;
 
 	if (!client)
 		return 0;
+	since = READ_ONCE(n->since);	/* before the clock, for it may be given the bus anew meanwhile */
 	return nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
 	       nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
 	       nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
 	       nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(n->level)) ||
-	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, ktime_get_ns() - READ_ONCE(n->since), GPURT_A_PAD);
+	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, ktime_get_ns() - since, GPURT_A_PAD);
 }
 
 static int put_bus(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)

@@ -59,13 +59,21 @@ static DEFINE_RAW_SPINLOCK(owners_lock);	/* taken with interrupts off */
 static struct gpurt_processes owners;	/* changed with owners_lock held; freed by RCU */
 static struct kthread_worker *worker;		/* its thread has the highest FIFO priority */
 
+/* Called with owners_lock held, by next(). */
+static bool is_to_go(const struct gpurt_client *client, const struct gpurt_owner *owner)
+{
+	/* What is in a list has its descriptor still: gpurt_owner_let_go(). */
+	return client && !list_empty(&client->urgent.node) && client->file->owned.owner == owner &&
+	       !client->urgent.taken_off;
+}
+
 /*
  * Called with owners_lock held, and while no client is freed.  The client to be taken off next: the one that owns the
- * first one's GPU, if the process has it.  NULL: all have been taken off.
+ * first one's GPU, if the process has it, or else its bus.  NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_owner *owner)
 {
-	struct gpurt_client *client, *runner;
+	struct gpurt_client *client, *runner, *copier;
 	struct gpurt_sched_client *core;
 
 	client = list_first_entry_or_null(&owner->urgent, struct gpurt_client, urgent.node);
@@ -73,10 +81,11 @@ static struct gpurt_client *next(struct gpurt_owner *owner)
 		return NULL;
 	core = READ_ONCE(client->gpu->sched.runner);
 	runner = core ? gpurt_client_of(core) : NULL;
-	/* What is in a list has its descriptor still: gpurt_owner_let_go(). */
-	if (runner && !list_empty(&runner->urgent.node) && runner->file->owned.owner == owner &&
-	    !runner->urgent.taken_off)
+	copier = gpurt_bus_holder(client->gpu);
+	if (is_to_go(runner, owner))
 		client = runner;
+	else if (is_to_go(copier, owner))
+		client = copier;
 	client->urgent.taken_off = true;
 	list_move_tail(&client->urgent.node, &owner->urgent);
 	return client;
@@ -280,8 +289,8 @@ bool gpurt_owner_ends(const struct gpurt_file *file)
 	return READ_ONCE(file->owned.owner->ends);
 }
 
-/* @briefly: until gpurt_owner_calm(), or until this is called without. */
-static void make_urgent(struct gpurt_client *client, bool briefly)
+/* @lasting: until the client ends; else until gpurt_owner_calm(). */
+static void make_urgent(struct gpurt_client *client, bool lasting)
 {
 	struct gpurt_urgent *urgent = &client->urgent;
 	struct gpurt_owner *owner;
@@ -291,10 +300,9 @@ static void make_urgent(struct gpurt_client *client, bool briefly)
 	if (urgent->over)
 		goto unlock;
 	owner = client->file->owned.owner;
-	if (!list_empty(&urgent->node)) {
-		urgent->brief &= briefly;
-	} else if (!briefly || !owner->ends) {
-		urgent->brief = briefly;
+	if (lasting)
+		WRITE_ONCE(urgent->lasting, true);
+	if (list_empty(&urgent->node) && (lasting || !owner->ends)) {
 		list_add(&urgent->node, &owner->urgent);
 		if (owner->ends)
 			kthread_queue_work(worker, &owner->take_off);
@@ -309,9 +317,9 @@ unlock:
  */
 void gpurt_owner_urgent(struct gpurt_client *client)
 {
-	if (likely(!list_empty(&client->urgent.node) && !READ_ONCE(client->urgent.brief)))
+	if (likely(READ_ONCE(client->urgent.lasting)))
 		return;
-	make_urgent(client, false);
+	make_urgent(client, true);
 	gpurt_job_urgent(client);
 }
 
@@ -319,33 +327,37 @@ void gpurt_owner_urgent(struct gpurt_client *client)
 void gpurt_owner_holds(struct gpurt_client *client)
 {
 	if (!client->core.level)
-		make_urgent(client, true);
+		make_urgent(client, false);
 }
 
 /* Called with the lock of the bus held.  The client copies as best effort from now on. */
 void gpurt_owner_copies(struct gpurt_client *client)
 {
-	make_urgent(client, true);
+	make_urgent(client, false);
+}
+
+/* Whether the client keeps the GPU or the bus from others. */
+static bool keeps_any(const struct gpurt_client *client)
+{
+	return READ_ONCE(client->gpu->sched.runner) == &client->core ||
+	       READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING;
 }
 
 /*
  * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
- * the other of the two.
+ * the other of the two.  Who is given one says so before make_urgent() takes the lock: so either this sees it, or that
+ * sees that the client is not in the list.
  */
 void gpurt_owner_calm(struct gpurt_client *client)
 {
 	struct gpurt_urgent *urgent = &client->urgent;
 	unsigned long flags;
 
-	if (likely(!READ_ONCE(urgent->brief)))
-		return;
-	if (READ_ONCE(client->gpu->sched.runner) == &client->core ||
-	    READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING)
+	if (likely(READ_ONCE(urgent->lasting) || list_empty(&urgent->node)))
 		return;
 	raw_spin_lock_irqsave(&owners_lock, flags);
-	if (urgent->brief)
+	if (!urgent->lasting && !urgent->over && !keeps_any(client))
 		list_del_init(&urgent->node);
-	urgent->brief = false;
 	raw_spin_unlock_irqrestore(&owners_lock, flags);
 }
 
@@ -362,7 +374,6 @@ void gpurt_owner_let_go(struct gpurt_client *client)
 	kthread_flush_work(&owner->take_off);
 	raw_spin_lock_irq(&owners_lock);
 	list_del_init(&client->urgent.node);
-	client->urgent.brief = false;
 	client->urgent.over = true;
 	busy = owner->taking_off == client;
 	raw_spin_unlock_irq(&owners_lock);

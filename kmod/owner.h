@@ -20,7 +20,7 @@ struct gpurt_owned {
 struct gpurt_urgent {
 	struct list_head node;
 	bool taken_off;
-	bool brief;		/* it is there while it owns the GPU, or copies, as best effort */
+	bool lasting;		/* it is there until it ends, not only while it owns the GPU, or copies */
 	bool over;		/* its own end is under way: it is not put there again */
 };
 

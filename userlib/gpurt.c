@@ -30,6 +30,7 @@ struct gpurt_handle {
 
 static _Atomic(struct gpurt_handle *) own_handle;
 static atomic_bool warned, refused;
+static _Atomic uint32_t requests = 1;		/* numbers of calls that ask for the bus */
 /* Set while this thread is in a transport's call.  A signal handler that interrupts it must not wait for the thread. */
 static _Thread_local volatile int inside;
 
@@ -368,11 +369,14 @@ int gpurt_work_wait(struct gpurt_handle *h, uint32_t tsg, uint64_t work, uint64_
 
 /*
  * If a signal interrupts a call the kernel module has no request any more.  The user-space host may still have it, or have
- * given it the bus, and hears of the signal by this end: then it was not carried out either.
+ * given it the bus, and hears of the signal by this end: then it was not carried out either.  If the request's time was over
+ * meanwhile another thread's may have the bus, which the end does not name.
  */
-static void withdraw(struct gpurt_handle *h)
+static void withdraw(struct gpurt_handle *h, uint32_t request)
 {
-	struct gpurt_copy end = { .size = sizeof(end), .gpu = h->gpu, .what = GPURT_COPY_END };
+	struct gpurt_copy end = {
+		.size = sizeof(end), .gpu = h->gpu, .what = GPURT_COPY_END, .request = request,
+	};
 
 	if (h->transport == &gpurt_transport_socket)
 		call(h, GPURT_IOC_COPY, &end, GPURT_IS_ANSWERED);
@@ -386,9 +390,11 @@ int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priori
 	if (err)
 		return err;
 	c.gpu = h->gpu;
+	while (what != GPURT_COPY_END && !c.request)
+		c.request = atomic_fetch_add(&requests, 1);
 	err = call(h, GPURT_IOC_COPY, &c, what == GPURT_COPY_END ? GPURT_IS_ANSWERED : GPURT_WAITS);
 	if (err == -EINTR)
-		withdraw(h);
+		withdraw(h, c.request);
 	else if (err && what == GPURT_COPY_BEGIN)
 		explain_refusal(h, h->gpu, err, true);
 	return err;

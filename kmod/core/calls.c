@@ -31,7 +31,7 @@ static bool copy_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_copy *c = &a->copy;
 
-	if (c->flags || c->pad || c->what >= GPURT_COPY_COUNT || c->priority > GPURT_MAX_PRIORITY)
+	if (c->flags || c->what >= GPURT_COPY_COUNT || c->priority > GPURT_MAX_PRIORITY)
 		return false;
 	return (c->what == GPURT_COPY_BEGIN || !c->priority) && (c->what != GPURT_COPY_END || !c->timeout_ns);
 }

@@ -57,8 +57,9 @@
  *	before it gives the bus back: a more urgent request, or an equal one that waits, comes first, and a less urgent
  *	one does not.  Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither has the
  *	bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back; called by another thread it
- *	also withdraws a request that waits, which returns ECANCELED.
- *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus.  EPERM: as for GPURT_IOC_BEGIN.
+ *	also withdraws a request that waits, which returns ECANCELED.  With a `request` it ends only what the BEGIN or
+ *	NEXT of that number asked for last: whoever gives up a call cannot end the copy that another thread has begun.
+ *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that request.  EPERM: as for GPURT_IOC_BEGIN.
  *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
  *	the copy, and waits for its end before it calls again.  A client that has the bus and dies, or closes its
  *	descriptor, has given it back.  A best-effort client that has kept it for GPURT_COPY_BOUND_NS while a real-time
@@ -472,7 +473,7 @@ struct gpurt_copy {
 	__u32 what;			/* enum gpurt_copy_what */
 	__u32 flags;			/* none yet */
 	__u32 priority;			/* of BEGIN, else 0 */
-	__u32 pad;
+	__u32 request;			/* a number that the program gives it; of END: which it ends, 0: any */
 	__u64 timeout_ns;		/* of BEGIN and NEXT, else 0 */
 	__u64 granted_ns;		/* out of BEGIN and NEXT, CLOCK_MONOTONIC */
 };

@@ -34,6 +34,7 @@ class Copier:
     waiter: Waiter | None = None  # the call that waits for the bus
     own: int = 0  # the thread's priority, and that which it asked for
     hint: int = 0
+    request: int = 0  # the number of its last BEGIN or NEXT
     thread: Thread | None = None  # None: it is not raised
     right: int = 0  # the highest CPU priority that it had the right to
 

@@ -200,19 +200,22 @@ class Calls:
 
         waiter = Waiter(happened)
         if made.what == lib.GPURT_COPY_BEGIN:
-            self._ask_for_bus(caller, gpu, client, made.priority, waiter)
+            self._ask_for_bus(caller, gpu, client, made, waiter)
         elif made.what == lib.GPURT_COPY_NEXT:
             result = gpu.bus.next(copier, waiter)
             if result:
                 waiter.finish(result)
+            else:
+                copier.request = made.request
         else:
-            waiter.finish(gpu.bus.release(copier), 0)
+            another = made.request not in (0, copier.request)
+            waiter.finish(-errno.ENOENT if another else gpu.bus.release(copier))
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: Client, priority: int, waiter: Waiter) -> None:
+    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: Client, made: Any, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
-        copier, thread = client.copier, caller.thread()
+        copier, thread, priority = client.copier, caller.thread(), int(made.priority)
         own = thread.own_now().own
         if priority > own and not caller.peer.may_have(priority):
             raise Refusal(errno.EPERM, f"priority {priority} is above what process {caller.peer.pid} may take")
@@ -225,7 +228,7 @@ class Calls:
         if refused:
             waiter.finish(refused)
             return
-        copier.own, copier.hint = own, priority
+        copier.own, copier.hint, copier.request = own, priority, made.request
         gpu.bus.request(copier, level, waiter)
 
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:

@@ -137,6 +137,26 @@ def test_a_request_is_withdrawn_by_another_thread(connect: Connect, plane: Contr
     free(plane)
 
 
+def test_an_end_with_a_number_ends_only_that_request(connect: Connect, plane: Control) -> None:
+    """A call that was given up must not end the copy that another thread of the client began meanwhile."""
+    holder, client = connect(), connect()
+    assert copy(holder) == 0
+    assert copy(client, request=7, timeout_ns=0) == -errno.ETIMEDOUT
+    later = asks(client, request=8)
+    waiting(plane, 1)
+    assert copy(client, END, request=7) == -errno.ENOENT
+    assert copy(holder, END) == 0
+    assert later.result()[0] == 0
+    assert copy(client, END, request=7) == -errno.ENOENT
+    assert copy(client, NEXT, request=9) == 0
+    assert copy(client, END, request=8) == -errno.ENOENT
+    assert bus(plane).client is not None
+    assert copy(client, END, request=9) == 0
+    assert copy(client, request=10) == 0
+    assert copy(client, END) == 0
+    free(plane)
+
+
 def ask_and_wait(client: Client, priority: int) -> int:
     return client.code(lib.GPURT_IOC_COPY, what=BEGIN, priority=priority, timeout_ns=FOREVER)
 

@@ -14,6 +14,7 @@ from links import Client, client_of, eventually
 from loading import DEVICE, PARAMETERS, load, unload
 
 from gpurt._gpurt import lib
+from gpurt.enums import EventKind
 from pycontrol.live.control import Control, connect
 
 ROUNDS = 10_000 if os.environ.get("GPURT_LONG") else 200
@@ -66,3 +67,53 @@ def test_threads_that_copy_while_gpus_come_and_go(module: Control, compiled: Pat
     victims.wait()
     eventually(lambda: all(bus.client is None for bus in module.buses()))
     (PARAMETERS / "vgpus").write_text("1")
+
+
+def test_threads_that_end_and_continue_each_others_copies(compiled: Path) -> None:
+    """No call is lost, nothing breaks, and nobody stays raised."""
+    load("policy=5")
+    run = subprocess.run([compiled / "shared_copies", "3000"], capture_output=True, text=True, timeout=500, check=False)
+    assert (run.returncode, run.stdout) == (0, "shared_copies: 18000 calls\n")
+    with connect(str(DEVICE)) as control:
+        eventually(lambda: control.status()[0].clients == 0)
+        assert (control.buses()[0].client, control.buses()[0].waiters) == (None, 0)
+    unload()
+    load()
+
+
+MANY = 200
+
+
+def hold(ready: int) -> None:
+    """In a child: copies, and then asks for the GPU as many other clients, all real-time."""
+    held = client_of(DEVICE)
+    assert copy(held, lib.GPURT_COPY_BEGIN, priority=60) == 0
+    others = [client_of(DEVICE) for _ in range(MANY)]
+    for other in others:
+        assert other.code(lib.GPURT_IOC_BEGIN, priority=50) == 0
+    os.write(ready, b"x")
+    signal.pause()
+
+
+def test_who_copies_is_taken_off_before_the_process_s_other_clients(module: Control) -> None:
+    reader, writer = os.pipe()
+    victim = os.fork()
+    if not victim:
+        hold(writer)
+    assert os.read(reader, 1) == b"x"
+    with client_of(DEVICE) as waiter:
+        call = waiter.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=10, timeout_ns=lib.GPURT_FOREVER)
+        eventually(lambda: module.buses()[0].waiters == 1)
+        events = module.events(60)
+        os.kill(victim, signal.SIGKILL)
+        gone = 0
+        for event in events:
+            if event.kind == EventKind.COPY_BEGIN:
+                break
+            gone += event.kind == EventKind.GONE
+        assert call.result()[0] == 0
+        assert gone < MANY // 4
+        assert copy(waiter, lib.GPURT_COPY_END) == 0
+    os.waitpid(victim, 0)
+    for fd in (reader, writer):
+        os.close(fd)
