@@ -13,7 +13,7 @@ import click
 
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, connect, outside, unlike, unraised
+from pycontrol.commands.options import FILE, JSON, connect, outside, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -87,9 +87,12 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
 def _analysable(file: Path) -> TasksetFile:
     """As analysable(); several partitions are no reason here, because each is tested as admission does."""
     from analysis import taskset
+    from gpurt.errors import TasksetError
 
     loaded = taskset.load(file)
-    return loaded if loaded.taskset.partitioned and len(loaded.lacks) == 1 else analysable(file)
+    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
+        raise TasksetError(file, lacks)
+    return loaded
 
 
 def _undivided(
