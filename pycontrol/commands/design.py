@@ -109,7 +109,7 @@ Examples:
   gpurt choose set.toml --write
 
 \b
-Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
+Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
 @click.option("--write", is_flag=True, help="Write policy, waiting modes and GPU priorities of the best into the file.")
@@ -117,8 +117,10 @@ Exit codes: 0 there is a way to run the taskset in time; 1 none is known; 2 wron
 def choose(file: Path, write: bool, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
-    Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.
+    Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that
+    divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
+    from analysis import divide
     from analysis.choose import choices, with_modes
     from analysis.model import FORMS
     from analysis.rta import TESTS
@@ -131,11 +133,15 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     notes: list[str] = []
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
-        data: dict[str, Any] = {"file": file, "schedulable": False, "why": why, "ways": [], "files": [], "notes": notes}
+        data: dict[str, Any] = {
+            "file": file, "schedulable": False, "why": why, "ways": [], "divisions": [], "recommended": None,
+            "files": [], "notes": notes,
+        }  # fmt: skip
         render.emit(data, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     found = choices(loaded)
-    best = found[0]
+    best, divided = found[0], divide.divisions(loaded)
+    recommended = divide.best(found, divided)
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
     if best.schedulable:
@@ -151,7 +157,8 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
     data = {
         "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
-        "ways": [_data(one) for one in found], "files": [file] if write and best.schedulable else [],
+        "ways": [_data(one) for one in found], "divisions": [_divided(one) for one in divided],
+        "recommended": _recommended(recommended), "files": [file] if write and best.schedulable else [],
         "notes": notes,
     }  # fmt: skip
     rows = [(one.policy, one.test, _percent(one.slack), _modes(one),
@@ -164,6 +171,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")
+    lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
 
@@ -196,3 +204,34 @@ def _data(choice: Any) -> dict[str, Any]:
         "tasks": {name: {"waiting": mode, "gpu_priority": choice.priorities.get(name)}
                   for name, mode in choice.modes.items()},
     }  # fmt: skip
+
+
+def _divided(one: Any) -> dict[str, Any]:
+    return {
+        "way": one.way, "test": one.test, "schedulable": one.slack is not None, "slack": one.slack,
+        "units_by_task": one.units, "why": one.why or None, "needs": one.needs,
+    }  # fmt: skip
+
+
+def _recommended(one: Any) -> dict[str, Any] | None:
+    """The way with the most slack; ``needs`` is None for a policy, which hosts have."""
+    if one is None:
+        return None
+    way = getattr(one, "way", None) or one.policy
+    return {"way": way, "test": one.test, "slack": one.slack, "needs": getattr(one, "needs", None)}
+
+
+def _comparison(divided: Sequence[Any], recommended: Any) -> list[str]:
+    """The ways that divide the GPU, and what follows if one of them is the best."""
+    rows = [(one.way, one.test, _percent(one.slack), _units(one)) for one in divided]
+    lines = ["ways that divide the GPU:", render.table(("way", "test", "least slack", "units"), rows)]
+    lines += [f"no {one.way}: {one.why}" for one in divided if one.why]
+    if recommended in divided:
+        lines.append(f"{recommended.way} leaves the most slack, {_percent(recommended.slack)}; {recommended.needs}")
+    return lines
+
+
+def _units(one: Any) -> str:
+    units = one.units or {}
+    text = ", ".join(f"{name} {count}" for name, count in units.items()) or "-"
+    return text if len(text) <= 60 else f"{len(units)} tasks have units"

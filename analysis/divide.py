@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ways to run a taskset that divide the GPU's units among its tasks, to compare with those that share it in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from analysis import choose, rta
+from analysis.model import Taskset, Waiting
+from analysis.partition import plan
+from analysis.partition.inside import response
+from analysis.partition.merge import Infeasible, jobs
+from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.verdict import run, stated
+
+#: The ways: tasks own units and suspend, or wait busily; partitions, in which tasks are scheduled by priority.
+FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitions"
+#: What a federated way needs that no host provides.
+NO_HOST = "no host keeps kernels on their units or copies on the bus: the programs have to (docs/rtgpu.md)"
+#: What partitions need.
+OWN_GPUS = "the GPU has to offer these partitions, each one scheduled as a GPU of its own (docs/partitioning.md)"
+NO_UNITS = "[platform] has no compute_units: say how many SMs or CUs the GPU has"
+
+
+@dataclass(frozen=True)
+class Division:
+    """One way to divide the GPU.
+
+    ``slacks``: (D - R) / D of each real-time task, least first; empty if the way cannot be had, and ``why`` says why.
+    ``units``: of each task with units of its own, or of the partition that it is in.  ``needs``: what the file's
+    machine has to have for it and gpurt does not see to.
+    """
+
+    way: str
+    test: str
+    needs: str
+    slacks: Sequence[Fraction] = ()
+    units: Mapping[str, int] | None = None
+    why: str = ""
+
+    @property
+    def slack(self) -> Fraction | None:
+        """The least slack; None if the way cannot be had."""
+        return self.slacks[0] if self.slacks else None
+
+
+def divisions(taskset: Taskset) -> list[Division]:
+    """Every way to divide the GPU, also those that cannot be had.  The taskset has a real-time task."""
+    return [_federated(taskset, FEDERATED, "rtgpu"), _federated(taskset, FEDERATED_BUSY, "stgm"), _partitions(taskset)]
+
+
+def best(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.Choice | Division | None:
+    """The way with the most slack, by least slack, then the second least, and so on; None if there is none.
+
+    Of equals the one that shares the GPU in time, for hosts have it.  ``found``: the best one first.
+    """
+    shared = found[0] if found and found[0].schedulable else None
+    merit = sorted(choose.slacks(shared.result)) if shared else []
+    most = max((one for one in divided if one.slacks), key=lambda one: list(one.slacks), default=None)
+    return most if most is not None and (shared is None or list(most.slacks) > merit) else shared
+
+
+def _federated(taskset: Taskset, way: str, name: str) -> Division:
+    """Units for each task, on those that the file gives or on those that leave the most slack."""
+    refused = Division(way, name, NO_HOST)
+    mode = rta.find(name).waiting or Waiting.SUSPEND
+    moded = choose.with_modes(taskset, {task.name: mode for task in taskset.real_time if task.uses_gpu})
+    system = System(METHODS[name], moded)
+    if not any(task.uses_gpu for task in taskset.real_time):
+        return replace(refused, why="no real-time task uses the GPU, so there is nothing to divide")
+    if any(system.users) and not taskset.platform.compute_units:
+        return replace(refused, why=NO_UNITS)
+    result = run(name, moded)
+    if not result.schedulable:
+        return replace(refused, why=str(result.failures[0]))
+    if any(system.users) and stated(system) is None:
+        units = Units.of(taskset.platform.compute_units, taskset.platform.sizes)
+        given = allocate.most_slack(system, units)
+        result = on_units(system, allocate.named(system, given)) if given is not None else compiled.run(system, units)
+    return replace(refused, slacks=sorted(choose.slacks(result)), units=result.units or {})
+
+
+def _partitions(taskset: Taskset) -> Division:
+    """The plan of `gpurt partition`, whose partitions have as few units as possible."""
+    refused = Division(PARTITIONS, "fp", OWN_GPUS)
+    if not plan.members(taskset):
+        return replace(refused, why="no real-time task uses the GPU, so there is nothing to divide")
+    if not taskset.platform.compute_units:
+        return replace(refused, why=NO_UNITS)
+    undivided = replace(taskset, partitions=())
+    try:
+        given = plan.workload(undivided, "fp")
+    except plan.Unplannable as error:
+        return replace(refused, why=str(error))
+    if homeless := [task.name for task in taskset if task.best_effort and task.uses_gpu]:
+        text = f"{homeless[0]} is best effort and uses the GPU, and no partition is planned for it"
+        return replace(refused, why=text)
+    if shared := plan.shared_cpus(undivided):
+        return replace(refused, why=shared)
+    found = plan.plan(given, plan.BEST, None)
+    if isinstance(found, Infeasible):
+        return replace(refused, why=plan.why_not(found, given))
+    if lacking := plan.lacking(found):
+        return replace(refused, why=lacking)
+    rest = _without_gpu(taskset)
+    if not rest.schedulable:
+        return replace(refused, why=str(rest.failures[0]))
+    bounds = dict(_responses(found))
+    deadlines = {task.name: task.deadline for task in plan.members(taskset)}
+    shares = [Fraction(deadlines[name] - bound, deadlines[name]) for name, bound in bounds.items() if bound is not None]
+    if len(shares) < len(deadlines):  # a plan that fits has all of them
+        return replace(refused, why="no bound is known for every task of the plan")
+    units = {given.items[index].name: part.size or 0 for part in found.parts for index in part.tasks}
+    return replace(refused, slacks=sorted([*shares, *choose.slacks(rest)]), units=units)
+
+
+def _responses(found: Any) -> Iterator[tuple[str, int | None]]:
+    """The bound, ns, of each task of a plan."""
+    for part in found.parts:
+        there = jobs(found.workload, part.tasks, part.size)
+        for at, index in enumerate(part.tasks):
+            yield found.workload.items[index].name, response(there, at)
+
+
+def _without_gpu(taskset: Taskset) -> rta.Result:
+    """The real-time tasks that do not use the GPU.  Here no task that does is on a CPU of theirs."""
+    tasks = tuple(task for task in taskset.real_time if not task.uses_gpu)
+    return rta.find("gcaps-suspend").run(replace(taskset, tasks=tasks, partitions=()))
