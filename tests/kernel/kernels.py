@@ -9,8 +9,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -99,9 +101,9 @@ def static_program(source: Path, compiler: str = "gcc") -> Path:
     return program
 
 
-def helper_module(source: Path, kernel: str) -> Path:
-    """A module of these tests, which scripts/kmod-build compiles once for each content."""
-    done = run_script("kmod-build", "--source", source, kernel)
+def helper_module(source: Path, kernel: str, *arguments: str) -> Path:
+    """A module of these tests, which scripts/kmod-build compiles once for each content; with arguments for make."""
+    done = run_script("kmod-build", "--source", source, kernel, *arguments)
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
 
@@ -115,3 +117,40 @@ def fake_driver(kernel: str) -> Path:
         shutil.copyfile(file, unfinished)
         unfinished.rename(folder / file.name)
     return helper_module(folder, kernel)
+
+
+@contextlib.contextmanager
+def amdgpu_source() -> Iterator[Path | None]:
+    """The sources of Linux 6.1, which the debug kernel is built from and which stay meanwhile; None: not there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpurt/kernels"
+    if not (cache / "source-6.1/drivers/gpu/drm/amd").is_dir():
+        yield None
+        return
+    with (cache / ".lock-source").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield cache / "source-6.1"
+
+
+def patched_files(source: Path, folder: Path) -> list[Path]:
+    """The files that the patches of amdgpu change or add, patched, in that empty folder."""
+    top = "drivers/gpu/drm/amd/amdkfd"
+    shutil.copytree(source / top, folder / top)
+    shutil.copy(source / "Makefile", folder)
+    before = {one.name: one.read_bytes() for one in (folder / top).iterdir()}
+    done = subprocess.run([ROOT / "scripts/patch-driver", "amdgpu", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [one for one in (folder / top).glob("*.[ch]") if before.get(one.name) != one.read_bytes()]
+
+
+def kfd_driver(kernel: str) -> Path | None:
+    """A module that is the queue manager of patched amdgpu of Linux 6.1, without a card; None: its sources are not there."""
+    with amdgpu_source() as source, tempfile.TemporaryDirectory() as tree:
+        if source is None:
+            return None
+        folder = ROOT / "build/kfd_driver"
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in (*(HERE / "guest/kfd_driver").iterdir(), *patched_files(source, Path(tree))):
+            unfinished = folder / f".{file.name}.{os.getpid()}"
+            shutil.copyfile(file, unfinished)
+            unfinished.rename(folder / file.name)
+        return helper_module(folder, kernel, f"AMD={source}/drivers/gpu/drm/amd")

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from kernels import HERE, HUNG, ROOT, explain, fake_driver, run_script, static_program
+from kernels import HERE, HUNG, ROOT, explain, fake_driver, kfd_driver, run_script, static_program
 from machines import build
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -43,6 +43,8 @@ def programs(tmp_path: Path, name: str) -> Path:
     for source in (HERE / "smoke.c", *(HERE / "guest").glob("*.c")):
         shutil.copy(static_program(source), folder / source.stem)
     shutil.copy(fake_driver(name), folder / "fake_driver.ko")
+    if name == FULL and (driver := kfd_driver(name)):
+        shutil.copy(driver, folder / "kfd_driver.ko")
     if name == FULL or LONG:
         (folder / "preload").mkdir()
         build(folder / "preload")

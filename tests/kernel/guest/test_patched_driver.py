@@ -13,146 +13,28 @@ import os
 import random
 import select
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from actors import Actor
-from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
-from loading import DEVICE, OUT, PARAMETERS, kernel_log, load, unload
-from modules import insert, remove
+from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
+from loading import DEVICE, PARAMETERS, kernel_log, load, unload
+from modules import remove
+from patched import Driver, Tsg, facts, forked, granted, open_tsg, own, stranger, use, user, words
 
-from gpurt._gpurt import ffi, lib
+from gpurt._gpurt import lib
 from gpurt.enums import Cause, Tier
 from pycontrol import cli, probe
-from pycontrol.live.control import Control, connect
+from pycontrol.live.control import connect
 
-DRIVER = OUT / "fake_driver.ko"
-FAKE = Path("/sys/module/fake_driver/parameters")
-FOREVER = lib.GPURT_FOREVER
+FAKE = Driver("fake_driver")
+have, loaded, cleaned_up, remove_driver = FAKE.have, FAKE.loaded, FAKE.cleaned_up, FAKE.remove
 ROUNDS = 200 if os.environ.get("GPURT_LONG") else 20
 
-pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
-
-
-def have(what: str, value: int | str) -> None:
-    """Has something happen to the driver's GPUs."""
-    (FAKE / what).write_text(str(value))
-
-
-def remove_driver() -> None:
-    """Removes the driver's module once it is not in use."""
-    if FAKE.exists():
-        eventually(lambda: remove("fake_driver"))
-
-
-@contextmanager
-def loaded(*options: str, gpurt: tuple[str, ...] = ("vgpus=0",)) -> Iterator[Control]:
-    """The driver and then gpurt, and a connection to it."""
-    with cleaned_up():
-        insert(DRIVER, *options)
-        load(*gpurt)
-        with connect(str(DEVICE)) as control:
-            yield control
-
-
-@contextmanager
-def cleaned_up() -> Iterator[None]:
-    """Without either module at first; in the end gpurt is as other tests expect it."""
-    unload()
-    remove_driver()
-    try:
-        yield
-    finally:
-        for name in ("fail", "late_ms"):
-            if FAKE.exists():
-                have(name, 0)
-        for tsg in list(Tsg.all):
-            tsg.close()
-        remove_driver()
-        load()
-
-
-class Tsg:
-    """A TSG of the process that made it, also in processes that got its descriptor."""
-
-    all: ClassVar[list[Tsg]] = []
-
-    def __init__(self, fd: int | None = None, gpu: int = 0) -> None:
-        self.fd = os.open("/dev/fake_gpu", os.O_RDWR) if fd is None else fd
-        Tsg.all.append(self)
-        if fd is None:
-            os.write(self.fd, str(gpu).encode())
-
-    def word(self) -> str:
-        """Whether it is on the runlist: "on" or "off"; "gone" without its GPU."""
-        return os.read(self.fd, 9).decode()
-
-    def close(self) -> None:
-        if self in Tsg.all:
-            Tsg.all.remove(self)
-            os.close(self.fd)
-
-
-@contextmanager
-def stranger(gpu: int = 0) -> Iterator[tuple[Tsg, int]]:
-    """A process that is no client and has a TSG; the TSG and the process's number."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
-        socket.send_fds(theirs, [b"x"], [Tsg(gpu=gpu).fd])
-        os.closerange(3, 1 << 16)
-        signal.pause()
-        os._exit(0)
-    theirs.close()
-    with ours:
-        fds = socket.recv_fds(ours, 1, 1)[1]
-    tsg = Tsg(fds[0])
-    try:
-        yield tsg, pid
-    finally:
-        tsg.close()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-MINE: list[Tsg] = []  # of an actor
-
-
-def open_tsg(client: Client) -> None:
-    MINE.append(Tsg())
-
-
-def close_tsg(client: Client) -> None:
-    MINE.pop().close()
-
-
-def words(client: Client) -> list[str]:
-    return [tsg.word() for tsg in MINE]
-
-
-@contextmanager
-def user() -> Iterator[Actor]:
-    """A process that is a client and has a TSG."""
-    with Actor(DEVICE) as actor:
-        actor.run(open_tsg)
-        yield actor
-
-
-def granted(client: Client) -> int:
-    """Waits until the client has the GPU; 0 or -errno."""
-    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=FOREVER)
-
-
-def facts() -> list[dict[str, str]]:
-    """What the module says of patched drivers' GPUs."""
-    lines = (PARAMETERS / "patched").read_text().splitlines()
-    return [dict(word.split("=", 1) for word in line.split(" ", 5)) for line in lines]
+pytestmark = pytest.mark.skipif(not FAKE.file.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
 
 
 def test_the_tier_and_the_driver_are_told() -> None:
@@ -244,7 +126,7 @@ def test_tsgs_that_are_older_than_the_client_or_the_module() -> None:
 def stranger_before_everything() -> Iterator[Tsg]:
     """A process that has a TSG before gpurt is loaded."""
     with cleaned_up():
-        insert(DRIVER)
+        FAKE.insert()
         with stranger() as (tsg, _):
             load("vgpus=0")
             yield tsg
@@ -379,10 +261,10 @@ def test_10_14_a_driver_with_another_port_is_not_used() -> None:
     with loaded("version=77") as control:
         assert control.status() == []
         assert facts()[0]["reason"] == "its port has version 77, this module needs 1"
-        assert (FAKE / "attached").read_text() == "0\n"
+        assert FAKE.says("attached") == 0
         remove_driver()
         assert facts() == []
-        insert(DRIVER)
+        FAKE.insert()
         assert len(control.status()) == 1
 
 
@@ -396,7 +278,7 @@ def test_gpurt_goes_first() -> None:
         assert tsg.word() == "on"
         have("rebuild", 0)
         load("vgpus=0")
-        assert (FAKE / "attached").read_text() == "2\n"
+        assert FAKE.says("attached") == 2
 
 
 def test_the_driver_goes_first_and_comes_back() -> None:
@@ -406,35 +288,10 @@ def test_the_driver_goes_first_and_comes_back() -> None:
             assert not remove("fake_driver")  # it stays for clients
         remove_driver()
         assert (control.status(), facts()) == ([], [])
-        insert(DRIVER)
+        FAKE.insert()
         assert len(control.status()) == 1
         with client_of(DEVICE) as client:
             assert client.begin(priority=10) == RUNNING
-
-
-def use(used: int) -> None:
-    """Begins and ends, opens and closes TSGs, whether there are modules or not.  Writes a byte in each segment."""
-    handle = ffi.new("struct gpurt_handle **")
-    while True:
-        with suppress(OSError):
-            tsg = Tsg()
-            if not lib.gpurt_open(handle, b"/dev/gpurt"):
-                if lib.gpurt_segment_begin(handle[0], 0, random.randrange(1, 90)) >= 0:
-                    os.write(used, b".")
-                lib.gpurt_segment_end(handle[0], 0)
-                lib.gpurt_close(handle[0])
-            tsg.close()
-        time.sleep(0.02 * random.random())  # else the modules are in use at every instant
-
-
-def forked(function: Callable[[int], None], argument: int) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function(argument)
-        finally:
-            os._exit(1)
-    return pid
 
 
 def test_both_modules_come_and_go_under_load(capfd: pytest.CaptureFixture[str]) -> None:
@@ -455,23 +312,13 @@ def test_both_modules_come_and_go_under_load(capfd: pytest.CaptureFixture[str]) 
                     load("vgpus=0")
                 if number % 3:
                     os.read(reader, 1 << 16) if select.select([reader], [], [], 0)[0] else None
-                    insert(DRIVER)
+                    FAKE.insert()
         finally:
             for pid in users:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             os.close(reader)
             os.close(writer)
-
-
-def own(_: int) -> None:
-    """A client with a TSG that begins and ends for ever."""
-    tsg = Tsg()
-    with client_of(DEVICE) as client:
-        while tsg.word():
-            client.begin(priority=60)
-            time.sleep(0.001)
-            client.end()
 
 
 def test_the_gpu_is_handed_on_when_its_owner_is_killed() -> None:
@@ -545,10 +392,10 @@ def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.Monke
         (status,) = control.status()
         monkeypatch.setattr(probe, "PATIENCE", 0.5)
         have("late_ms", 15_000)
-        before = (FAKE / "commits").read_text()
+        before = FAKE.says("commits")
         probed = probe.Target(str(DEVICE), status.gpu, status.driver, None)
         (finding,) = probe.run([probe.Check("updates", 1, probe._updates)], probed)
-        assert (FAKE / "commits").read_text() == before
+        assert FAKE.says("commits") == before
         assert finding.text == "no answer within 1 s; its process waits for the driver, and cannot be killed"
         have("late_ms", 0)
 
