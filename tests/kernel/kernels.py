@@ -143,7 +143,7 @@ def patched_files(source: Path, folder: Path) -> list[Path]:
 
 
 def kfd_driver(kernel: str) -> Path | None:
-    """A module that is the queue manager of patched amdgpu of Linux 6.1, without a card; None: its sources are not there."""
+    """A module that is the queue manager of patched amdgpu, without a card; None: Linux's sources are not there."""
     with amdgpu_source() as source, tempfile.TemporaryDirectory() as tree:
         if source is None:
             return None

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kernels import COMPLAINED, HERE, ROOT, explain, fake_driver, helper_module, run_script, static_program
+from kernels import COMPLAINED, HERE, ROOT, explain, fake_driver, helper_module, kfd_driver, run_script, static_program
 from kunit import cases, results
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -35,6 +35,17 @@ p=/sys/module/fake_driver/parameters
 for what in "reset 5" "rebuild 0" "kill $first" "fail 2" "gpus 3" "late_ms 2" "break_down 0" "reset 0" "late_ms 0" \\
     "gpus 1"; do echo ${what#* } >$p/${what% *}; sleep 0.05; done
 done) & second=$!
+"""
+#: How many with the queue manager of patched amdgpu; meanwhile processes are evicted, and the firmware hangs.
+QUEUES = 30_000 if LONG else 1_000
+AMDGPU = f"""
+p=/sys/module/kfd_driver/parameters
+(while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1); done) 2>/dev/null & first=$!
+$GPURT_OUT/hammer {QUEUES} 7 $processes & hammer=$!
+for what in {" ".join(["reset=0 evict=0 fail=1 gpus=2 restore=0 late_ms=2 gpus=1 late_ms=0"] * (30 if LONG else 3))}; do
+    echo ${{what#*=}} >$p/${{what%=*}}; sleep 0.05
+done
+wait $hammer; kill $first; wait $first || true; echo 0 >$p/fail
 """
 #: How many processes do them.  They are asleep for most of the time.
 PROCESSES = 64 if LONG else 4
@@ -78,6 +89,10 @@ def abuse() -> str:
     lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS, f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}"]
     lines += ["kill $first $second; wait $first $second || true", "echo 0 >$p/late_ms"]
     lines += ["remove", "until rmmod fake_driver 2>/dev/null; do sleep 0.1; done"]
+    for firmware in ("HWS", "MES"):
+        lines += [f"echo '== amdgpu {firmware}'", f"insmod $GPURT_OUT/kfd_driver.ko mes={int(firmware == 'MES')}"]
+        lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", f"processes={PROCESSES}", AMDGPU]
+        lines += ["remove", "until rmmod kfd_driver 2>/dev/null; do sleep 0.1; done"]
     lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
     return "\n".join(lines)
 
@@ -111,13 +126,16 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     names = ("debug/hammer", "debug/failslab", "guest/killed", "guest/copies")
     programs = [static_program(HERE / f"{name}.c") for name in names]
     modules = [Path(module.stdout.strip()), helper_module(HERE / "debug/planted", "debug"), fake_driver("debug")]
-    share = share_of(tmp_path / "share", *programs, *modules)
+    queue_manager = kfd_driver("debug")
+    assert queue_manager, "the debug kernel is built from sources that have amdgpu"
+    share = share_of(tmp_path / "share", *programs, *modules, queue_manager)
     done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
     assert done.returncode == ALL_WENT_WELL, explain(done)
     seen = sections(done.stdout)
     assert results(seen["kunit"]) == dict.fromkeys(cases(), "ok")
     operations = sum(check_hammer(seen[options], count) for options, count in ROUNDS.items())
     operations += check_hammer(seen["patched driver"], PATCHED)
+    operations += sum(check_hammer(seen[f"amdgpu {firmware}"], QUEUES) for firmware in ("HWS", "MES"))
     killed = KILLED.search(seen["killed"])
     assert killed, seen["killed"]
     assert int(killed[1]) == VICTIMS

@@ -37,7 +37,10 @@ def options(request: pytest.FixtureRequest) -> list[str]:
 
 def test_from_begin_to_end(options: list[str]) -> None:
     """One update of the runlist for each decision (HWS), however many processes there are."""
-    with KFD.loaded(*options) as control, stranger() as (tsg, _), stranger() as (other, _), user() as low, user() as high:
+    with (
+        KFD.loaded(*options) as control, stranger() as (tsg, _), stranger() as (other, _),
+        user() as low, user() as high,
+    ):  # fmt: skip
         (status,) = control.status()
         assert (status.tier, status.driver, facts()[0]["device"]) == (Tier.PATCHED, "amdgpu", "card:0")
         assert [one.word() for one in (tsg, other)] == ["on", "on"]
