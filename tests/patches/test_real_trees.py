@@ -108,3 +108,15 @@ def test_what_is_patched_compiles_without_a_warning(driver: str, source: Path | 
     code, out, err = patch_driver("--compile", *headers, driver, tree, *variables)
     assert code == 0, err[-3000:]
     assert "compiled what the patches change" in out
+
+
+@pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="takes ten minutes of CPU time; GPURT_LONG=1 has it run")
+@pytest.mark.parametrize(("driver", "source"), [case for case in CASES if case.values[0] == "amdgpu"])
+def test_the_whole_module_is_built(driver: str, source: Path, tmp_path: Path) -> None:
+    tree = copy_of(source, driver, tmp_path / "tree", whole=True)
+    code, out, err = patch_driver("--build", *amd64_headers(tree), driver, tree)
+    assert code == 0, err[-3000:]
+    assert "built for" in out
+    module = (tree / FOLDERS[driver] / "amdgpu/amdgpu.ko").read_bytes()
+    assert b"amdgpu_gpurt_port" in module
+    assert len(module) < 40_000_000
