@@ -18,7 +18,7 @@ from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
-from analysis.rtgpu.verdict import stated
+from analysis.rtgpu.verdict import stated, too_many
 from analysis.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.trace import About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
@@ -145,6 +145,8 @@ def _method(taskset: Taskset, options: Options) -> Method:
 def _units(system: System) -> dict[str, int]:
     given = stated(system)
     if given is not None:
+        if excess := too_many(given, system.taskset.platform.compute_units):
+            raise SimulationError(f"policy federated: {excess}")
         return given
     if not any(system.users):
         return {}

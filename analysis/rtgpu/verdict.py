@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from analysis.model import Taskset
+from collections.abc import Mapping
+
+from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
@@ -13,19 +15,43 @@ from analysis.rtgpu.method import METHODS
 def run(name: str, taskset: Taskset) -> Result:
     """The test: on the units that the file gives the tasks if it gives each one with a kernel some, else on found ones.
 
-    The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure.
+    The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure, and so
+    are tasks of which some wait busily and some suspend.
     """
     system, total = System(METHODS[name], taskset), taskset.platform.compute_units
+    if contradiction := mixed(taskset):
+        return failed(system, Reason.WAITING, contradiction)
     given = stated(system)
     if given is None:
         try:
             return compiled.run(system, Units.of(total, taskset.platform.sizes))
         except ValueError as error:
             return failed(system, Reason.NO_UNITS, str(error))
-    if sum(given.values()) > total:
-        text = f"the tasks' partitions have {sum(given.values())} units of the GPU, and it has {total}"
-        return failed(system, Reason.NO_UNITS, text)
+    if why := too_many(given, total):
+        return failed(system, Reason.NO_UNITS, why)
     return on_units(system, given)
+
+
+def mixed(taskset: Taskset) -> str:
+    """Which two tasks wait in different modes; empty if all that use the GPU wait in one."""
+    first = {task.waiting: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
+    if len(first) < 2:
+        return ""
+    return f"{first[Waiting.BUSY]} waits busily and {first[Waiting.SUSPEND]} suspends, and no test is about both"
+
+
+def other_mode(waiting: Waiting | None, taskset: Taskset) -> str:
+    """Which task waits in another mode than a test's; empty if none does."""
+    for task in taskset.real_time:
+        if task.uses_gpu and waiting is not None and task.waiting is not waiting:
+            return f"{task.name} waits in mode {task.waiting.value}, and the test is about mode {waiting.value}"
+    return ""
+
+
+def too_many(given: Mapping[str, int], total: int) -> str:
+    """By how much tasks' units exceed those that there are; empty if they do not."""
+    wanted = sum(given.values())
+    return f"the tasks' partitions have {wanted} units of the GPU, and it has {total}" if wanted > total else ""
 
 
 def stated(system: System) -> dict[str, int] | None:

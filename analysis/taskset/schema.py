@@ -68,10 +68,10 @@ def integer(low: int, high: int) -> Kind:
 
     def read(value: Any, path: Path, report: Report) -> int | None:
         if type(value) is not int:
-            report.add(path, f"{path[-1]}: expected an integer from {low} to {high}, got {_name(value)}")
+            report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {_name(value)}")
         elif not low <= value <= high:
             shown = value if abs(value) < 10**20 else "a huge one"
-            report.add(path, f"{path[-1]}: expected an integer from {low} to {high}, got {shown}")
+            report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {shown}")
         else:
             return value
         return None
@@ -84,11 +84,11 @@ def factor() -> Kind:
 
     def read(value: Any, path: Path, report: Report) -> Fraction | None:
         if type(value) not in (int, float):
-            report.add(path, f"{path[-1]}: expected a number from 1 to {MAX_FACTOR}, got {_name(value)}")
+            report.add(path, f"{_key(path)}: expected a number from 1 to {MAX_FACTOR}, got {_name(value)}")
         elif not 1 <= value <= MAX_FACTOR:
-            report.add(path, f"{path[-1]}: expected a number from 1 to {MAX_FACTOR}, got {value!r:.20}")
+            report.add(path, f"{_key(path)}: expected a number from 1 to {MAX_FACTOR}, got {value!r:.20}")
         elif len(f"{value!r}".partition(".")[2]) > 6:
-            report.add(path, f"{path[-1]}: has more than 6 decimals")
+            report.add(path, f"{_key(path)}: has more than 6 decimals")
         else:
             return Fraction(repr(value))
         return None
@@ -102,7 +102,7 @@ def boolean() -> Kind:
     def read(value: Any, path: Path, report: Report) -> bool | None:
         if type(value) is bool:
             return value
-        report.add(path, f"{path[-1]}: expected true or false, got {_name(value)}")
+        report.add(path, f"{_key(path)}: expected true or false, got {_name(value)}")
         return None
 
     return Kind(read, {"type": "boolean"})
@@ -114,9 +114,9 @@ def string(pattern: str, expected: str) -> Kind:
 
     def read(value: Any, path: Path, report: Report) -> str | None:
         if not isinstance(value, str):
-            report.add(path, f"{path[-1]}: expected {expected}, got {_name(value)}")
+            report.add(path, f"{_key(path)}: expected {expected}, got {_name(value)}")
         elif not compiled.fullmatch(value):
-            report.add(path, f"{path[-1]}: expected {expected}, got {quoted(value)}")
+            report.add(path, f"{_key(path)}: expected {expected}, got {quoted(value)}")
         else:
             return value
         return None
@@ -131,7 +131,7 @@ def choice(*options: str) -> Kind:
         if isinstance(value, str) and value in options:
             return value
         wanted = " or ".join(f'"{option}"' for option in options)
-        report.add(path, f"{path[-1]}: expected {wanted}, got {value!r:.40}")
+        report.add(path, f"{_key(path)}: expected {wanted}, got {value!r:.40}")
         return None
 
     return Kind(read, {"enum": list(options)})
@@ -145,16 +145,16 @@ def time(low: int = 0) -> Kind:
             try:
                 ns = parse_time(value)
             except ValueError as error:
-                report.add(path, f"{path[-1]}: {error}")
+                report.add(path, f"{_key(path)}: {error}")
                 return None
             if ns >= low:
                 return ns
-            report.add(path, f"{path[-1]}: must be longer than 0")
+            report.add(path, f"{_key(path)}: must be longer than 0")
         elif type(value) in (int, float):
             shown = str(value)[:20]
-            report.add(path, f'{path[-1]}: a time needs a unit; write "{shown}ms" or another of ns, us, ms, s')
+            report.add(path, f'{_key(path)}: a time needs a unit; write "{shown}ms" or another of ns, us, ms, s')
         else:
-            report.add(path, f'{path[-1]}: expected a time such as "5ms", got {_name(value)}')
+            report.add(path, f'{_key(path)}: expected a time such as "5ms", got {_name(value)}')
         return None
 
     return Kind(read, {"type": "string", "pattern": TIME_PATTERN})
@@ -173,7 +173,7 @@ def span() -> Kind:
         if worst is None or best is None:
             return None
         if best > worst:
-            report.add((*path, "best"), f"{path[-1]}: the best case is longer than the worst case")
+            report.add((*path, "best"), f"{_key(path)}: the best case is longer than the worst case")
             return None
         return Span(worst, best)
 
@@ -237,7 +237,7 @@ def array(of: Kind, what: str) -> Kind:
 
     def read(value: Any, path: Path, report: Report) -> list[Any] | None:
         if not isinstance(value, list) or not value:
-            report.add(path, f"{path[-1]}: expected {what}, got {'an empty array' if value == [] else _name(value)}")
+            report.add(path, f"{_key(path)}: expected {what}, got {'an empty array' if value == [] else _name(value)}")
             return None
         items = [of.read(item, (*path, index), report) for index, item in enumerate(value)]
         return None if any(item is None for item in items) else items
@@ -264,7 +264,7 @@ def either(one: Kind, table_of: Kind, what: str) -> Kind:
 
     def read(value: Any, path: Path, report: Report) -> Any:
         if not isinstance(value, (str, dict)):
-            report.add(path, f"{path[-1]}: expected {what} or a table, got {_name(value)}")
+            report.add(path, f"{_key(path)}: expected {what} or a table, got {_name(value)}")
             return None
         return (table_of if isinstance(value, dict) else one).read(value, path, report)
 
@@ -290,6 +290,11 @@ def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, repo
 def quoted(text: str) -> str:
     """At most 40 characters of a user's text in quotes, on one line: control characters are escaped."""
     return json.dumps(text[:40], ensure_ascii=False)
+
+
+def _key(path: Path) -> str:
+    """What a message calls the value at ``path``: its key, with its place if it is in an array."""
+    return f"{path[-2]}[{path[-1] + 1}]" if isinstance(path[-1], int) else path[-1]
 
 
 def _label(path: Path) -> str:

@@ -14,39 +14,43 @@ from pycontrol.commands import render
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
-    from analysis.model import Partition, Task
+    from analysis.model import Partition, Task, Taskset
     from analysis.rta import Result
     from analysis.rtgpu.analyse import System, Units
     from analysis.taskset import TasksetFile
 
 OBJECTIVES = ("least", "slack")
-#: The test unless another one is named.
-TEST = "rtgpu"
+#: The tests unless another one is named, for tasks that suspend and for those that wait busily.
+TEST, BUSY_TEST = "rtgpu", "stgm"
 
 
 def federated(
-    loaded: TasksetFile, text: str, name: str, units: Units, objective: str, frontier: bool, output: Path | None,
+    loaded: TasksetFile, text: str, name: str | None, units: Units, objective: str, frontier: bool, output: Path | None,
     as_json: bool,
 ) -> int:  # fmt: skip
     """Gives each task with kernels units of its own.  Returns the exit code.
 
-    ``text``: of the file.  ``name``: the test.  ``units``: what there is to give.  ``objective``: few units, or much
-    slack.  ``frontier``: also what more units of each task are worth.  ``output``: where the file is written with the
-    units as its partitions, if every task meets its deadline.  Raises UsageError for a test that is not about tasks
-    that own units, and FileError if the file cannot be written.
+    ``text``: of the file.  ``name``: the test; None: the one for the tasks' waiting mode.  ``units``: what there is to
+    give.  ``objective``: few units, or much slack.  ``frontier``: also what more units of each task are worth.
+    ``output``: where the file is written with the units as its partitions, if every task meets its deadline.  Raises
+    UsageError for a test that is not about tasks that own units, and FileError if the file cannot be written.
     """
+    from analysis.rta import Reason
     from analysis.rta.registry import UNITS
     from analysis.rtgpu import allocate, compiled
-    from analysis.rtgpu.analyse import System, on_units
+    from analysis.rtgpu.analyse import System, failed, on_units
     from analysis.rtgpu.method import METHODS
+    from analysis.rtgpu.verdict import mixed, other_mode
     from analysis.verdict import no_proof
 
+    name = name or _usual(loaded.taskset)
     if name not in UNITS:
         raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(UNITS)}")
     test, system = UNITS[name], System(METHODS[name], loaded.taskset)
     if not units.total and any(system.users):
         raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
-    result = compiled.run(system, units)
+    contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
+    result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run(system, units)
     if result.schedulable and objective == "slack":
         best = allocate.most_slack(system, units)
         assert best is not None
@@ -67,6 +71,14 @@ def federated(
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, _text(data, rows))
     return 1 if why else 0
+
+
+def _usual(taskset: Taskset) -> str:
+    """The test for the mode in which tasks wait."""
+    from analysis.model import Waiting
+
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    return BUSY_TEST if users and all(task.waiting is Waiting.BUSY for task in users) else TEST
 
 
 def _notes(system: System) -> list[str]:

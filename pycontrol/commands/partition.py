@@ -13,7 +13,7 @@ from gpurt import files
 from gpurt.errors import DeviceError, TasksetError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.federated import OBJECTIVES, TEST, federated, units_of
+from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
 from pycontrol.commands.options import FILE, JSON, Output
 from pycontrol.commands.render import bound, room
 
@@ -73,7 +73,8 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @EXPLAIN
 @click.option("--federated", "owned", is_flag=True,
               help="A partition for each task with kernels, and one bus for copies (docs/rtgpu.md).")  # fmt: skip
-@click.option("--test", "name", metavar="NAME", help=f"With --federated: the test.  [default: {TEST}]")
+@click.option("--test", "name", metavar="NAME",
+              help=f"With --federated: the test.  [default: {TEST}; {BUSY_TEST} if tasks wait busily]")  # fmt: skip
 @click.option("--objective", type=click.Choice(OBJECTIVES),
               help="With --federated: few units, or much slack, relative to deadlines.  [default: least]")  # fmt: skip
 @click.option("--frontier", is_flag=True, help="With --federated: each task's bound by its units.")
@@ -95,7 +96,7 @@ def partition(
 
     _check_options(context, owned)
     if owned:
-        return _federated(file, name or TEST, units, sizes, objective or OBJECTIVES[0], frontier, output, as_json)
+        return _federated(file, name, units, sizes, objective or OBJECTIVES[0], frontier, output, as_json)
     if order and "-" not in variant:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
     loaded, text_of_file = _loaded(file)
@@ -153,8 +154,8 @@ def _check_options(context: click.Context, owned: bool) -> None:
 
 
 def _federated(
-    file: Path, name: str, units: int | None, sizes: str | None, objective: str, frontier: bool, output: Path | None,
-    as_json: bool,
+    file: Path, name: str | None, units: int | None, sizes: str | None, objective: str, frontier: bool,
+    output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """The units of tasks that own them."""
     from analysis import taskset

@@ -69,6 +69,104 @@ def test_the_objective_slack_uses_more_units(plan: Gpurt) -> None:
     assert data["slack"]["used_units"] > data["least"]["used_units"]
 
 
+TWO = """[platform]
+cpus = 1
+epsilon = "0ms"
+compute_units = 4
+[[task]]
+name = "a"
+cpu = 0
+priority = 2
+period = "10ms"
+segments = [{ kernel = "1ms" }]
+[[task]]
+name = "b"
+cpu = 0
+priority = 1
+period = "10ms"
+segments = [{ kernel = "1ms" }]
+"""
+
+
+@pytest.fixture
+def two(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Gpurt:
+    """Runs a command on TWO with lines after those of a and of b: exit code, stdout, stderr."""
+
+    def call(command: str, a: str, b: str = "", *options: str, old: str = "", new: str = "") -> tuple[int, str, str]:
+        first, second = TWO.replace(old, new).split('[[task]]\nname = "b"')
+        path = tmp_path / "two.toml"
+        path.write_text(f'{first}{a}\n[[task]]\nname = "b"{second}{b}\n')
+        code = cli.run([command, str(path), *options])
+        return code, *capfd.readouterr()
+
+    return call
+
+
+OWN = "partition = { compute_units = 3 }"
+COMMANDS = [("analyze", "--test", "rtgpu"), ("analyze", "--test", "stgm"), ("partition", "--federated"),
+            ("simulate", "--policy", "federated", "--offsets", "1")]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("a", "old", "new", "line", "message"),
+    [
+        ("", "compute_units = 4", "", 10, "a kernel needs SMs or CUs"),
+        ("", 'kernel = "1ms"', 'kernel_times = ["2ms", "", "1ms"]', 10, "kernel_times[2]: expected a time"),
+        ("", 'kernel = "1ms"', 'kernel_times = ["2ms", "0ms"]', 10, "kernel_times: the time on 2 is 0"),
+        ("", 'kernel = "1ms"', 'copy = "11ms"', 10, "copy: is longer than the task's period"),
+        ("partition = { compute_units = 5 }", "", "", 11, "compute_units: the platform has 4, got 5"),
+    ],
+)
+def test_what_a_file_cannot_say_has_a_line(
+    two: Gpurt, command: tuple[str, ...], a: str, old: str, new: str, line: int, message: str
+) -> None:
+    code, _, err = two(command[0], a, "", *command[1:], old=old, new=new)
+    assert code == 3
+    assert f"two.toml:{line}: {message}" in err
+
+
+def test_more_units_than_the_gpu_has_are_a_failure(two: Gpurt) -> None:
+    for name in ("rtgpu", "stgm"):
+        code, out, _ = two("analyze", OWN, OWN, "--test", name)
+        assert code == 1
+        assert "a: no bound, because the tasks' partitions have 6 units of the GPU, and it has 4" in out
+    code, _, err = two("simulate", OWN, OWN, "--policy", "federated", "--offsets", "1")
+    assert code == 2
+    assert "have 6 units of the GPU, and it has 4" in err
+
+
+def test_contradictory_waiting_modes_are_a_failure(two: Gpurt) -> None:
+    text = "a waits busily and b suspends, and no test is about both"
+    for name in ("rtgpu", "stgm"):
+        code, out, _ = two("analyze", "waiting = 'busy'", "", "--test", name)
+        assert code == 1
+        assert f"b: no bound, because {text}" in out
+    code, out, _ = two("partition", "waiting = 'busy'", "", "--federated")
+    assert code == 1
+    assert f"DOES NOT FIT under rtgpu: a: no bound, because {text}" in out
+    code, _, err = two("simulate", "waiting = 'busy'", "", "--policy", "federated", "--offsets", "1")
+    assert code == 2
+    assert "tasks wait busily or suspend, all of them in one way" in err
+
+
+def test_units_are_planned_for_the_mode_in_which_tasks_wait(two: Gpurt) -> None:
+    busy = "waiting = 'busy'"
+    assert "fits in 2 of 4 compute units under stgm" in two("partition", busy, busy, "--federated")[1]
+    code, out, _ = two("partition", busy, busy, "--federated", "--test", "rtgpu")
+    assert code == 1
+    assert "a waits in mode busy, and the test is about mode suspend" in out
+
+
+def test_a_copy_longer_than_the_deadline_names_task_term_and_amount(two: Gpurt) -> None:
+    """a copies for 6 + 6 ms of 10 beside its kernel, which takes 0.125 ms on all 4 units."""
+    old, new = '{ kernel = "1ms" }', '{ copy = "6ms" }, { kernel = "1ms" }, { copy = "6ms" }'
+    code, out, _ = two("partition", "", "", "--federated", old=old, new=new)
+    assert code == 1
+    assert "a: exceeds its deadline of 10 ms by at least" in out
+    assert "the largest part is" in out
+
+
 def test_too_few_units_are_a_no_that_names_what_lacks(plan: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "own.toml"
     code, text, _ = plan(EXAMPLE, "--units", 2, "-o", out)
