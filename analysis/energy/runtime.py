@@ -118,6 +118,10 @@ class Units:
         device = self._gpus[gpu]
         return [(one.task, one.first, one.units) for one in device.jobs[0 : device.count]]
 
+    def overdue(self, gpu: int, now: int) -> int:
+        """How many jobs hold units of a GPU for longer than they do in the worst case."""
+        return sum(now > self.tasks[task].run.due for task, _, _ in self.jobs_on(gpu))
+
     @property
     def overflows(self) -> int:
         """Decisions that saw more future jobs than they have room for."""

@@ -79,7 +79,12 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(COPY, U32, sizeof(u32)) \
 	ATTRIBUTE(COPIES, U64, sizeof(u64)) \
 	ATTRIBUTE(WAITERS, U32, sizeof(u32)) \
-	ATTRIBUTE(UNIT_CLIENTS, U32, sizeof(u32))
+	ATTRIBUTE(UNIT_CLIENTS, U32, sizeof(u32)) \
+	ATTRIBUTE(JOBS_DONE, U64, sizeof(u64)) \
+	ATTRIBUTE(JOBS_LATE, U64, sizeof(u64)) \
+	ATTRIBUTE(JOBS_SKIPPED, U64, sizeof(u64)) \
+	ATTRIBUTE(JOBS_LOST, U64, sizeof(u64)) \
+	ATTRIBUTE(JOBS_OVERDUE, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

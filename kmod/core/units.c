@@ -67,12 +67,25 @@ static void grant(void *host, u32 task, struct gpurt_sbeet_decision d)
 	one->run.units = d.units;
 	one->run.granted = u->now;
 	one->run.kernel = plan.end - plan.start;
+	one->run.due = plan.free;
 	plan.end = U64_MAX;
 	plan.free = U64_MAX;
 	placed = gpurt_sgpu_place(&u->gpu[d.gpu], &plan, u->now);
 	one->run.first = placed->first;
 	one->running = GPURT_UNITS_KERNEL;
 	hide(u, task);
+}
+
+/* When a job is late by the length of its kernel. */
+static u64 hangs_at(const struct gpurt_units *u, u32 task)
+{
+	return u->task[task].run.due + u->task[task].run.kernel;
+}
+
+/* When a job ends that should have ended by now. */
+static u64 expected_end(const struct gpurt_units *u, u32 task, u64 now)
+{
+	return now < hangs_at(u, task) ? now : now + (now - u->task[task].run.due);
 }
 
 /* What should have ended by now ends now at the earliest: decisions look at what is planned. */
@@ -84,10 +97,12 @@ static void expect_overruns(struct gpurt_units *u, u64 now)
 		for (k = 0; k < u->gpu[i].count; k++) {
 			struct gpurt_sgpu_job *job = &u->gpu[i].jobs[k];
 
-			if (job->planned_end < now && job->end > now)
-				job->planned_end = now;
-			if (job->planned_free < now)
-				job->planned_free = now;
+			u64 end = expected_end(u, job->task, now);
+
+			if (job->planned_end <= now && job->end > now)
+				job->planned_end = end;
+			if (job->planned_free <= now)
+				job->planned_free = end;
 		}
 }
 
@@ -138,10 +153,32 @@ void gpurt_units_tick(struct gpurt_units *u, u64 now)
 	gpurt_sbeet_pass(u->tables, &u->state, &pass, now);
 }
 
+/* When a job that waits for the end of others is to be decided on again, because that end does not come. */
+static u64 next_doubt(const struct gpurt_units *u)
+{
+	u64 next = U64_MAX;
+	u32 i, k;
+
+	if (u->tables->rule != GPURT_SBEET_ALLOCATE && u->tables->rule != GPURT_SBEET_MIGRATE)
+		return next;	/* they do not look at what is planned */
+	for (i = 0; i < u->tables->gpus; i++)
+		for (k = 0; k < u->gpu[i].count; k++) {
+			const struct gpurt_sgpu_job *job = &u->gpu[i].jobs[k];
+			u64 at = hangs_at(u, job->task);
+
+			if (at <= u->now)
+				at = job->planned_free;
+			if (at < next)
+				next = at;
+		}
+	return next;
+}
+
 /* When to call gpurt_units_tick(); U64_MAX: only after what clients say. */
 u64 gpurt_units_next(const struct gpurt_units *u)
 {
 	u64 next = U64_MAX;
+	bool waits = false;
 	u32 i;
 
 	for (i = 0; i < u->tables->tasks; i++) {
@@ -152,8 +189,14 @@ u64 gpurt_units_next(const struct gpurt_units *u)
 			at = one->next.release;
 		else if (one->pending == GPURT_UNITS_READY && !u->run_late)
 			at = one->next.deadline;
+		waits |= one->pending == GPURT_UNITS_READY;
 		if (at < next)
 			next = at;
+	}
+	if (waits) {
+		u64 doubt = next_doubt(u);
+
+		next = doubt < next ? doubt : next;
 	}
 	return next;
 }
@@ -237,8 +280,10 @@ void gpurt_units_gone(struct gpurt_units *u, u32 task, u64 now)
 
 	hide(u, task);
 	u->earliest[task] = U64_MAX;
-	if (one->running != GPURT_UNITS_IDLE)
+	if (one->running != GPURT_UNITS_IDLE) {
 		give_back(u, task, now);
+		one->lost++;
+	}
 	one->running = GPURT_UNITS_IDLE;
 	u->finish[task] = U64_MAX;
 	gpurt_units_tick(u, now);

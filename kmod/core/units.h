@@ -8,7 +8,9 @@
  *
  * A task has one pending job and one that holds units or copies out.  No job is released less than a period after the
  * task's last one, however early its client announces it.  Until a task's first job is announced, and after its client
- * has gone, no job of it is expected.  A kernel that executes longer than planned is expected to end at any time.
+ * has gone, no job of it is expected.  A kernel that executes longer than planned is expected to end at any time, and
+ * once it is late by its own length, to go on for as long as it is late: its program may hang, and others must not wait
+ * for it for ever where there are units beside it.
  */
 #ifndef GPURT_CORE_UNITS_H
 #define GPURT_CORE_UNITS_H
@@ -34,6 +36,7 @@ struct gpurt_units_job {
 	u64 deadline;
 	u64 granted;		/* when, ns */
 	u64 kernel;		/* the kernel's time in the worst case, ns */
+	u64 due;		/* when its units are free in the worst case */
 	u32 gpu;
 	u32 first;		/* unit */
 	u32 units;
@@ -49,6 +52,7 @@ struct gpurt_units_task {
 	u64 jobs;		/* done */
 	u64 late;		/* of these, after the deadline */
 	u64 skips;
+	u64 lost;		/* jobs that had got units when their client was gone */
 	u64 longest;		/* response time of those done, ns */
 };
 

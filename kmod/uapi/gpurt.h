@@ -207,7 +207,9 @@
  *			  often an agent was refused because its user has too many: such a process runs at any time).
  *			  With GPURT_CAP_UNITS: UNIT_POLICY, MECHANISM (how programs keep to units), UNITS (that jobs
  *			  may hold), UNITS_HELD, JOBS (that hold units), UNIT_CLIENTS (that have announced jobs, on
- *			  all GPUs)
+ *			  all GPUs), JOBS_DONE, JOBS_LATE (of these, after their deadline), JOBS_SKIPPED, JOBS_LOST
+ *			  (whose client was gone while they ran), all on all GPUs since the host started,
+ *			  JOBS_OVERDUE (that hold units of this GPU for longer than in the worst case)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
@@ -651,6 +653,11 @@ enum gpurt_attr {
 	GPURT_A_COPIES,			/* u64 */
 	GPURT_A_WAITERS,		/* u32 */
 	GPURT_A_UNIT_CLIENTS,		/* u32 */
+	GPURT_A_JOBS_DONE,		/* u64 */
+	GPURT_A_JOBS_LATE,		/* u64 */
+	GPURT_A_JOBS_SKIPPED,		/* u64 */
+	GPURT_A_JOBS_LOST,		/* u64 */
+	GPURT_A_JOBS_OVERDUE,		/* u32 */
 	GPURT_A_END,
 };
 

@@ -22,7 +22,8 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
         "unit_policy": one.unit_policy or None, "mechanism": one.mechanism or None,
         "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
-        "unit_clients": one.unit_clients,
+        "unit_clients": one.unit_clients, "jobs_done": one.jobs_done, "jobs_late": one.jobs_late,
+        "jobs_skipped": one.jobs_skipped, "jobs_lost": one.jobs_lost, "jobs_overdue": one.jobs_overdue,
     }  # fmt: skip
 
 

@@ -125,6 +125,11 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
             how = KEPT.get(one.mechanism, f"programs keep to them by {one.mechanism}")
             held = f"{one.units_held} of {one.units} units held by {one.jobs} job{'s' if one.jobs != 1 else ''}"
             lines.append(f"GPU {one.gpu}: {held}; clients that announce jobs: {one.unit_clients}; {how}")
+            if one.jobs_overdue:
+                lines.append(
+                    f"GPU {one.gpu}: {one.jobs_overdue} of them overdue: their programs have not said that the kernel has "
+                    "ended, hang, or the file's times are too short; nothing preempts them"
+                )
         if one.tier is Tier.HINTS:
             lines.append(f"GPU {one.gpu}: tier T0: a process's work is not preempted; the process says why on stderr")
         if one.late:
@@ -136,6 +141,11 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
             )
         if one.faults:
             lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
+    if one := next((one for one in gpus if one.unit_policy), None):
+        lines.append(
+            f"jobs on all GPUs: {one.jobs_done} done, {one.jobs_late} of them late; {one.jobs_skipped} skipped at their "
+            f"deadline; {one.jobs_lost} lost with their program"
+        )
     if refused := max((one.malformed for one in gpus), default=0):
         lines.append(f"{refused} malformed calls were refused: a client is broken, or of another version")
     return "\n".join(lines)

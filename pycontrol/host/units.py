@@ -110,8 +110,8 @@ class Space:
             raise Refusal(-number, "the task has a pending job, or its release is too far ahead")
         self._owners[task] = caller
         for old, job in list(self._jobs.items()):
-            if job.task == task and self.units.skipped(task, old):
-                del self._jobs[old]  # the answer to its JOB_WAIT is kept until the task's next job
+            if job.task == task and not self.units.grant(task, old):
+                self._forget(old)  # it was skipped: the answer to its JOB_WAIT is kept until the task's next job
         self._jobs[number] = _Job(task)
         made.job, made.deadline_ns = number, self.units.deadline(task, number)
         self.settle()
@@ -244,8 +244,12 @@ class Space:
 
     def status(self, gpu: int) -> list[tuple[str, Value]]:
         """What GPURT_CMD_GET_STATUS says of a GPU's units."""
+        tasks = self.units.tasks
         return [
             ("UNIT_POLICY", self.setup.policy.name), ("MECHANISM", self.mechanism.value),
             ("UNITS", self.setup.system.gpus[gpu].whole), ("UNITS_HELD", self.units.held(gpu)),
             ("JOBS", len(self.units.jobs_on(gpu))), ("UNIT_CLIENTS", len(set(map(id, self._owners.values())))),
+            ("JOBS_DONE", sum(one.jobs for one in tasks)), ("JOBS_LATE", sum(one.late for one in tasks)),
+            ("JOBS_SKIPPED", sum(one.skips for one in tasks)), ("JOBS_LOST", sum(one.lost for one in tasks)),
+            ("JOBS_OVERDUE", self.units.overdue(gpu, self.clock())),
         ]  # fmt: skip

@@ -39,6 +39,8 @@ class GpuStatus:
     ``unit_policy``: how the GPU's units are shared; empty if they are not.  ``mechanism``: how programs keep to them;
     ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
     ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
+    ``jobs_done``, of these ``jobs_late`` after their deadline, ``jobs_skipped``, ``jobs_lost`` with their client: on all
+    GPUs together since the host started.  ``jobs_overdue``: jobs that hold units of this GPU for longer than planned.
     """
 
     gpu: int
@@ -67,6 +69,11 @@ class GpuStatus:
     units_held: int
     jobs: int
     unit_clients: int
+    jobs_done: int
+    jobs_late: int
+    jobs_skipped: int
+    jobs_lost: int
+    jobs_overdue: int
 
     @property
     def emulated(self) -> bool:
@@ -382,7 +389,8 @@ def _status(message: Message) -> GpuStatus:
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
         number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
         number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
-        number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"),
+        number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
+        number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
     )  # fmt: skip
 
 

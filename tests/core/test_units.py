@@ -218,6 +218,43 @@ def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time()
     assert units.jobs_on(0) == [(0, 0, 1), (1, 3, 1)]
 
 
+def test_others_run_beside_a_kernel_that_hangs() -> None:
+    """It holds 1 of 4 units, and algorithm 2 would have the other job wait for its end, with which it were done sooner."""
+    gpu = Gpu("g", 4, 4, 1_000_000, 250_000)
+    flat, linear = ([8 * MS] * 4, [32 * MS // m for m in range(1, 5)])
+    tasks = tuple(
+        Task(f"t{i}", 100 * MS, 100 * MS, (Kernel(tuple(times), tuple(times), 1_000_000, MS, MS),))
+        for i, times in enumerate((flat, linear))
+    )
+    units = Units(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
+    hangs = units.ready(0, 0)  # copy in until 1 ms, kernel until 9 ms
+    waiting = units.ready(1, 10 * MS)
+    assert units.pending(1, waiting), "the kernel is expected to end at any time"
+    assert (units.overdue(0, 9 * MS), units.overdue(0, 10 * MS)) == (0, 1)
+    assert units.next() == 17 * MS, "late by its own length"
+    units.tick(17 * MS)
+    assert units.jobs_on(0) == [(0, 0, 1), (1, 1, 3)]
+    assert units.next() == NEVER, "nobody waits"
+    assert units.kernel_done(0, hangs, 19 * MS) == units.done(0, hangs, 120 * MS) == 0, "it did end"
+    assert (units.tasks[0].late, units.tasks[0].lost, units.held(0)) == (1, 0, 3)
+
+
+def test_what_waits_for_a_kernel_that_hangs_is_decided_on_again_seldom() -> None:
+    """All units are held: each time the kernel is late by twice as much as before, and never twice at one time."""
+    units = units_of(late=True)
+    assert units.ready(0, 0) == 1
+    assert units.ready(1, 0) == 2
+    seen = [units.next()]
+    while seen[-1] < 3600_000 * MS:
+        units.tick(seen[-1])
+        seen.append(units.next())
+    assert all(after > before for before, after in zip(seen, seen[1:], strict=False))
+    assert len(seen) < 25
+    units.gone(0, seen[-1])
+    assert units.grant(1, 2)
+    assert [one.lost for one in units.tasks[0:2]] == [1, 0]
+
+
 @pytest.mark.parametrize("state", ["early", "pending", "kernel", "copy", "kernel and pending"])
 def test_what_a_client_that_is_gone_held_goes_on(state: str) -> None:
     units = units_of(rules="rm")

@@ -319,6 +319,43 @@ def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost,
             again.wait(timeout=MS)
 
 
+def test_jobs_that_are_skipped_as_they_come_are_forgotten(start_host: StartHost, taskset: Path) -> None:
+    """Each job ends the one before, also if both were due long ago: a wait for that one must not last for ever."""
+    taskset.write_text(FILE.format(gpu="").replace('"999s"', '"1ms"'))
+    host = start_host("--policy=rm", f"--taskset={taskset}")
+    with SocketClient(host) as client, control(str(host)) as plane:
+        first, second = (announce(client, "short", release=1) for _ in range(2))
+        assert client.code(WAIT, job=first, timeout_ns=lib.GPURT_FOREVER) == -errno.ENOENT
+        assert client.code(WAIT, job=second, timeout_ns=lib.GPURT_FOREVER) == -errno.ETIME
+        assert plane.status()[0].jobs_skipped == 2
+
+
+def test_a_hundred_clients_one_of_which_hangs(start_host: StartHost, taskset: Path) -> None:
+    """Status tells of what hangs, of jobs that were skipped behind it, and of what was lost with it."""
+    taskset.write_text(FILE.format(gpu="").replace("800s", "8ms").replace('"1000s"', '"100ms"'))
+    host = start_host("--policy=rm", f"--taskset={taskset}")
+    clients = [SocketClient(host) for _ in range(100)]
+    try:
+        hangs, *others = clients
+        granted(hangs)
+        assert {one.code(READY, task=b"long") for one in others} == {-errno.EBUSY}
+        late = announce(others[0], "short", time.monotonic_ns() - 999 * SECOND + 30 * MS)
+        assert others[0].code(WAIT, job=late, timeout_ns=lib.GPURT_FOREVER) == -errno.ETIME
+        words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
+        text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        assert "GPU 0: 1 of them overdue" in text
+        assert "jobs on all GPUs: 0 done, 0 of them late; 1 skipped at their deadline; 0 lost" in text
+        hangs.close()
+        one_job(others[0], "other")
+        with control(str(host)) as plane:
+            found = plane.status()[0]
+        assert (found.jobs_done, found.jobs_late, found.jobs_skipped, found.jobs_lost) == (1, 0, 1, 1)
+        assert found.jobs_overdue == 0
+    finally:
+        for one in clients:
+            one.close()
+
+
 def test_a_signal_leaves_the_job_waiting(host: Path) -> None:
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     try:
