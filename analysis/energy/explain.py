@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.energy import simulate
-from analysis.energy.allocate import candidates
+from analysis.energy.allocate import candidate, candidates
 from analysis.energy.baselines import decide
 from analysis.energy.outcome import Run
 from analysis.energy.policies import Rule
@@ -62,7 +62,8 @@ def _why(setup: Setup, state: State, job: Job, decision: Decision | None) -> str
         return f"less energy than {stay} {name}, where the task belongs"
     if state.running[home]:
         return f"the free units of {name}, up to m^opt, keep all deadlines"
-    if setup.rule is Rule.MIGRATE and decision.units != setup.best[job.task][home]:
+    best = setup.best[job.task][home]
+    if setup.rule is Rule.MIGRATE and (decision.units != best or not candidate(setup, state, home, job, best).ok):
         return "no GPU keeps all deadlines: all units of its own (algorithm 5, line 17)"
     if setup.rule is Rule.MIGRATE:
         return f"m^opt units of {name} keep all deadlines, with the least energy"

@@ -134,7 +134,7 @@ def test_explain_shows_what_was_compared(run: Gpurt) -> None:
 @pytest.mark.parametrize(
     ("at", "why"),
     [
-        ("0ms", "m^opt units of big keep all deadlines"), ("1ms", "less energy than to wait for big"),
+        ("0ms", "no GPU keeps all deadlines: all units"), ("1ms", "less energy than to wait for big"),
         ("33ms", "big is full, and no other GPU"), ("41ms", "no GPU keeps all deadlines: all units"),
         ("83ms", "the free units of big, up to m^opt"),
     ],
@@ -142,7 +142,10 @@ def test_explain_shows_what_was_compared(run: Gpurt) -> None:
 def test_explain_says_which_rule_decided(run: Gpurt, at: str, why: str) -> None:
     """The first dispatches of the toy system (specification, section 6.6)."""
     out = run("explain", TOY, "--at", at, "--json")[1]
-    assert document(out, "explain")["decisions"][0]["why"].startswith(why)
+    one = document(out, "explain")["decisions"][0]
+    assert one["why"].startswith(why)
+    if at == "0ms":  # m^opt are all units
+        assert [(c["units"], c["in_time"]) for c in one["candidates"]][0] == (12, False)
 
 
 def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) -> None:
