@@ -127,8 +127,8 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
             lines.append(f"GPU {one.gpu}: {held}; clients that announce jobs: {one.unit_clients}; {how}")
             if one.jobs_overdue:
                 lines.append(
-                    f"GPU {one.gpu}: {one.jobs_overdue} of them overdue: their programs have not said that the kernel has "
-                    "ended, hang, or the file's times are too short; nothing preempts them"
+                    f"GPU {one.gpu}: {one.jobs_overdue} of them overdue: their programs have not said that the "
+                    "kernel has ended, hang, or the file's times are too short; nothing preempts them"
                 )
         if one.tier is Tier.HINTS:
             lines.append(f"GPU {one.gpu}: tier T0: a process's work is not preempted; the process says why on stderr")
@@ -143,8 +143,8 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
             lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
     if one := next((one for one in gpus if one.unit_policy), None):
         lines.append(
-            f"jobs on all GPUs: {one.jobs_done} done, {one.jobs_late} of them late; {one.jobs_skipped} skipped at their "
-            f"deadline; {one.jobs_lost} lost with their program"
+            f"jobs on all GPUs: {one.jobs_done} done, {one.jobs_late} of them late; {one.jobs_skipped} skipped at "
+            f"their deadline; {one.jobs_lost} lost with their program"
         )
     if refused := max((one.malformed for one in gpus), default=0):
         lines.append(f"{refused} malformed calls were refused: a client is broken, or of another version")

@@ -7,6 +7,7 @@ import errno
 import os
 import random
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -219,7 +220,7 @@ def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time()
 
 
 def test_others_run_beside_a_kernel_that_hangs() -> None:
-    """It holds 1 of 4 units, and algorithm 2 would have the other job wait for its end, with which it were done sooner."""
+    """It holds 1 of 4 units, and algorithm 2 would have the other one wait: it would be done sooner."""
     gpu = Gpu("g", 4, 4, 1_000_000, 250_000)
     flat, linear = ([8 * MS] * 4, [32 * MS // m for m in range(1, 5)])
     tasks = tuple(
@@ -248,7 +249,7 @@ def test_what_waits_for_a_kernel_that_hangs_is_decided_on_again_seldom() -> None
     while seen[-1] < 3600_000 * MS:
         units.tick(seen[-1])
         seen.append(units.next())
-    assert all(after > before for before, after in zip(seen, seen[1:], strict=False))
+    assert all(after > before for before, after in pairwise(seen))
     assert len(seen) < 25
     units.gone(0, seen[-1])
     assert units.grant(1, 2)

@@ -145,7 +145,7 @@ def test_explain_says_which_rule_decided(run: Gpurt, at: str, why: str) -> None:
     one = document(out, "explain")["decisions"][0]
     assert one["why"].startswith(why)
     if at == "0ms":  # m^opt are all units
-        assert [(c["units"], c["in_time"]) for c in one["candidates"]][0] == (12, False)
+        assert next((c["units"], c["in_time"]) for c in one["candidates"]) == (12, False)
 
 
 def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) -> None:
