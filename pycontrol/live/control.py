@@ -40,7 +40,7 @@ class GpuStatus:
     ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
     ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
     ``jobs_done``, of these ``jobs_late`` after their deadline, ``jobs_skipped``, ``jobs_lost`` with their client: on
-    all GPUs together since the host started.  ``jobs_overdue``: jobs that hold units of this GPU for longer than planned.
+    all GPUs together since the host started.  ``jobs_overdue``: jobs that hold its units for longer than planned.
     """
 
     gpu: int
