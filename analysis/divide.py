@@ -70,7 +70,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
     refused = Division(way, name, NO_HOST)
     mode = rta.find(name).waiting or Waiting.SUSPEND
     moded = choose.with_modes(taskset, {task.name: mode for task in taskset.real_time if task.uses_gpu})
-    system = System(METHODS[name], moded)
+    system = System(METHODS[name], moded, taskset.platform.bus_chunk)
     if not any(task.uses_gpu for task in taskset.real_time):
         return replace(refused, why="no real-time task uses the GPU, so there is nothing to divide")
     if any(system.users) and not taskset.platform.compute_units:

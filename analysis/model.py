@@ -256,7 +256,8 @@ class Platform:
     `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
     and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
     ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
-    ``chip``: the GPU's name, for CU masks.
+    ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
+    where tasks own units; 0: whole copies.
     """
 
     cpus: int
@@ -271,6 +272,7 @@ class Platform:
     sizes: tuple[int, ...] = ()
     cross_contention: Fraction = Fraction(1)
     chip: str | None = None
+    bus_chunk: int = 0
 
     @property
     def epsilon(self) -> int:

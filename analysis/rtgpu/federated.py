@@ -41,10 +41,12 @@ class Federated:
     def of(cls, taskset: Taskset, options: Options, chunk: int = 0) -> Federated:
         """On the units that the file gives, else on the least ones for which the test passes.
 
+        ``chunk``: instead of the platform's, ns; 0: that one.
+
         Raises SimulationError: no such units, tasks that wait in different ways, more tasks than levels, equal
         priorities, or what the bounds refuse.
         """
-        system = System(_method(taskset, options), taskset, chunk)
+        system = System(_method(taskset, options), taskset, chunk or taskset.platform.bus_chunk)
         if len(taskset) > MOST_TASKS:
             raise SimulationError(f"policy federated: {len(taskset)} tasks, and the bus has {MOST_TASKS} levels")
         if system.ties:

@@ -51,7 +51,7 @@ def limits(method: Method, taskset: Taskset) -> Limits:
 
 
 def _passes(method: Method, taskset: Taskset, units: int, chunk: int = 0) -> bool:
-    return compiled.run(System(method, taskset, chunk), Units(units)).schedulable
+    return compiled.run(System(method, taskset, chunk or taskset.platform.bus_chunk), Units(units)).schedulable
 
 
 def _largest(method: Method, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:

@@ -18,7 +18,8 @@ def run(name: str, taskset: Taskset) -> Result:
     The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure, and so
     are tasks of which some wait busily and some suspend.
     """
-    system, total = System(METHODS[name], taskset), taskset.platform.compute_units
+    platform = taskset.platform
+    system, total = System(METHODS[name], taskset, platform.bus_chunk), platform.compute_units
     if contradiction := mixed(taskset):
         return failed(system, Reason.WAITING, contradiction)
     given = stated(system)

@@ -29,6 +29,10 @@ PLATFORM = {
         "what memory-intensive work is slowed down by while another partition does such work; 1 unless given",
     ),
     "chip": Field(schema.string("^[A-Za-z0-9_.-]{1,32}$", "the name of a chip"), "the GPU's chip, for CU masks"),
+    "bus_chunk": Field(
+        schema.time(1),
+        "where tasks own units: all programs copy in chunks that take so long at most; whole copies unless given",
+    ),
     "policy": Field(schema.choice(*Policy.words()), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),

@@ -46,7 +46,7 @@ def federated(
     name = name or _usual(loaded.taskset)
     if name not in UNITS:
         raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(UNITS)}")
-    test, system = UNITS[name], System(METHODS[name], loaded.taskset)
+    test, system = UNITS[name], System(METHODS[name], loaded.taskset, loaded.taskset.platform.bus_chunk)
     if not units.total and any(system.users):
         raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
     contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)

@@ -43,7 +43,7 @@ under policy job; 2 wrong usage;
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--chunk", metavar="TIME", type=Time(),
-              help='Policy federated: copies are made in chunks that take so long at most, such as "500us".')
+              help='Policy federated: copies are made in such chunks at most, such as "500us", not the file\'s.')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the first run as a trace.")
 @click.option("--energy", is_flag=True,

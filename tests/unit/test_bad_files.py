@@ -68,6 +68,7 @@ alpha = "0.5ms"
 theta = "0.5ms"
 epsilon = "1ms"
 time_slice = "1ms"
+bus_chunk = "1ms"
 compute_units = 4
 [[task]]
 name = "camera"
@@ -99,7 +100,7 @@ def wrong_times() -> Iterator[tuple[str, bytes]]:
     """The good file with one of its times negative, too long, without a unit, or zero where it must not be."""
     for found in TIMES.finditer(GOOD):
         key = found[1]
-        zero = ['"0ms"'] if key in ("period", "deadline", "time_slice", "slice") else []
+        zero = ['"0ms"'] if key in ("period", "deadline", "time_slice", "slice", "bus_chunk") else []
         for wrong in ('"-1ms"', '"99999999999999999999s"', '"5"', "-1", "nan", '"0.1ns"', *zero):
             yield f"{key} = {wrong}", f"{GOOD[:found.start()]}{key} = {wrong}{GOOD[found.end():]}".encode()
 

@@ -282,3 +282,30 @@ def test_sensitivity_says_the_limits(capfd: pytest.CaptureFixture[str]) -> None:
     assert Fraction(str(data["limits"]["interleave_factor"])) == 2
     assert cli.run(["sensitivity", str(EXAMPLE), "--test", "rtgpu"]) == 0
     assert "fewest units" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("chunk", "wcrt"), [("", 5_000_000), ("bus_chunk = '500us'", 1_500_000)])
+def test_the_chunk_of_the_file_is_all_that_a_lower_copy_delays(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, chunk: str, wcrt: int
+) -> None:
+    """a copies for 1 ms, after a chunk of b's copy of 4 ms, or all of it; --chunk overrides what the file says."""
+    path = tmp_path / "two.toml"
+    kernel = 'kernel = "1ms"'
+    text = TWO.replace(kernel, 'copy = "1ms"', 1).replace(kernel, 'copy = "4ms"')
+    path.write_text(text.replace("compute_units = 4", f"compute_units = 4\n{chunk}"))
+
+    def told(command: str, *options: str) -> int:
+        assert cli.run([command, str(path), "--json", *options]) == 0
+        document = json.loads(capfd.readouterr().out)
+        tasks = document["tests"][0]["tasks"] if command == "analyze" else document["tasks"]
+        return int(tasks["a"]["wcrt_ns"])
+
+    simulated = ("simulate", "--policy", "federated", "--offsets", "20")
+    assert told("analyze", "--test", "rtgpu") == told("partition", "--federated") == told(*simulated) == wcrt
+    assert told(*simulated, "--chunk", "2ms") == 3_000_000
+
+
+def test_the_json_breakdown_of_each_bound_adds_up(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["analyze", str(EXAMPLE), "--test", "rtgpu", "--json"]) == 0
+    for row in json.loads(capfd.readouterr().out)["tests"][0]["tasks"].values():
+        assert sum(term["amount_ns"] for term in row["terms"]) == row["wcrt_ns"]
