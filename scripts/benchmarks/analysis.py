@@ -6,10 +6,11 @@ Rates are of one core and its own time, so that neighbours matter less; seconds 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+
+from benchmarks.shared.timing import WALL, seconds
 
 from analysis import compiled, rta
 from analysis.batch import Batch
@@ -20,22 +21,11 @@ from analysis.experiments.runner import run as run_experiment
 from analysis.generate import PAPER, generate
 from analysis.model import MS, Taskset
 
-CPU, WALL = time.process_time, time.perf_counter
 TESTS = (
     "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "boosted-suspend",
     "boosted-busy", "boosted-mixed", "boosted-suspend+gpu-priority", "boosted-busy+gpu-priority", "tsg-rr-suspend",
     "tsg-rr-busy", "mpcp-suspend", "mpcp-busy", "fmlp-suspend", "fmlp-busy",
 )  # fmt: skip
-
-
-def seconds(action: Callable[[], object], repeats: int, clock: Callable[[], float] = CPU) -> float:
-    """The median time an action takes."""
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        action()
-        times.append(clock() - start)
-    return sorted(times)[repeats // 2]
 
 
 def rate(batches: list[Batch], name: str, repeats: int) -> float:

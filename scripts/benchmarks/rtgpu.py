@@ -6,9 +6,10 @@ Rates are of one core and its own time; seconds of the figures are of a clock on
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+
+from benchmarks.shared.timing import WALL, seconds
 
 from analysis.experiments import EXPERIMENTS
 from analysis.experiments.runner import Settings
@@ -18,18 +19,6 @@ from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.generate import TABLE, draw
 from analysis.rtgpu.method import METHODS, RTGPU
-
-CPU, WALL = time.process_time, time.perf_counter
-
-
-def seconds(action: Callable[[], object], repeats: int, clock: Callable[[], float] = CPU) -> float:
-    """The median time an action takes."""
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        action()
-        times.append(clock() - start)
-    return sorted(times)[repeats // 2]
 
 
 def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How benchmarks take times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+#: Clocks of this process's own time, and on the wall.
+CPU, WALL = time.process_time, time.perf_counter
+
+
+def seconds(action: Callable[[], object], repeats: int, clock: Callable[[], float] = CPU) -> float:
+    """The median time an action takes."""
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        action()
+        times.append(clock() - start)
+    return sorted(times)[repeats // 2]
