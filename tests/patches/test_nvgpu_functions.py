@@ -22,7 +22,7 @@ TOP = "drivers/gpu/nvgpu"
 NVGPU = [case for case in CASES if case.values[0] == "nvgpu"]
 INCLUDES = [TOP, f"{TOP}/include", "nvsched/include", f"{TOP}/include/external-nvs", "include", "include/uapi",
             "userspace/include", f"{TOP}/common"]  # fmt: skip
-#: What each of these breaks is noticed: a line of the driver, and what it becomes.  Only R36 has the last two.
+#: What each of these breaks is noticed: a line of the driver, and what it becomes.  Only R36 has the last three.
 MUTANTS = {
     "all are on the list": ("if ((f->tsg_may_run != NULL) && !f->tsg_may_run(g, tsg)) {", "if (false) {"),
     "nothing is preempted": ("tsg->preempt_due = tsg->preempt_due || !tsg->off_runlist;", ";"),
@@ -32,10 +32,14 @@ MUTANTS = {
     "a pending list is not reported": ("if (submitted && (ret != 0)) {\n", "ret = 0;\n\tif (0) {\n"),
     "what is closed meanwhile is preempted": ("if (!tsg->preempt_due || (rl == NULL)) {", "if (false) {"),
     "the watchdog kills what is off": ("(tsg != NULL) && tsg->off_runlist", "false"),
+    "what is off takes no room": ("*entries_left -= room;", ";"),
+    "an empty list takes room twice": ("\t\t*entries_left = all_left;\n", ""),
     "the list before last is submitted": ("not rebuilt */\n\t\t\treturn 1;", "*/\n\t\t\treturn 0;"),
     "user domains are ignored": ("if (nvgpu_nvs_gsp_usr_domain_present(g)) {\n\t\treturn", "if (false) {\n\t\treturn"),
+    "a user domain that comes is ignored":
+        ("_usr_domain_present(g)) {\n\t\tret = ", "_usr_domain_present(g) && 0) {\n\t\tret = "),
 }
-ONLY_R36 = 2
+ONLY_R36 = 3
 
 
 def patched(source: Path | None, tmp_path: Path) -> tuple[Path, int]:

@@ -37,7 +37,7 @@ static struct gk20a *g;
 static bool listed[IDS], executes[IDS];		/* the hardware, by TSG */
 static bool allowed[IDS];			/* what the callback answers */
 static int submits, preempts, pending_for, stuck, locked, recoveries;
-static bool user_domain, powered = true, in_use_locked;
+static bool user_domain, domain_comes, powered = true, in_use_locked;
 
 static u32 tsg_id(int t)
 {
@@ -59,6 +59,7 @@ void nvgpu_mutex_acquire(struct nvgpu_mutex *mutex)
 {
 	if (mutex != &g->fifo.tsg_inuse_mutex) {
 		locked++;
+		user_domain |= domain_comes;
 		return;
 	}
 	assert(!in_use_locked);
@@ -365,7 +366,7 @@ static void start(void)
 	memset(executes, 0, sizeof(executes));
 	memset(active, 0, sizeof(active));
 	memset(expected, 0, sizeof(expected));
-	suspended = user_domain = false;
+	suspended = user_domain = domain_comes = false;
 	recoveries = 0;
 	g->fifo.g = g;
 	g->fifo.num_channels = IDS;
@@ -550,6 +551,35 @@ static void test_too_long(void)
 	}
 }
 
+/*
+ * Who is off takes room all the same: else more would be admitted than fits when all are on, and then no list could be
+ * built any more, not even one without a channel that is closed.
+ */
+static void test_no_room_for_all(void)
+{
+	int level;
+
+	for (level = 0; level < 2; level++) {
+		start();
+		if (level)
+			g->fifo.tsg[tsg_id(0)].interleave_level = NVGPU_FIFO_RUNLIST_INTERLEAVE_LEVEL_HIGH;
+		g->fifo.num_runlist_entries = 5;
+		update(0, 0, true);
+		update(2, 0, true);
+		allow_only(0);
+		commit(0);
+		assert(nvgpu_runlist_update(g, runlist_of(tsg_id(4)), channel(4, 0), true, true) == -E2BIG);
+		allow_only(-1);
+		active[4][0] = true;		/* to the driver it is, though it had no room */
+		update(4, 0, false);
+		commit(0);
+		/* Nor more room than they would take: nobody is on. */
+		allow_only(1);
+		commit(0);
+		stop();
+	}
+}
+
 /* With a user domain of the GSP's scheduler a submit would do nothing. */
 static void test_user_domain(void)
 {
@@ -561,6 +591,10 @@ static void test_user_domain(void)
 	before = submits;
 	user_domain = true;
 	assert(nvgpu_runlist_commit(g) == -EOPNOTSUPP && submits == before);
+	/* It comes after the commit has looked, while that waits for a runlist. */
+	user_domain = false;
+	domain_comes = true;
+	assert(nvgpu_runlist_commit(g) == -ETIMEDOUT);
 	stop();
 #endif
 }
@@ -638,6 +672,7 @@ int main(int argc, char **argv)
 	test_closed_meanwhile();
 	test_failures();
 	test_too_long();
+	test_no_room_for_all();
 	test_user_domain();
 	test_watchdog();
 	for (round = 1; round <= rounds; round++) {
