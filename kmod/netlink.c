@@ -32,11 +32,10 @@ static int check_attributes(const struct nlmsghdr *nlh, u64 required, struct net
 	int rem, type;
 	u64 seen = 0;
 
-	BUILD_BUG_ON(GPURT_A_END > 64);
 	nlmsg_for_each_attr(attr, nlh, GENL_HDRLEN, rem) {
 		type = nla_type(attr);
-		if (type >= GPURT_A_END)
-			continue;
+		if (type >= GPURT_A_REQUESTS)
+			continue;	/* refused as unknown: no request has a policy for it */
 		if (seen & BIT_ULL(type))
 			return gpurt_nl_refuse(extack, -EINVAL, duplicate_text[type]);
 		seen |= BIT_ULL(type);
@@ -181,9 +180,10 @@ static void __init fill_policies(void)
 	const struct gpurt_request *request;
 	u32 command, number;
 
+	BUILD_BUG_ON(GPURT_A_END < GPURT_A_REQUESTS);
 	for (command = 0; command < GPURT_CMD_COUNT; command++) {
 		request = gpurt_request_find(command);
-		for (number = 0; request && number < GPURT_A_END; number++)
+		for (number = 0; request && number < GPURT_A_REQUESTS; number++)
 			if ((request->required | request->optional) & BIT_ULL(number))
 				fill_policy(&policies[command][number], gpurt_attribute_find(number));
 	}

@@ -91,7 +91,9 @@ struct gpurt_attribute {
 	u32 size;		/* in bytes, see above */
 };
 
-/* Sets of attributes have bit 1 << GPURT_A_... */
+/* Requests take attributes below this one only, so that a set of them has bit 1 << GPURT_A_...; answers take any. */
+#define GPURT_A_REQUESTS	64
+
 struct gpurt_request {
 	u32 command;		/* enum gpurt_cmd */
 	bool administrator;	/* the sender needs CAP_SYS_NICE */
