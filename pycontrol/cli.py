@@ -49,6 +49,7 @@ COMMANDS = {
     "mask": ("mask", "mask"),
     "energy": ("energy", "energy"),
     "kernel-fit": ("kernel_fit", "kernel_fit"),
+    "sm-check": ("sm_check", "sm_check"),
     "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),

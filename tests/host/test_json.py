@@ -56,6 +56,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
                    (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0),
                    (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "kernel-fit": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
+    "sm-check": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
     "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1)],
     "priority": [([ME], 0), ([ME, "--set", "40"], 0), ([ME, "--own"], 0)],
@@ -77,6 +78,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
+    (["sm-check", "PTX", "--kernel", "no", "--json"], 2),
     (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
     (["simulate", "FILE", "--offsets", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
@@ -103,6 +105,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "SLICES": SLICES.read_text(),
         "PLACED": PLACED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
         "TIMES": "1,9ms\n2,8ms\n",
+        "PTX": (SCALE / "scale.ptx").read_text(), "PTXAS": (SCALE / "scale.txt").read_text(),
     }  # fmt: skip
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -119,6 +122,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 PARTS = ROOT / "examples/partitions.toml"
 SLICES = ROOT / "examples/slices.toml"
+SCALE = ROOT / "tests/unit/sm_check"
 
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]

@@ -263,7 +263,8 @@ ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 def test_all_readers_are_known() -> None:
     names = ("analyze", "assign", "choose", "sensitivity", "simulate", "check", "apply", "partition", "admit", "slices")
     known = {(name, "file") for name in names}
-    assert known | {("check", "trace"), ("plot", "trace"), ("run", "what"), ("admit", "task")} <= set(READERS)
+    known |= {("check", "trace"), ("plot", "trace"), ("run", "what"), ("admit", "task"), ("sm-check", "inputs")}
+    assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)
 
 

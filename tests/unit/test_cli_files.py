@@ -25,9 +25,13 @@ READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
-    "slices": ["FILE"], "kernel-fit": ["TIMES"],
+    "slices": ["FILE"], "kernel-fit": ["TIMES"], "sm-check": ["PTX", "PTXAS"],
 }  # fmt: skip
-FILES = {"PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n"}
+FILES = {
+    "PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n",
+    "PTX": (ROOT / "tests/unit/sm_check/scale.ptx").read_text(),
+    "PTXAS": (ROOT / "tests/unit/sm_check/scale.txt").read_text(),
+}  # fmt: skip
 #: Every command that writes a file, to OUT.
 WRITERS = {
     "simulate": ["simulate", MINIMAL, "--offsets", "5", "--trace", "OUT"],

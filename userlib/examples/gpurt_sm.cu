@@ -4,7 +4,8 @@
 //	nvcc -I../include gpurt_sm.cu -o gpurt_sm            on a GPU
 //	g++ -x c++ -I../include gpurt_sm.cu -o gpurt_sm      on a machine of 8 SMs that exists in this process only
 //
-// Compile the kernel with as many threads as half an SM holds, and give what ptxas says (-Xptxas -v) to gpurt sm-check.
+// Compile the kernel for as many threads as half an SM holds, and give its PTX (nvcc -ptx) and what ptxas -v says of it to
+// gpurt sm-check.
 #include <stdio.h>
 #include <stdlib.h>
 #include <vector>
