@@ -41,22 +41,43 @@ static struct port_driver drivers[] = {
 	{ .name = "amdgpu", .symbol = "amdgpu_gpurt_port", .hooks = HOOKS(amdgpu_added) },
 };
 
+/* Whether that is said for the first time of the driver's module that is loaded.  Called with ports_lock held. */
+static bool is_news(struct port_driver *d)
+{
+	bool news = d->version != d->said_version || d->err != d->said_err;
+
+	d->said_version = d->version;
+	d->said_err = d->err;
+	return news;
+}
+
 /* Called with ports_lock held, while the module of the port cannot go.  Its GPUs come in attach(). */
 static void attach(struct port_driver *d, const struct gpurt_port *port)
 {
+	d->err = 0;
 	d->version = port->version == GPURT_PORT_VERSION ? 0 : port->version;
-	if (d->version) {
+	if (!d->version) {
+		d->owner = port->owner;
+		d->port = port;
+		d->err = port->attach(&d->hooks);
+		if (d->err)
+			d->port = NULL;
+	}
+	if (!is_news(d))
+		return;
+	if (d->version)
 		pr_err("gpurt: %s has another port: version %u, this module needs %u; patch and build both from the same release\n",
 		       d->name, d->version, GPURT_PORT_VERSION);
-		return;
-	}
-	d->owner = port->owner;
-	d->port = port;
-	d->err = port->attach(&d->hooks);
-	if (d->err) {
+	else if (d->err)
 		pr_err("gpurt: %s cannot be attached to: error %d\n", d->name, d->err);
-		d->port = NULL;
-	}
+}
+
+/* Called with ports_lock held.  The driver is not there. */
+static void is_missing(struct port_driver *d)
+{
+	d->version = 0;
+	d->err = 0;
+	is_news(d);
 }
 
 static void look_for(struct port_driver *d)
@@ -65,12 +86,12 @@ static void look_for(struct port_driver *d)
 
 	mutex_lock(&ports_lock);
 	if (!d->port && !stopping) {
-		d->version = 0;
-		d->err = 0;
 		port = __symbol_get(d->symbol);
 		if (port) {
 			attach(d, port);
 			__symbol_put(d->symbol);
+		} else {
+			is_missing(d);
 		}
 	}
 	mutex_unlock(&ports_lock);
@@ -85,7 +106,7 @@ static void look(void)
 }
 
 /* The module has removed its GPUs. */
-static void forget(const struct module *module)
+static void forget_module(const struct module *module)
 {
 	size_t i;
 
@@ -101,7 +122,7 @@ static void forget(const struct module *module)
 static int module_changes(struct notifier_block *nb, unsigned long state, void *module)
 {
 	if (state == MODULE_STATE_GOING)
-		forget(module);
+		forget_module(module);
 	if (state != MODULE_STATE_COMING)
 		look();
 	return NOTIFY_DONE;
@@ -131,9 +152,8 @@ static struct notifier_block power_notifier = { .notifier_call = power_changes }
 /* What there is of patched drivers, for those who ask why a GPU has another tier than they expect. */
 static int describe(char *text, const struct kernel_param *param)
 {
-	int length, i;
+	int length = 0, i;
 
-	length = port_gpus_describe(text, PAGE_SIZE);
 	mutex_lock(&ports_lock);
 	for (i = 0; i < (int)ARRAY_SIZE(drivers); i++) {
 		if (drivers[i].version)
@@ -146,7 +166,7 @@ static int describe(char *text, const struct kernel_param *param)
 					    drivers[i].name, drivers[i].err);
 	}
 	mutex_unlock(&ports_lock);
-	return length;
+	return length + port_gpus_describe(text + length, PAGE_SIZE - length);
 }
 
 static const struct kernel_param_ops describe_ops = { .get = describe };

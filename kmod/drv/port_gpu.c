@@ -28,6 +28,7 @@
 #include "port_processes.h"
 
 #define TEXT_LEN 80
+#define LAST_LINE 100	/* room for the last line of what there is to say of many GPUs */
 
 struct port_gpu {
 	struct list_head node;		/* of gpus; read under RCU */
@@ -335,17 +336,33 @@ static const char *state_of(const struct port_gpu *dev)
 	return READ_ONCE(dev->err) == -EOPNOTSUPP ? "unable" : "on";
 }
 
-/* A line for each GPU; returns its length. */
+static int describe_gpu(const struct port_gpu *dev, char *text, int size)
+{
+	return snprintf(text, size, "driver=%s device=%s state=%s error=%d asks=%d%s%s\n", dev->driver->name, dev->name,
+			state_of(dev), READ_ONCE(dev->err), atomic_read(&dev->asks), *dev->refused ? " reason=" : "",
+			dev->refused);
+}
+
+/* A line for each GPU, and one that says how many have no room; returns their length. */
 int port_gpus_describe(char *text, int size)
 {
+	int length = 0, more = 0, one;
 	struct port_gpu *dev;
-	int length = 0;
 
 	mutex_lock(&gpus_lock);
-	list_for_each_entry(dev, &gpus, node)
-		length += scnprintf(text + length, size - length, "driver=%s device=%s state=%s error=%d asks=%d%s%s\n",
-				    dev->driver->name, dev->name, state_of(dev), READ_ONCE(dev->err),
-				    atomic_read(&dev->asks), *dev->refused ? " reason=" : "", dev->refused);
+	list_for_each_entry(dev, &gpus, node) {
+		one = describe_gpu(dev, text + length, size - LAST_LINE - length);
+		if (!more && one < size - LAST_LINE - length)
+			length += one;
+		else
+			more++;
+	}
 	mutex_unlock(&gpus_lock);
+	if (more)
+		length += scnprintf(text + length, size - length,
+				    "driver=- device=- state=more error=0 asks=0 reason=%d more GPUs are not listed\n",
+				    more);
+	else
+		text[length] = 0;
 	return length;
 }

@@ -15,6 +15,8 @@ struct port_driver {
 	struct module *owner;		/* its module, likewise */
 	u32 version;			/* of a port that this module cannot use; 0: none was seen */
 	int err;			/* why it could not be attached to; 0: it was, or is not there */
+	u32 said_version;		/* of these two, what the log has already */
+	int said_err;
 };
 
 /* port.c */

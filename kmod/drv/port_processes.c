@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A patched driver knows processes that have TSGs, gpurt knows clients: here both are found by process.  A process may
- * have very many clients, and may open and close TSGs very often.
+ * have very many clients, and may open and close TSGs very often.  So the lock, which drivers wait for with locks of
+ * their own held, is never held for longer than it takes to tell a few clients.  The one that has the GPU is told at
+ * once, and so are all if there are few; a worker tells the others, a few at a time.
  */
 #include <linux/pid.h>
 #include <linux/printk.h>
@@ -12,23 +14,31 @@
 #include "../workers.h"
 #include "port_processes.h"
 
+#define AT_ONCE 8	/* clients, or processes, for which the lock is held */
+
 /* A process that has TSGs, or clients. */
 struct port_process {
 	struct gpurt_by_process by;	/* of port_processes.tree */
-	struct list_head node;		/* of port_processes.all */
+	struct list_head node;		/* of port_processes.all: those whose rules are the oldest come first */
 	struct rcu_head rcu;
-	struct list_head clients;	/* of port_client.node */
+	struct list_head told, untold;	/* of port_client.node; untold: what is news to them may be none */
+	struct list_head news;		/* of port_processes.news, while a worker is to tell clients; else empty */
 	int tsgs;
-	bool exempt;			/* by a rule, when it opened its first TSG or when the rules last changed */
-	bool killed;			/* its clients are still to be told */
+	u32 rules;			/* those that @exempt is by */
+	bool exempt;			/* when it opened its first TSG or when the rules last changed */
+
+	bool gone;			/* what follows: with only_lock held */
+	u32 kills;			/* how often its work was killed */
+	struct list_head killed;	/* of port_processes.killed, while its clients are to be told; else empty */
 };
 
 /* A client, from client_open() to client_close(). */
 struct port_client {
-	struct list_head node;
+	struct list_head node;		/* of port_process.told or .untold */
 	struct port_process *process;
 	struct gpurt_client *client;
-	bool told;			/* that its work was killed, before the others; with only_lock held */
+	int tsgs;			/* as it was told */
+	u32 kills;			/* likewise; with only_lock held */
 };
 
 /* Called under RCU, or with the lock held. */
@@ -43,7 +53,11 @@ static struct port_process *find(struct port_processes *all, const struct pid *t
 static void enter(struct port_processes *all, struct port_process *p, struct pid *tgid)
 {
 	p->by.tgid = get_pid(tgid);
-	INIT_LIST_HEAD(&p->clients);
+	p->rules = all->rules;
+	INIT_LIST_HEAD(&p->told);
+	INIT_LIST_HEAD(&p->untold);
+	INIT_LIST_HEAD(&p->news);
+	INIT_LIST_HEAD(&p->killed);
 	gpurt_processes_add(&all->tree, &p->by);
 	list_add_tail(&p->node, &all->all);
 }
@@ -53,6 +67,11 @@ static void forget(struct port_processes *all, struct port_process *p)
 {
 	gpurt_processes_remove(&all->tree, &p->by);
 	list_del(&p->node);
+	list_del(&p->news);
+	raw_spin_lock(&all->only_lock);
+	p->gone = true;
+	list_del(&p->killed);
+	raw_spin_unlock(&all->only_lock);
 	put_pid(p->by.tgid);	/* those who still look only compare it */
 	kfree_rcu(p, rcu);
 }
@@ -60,7 +79,7 @@ static void forget(struct port_processes *all, struct port_process *p)
 /* Called with the lock held. */
 static void forget_unused(struct port_processes *all, struct port_process *p)
 {
-	if (!p->tsgs && list_empty(&p->clients))
+	if (!p->tsgs && list_empty(&p->told) && list_empty(&p->untold))
 		forget(all, p);
 }
 
@@ -84,7 +103,11 @@ struct port_client *port_client_make(struct port_processes *all, struct pid *tgi
 		enter(all, p, tgid);
 	}
 	c->process = p;
-	list_add(&c->node, &p->clients);
+	c->tsgs = p->tsgs;
+	raw_spin_lock(&all->only_lock);
+	c->kills = p->kills;
+	raw_spin_unlock(&all->only_lock);
+	list_add(&c->node, &p->told);
 	if (p->tsgs)
 		gpurt_client_tsgs_changed(client, p->tsgs);
 	mutex_unlock(&all->lock);
@@ -117,16 +140,50 @@ void port_client_alone(struct port_processes *all, struct port_client *c)
 }
 
 /* Called with the lock held. */
-static void change_tsgs(struct port_processes *all, struct port_process *p, int change)
+static void tell(struct port_processes *all, struct port_client *c)
 {
-	struct port_client *c;
+	struct port_process *p = c->process;
+	int change = p->tsgs - c->tsgs;
+	bool killed;
 
-	p->tsgs += change;
-	list_for_each_entry(c, &p->clients, node) {
+	list_move_tail(&c->node, &p->told);
+	c->tsgs = p->tsgs;
+	raw_spin_lock(&all->only_lock);
+	killed = c->kills != p->kills;
+	c->kills = p->kills;
+	raw_spin_unlock(&all->only_lock);
+	if (killed)
+		gpurt_client_killed(c->client);
+	if (change)
 		gpurt_client_tsgs_changed(c->client, change);
-		cond_resched();
-	}
-	forget_unused(all, p);
+}
+
+/* Called with the lock held.  Those who have waited longest first; a worker goes on with the others. */
+static void tell_some(struct port_processes *all, struct port_process *p)
+{
+	int left;
+
+	for (left = AT_ONCE; left && !list_empty(&p->untold); left--)
+		tell(all, list_first_entry(&p->untold, struct port_client, node));
+	list_del_init(&p->news);
+	if (list_empty(&p->untold))
+		return;
+	list_add_tail(&p->news, &all->news);
+	queue_work(gpurt_workers, &all->telling);
+}
+
+/* Called with the lock held.  There is news for all clients of the process. */
+static void tell_all(struct port_processes *all, struct port_process *p)
+{
+	struct port_client *first;
+
+	list_splice_tail_init(&p->told, &p->untold);
+	raw_spin_lock(&all->only_lock);
+	first = all->only && all->only->process == p ? all->only : NULL;
+	raw_spin_unlock(&all->only_lock);
+	if (first)	/* it stays: who frees it needs the lock */
+		tell(all, first);
+	tell_some(all, p);
 }
 
 /* In process context.  The process has @change TSGs more.  The name that counts for rules is the one it has now. */
@@ -143,10 +200,13 @@ void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int chang
 	}
 	if (p && !p->tsgs)
 		WRITE_ONCE(p->exempt, gpurt_process_is_exempt(tgid));
-	if (!p || p->tsgs + change < 0)
+	if (!p || p->tsgs + change < 0) {
 		pr_warn_once("gpurt: a driver says that a process closes TSGs that it has not opened\n");
-	else
-		change_tsgs(all, p, change);
+	} else {
+		p->tsgs += change;
+		tell_all(all, p);
+		forget_unused(all, p);
+	}
 	mutex_unlock(&all->lock);
 }
 
@@ -158,48 +218,68 @@ bool port_processes_is_exempt(struct port_processes *all, struct pid *tgid)
 	return p && READ_ONCE(p->exempt);
 }
 
-/* In process context.  The rules have changed. */
+/* Called with the lock held.  The process that was judged by the oldest rules; NULL: they have not changed since. */
+static struct port_process *outdated(struct port_processes *all)
+{
+	struct port_process *p = list_first_entry_or_null(&all->all, struct port_process, node);
+
+	return p && p->rules != all->rules ? p : NULL;
+}
+
+/* In process context.  The rules have changed.  When this returns, every process is judged by them. */
 void port_processes_exemptions(struct port_processes *all)
 {
 	struct port_process *p;
+	int left;
 
 	mutex_lock(&all->lock);
-	list_for_each_entry(p, &all->all, node) {
-		WRITE_ONCE(p->exempt, gpurt_process_is_exempt(p->by.tgid));
+	all->rules++;
+	do {
+		for (left = AT_ONCE; left && (p = outdated(all)); left--) {
+			p->rules = all->rules;
+			list_move_tail(&p->node, &all->all);
+			WRITE_ONCE(p->exempt, gpurt_process_is_exempt(p->by.tgid));
+		}
+		mutex_unlock(&all->lock);
 		cond_resched();
-	}
+		mutex_lock(&all->lock);
+	} while (outdated(all));
 	mutex_unlock(&all->lock);
 }
 
-/* Called with the lock held. */
-static void tell_killed(struct port_processes *all, struct port_process *p)
+/* Called with the lock held.  That its work was killed is news for a process's clients.  One such process at a time. */
+static void take_killed(struct port_processes *all)
 {
-	struct port_client *c;
-	bool told;
-
-	WRITE_ONCE(p->killed, false);
-	list_for_each_entry(c, &p->clients, node) {
-		raw_spin_lock(&all->only_lock);
-		told = c->told;
-		c->told = false;
-		raw_spin_unlock(&all->only_lock);
-		if (!told)
-			gpurt_client_killed(c->client);
-		cond_resched();
-	}
-}
-
-static void tell_others(struct work_struct *work)
-{
-	struct port_processes *all = container_of(work, struct port_processes, killing);
 	struct port_process *p;
 
+	raw_spin_lock(&all->only_lock);
+	p = list_first_entry_or_null(&all->killed, struct port_process, killed);
+	if (p)
+		list_del_init(&p->killed);
+	raw_spin_unlock(&all->only_lock);
+	if (!p)
+		return;
+	list_splice_tail_init(&p->told, &p->untold);
+	list_move_tail(&p->news, &all->news);
+}
+
+/* A worker tells some of those who are still to be told, of one process, and comes back for the others. */
+static void tell_others(struct work_struct *work)
+{
+	struct port_processes *all = container_of(work, struct port_processes, telling);
+	struct port_process *p;
+	bool killed;
+
 	mutex_lock(&all->lock);
-	list_for_each_entry(p, &all->all, node) {
-		if (READ_ONCE(p->killed))
-			tell_killed(all, p);
-		cond_resched();
-	}
+	take_killed(all);
+	p = list_first_entry_or_null(&all->news, struct port_process, news);
+	if (p)
+		tell_some(all, p);
+	raw_spin_lock(&all->only_lock);
+	killed = !list_empty(&all->killed);
+	raw_spin_unlock(&all->only_lock);
+	if (killed || !list_empty(&all->news))
+		queue_work(gpurt_workers, &all->telling);
 	mutex_unlock(&all->lock);
 }
 
@@ -215,20 +295,26 @@ void port_processes_killed(struct port_processes *all, struct pid *tgid)
 	if (!p)
 		return;
 	raw_spin_lock(&all->only_lock);
-	if (all->only && all->only->process == p) {
-		all->only->told = true;
-		gpurt_client_killed(all->only->client);
+	if (!p->gone) {
+		p->kills++;
+		if (all->only && all->only->process == p) {
+			all->only->kills = p->kills;
+			gpurt_client_killed(all->only->client);
+		}
+		if (list_empty(&p->killed))
+			list_add_tail(&p->killed, &all->killed);
+		queue_work(gpurt_workers, &all->telling);
 	}
 	raw_spin_unlock(&all->only_lock);
-	WRITE_ONCE(p->killed, true);
-	queue_work(gpurt_workers, &all->killing);
 }
 
 void port_processes_init(struct port_processes *all)
 {
 	mutex_init(&all->lock);
 	INIT_LIST_HEAD(&all->all);
-	INIT_WORK(&all->killing, tell_others);
+	INIT_LIST_HEAD(&all->news);
+	INIT_LIST_HEAD(&all->killed);
+	INIT_WORK(&all->telling, tell_others);
 	raw_spin_lock_init(&all->only_lock);
 }
 
@@ -237,7 +323,7 @@ void port_processes_stop(struct port_processes *all)
 {
 	struct port_process *p, *next;
 
-	cancel_work_sync(&all->killing);
+	cancel_work_sync(&all->telling);
 	mutex_lock(&all->lock);
 	list_for_each_entry_safe(p, next, &all->all, node) {
 		forget(all, p);

@@ -16,10 +16,13 @@ struct port_processes {
 	struct mutex lock;		/* for changes, down to the blank line; the tree is read under RCU */
 	struct gpurt_processes tree;
 	struct list_head all;
+	struct list_head news;		/* of port_process.news: those whose clients are not all told */
+	u32 rules;			/* how often the rules have changed */
 
-	struct work_struct killing;
+	struct work_struct telling;
 	raw_spinlock_t only_lock;	/* what follows */
 	struct port_client *only;	/* whom the last commit() was to make alone; NULL: everyone */
+	struct list_head killed;	/* of port_process.killed */
 };
 
 void port_processes_init(struct port_processes *all);

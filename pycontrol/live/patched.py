@@ -14,8 +14,9 @@ FACTS = Path("/sys/module/gpurt/parameters/patched")
 class PatchedGpu:
     """A GPU of a patched driver, which the module switches unless ``condition`` is `refused`.
 
-    ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`.
-    ``device`` is `-` if the driver itself is refused.  ``asks``: how often the driver asked who may be on a list, for
+    ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`;
+    `more`: no GPU, but how many there are that the module had no room to list.  ``device`` is `-` if the driver itself
+    is refused.  ``asks``: how often the driver asked who may be on a list, for
     a list that it built by itself while a client had the GPU.  Each such list may cost that client a context switch.
     ``errno``: what the last update returned, negative; 0: it was carried out.
     """
@@ -33,6 +34,8 @@ class PatchedGpu:
         name = self.driver if self.device == "-" else f"{self.driver} {self.device}"
         if self.condition == "refused":
             return f"{name}: not switched by gpurt.ko: {self.reason}"
+        if self.condition == "more":
+            return self.reason
         if self.condition == "unable":
             return f"{name}: the driver cannot switch for now (another scheduler has the runlists); isolation is lost"
         return f"{name}: {self.condition}" if self.condition != "on" else None

@@ -13,6 +13,7 @@ from pycontrol.live.patched import PatchedGpu
 ON = "driver=amdgpu device=0000:03:00.0 state=on error=0 asks=17\n"
 REFUSED = "driver=nvgpu device=17000000.gpu state=refused error=0 asks=0 reason=a = b reason=c\n"
 OTHER = "driver=nvgpu device=- state=refused error=0 asks=0 reason=its port has version 2, this module needs 1\n"
+MORE = "driver=- device=- state=more error=0 asks=0 reason=3 more GPUs are not listed\n"
 UNABLE = "driver=nvgpu device=17000000.gpu state=unable error=-95 asks=3\n"
 
 
@@ -35,12 +36,13 @@ def test_what_a_line_says(tmp_path: Path) -> None:
 
 
 def test_what_a_user_has_to_know(tmp_path: Path) -> None:
-    on, refused, other, unable = read(tmp_path, ON + REFUSED + OTHER + UNABLE)
+    on, refused, other, unable, more = read(tmp_path, ON + REFUSED + OTHER + UNABLE + MORE)
     assert on.trouble is None
     assert refused.trouble == "nvgpu 17000000.gpu: not switched by gpurt.ko: a = b reason=c"
     assert other.trouble == "nvgpu: not switched by gpurt.ko: its port has version 2, this module needs 1"
     assert unable.trouble is not None
     assert "cannot switch" in unable.trouble
+    assert more.trouble == "3 more GPUs are not listed"
 
 
 @pytest.mark.parametrize("line", ["", "driver=amdgpu", "nonsense", ON.replace("17", "x"), ON.replace("state", "st")])

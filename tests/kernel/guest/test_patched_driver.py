@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -219,6 +220,17 @@ def test_gpus_come_and_go_while_they_are_owned() -> None:
         have("gpus", 3)
         assert [one.driver for one in control.status()] == ["amdgpu"] * 3
         assert [fact["device"] for fact in facts()] == ["fake:0", "fake:1", "fake:2"]
+
+
+def test_a_gpu_goes_while_a_client_waits_for_it() -> None:
+    with loaded(), client_of(DEVICE) as client, ThreadPoolExecutor(1) as pool:
+        have("fail", 1_000_000)
+        assert client.begin(priority=10) == PENDING
+        waiting = pool.submit(granted, client)
+        eventually(lambda: FAKE.says("commits") > 2)
+        assert not waiting.done()
+        have("gpus", 0)
+        assert waiting.result(PATIENCE) == -errno.ENODEV
 
 
 def come_killed(count: int) -> None:

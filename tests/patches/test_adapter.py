@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The adapter of gpurt.ko for patched drivers (kmod/drv/port*.c), in user space: adapter/harness.c."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from trees import ROOT
+
+HERE = ROOT / "tests/patches/adapter"
+FILES = ["port.h", "drv.h", "port_processes.h", "port_gpu.h", "port_processes.c", "port_gpu.c", "port.c"]
+#: What each of these breaks is noticed: a line of the adapter, and what it becomes.
+MUTANTS = {
+    "all clients are told with the lock held": ("#define AT_ONCE 8", "#define AT_ONCE 1000000"),
+    "the worker does not come back": ("list_add_tail(&p->news, &all->news);\n\tqueue_work(", "("),
+    "the owner is told when it is its turn": ("first = all->only && all->only->process == p ?", "first = false ?"),
+    "a kill is told twice": ("all->only->kills = p->kills;", ";"),
+    "a kill is not told": ("list_add_tail(&p->killed, &all->killed);", ";"),
+    "a client hears of kills before its time": (
+        "c->kills = p->kills;\n\traw_spin_unlock(&all->only_lock);\n\tlist_add(",
+        "raw_spin_unlock(&all->only_lock);\n\tlist_add(",
+    ),
+    "a process that goes stays among the killed": ("list_del(&p->killed);\n\traw_spin_unlock", "raw_spin_unlock"),
+    "a process that goes stays among those with news": ("list_del(&p->news);\n\traw_spin_lock", "raw_spin_lock"),
+    "older rules count": ("p->rules = all->rules;\n\t\t\tlist_move_tail", "list_move_tail"),
+    "the reference to a process is kept": ("put_pid(p->by.tgid);", ";"),
+    "memory that nobody uses is kept": ("kfree(fresh);\n\treturn c;", "return c;"),
+    "half a line is told": ("if (!more && one < size - LAST_LINE - length)", "if (true)"),
+    "the same is logged again": ("if (!is_news(d))\n\t\treturn;", ""),
+    "a driver that was replaced is not judged again": ("d->err = 0;\n\tis_news(d);", "d->err = 0;"),
+}  # fmt: skip
+
+
+def adapter() -> str:
+    """The code that runs here."""
+    texts = [(ROOT / "kmod/drv" / name).read_text() for name in FILES]
+    return '#include "uapi/gpurt.h"\n' + "\n".join(re.sub(r"^#include .*\n", "", text, flags=re.M) for text in texts)
+
+
+def run(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    if not shutil.which("gcc"):
+        pytest.skip("needs a C compiler (gcc)")
+    (folder / "adapter.inc").write_text(code)
+    flags = ["-std=gnu11", "-g", "-O0", "-Wall", "-Werror", "-Wno-unused", "-fsanitize=address,undefined"]
+    includes = [f"-I{folder}", f"-I{ROOT}/kmod"]
+    subprocess.run(["gcc", *flags, *includes, HERE / "harness.c", "-o", folder / "harness"], check=True)
+    return subprocess.run([folder / "harness", *arguments], capture_output=True, text=True)
+
+
+def test_the_adapter_does_what_it_says(tmp_path: Path) -> None:
+    done = run(adapter(), tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-3000:]
+
+
+@pytest.mark.slow(0.5)
+def test_planted_bugs_are_found(tmp_path: Path) -> None:
+    code = adapter()
+    for name, (old, new) in MUTANTS.items():
+        assert code.count(old) == 1, name
+        assert run(code.replace(old, new), tmp_path, "50").returncode != 0, name
