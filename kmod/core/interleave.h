@@ -2,13 +2,14 @@
 /*
  * Whose turn it is among TSGs of three interleave levels, as the runlist of Tegra's driver (nvgpu) orders them.
  *
- * That runlist has all TSGs of level high before each TSG of level medium or low, and all of level medium (each with those
- * of level high before it) before each of level low.  Without level low, level medium takes its place, and without that
- * level high.  A TSG without work is passed over.
+ * That runlist has all TSGs of level high before each TSG of level medium or low, and all of level medium (each with
+ * those of level high before it) before each of level low.  Without level low, level medium takes its place, and
+ * without that level high.  A TSG without work is passed over.
  *
- * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A TSG of level medium begins a new pass of
- * level high when it is taken; one of level low begins one of both.  Between two turns of a TSG, or its arrival and its first
- * turn, there are then at most as many turns of others as in the runlist (docs/readings.md, "Time partitions").
+ * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A TSG of level medium begins a new pass
+ * of level high when it is taken; one of level low begins one of both.  Between two turns of a TSG, or its arrival and
+ * its first turn, there are then at most as many turns of others as in the runlist (docs/readings.md, "Time
+ * partitions").
  */
 #ifndef GPURT_CORE_INTERLEAVE_H
 #define GPURT_CORE_INTERLEAVE_H
@@ -30,7 +31,7 @@ struct gpurt_place {
 };
 
 struct gpurt_interleave {
-	/* TSGs with work, the longest waiting first: those that are due in pass n are in [n % 2], the others in the other */
+	/* TSGs with work, the longest waiting first: those due in pass n are in [n % 2], the others in the other */
 	struct list_head ring[GPURT_INTERLEAVE_COUNT][2];
 	u64 pass[GPURT_INTERLEAVE_COUNT];	/* of level low: always the same */
 };

@@ -196,7 +196,8 @@ u64 gpurt_units_next(const struct gpurt_units *u)
 	if (waits) {
 		u64 doubt = next_doubt(u);
 
-		next = doubt < next ? doubt : next;
+		if (doubt < next)
+			next = doubt;
 	}
 	return next;
 }

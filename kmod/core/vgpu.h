@@ -2,12 +2,12 @@
 /*
  * A virtual GPU that behaves as the analyses assume a real one does.
  *
- * It executes TSGs from a runlist in turns: each TSG that has work gets a time slice, then the next one; alone, it keeps
- * the GPU.  Whose turn it is follows from interleave levels (interleave.h) if everyone is on the runlist: all TSGs of one
- * level take turns in round robin.  Where only one context is, levels do not count.  Loading another TSG's context than the last one costs theta.  Committing a
- * new runlist preempts at once and stalls the GPU for alpha.  Within the TSG that holds the GPU the
- * execution engine and the copy engine work side by side, each in submission order, an item with a fence
- * starting only when everything submitted to its TSG before it has completed.
+ * It executes TSGs from a runlist in turns: each TSG that has work gets a time slice, then the next one; alone, it
+ * keeps the GPU.  Whose turn it is follows from interleave levels (interleave.h) if everyone is on the runlist: all
+ * TSGs of one level take turns in round robin.  Where only one context is, levels do not count.  Loading another TSG's
+ * context than the last one costs theta.  Committing a new runlist preempts at once and stalls the GPU for alpha.
+ * Within the TSG that holds the GPU the execution engine and the copy engine work side by side, each in submission
+ * order, an item with a fence starting only when everything submitted to its TSG before it has completed.
  *
  * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
  * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen

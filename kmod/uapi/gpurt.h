@@ -59,7 +59,8 @@
  *	bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back; called by another thread it
  *	also withdraws a request that waits, which returns ECANCELED.  With a `request` it ends only what the BEGIN or
  *	NEXT of that number asked for last: whoever gives up a call cannot end the copy that another thread has begun.
- *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that request.  EPERM: as for GPURT_IOC_BEGIN.
+ *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that request.  EPERM:
+ *	as for GPURT_IOC_BEGIN.
  *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
  *	the copy, and waits for its end before it calls again.  A client that has the bus and dies, or closes its
  *	descriptor, has given it back.  A best-effort client that has kept it for GPURT_COPY_BOUND_NS while a real-time

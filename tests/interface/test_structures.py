@@ -146,7 +146,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_WORK, "work": 2**64 - 1}, errno.ENOENT),
     (lib.GPURT_IOC_COPY, {"gpu": 1}, errno.ENODEV),
     (lib.GPURT_IOC_COPY, {"flags": 1}, errno.EINVAL),
-    (lib.GPURT_IOC_COPY, {"pad": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "request": 7}, errno.ENOENT),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_COUNT}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": 2**32 - 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"priority": 100}, errno.EINVAL),
