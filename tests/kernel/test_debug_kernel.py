@@ -36,11 +36,12 @@ for what in "reset 5" "rebuild 0" "kill $first" "fail 2" "gpus 3" "late_ms 2" "b
     "gpus 1"; do echo ${what#* } >$p/${what% *}; sleep 0.05; done
 done) & second=$!
 """
-#: How many with the queue manager of patched amdgpu; meanwhile processes are evicted, and the firmware hangs.
+#: How many with the queue manager of patched amdgpu; meanwhile processes are evicted, and the firmware hangs.  Then no
+#: queue can be made.
 QUEUES = 30_000 if LONG else 1_000
 AMDGPU = f"""
 p=/sys/module/kfd_driver/parameters
-(while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1); done) 2>/dev/null & first=$!
+(while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1) || sleep 0.01; done) 2>/dev/null & first=$!
 $GPURT_OUT/hammer {QUEUES} 7 $processes & hammer=$!
 for what in {" ".join(["reset=0 evict=0 fail=1 gpus=2 restore=0 late_ms=2 gpus=1 late_ms=0"] * (30 if LONG else 3))}; do
     echo ${{what#*=}} >$p/${{what%=*}}; sleep 0.05
