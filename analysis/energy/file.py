@@ -56,7 +56,7 @@ class _Reader:
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
-        self.lacks_file = False
+        self.lacks_file = self.lacks_gpu = False
         self.names: dict[str, str] = {}
         self.clocks: dict[str, str] = {}
 
@@ -99,6 +99,7 @@ class _Reader:
         found: list[Gpu] = []
         for where, values in self._tables("gpu", fields.GPU, "the GPUs that jobs run on"):
             if values is None:
+                self.lacks_gpu = True
                 continue
             units, kind = values["compute_units"], values.get("type", values["name"])
             limit, granularity = values.get("limit", units), values.get("granularity", 1)
@@ -110,6 +111,10 @@ class _Reader:
             elif alike:
                 text = f"compute_units: another GPU of type {quoted(kind)} has {alike[0]}, got {units}"
                 self.report.add((*where, "compute_units"), text)
+            elif limit % granularity:
+                most = limit // granularity * granularity
+                text = f"{values['name']}: jobs get multiples of {granularity} units, so at most {most} of {limit}"
+                self.notes.append(text)
             if "clock" in values:
                 self.clocks[kind] = values["clock"]
             found.append(Gpu(
@@ -233,7 +238,7 @@ class _Reader:
         """The task's kernel on each GPU that it may use."""
         pinned, name = values.get("gpu"), values["name"]
         kernels = tuple(profile.on.get(gpu.kind) if pinned in (None, gpu.name) else None for gpu in gpus)
-        if not any(kernels):
+        if not any(kernels) and not self.lacks_gpu:
             place = f"GPU {quoted(pinned)}" if pinned else "any GPU here"
             self.report.add((*where, "segments"), f"segments: {profile.name} has no [[profile.on]] for {place}")
         lacking = [gpu.name for gpu, kernel in zip(gpus, kernels, strict=True) if kernel is None]

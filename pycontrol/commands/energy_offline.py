@@ -178,15 +178,15 @@ def _gaps(system: Any, until: int, found: Any, options: Any) -> list[dict[str, A
 
 
 def _optimum_text(whole: dict[str, Any]) -> str:
-    lines = []
+    lines, jobs = [], "1 job" if whole["jobs"] == 1 else f"{whole['jobs']} jobs"
     if whole["energy_uj"] is not None:
         starts = [(ms(one["start_ns"]), one["task"], str(one["job"]), one["gpu_name"], str(one["units"]),
                    ms(one["end_ns"])) for one in whole["table"]]  # fmt: skip
         lines += [render.table(("kernel at ms", "task", "job", "GPU", "units", "to ms"), starts), ""]
         least, tick = f"{whole['energy_uj'] / 1e6:.6f} J", ms(whole["tick_ns"])
-        lines.append(f"least energy of {whole['jobs']} jobs: {least}, for starts at multiples of {tick} ms")
+        lines.append(f"least energy of {jobs}: {least}, for starts at multiples of {tick} ms")
     elif whole["proved"]:
-        lines.append(f"NO SCHEDULE of {whole['jobs']} jobs with such starts meets all deadlines")
+        lines.append(f"NO SCHEDULE of {jobs} with such starts meets all deadlines")
     else:
         lines.append(f"GAVE UP: at least {whole['bound_uj'] / 1e6:.6f} J; --states lets the search go on")
     if whole["left_out_jobs"]:

@@ -92,6 +92,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         ('period = "150ms"', 'period = "15000000s"', "period: is longer than 13 days"),
         ('kernel = { work = "60ms", saturates = 8 }', "kernel = []", "kernel: expected an array of times"),
         ('  gpu = "little"', '  gpu = "big"', 'gpu: "big" stands here twice'),
+        ('power = "400mW"', 'power = "400"', 'idle_power: the power "400" has no unit; write "400W" or'),
         ('name = "big"\n', 'name = "big"\nclock = "1725MHz"\n', None),
     ],
 )
@@ -121,6 +122,16 @@ def test_profiles_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "profiles.toml").unlink()
     with pytest.raises(TasksetError, match=r"^\S*system\.toml:16: file: \S*profiles\.toml: No such file[^\n]*$"):
         load(tmp_path / "system.toml")
+
+
+def test_a_gpu_that_cannot_be_read_is_the_only_mistake(tmp_path: Path) -> None:
+    """Its profiles fit no GPU that is left, but nothing is wrong with them."""
+    assert len(problems(tmp_path, TOY.replace('static_power = "46W"', 'static_power = "46"', 1))) == 1
+
+
+def test_units_that_no_job_can_get_are_told(tmp_path: Path) -> None:
+    loaded = load(written(tmp_path, TOY.replace("compute_units = 12", "compute_units = 12\ngranularity = 5", 1)))
+    assert loaded.notes == ("big: jobs get multiples of 5 units, so at most 10 of 12",)
 
 
 def test_cpu_segments_are_left_out_on_request(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ def parse_power(text: str) -> int:
     if found is None:
         raise ValueError(f'expected a power such as "46W" or "445mW", got {text[:40]!r}')
     number, fraction, unit = found[1], found[2] or "", found[3]
+    if not unit:
+        raise ValueError(f'the power "{text.strip()}" has no unit; write "{text.strip()}W" or another of uW, mW, W')
     if unit not in POWERS:
         raise ValueError(f'"{unit[:20]}" is not a unit of power; use uW, mW or W')
     power, rest = divmod(int(number + fraction) * POWERS[unit], 10 ** len(fraction))
