@@ -62,13 +62,22 @@ def sm_check(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | No
 
 
 def _notes(found: list[Verdict], dynamic: int) -> list[str]:
+    from pycontrol.smcheck.limits import USUAL_SHARED
+
     notes = [f"{one.kernel}: keeps registers or variables in memory, which all SMs share: measure its time beside"
              " the other tasks" for one in found if one.use and (one.use.spilled or one.use.stack)]  # fmt: skip
     notes += [f"{one.kernel}: launch it with {one.room.threads} threads a block on {one.use.arch}"
               for one in found if one.room and one.use]  # fmt: skip
-    if any(one.use and one.use.shared + dynamic > 1024 for one in found):
-        notes.append("an SM is taken to give 64 KiB to shared memory: ask for that where blocks use much"
-                     " (cudaFuncAttributePreferredSharedMemoryCarveout)")  # fmt: skip
+    for one in found:
+        if not (one.use and one.room):
+            continue
+        shared = one.use.shared + dynamic
+        if shared > 1024:
+            notes.append(f"{one.kernel}: two blocks fit only while an SM of {one.use.arch} gives them shared memory:"
+                         " ask for it (cudaFuncAttributePreferredSharedMemoryCarveout)")  # fmt: skip
+        if shared > USUAL_SHARED:
+            notes.append(f"{one.kernel}: a launch with more than {USUAL_SHARED} bytes of shared memory fails unless the"
+                         " program asks for it (cudaFuncAttributeMaxDynamicSharedMemorySize)")  # fmt: skip
     return list(dict.fromkeys(notes))
 
 

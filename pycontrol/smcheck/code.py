@@ -4,16 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instruction.  ``targets``: indices of instructions to which it jumps; ``falls``: the next one may follow."""
+    """One instruction.  ``targets``: indices of instructions to which it jumps; ``falls``: the next one may follow.
+
+    ``reads``: the SM's number.  ``always``: it depends on no predicate.  ``waits``: it is a barrier of the block.
+    ``stores`` and ``counts``: it changes memory that other blocks see, the latter by an atomic addition.
+    """
 
     reads: bool
     targets: tuple[int, ...]
     falls: bool
+    always: bool = True
+    waits: bool = False
+    stores: bool = False
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +54,50 @@ class Code:
             return "reads the SM's number more than once on some path"
         return ""
 
+    @property
+    def strays(self) -> str:
+        """Where blocks may store that do not stay on their SM; empty if only those store that do."""
+        if stores_before(self.steps):
+            return "stores into memory before gpurt_sm_run() or beside it, where any block of any SM does"
+        if stores_after(self.steps):
+            return "stores into memory after gpurt_sm_run(), where any block of any SM does"
+        return ""
+
 
 def reads_again(steps: Sequence[Step]) -> bool:
     """Whether a path leads from an instruction that reads the SM's number to one that does, itself included."""
+    begins = [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)]
+    return any(steps[place].reads for place in reachable(steps, begins))
+
+
+def stores_before(steps: Sequence[Step]) -> bool:
+    """Whether a thread may store before its block knows its SM: the leader reads its number, the others wait for that.
+
+    Additions do not count: the header's own count who comes.
+    """
+    knows = {place for place, step in enumerate(steps) if step.always and (step.reads or step.waits)}
+    return any(steps[place].stores for place in reachable(steps, [0], knows))
+
+
+def stores_after(steps: Sequence[Step]) -> bool:
+    """Whether a store stands where no barrier can follow.  The header's work goes back to one."""
+    return any(
+        (step.stores or step.counts)
+        and not any(steps[place].waits for place in reachable(steps, following(steps, at)))
+        for at, step in enumerate(steps)
+    )
+
+
+def reachable(steps: Sequence[Step], begins: Sequence[int], ends: AbstractSet[int] = frozenset()) -> set[int]:
+    """What may be executed from some instructions on, those of ``ends`` included, and nothing after these."""
     seen = set[int]()
-    left = [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)]
+    left = [at for at in begins if at < len(steps)]
     while left:
         place = left.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        if steps[place].reads:
-            return True
-        left += following(steps, place)
-    return False
+        if place not in seen:
+            seen.add(place)
+            left += [] if place in ends else following(steps, place)
+    return seen
 
 
 def following(steps: Sequence[Step], place: int) -> list[int]:

@@ -1,33 +1,49 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a block may use so that two fit on an SM, by architecture."""
+"""What a block may use so that two fit on an SM, by architecture.
+
+The numbers are NVIDIA's: the CUDA programming guide's table of technical specifications by compute capability, the
+traits of architectures in libcu++, and cuda_occupancy.h of CUDA 13.0.  They agree where they name the same one.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-#: Architecture -> threads that an SM holds.  Others are not known here.
-THREADS = {
-    "sm_60": 2048, "sm_61": 2048, "sm_62": 2048, "sm_70": 2048, "sm_75": 1024, "sm_80": 2048, "sm_86": 1536,
-    "sm_87": 1536, "sm_89": 1536, "sm_90": 2048,
+#: Compute capability -> threads that an SM holds, and KiB of shared memory that it has at most.  Others are not known.
+SMS = {
+    "60": (2048, 64), "61": (2048, 96), "62": (2048, 64), "70": (2048, 96), "72": (2048, 96), "75": (1024, 64),
+    "80": (2048, 164), "86": (1536, 100), "87": (1536, 164), "88": (1536, 100), "89": (1536, 100), "90": (2048, 228),
+    "100": (2048, 228), "103": (2048, 228), "110": (1536, 228), "120": (1536, 100), "121": (1536, 100),
 }  # fmt: skip
+#: An SM's registers.  A warp takes them in units that are a multiple of this many for each of its threads.
 REGISTERS, GRAIN = 65536, 8
-#: Bytes of shared memory that an SM of each of these has at least, and what a block takes beside its own from 8.0 on.
-SHARED, RESERVED = 65536, 1024
+#: What a block takes of shared memory beside its own, from 8.0 on.
+RESERVED = 1024
+#: Bytes of shared memory of a block above which its program has to ask for them, with any architecture.
+USUAL_SHARED = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A block of half the threads that an SM holds: its threads, and most registers of a thread and shared bytes."""
+    """A block of half the threads that an SM holds: its threads, and most registers of a thread and shared bytes.
+
+    ``whole``: bytes of shared memory that the SM has at most.
+    """
 
     threads: int
     registers: int
     shared: int
+    whole: int
 
 
 def room(arch: str) -> Room:
     """What two blocks leave each other.  Raises ValueError for an architecture that is not known."""
-    if arch not in THREADS:
-        raise ValueError(f"what an SM of {arch} holds is not known; known: {', '.join(THREADS)}")
-    holds = THREADS[arch]
-    shared = SHARED // 2 - (RESERVED if int(arch[3:]) >= 80 else 0)
-    return Room(holds // 2, REGISTERS // holds // GRAIN * GRAIN, shared)
+    # sm_90a and sm_100f are those SMs, with instructions that no other has.
+    found = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if found is None or found[1] not in SMS:
+        raise ValueError(f"what an SM of {arch} holds is not known; known: {', '.join(f'sm_{one}' for one in SMS)}")
+    threads, kib = SMS[found[1]]
+    whole = kib * 1024
+    shared = whole // 2 - (RESERVED if int(found[1]) >= 80 else 0)
+    return Room(threads // 2, REGISTERS // threads // GRAIN * GRAIN, shared, whole)

@@ -23,6 +23,10 @@ READ = re.compile(r"%smid\b")
 MARK = "gpurt_sm_next"
 TAKES = re.compile(r"(?:@\S+\s+)?atom\.[\w.:]*add[\w.:]*\.u64")
 BARRIER = re.compile(r"(?:@\S+\s+)?(?:bar|barrier)\.(?:cta\.)?(?:sync|red)")
+#: Instructions that store into memory: these words of `operation.modifiers`, unless it is a block's or thread's own.
+STORES = re.compile(r"(?:st|red|atom|sust|sured|wmma\.store|cp\.async\.bulk|cp\.reduce)\b(?!.*\.(?:commit|wait)_group)")
+OWN = re.compile(r"(?:st|red|atom|wmma\.store)\b.*\.(?:shared|local|param)\b")
+ADDS = re.compile(r"atom\b.*\.add\b")
 JUMPS = ("bra", "brx")
 ENDS = (*JUMPS, "ret", "exit", "trap")
 #: Instructions that go on with the next one.  Those that may change a thread's registers are not among them.
@@ -147,7 +151,13 @@ def _step(statement: str, body: Body) -> Step:
         raise ValueError(f"unclear: calls a function ({shown!r}): compile with optimization, so that none is left")
     if operation not in PLAIN and operation not in ENDS:
         raise ValueError(f"unclear: {shown!r} is no instruction that is known here")
-    return Step(bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in ENDS)
+    whole = operation + (found[3] or "")
+    stores, counts = bool(STORES.match(whole) and not OWN.match(whole)), bool(ADDS.match(whole))
+    return Step(
+        bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in ENDS,
+        always=not depends, waits=bool(BARRIER.match(statement)), stores=stores and not counts,
+        counts=stores and counts,
+    )  # fmt: skip
 
 
 def _targets(operation: str, rest: str, body: Body) -> tuple[int, ...]:

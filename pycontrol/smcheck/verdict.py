@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,13 @@ from pycontrol.smcheck.ptxas import Use
 
 MAX_BYTES = 16 * 2**20
 EXPECTED = "PTX, or what ptxas -v prints"
+#: What an assembler's text for AMD's GPUs has, and how an object for them begins: ELF of machine EM_AMDGPU.
+AMDGCN = re.compile(r"^\s*\.(?:amdgcn_target|amdhsa_kernel|amdgpu_hsa_kernel)\b", re.MULTILINE)
+ELF, MACHINE, EM_AMDGPU = b"\x7fELF", slice(18, 20), b"\xe0\0"
+NOT_JUDGED = (
+    "is code for an AMD GPU, which is not judged: whether two blocks fit depends on the wavefront's size and the "
+    "compute unit's mode, which the launch decides. Use CU masks, which need no such kernel (docs/rtgpu.md)"
+)
 
 
 @dataclass
@@ -51,12 +59,16 @@ def read(path: Path, into: Said) -> None:
     """Adds what a file says.  Raises FileError that names the file."""
     name = filename(path)
     data = files.read(path, MAX_BYTES, "a kernel's text")
+    if data.startswith(ELF) and data[MACHINE] == EM_AMDGPU:
+        raise FileError(f"{name}: {NOT_JUDGED}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise FileError(f"{name}: is not UTF-8 text; expected {EXPECTED}") from None
     if "\0" in text:
         raise FileError(f"{name}: is binary; expected {EXPECTED}")
+    if AMDGCN.search(text):
+        raise FileError(f"{name}: {NOT_JUDGED}")
     is_ptx, is_ptxas = ptx.is_ptx(text), ptxas.is_ptxas(text)
     if is_ptx == is_ptxas:
         raise FileError(f"{name}: is {'both' if is_ptx else 'neither'}: expected {EXPECTED}")
@@ -91,6 +103,7 @@ def verdicts(said: Said, names: Iterable[str], dynamic: int | None) -> list[Verd
 def _verdict(name: str, codes: list[Code], use: Use | None, dynamic: int | None) -> Verdict:
     why = [code.why_not for code in codes if code.why_not]
     reads_once = not why if codes else None
+    why += [code.strays for code in codes if code.strays and not code.why_not]
     if not codes:
         why.append("its code is not given: add its PTX")
     two_blocks, room = None, None
@@ -117,4 +130,4 @@ def _crowded(codes: list[Code], use: Use, room: Room, dynamic: int | None) -> It
     if dynamic is None and any(code.adds_shared for code in codes):
         yield "uses shared memory that the launch adds: say how much with --dynamic"
     if use.shared + (dynamic or 0) > room.shared:
-        yield f"{use.shared + (dynamic or 0)} bytes of shared memory; two blocks surely leave {room.shared} each"
+        yield f"{use.shared + (dynamic or 0)} bytes of shared memory; two blocks leave {room.shared} each"
