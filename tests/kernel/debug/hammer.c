@@ -29,7 +29,13 @@ struct counters {
 	unsigned long done[THINGS], good[THINGS];
 };
 
-static struct counters *counters;
+/* What all processes share. */
+struct progress {
+	unsigned long to_go;
+	struct counters counters[];
+};
+
+static struct progress *progress;
 static char *program;
 static int fds[DESCRIPTORS], control = -1, family;
 static pid_t children[CHILDREN];
@@ -277,9 +283,20 @@ static int stays_raised(void)
 	return 1;
 }
 
-static void be_process(unsigned int index, unsigned long count)
+/*
+ * A machine that prints nothing for long counts as hung.  Any process tells of what all have done: one may be through
+ * long before those of lower priority.
+ */
+static void tell(unsigned long step)
 {
-	struct counters *c = &counters[index];
+	unsigned long left = __atomic_sub_fetch(&progress->to_go, 1, __ATOMIC_RELAXED);
+
+	if (!(left % step))
+		fprintf(stderr, "# %lu to go\n", left);
+}
+
+static void be_process(struct counters *c, unsigned long count, unsigned long step)
+{
 	int i;
 
 	never_block();
@@ -291,10 +308,8 @@ static void be_process(unsigned int index, unsigned long count)
 		fds[i] = -1;
 	reopen();
 	while (count--) {
-		/* A machine that prints nothing for long counts as hung. */
-		if (!index && !(count % 250))
-			fprintf(stderr, "# %lu to go\n", count);
 		once(c);
+		tell(step);
 	}
 	_exit(stays_raised());
 }
@@ -309,11 +324,13 @@ int main(int argc, char **argv)
 	program = argv[0];
 	count = strtoul(argv[1], NULL, 0);
 	processes = atoi(argv[3]);
-	counters = mmap(NULL, processes * sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	progress = mmap(NULL, sizeof(*progress) + processes * sizeof(struct counters), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	progress->to_go = count;
 	for (i = 0; i < processes; i++) {
 		state = strtoull(argv[2], NULL, 0) * 1000003 + (uint64_t)i * 7919 + 1;
 		if (!fork())
-			be_process((unsigned int)i, count / processes);
+			be_process(&progress->counters[i], count / processes + (i < (int)(count % processes)), count / 50 + 1);
 	}
 	for (i = 0; i < processes; i++)
 		bad |= wait(&status) < 0 || status;
@@ -321,8 +338,8 @@ int main(int argc, char **argv)
 		done = 0;
 		good = 0;
 		for (j = 0; j < processes; j++) {
-			done += counters[j].done[i];
-			good += counters[j].good[i];
+			done += progress->counters[j].done[i];
+			good += progress->counters[j].good[i];
 		}
 		printf("%s %lu %lu\n", things[i].name, done, good);
 	}
