@@ -428,6 +428,68 @@ def test_a_copy_inside_a_segment_leaves_the_segment_raised(spawn: Spawn, boosted
     eventually(lambda: priority_of(actor.pid) == 5)
 
 
+@root
+def test_who_copies_stays_raised_until_it_is_done_whatever_the_policy_becomes(spawn: Spawn, boosted: Control) -> None:
+    """Lowered in the middle of its copy, it would keep the bus for as long as others keep it from its CPU."""
+    actor, waiter = spawn(at(5)), spawn(at(7))
+    assert actor.run(ask_and_wait, 0) == 0
+    waiter.start(ask_and_wait, 0)
+    waiting(boosted, 1)
+    boosted.set_policy(Policy.SEGMENT)
+    assert [priority_of(one.pid) for one in (actor, waiter)] == [N + 5, N + 7]
+    assert actor.run(copy, END) == 0
+    assert (priority_of(actor.pid), of(boosted, actor.pid).raised) == (5, 0)
+    assert waiter.answer() == 0
+    assert waiter.run(copy, NEXT) == 0
+    assert priority_of(waiter.pid) == N + 7
+    boosted.set_policy(Policy.JOB)
+    assert waiter.run(copy, END) == 0
+    assert priority_of(waiter.pid) == 7
+    assert actor.run(ask_and_wait, 0) == 0  # under another policy nobody is raised for a copy,
+    assert priority_of(actor.pid) == 5
+    boosted.set_policy(Policy.BOOSTED)  # nor is one that has asked before
+    assert priority_of(actor.pid) == 5
+    assert actor.run(copy, END) == 0
+    assert priority_of(actor.pid) == 5
+
+
+@root
+@pytest.mark.parametrize("how", ["exec", "close", "time is up", "barred"])
+def test_nobody_is_left_raised_by_a_copy_that_another_policy_sees_the_end_of(
+    connect: Connect, spawn: Spawn, boosted: Control, how: str
+) -> None:
+    actor = spawn(at(5))
+    if how == "time is up":
+        holder = connect()
+        assert copy(holder) == 0
+        actor.start(ask_for, 300 * MS)
+        waiting(boosted, 1)
+    else:
+        assert actor.run(ask_and_wait, 0) == 0
+    assert priority_of(actor.pid) == N + 5
+    boosted.set_policy(Policy.SEGMENT)
+    if how == "exec":
+        actor.start(execute)
+    elif how == "close":
+        actor.run(close)
+    elif how == "barred":
+        boosted.set_barred(True, pid=actor.pid)
+        boosted.set_barred(False, pid=actor.pid)
+    else:
+        assert actor.answer() == -errno.ETIMEDOUT
+    eventually(lambda: priority_of(actor.pid) == 5)
+
+
+def close(client: Client) -> None:
+    """Ends the client, in the middle of its copy."""
+    client.close()
+
+
+def ask_for(client: Client, timeout: int) -> int:
+    """Asks for the bus, and waits for so many ns at most."""
+    return client.code(lib.GPURT_IOC_COPY, what=BEGIN, timeout_ns=timeout)
+
+
 def test_a_signal_ends_the_wait_and_the_request(host: Path, connect: Connect, plane: Control) -> None:
     if not is_device(host):
         pytest.skip("over a socket the library tells the host of the signal: tests/userlib/test_copies_library.py")
