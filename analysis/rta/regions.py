@@ -31,6 +31,19 @@ def _region(part: Copy | Kernel) -> int:
     return part.time.worst if isinstance(part, Copy) else -(-part.interleave * part.block // WHOLE)
 
 
+def folded(taskset: Taskset) -> list[str]:
+    """What a simulation of a GPU that is shared in time leaves out of copies and kernels, a sentence; none if nothing.
+
+    The tests add the longest copy or block to every context switch.  The simulator interrupts them anywhere.
+    """
+    if not any(isinstance(part, Copy) for task in taskset for one in task.gpu_segments for part in one.parts):
+        return []
+    return [
+        "copies and kernels in a row are simulated as one GPU segment that preemption interrupts anywhere, and no bus:"
+        " what is observed can be less than with copies; --policy federated simulates the bus"
+    ]
+
+
 def whole_segments(taskset: Taskset) -> Taskset:
     """The taskset as tests of a GPU that is shared in time see it.
 

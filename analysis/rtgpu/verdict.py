@@ -9,6 +9,7 @@ from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
+from analysis.rtgpu.chain import needs_units
 from analysis.rtgpu.method import METHODS
 
 
@@ -53,6 +54,18 @@ def too_many(given: Mapping[str, int], total: int) -> str:
     """By how much tasks' units exceed those that there are; empty if they do not."""
     wanted = sum(given.values())
     return f"the tasks' partitions have {wanted} units of the GPU, and it has {total}" if wanted > total else ""
+
+
+def assumed(taskset: Taskset) -> list[str]:
+    """What bounds of tasks that own units assume that the file's author may not have meant, a sentence each."""
+    plain = [
+        task.name for task in taskset.real_time
+        if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
+    ]  # fmt: skip
+    stray = [task.name for task in taskset if task.best_effort and needs_units(task)]
+    same = "a GPU time without kernel or kernel_times is taken to be the same on any number of units"
+    away = "best effort with kernels, which have to stay off the units of the other tasks: nothing keeps them off"
+    return [f"{', '.join(names)}: {what}" for names, what in ((plain, same), (stray, away)) if names]
 
 
 def stated(system: System) -> dict[str, int] | None:

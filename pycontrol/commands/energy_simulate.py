@@ -78,7 +78,6 @@ class Costs:
         return {
             **energy_data(self.energy), "busy_ns": self.busy, "horizon_ns": self.horizon,
             "judged_jobs": self.judged, "missed_jobs": self.missed, "units_by_task": dict(self.system.units),
-            "notes": self.notes,
         }  # fmt: skip
 
     def text(self) -> str:

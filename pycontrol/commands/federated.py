@@ -40,7 +40,7 @@ def federated(
     from analysis.rtgpu import allocate, compiled
     from analysis.rtgpu.analyse import System, failed, on_units
     from analysis.rtgpu.method import METHODS
-    from analysis.rtgpu.verdict import mixed, other_mode
+    from analysis.rtgpu.verdict import assumed, mixed, other_mode
     from analysis.verdict import no_proof
 
     name = name or _usual(loaded.taskset)
@@ -57,7 +57,7 @@ def federated(
         result = on_units(system, allocate.named(system, best))
     rows = allocate.frontier(system, units) if frontier and result.schedulable else {}
     why = str(result.failures[0]) if result.failures else no_proof(test, loaded.taskset)
-    notes = _notes(system)
+    notes = assumed(loaded.taskset)
     data = {
         "file": loaded.path, "test": name, "sound": test.sound, "fits": not why, "why": why or None,
         "variant": "federated", "order": None, "objective": objective, "compute_units": units.total,
@@ -79,19 +79,6 @@ def _usual(taskset: Taskset) -> str:
 
     users = [task for task in taskset.real_time if task.uses_gpu]
     return BUSY_TEST if users and all(task.waiting is Waiting.BUSY for task in users) else TEST
-
-
-def _notes(system: System) -> list[str]:
-    """What the bounds assume that the user may not have meant."""
-    plain = [
-        task.name for task, user in zip(system.tasks, system.users, strict=True)
-        if user and any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
-    ]  # fmt: skip
-    if not plain:
-        return []
-    return [
-        f"{', '.join(plain)}: a GPU time without kernel or kernel_times is taken to be the same on any number of units"
-    ]
 
 
 def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, str]]:

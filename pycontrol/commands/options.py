@@ -121,11 +121,14 @@ def covering_test(taskset: Any, name: str | None) -> Chosen:
 
 
 def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
-    """A remark for each test that the user named which is about another system than the file's."""
+    """A remark for each test that the user named which is about another system than the file's, and what it assumes."""
+    from analysis.rta.registry import UNITS
+    from analysis.rtgpu.verdict import assumed
     from analysis.verdict import unlike_the_file
 
     found = [(test.name, unlike_the_file(test, taskset)) for test in chosen]
-    return [f"{name} is about {how}: the file's system is another one" for name, how in found if how]
+    remarks = [f"{name} is about {how}: the file's system is another one" for name, how in found if how]
+    return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])
 
 
 def analysable(file: Path) -> Any:

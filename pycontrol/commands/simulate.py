@@ -59,7 +59,9 @@ def simulate(
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
+    from analysis.rta.regions import folded
     from analysis.rtgpu.federated import POLICY, Federated
+    from analysis.rtgpu.verdict import assumed
     from analysis.simulate import (
         Options,
         SimulationError,
@@ -107,6 +109,8 @@ def simulate(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
+    remarks = [*(assumed(loaded) if own else folded(loaded)), *(costs.notes if costs else ())]
+    render.note(*remarks, as_json=as_json)
     bounds = own.bounds() if own else _bounds(loaded, policy, waiting)
     rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:
@@ -127,11 +131,11 @@ def simulate(
     files = [path for path in (trace_path, plot_path) if path]
     whole = {
         "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "files": files, "given": dict(own.given) if own else None, **(costs.document() if costs else {}),
+        "files": files, "given": dict(own.given) if own else None, "notes": remarks,
+        **(costs.document() if costs else {}),
     }  # fmt: skip
     if costs:
         text += f"\n\n{costs.text()}"
-        render.note(*costs.notes, as_json=as_json)
         if plot_path:
             costs.plot(policy, plot_path)
     render.emit(whole, as_json, text)

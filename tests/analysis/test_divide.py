@@ -43,14 +43,14 @@ FREE = "epsilon = '0ms'\ntheta = '0ms'\n"
 SHARED = file(FREE + "compute_units = 2", kernel(0, "'8ms', '2ms'"), kernel(1, "'8ms', '2ms'"))
 #: On both units 7 + 7 ms of 10; on one each 8 ms.
 OWNED = file(FREE + "compute_units = 2", kernel(0, "'8ms', '7ms'"), kernel(1, "'8ms', '7ms'"))
-#: t2 takes 5 ms of 20.  If t1 suspends, a job that comes at its deadline and the next one delay it by the bound: 9 ms.
-#: If t1 spins, one whole job does: 7.5 ms.  t3 has a CPU and a unit of its own: 3 ms of 10.  On a GPU that
-#: is shared in time, t3 and updates of 2 ms each delay t1, and make it spin for longer or come later.
+#: All on one CPU.  If t1 and t2 spin, t1 takes 9 ms of 17, t2 14 of 20, t3 16 of 24.  If they suspend, t3 can have two
+#: jobs of each above it: t1 ends a job by 9 at most, so that 8 ms later it comes again, and t2 after 20 - 13 + 1 = 8.
+#: It takes 2 + (4 + 4 + 4) + (4 + 4) = 22 ms.  On a GPU that is shared in time each update delays as well.
 BUSY = file(
     "epsilon = '2ms'\ntheta = '1ms'\ncompute_units = 2",
-    "cpu = 0\nperiod = '10ms'\nsegments = [{ cpu = '1ms' }, { kernel_times = ['0.5ms', '0.5ms'] }, { cpu = '1ms' }]",
-    "cpu = 0\nperiod = '20ms'\nsegments = [{ cpu = '5ms' }]",
-    kernel(1, "'3ms', '3ms'"),
+    "cpu = 0\nperiod = '17ms'\nsegments = [{ cpu = '4ms' }, { kernel_times = ['1ms', '1ms'] }, { cpu = '4ms' }]",
+    "cpu = 0\nperiod = '20ms'\nsegments = [{ cpu = '4ms' }, { kernel_times = ['1ms', '1ms'] }]",
+    "cpu = 0\nperiod = '24ms'\nsegments = [{ cpu = '2ms' }]",
 )
 #: On all units 8 + 8 ms of 15; a partition of one unit for each is the least: 8 + 6 ms.
 PARTED = file(FREE + "compute_units = 4", scaling(0), scaling(1))
@@ -74,7 +74,7 @@ def chosen(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Choose:
     [
         (SHARED, "segment", 0.6, None, True),
         (OWNED, "federated", 0.2, {"t1": 1, "t2": 1}, False),
-        (BUSY, "federated-busy", 0.625, {"t1": 1, "t3": 1}, False),
+        (BUSY, "federated-busy", 0.3, {"t1": 1, "t2": 1}, False),
         (PARTED, "partitions", 1 / 15, {"t1": 1, "t2": 1}, False),
     ],
 )
@@ -92,7 +92,7 @@ def test_each_way_is_the_best_one_somewhere(
 
 def test_what_the_other_ways_leave(chosen: Choose) -> None:
     slacks = {one["way"]: one["slack"] for one in chosen(BUSY)["divisions"]}
-    assert slacks["federated"] == 0.55
+    assert slacks["federated"] == pytest.approx(1 / 12)
     assert {one["way"]: one["slack"] for one in chosen(SHARED)["divisions"]}["federated"] == 0.2
 
 
@@ -123,6 +123,23 @@ def test_a_best_effort_task_that_uses_the_gpu_is_in_no_plan(chosen: Choose) -> N
     text = file(FREE + "compute_units = 4", scaling(0), scaling(1), idle).replace("priority = 6", "priority = 0")
     told = next(one for one in chosen(text)["divisions"] if one["way"] == "partitions")
     assert told["why"].startswith("t3 is best effort")
+
+
+def test_a_plain_gpu_time_is_not_taken_for_that_on_fewer_units(chosen: Choose) -> None:
+    """8 ms on the whole GPU are not 8 ms on one of its units."""
+    plain = "cpu = {}\nperiod = '10ms'\nsegments = [{{ misc = '0ms', gpu = '8ms' }}]"
+    owned = plain + "\npartition = {{ compute_units = 2 }}"
+    for tasks, why in (([plain, plain], "t1"), ([owned, plain], "t1"), ([owned, owned], None)):
+        text = file(FREE + "compute_units = 4", *(task.format(cpu) for cpu, task in enumerate(tasks)))
+        for told in chosen(text)["divisions"][:2]:
+            assert (told["slack"] is None) == bool(why)
+            assert not why or told["why"].startswith(f"{why} has a GPU time that is known for the units it has now")
+
+
+def test_kernels_of_best_effort_are_kept_off_nothing(chosen: Choose) -> None:
+    text = file(FREE + "compute_units = 3", kernel(0, "'8ms'"), kernel(1, "'1ms'"))
+    for told in chosen(text.replace("priority = 7", "priority = 0"))["divisions"][:2]:
+        assert told["why"] == "t2 is best effort and has kernels, and nothing keeps them off the units of the others"
 
 
 def test_nothing_of_a_division_is_written(chosen: Choose, tmp_path: Path) -> None:

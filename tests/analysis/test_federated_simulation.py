@@ -106,6 +106,28 @@ def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str
     assert lengths == {ms(0.5)}
 
 
+def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def notes(file: Path, policy: str) -> list[str]:
+        cli.run(["simulate", str(file), "--policy", policy, "--offsets", "1", "--json"])
+        return list(json.loads(capsys.readouterr().out)["notes"])
+
+    assert ["without a bus" in one or "no bus" in one for one in notes(EXAMPLE, "segment")] == [True]
+    assert notes(EXAMPLE, "federated") == []
+    plain = tmp_path / "plain.toml"
+    plain.write_text(
+        "[platform]\ncpus = 1\nepsilon = '0ms'\ncompute_units = 4\n[[task]]\nname = 'a'\ncpu = 0\npriority = 1\n"
+        "period = '10ms'\nsegments = [{ misc = '0ms', gpu = '8ms' }]\n[[task]]\nname = 'b'\ncpu = 0\npriority = 0\n"
+        "period = '10ms'\nsegments = [{ kernel = '1ms' }]\n"
+    )
+    assert notes(plain, "segment") == []
+    assumed = notes(plain, "federated")
+    assert [one.split(":")[0] for one in assumed] == ["a", "b"]
+    assert ["same on any number of units" in assumed[0], "stay off the units" in assumed[1]] == [True, True]
+    for command in (["analyze", "--test", "rtgpu"], ["partition", "--federated"], ["sensitivity", "--test", "rtgpu"]):
+        cli.run([command[0], str(plain), *command[1:], "--json"])
+        assert set(assumed) <= set(json.loads(capsys.readouterr().out)["notes"])
+
+
 @pytest.mark.parametrize(("policy", "chunk"), [("segment", "1ms"), ("federated", "0ns")])
 def test_chunks_are_of_policy_federated_and_not_empty(
     policy: str, chunk: str, capsys: pytest.CaptureFixture[str]
