@@ -24,32 +24,34 @@ from analysis.slices.runlist import Entry, Level, Runlist, runlist
 MOST_LEVELS = 500
 #: What TSGs of programs outside the file are called.
 OTHERS = "(outside the file)"
+#: Why there is no plan although the taskset may have one.
+NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
 
 
 def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
     """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
 
     First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
-    without real-time tasks keep their slices, at level low.
+    without real-time tasks keep their slices and levels.
     """
     whole = whole_segments(taskset)
     start = runlist(whole, stretch)
     planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
     planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
-    for levels in _levels(planned, len(start.entries)):
+    for levels in _levels(planned, [entry.level for entry in start.entries]):
         found = least_slices(whole, start, levels, planned)
         if found:
             return found
     return None
 
 
-def _levels(planned: Sequence[int], count: int) -> Iterator[list[Level]]:
-    """Levels of all entries: the fewest raised first, the most urgent ones raised most."""
+def _levels(planned: Sequence[int], given: Sequence[Level]) -> Iterator[list[Level]]:
+    """Levels of all entries: the fewest raised first, the most urgent ones raised most; others as they are given."""
     choices = ((raised, high) for raised in range(len(planned) + 1) for high in range(raised + 1))
     for _, (raised, high) in zip(range(MOST_LEVELS), choices, strict=False):
-        levels = [Level.LOW] * count
-        for place, at in enumerate(planned[:raised]):
-            levels[at] = Level.HIGH if place < high else Level.MEDIUM
+        levels = list(given)
+        for place, at in enumerate(planned):
+            levels[at] = Level.HIGH if place < high else Level.MEDIUM if place < raised else Level.LOW
         yield levels
 
 
@@ -124,12 +126,39 @@ def with_slices(taskset: Taskset, planned: Runlist) -> Taskset:
     return replace(taskset, tasks=tasks, partitions=tuple({home.name: home for home in homes.values()}.values()))
 
 
-def with_others(taskset: Taskset, count: int) -> Taskset:
-    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low."""
-    home = Partition(slice=DEFAULT)
+def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str, str]]:
+    """The [[partition]] tables of a file with that plan, and the one of each real-time task that uses the GPU.
+
+    Tasks that share a TSG keep their partition, with the slice and level of the plan.  Each other one has a partition
+    that is called as the task is, or with a number after that if the name is taken.  Best-effort tasks keep theirs.
+    """
+    entries = {task.name: entry for entry in planned.entries for task in entry.tasks}
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    mates = {task.partition.name for task in users if task.partition and task.partition.shared}
+    needed = {task.partition.name for task in taskset if task.partition and task not in users} | mates
+    made = {one.name: one for one in taskset.partitions if one.name in needed}
+    names: dict[str, str] = {}
+    for task in users:
+        entry, home = entries[task.name], task.partition
+        if home and home.shared:
+            name, base = home.name or "", home
+        else:
+            name = next(n for n in (f"{task.name}{at or ''}" for at in (0, *range(2, len(made) + 3))) if n not in made)
+            base = home or Partition()
+        made[name] = replace(base, name=name, slice=entry.slice, interleave=entry.level.word)
+        names[task.name] = name
+    return list(made.values()), names
+
+
+def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) -> Taskset:
+    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low.
+
+    ``known``: slices and levels of those that are there besides.
+    """
+    homes = [*known, *[Partition(slice=DEFAULT)] * number]
     work = (GpuSegment(Span.exactly(0), Span.exactly(DEFAULT)),)
     period = max((task.period for task in taskset), default=DEFAULT)
-    added = (Task(f"{OTHERS} {n + 1}", 0, 0, period, period, work, partition=home) for n in range(count))
+    added = (Task(f"{OTHERS} {n}", 0, 0, period, period, work, partition=home) for n, home in enumerate(homes, 1))
     return replace(taskset, tasks=(*taskset.tasks, *added))
 
 

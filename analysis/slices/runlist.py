@@ -6,7 +6,7 @@ docs/readings.md, "Time partitions", has the proofs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -60,18 +60,24 @@ class Runlist:
         It holds whichever of the other entries have work or exist: the longest wait is that with all entries of the own
         level and above, and with the longest one below it.
         """
+        return sum(times * self.turn(other) for times, other in self.waits(entry)) + self.theta
+
+    def waits(self, entry: Entry) -> list[tuple[int, Entry]]:
+        """What the longest time between two turns has: how often others have turns in it, in the order of levels."""
         others = [other for other in self.entries if other is not entry]
-        turns = {level: [self.turn(one) for one in others if one.level is level] for level in Level}
-        high, medium, low = (turns[level] for level in (Level.HIGH, Level.MEDIUM, Level.LOW))
+        high, medium, low = ([one for one in others if one.level is level] for level in reversed(Level))
         if entry.level is Level.HIGH:
-            wait = sum(high) + max(medium + low, default=0)
-        elif entry.level is Level.MEDIUM:
+            return [(1, one) for one in high] + self._longest(medium + low)
+        if entry.level is Level.MEDIUM:
             lower = min(len(low), 1)
-            wait = sum(medium) + max(low, default=0) + (len(medium) + lower + 1) * sum(high)
-        else:
-            rounds = len(low) + 1
-            wait = sum(low) + rounds * sum(medium) + (rounds * (len(medium) + 1)) * sum(high)
-        return wait + self.theta
+            return [(len(medium) + lower + 1, one) for one in high] + [(1, one) for one in medium] + self._longest(low)
+        rounds = len(low) + 1
+        above = [(rounds * (len(medium) + 1), one) for one in high] + [(rounds, one) for one in medium]
+        return above + [(1, one) for one in low]
+
+    def _longest(self, entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
+        """Of these, one at most has a turn."""
+        return [(1, max(entries, key=self.turn))] if entries else []
 
     def supply(self, entry: Entry) -> Supply:
         """What the entry gets at least."""

@@ -1,78 +1,264 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that plans time slices and interleave levels of TSGs: slices."""
+"""The command that plans time slices and interleave levels of TSGs, and sets them: slices."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpurt import files
+from gpurt.errors import DeviceError, TasksetError, UsageError
+from gpurt.units import US
+from pycontrol import procs
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable
+from pycontrol.commands.options import FILE, JSON, Output, connect
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
     from analysis.model import Taskset
     from analysis.rta.result import Result
     from analysis.slices.runlist import Runlist
+    from analysis.taskset import TasksetFile
+    from pycontrol.live.hints import Hints, SchedNode
+    from pycontrol.live.slicing import Planned
 
 #: How many TSGs of other programs can be counted.
 MOST = 256
+#: How long --watch waits for the driver's word before it looks by itself, seconds.
+GLANCE = 1.0
+BOUNDS = "the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"
+ALONE = "the bounds hold until a program opens a TSG or changes its slice; --watch sees the one, and forbids the other"
+WATCHED = "the bounds hold while this command runs, except from when a TSG is opened until a plan that has it is set"
 
 
 @click.command(
     epilog="""\b
 Examples:
-  gpurt slices examples/slices.toml
-  gpurt slices examples/slices.toml --best-effort 2 --pessimistic
+  gpurt slices examples/slices.toml --explain
+  gpurt slices examples/slices.toml --best-effort 2 --pessimistic -o planned.toml
+  gpurt slices examples/slices.toml --apply --watch
 
 \b
-Exit codes: 0 every task has a bound with these slices; 1 no slices were found; 2 wrong usage; 3 the file is wrong."""
+With --apply, tasks are matched with processes by their command or name. TSGs of other programs count with the slices
+and levels that they have, and --best-effort counts those that may still come. All is set, or nothing. --watch keeps
+the driver's node, so that programs cannot change their slices. It plans anew when a TSG appears that is not in the
+plan, says so, and ends when nothing is proved any more; with --json, each plan is a document on a line.
+
+\b
+Exit codes: 0 every task has a bound with these slices, and with --apply they are set (with --watch: until Ctrl-C);
+1 no slices were found, the guarantee is gone, or tasks are not running; 2 wrong usage; 3 a file is wrong;
+4 no such node, or another process has it open; 5 not permitted, or refused by the driver."""
 )
 @FILE
 @click.option("--best-effort", "others", type=click.IntRange(0, MOST), default=0, show_default=True, metavar="NUMBER",
               help="TSGs of other programs, each with 1.024 ms at level low.")  # fmt: skip
 @click.option("--pessimistic", is_flag=True,
               help="Slices of others may last 1.024 times as long: the unit of the timer is unknown.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say why each slice and level is what it is.")
+@click.option("--apply", "applying", is_flag=True, help="Set them for the processes that run on this Tegra.")
+@click.option("--watch", is_flag=True, help="With --apply: plan anew when a TSG appears that is not in the plan.")
+@click.option("--ignore-missing", is_flag=True, help="With --apply: tasks that are not running are no failure.")
+@click.option("-o", "--output", type=Output(), metavar="OUT",
+              help="Write the taskset file with its plan there, if every task has a bound.")  # fmt: skip
 @JSON
-def slices(file: Path, others: int, pessimistic: bool, as_json: bool) -> int:
+@click.pass_obj
+def slices(
+    device: str | None, file: Path, others: int, pessimistic: bool, explain: bool, applying: bool, watch: bool,
+    ignore_missing: bool, output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
     """Plan time slices and interleave levels of TSGs on a Tegra, so that every deadline holds (policy timesliced)."""
+    for name, given in (("--watch", watch), ("--ignore-missing", ignore_missing)):
+        if given and not applying:
+            raise UsageError(f"{name} goes with --apply")
+    if watch and output:
+        raise UsageError("--watch goes without -o: the plan changes")
+    loaded, text = _loaded(file)
+    if output:
+        files.check_writable(output)
+    asked = _Asked(loaded, text, others, pessimistic, explain, output, as_json)
+    if not applying:
+        return _plan(asked)
+    from pycontrol.live.hints import SchedNode
+
+    if why := _switched(device):
+        _tell(asked, None, None, why)
+        return 1
+    with SchedNode() as node:
+        return _watch(node, asked) if watch else _apply(node, asked, ignore_missing)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the user asks for."""
+
+    file: TasksetFile
+    text: str
+    others: int
+    pessimistic: bool
+    explain: bool
+    output: Path | None
+    as_json: bool
+
+
+def _loaded(file: Path) -> tuple[TasksetFile, str]:
+    """The file and its text, which is read once.  Raises TasksetError for mistakes, and without epsilon."""
+    from analysis import taskset
+
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
+    if loaded.lacks:
+        raise TasksetError(file, loaded.lacks)
+    return loaded, text
+
+
+def _plan(asked: _Asked) -> int:
+    """Plans for the file alone."""
     from analysis.slices import plan
 
-    loaded = analysable(file)
-    taskset = plan.with_others(loaded.taskset, others)
-    why, tasks, text = plan.refusal(taskset), dict[str, Any](), ""
-    if not why and (found := plan.plan(taskset, pessimistic)) is None:
-        why = "no slices and levels were found with which every task that uses the GPU has a bound"
-    elif not why and found is not None:
-        result = plan.verdict(taskset, found)
+    taskset = plan.with_others(asked.file.taskset, asked.others)
+    why, table, result = plan.refusal(taskset), None, None
+    if not why and (table := plan.plan(taskset, asked.pessimistic)) is None:
+        why = plan.NONE_FOUND
+    elif table is not None:
+        result = plan.verdict(taskset, table)
         why = str(result.failures[0]) if result.failures else ""
-        tasks = _data(loaded.taskset, found, result)
-        text = _table(tasks)
-    notes = ["the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"]
-    render.note(*notes, as_json=as_json)
-    data = {"file": file, "schedulable": not why, "why": why or None, "tasks": tasks, "notes": notes}
-    render.emit(data, as_json, "\n".join(filter(None, (f"NOT PROVED: {why}" if why else "", text))))
+        _write(asked, table, why)
+    _tell(asked, table, result, why)
     return 1 if why else 0
 
 
-def _data(taskset: Taskset, found: Runlist, result: Result) -> dict[str, Any]:
-    users = [task for task in taskset if task.uses_gpu]
-    entries = {task.name: entry for entry in found.entries for task in entry.tasks}
-    return {
-        task.name: {
-            "slice_ns": entries[task.name].slice, "interleave": entries[task.name].level.word,
-            "gap_ns": found.gap(entries[task.name]), "wcrt_ns": result.wcrt(task.name), "deadline_ns": task.deadline,
-        }
-        for task in users
+def _write(asked: _Asked, table: Runlist, why: str) -> None:
+    """Writes the file with the plan, if the user wants that and everything is proved.  Raises FileError."""
+    from analysis.slices.plan import homes
+    from analysis.taskset.repartition import with_partitions
+
+    if asked.output and not why:
+        made = with_partitions(asked.file.path, asked.text, *homes(asked.file.taskset, table))
+        with files.written(asked.output) as file:
+            file.write(made.encode())
+
+
+def _switched(device: str | None) -> str:
+    """Why slices say nothing on this machine: a host takes TSGs off the runlist.  Empty if none does."""
+    try:
+        with connect(device) as control:
+            other = [gpu for gpu in control.status() if not gpu.emulated and gpu.policy.word != "timesliced"]
+    except DeviceError:
+        if device:
+            raise
+        return ""
+    if not other:
+        return ""
+    return (
+        f"the host runs policy {other[0].policy.word} on GPU {other[0].gpu}, which takes TSGs off the runlist; "
+        "`gpurt policy timesliced` changes that"
+    )
+
+
+def _apply(node: SchedNode, asked: _Asked, ignore_missing: bool) -> int:
+    """Plans for what runs, and sets it once."""
+    from pycontrol.live import slicing
+
+    def accept(found: Planned) -> None:
+        if found.table:
+            _write(asked, found.table, found.why)
+
+    found = slicing.settle(node, asked.file, asked.others, asked.pessimistic, accept)
+    _tell(asked, found.table, found.result, found.why, found)
+    return 1 if found.why or (found.missing and not ignore_missing) else 0
+
+
+def _watch(node: SchedNode, asked: _Asked) -> int:
+    """Plans for what runs until Ctrl-C, or until nothing is proved any more."""
+    from pycontrol.live import slicing
+
+    node.lock()
+    try:
+        found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+        news: list[Hints] = []
+        while True:
+            _tell(asked, found.table, found.result, found.why, found, news)
+            if found.why:
+                return 1
+            while not (news := slicing.unplanned(node, found)):
+                node.opened(GLANCE)
+            found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _tell(
+    asked: _Asked, table: Runlist | None, result: Result | None, why: str, found: Planned | None = None,
+    opened: Sequence[Hints] | None = None,
+) -> None:  # fmt: skip
+    """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
+    from analysis.slices.explain import explain
+
+    tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
+    reasons = list(explain(table)) if table and asked.explain else []
+    notes = [BOUNDS if not found else WATCHED if opened is not None else ALONE]
+    if found:
+        notes += found.running.notes
+        notes += [f"{name} is not running; its TSG counts as planned" for name in found.missing]
+    applied = found is not None and not why
+    data = {
+        "file": asked.file.path, "schedulable": not why, "why": why or None, "applied": applied, "tasks": tasks,
+        "explanation": reasons, "files": [asked.output] if asked.output and not why else [], "notes": notes,
     }  # fmt: skip
+    lines = [f"NOT {'APPLIED' if found else 'PROVED'}: {why}" if why else "", _table(tasks) if tasks else "", *reasons]
+    if found:
+        data["others"] = [_opened(one) for one in found.running.others]
+    if opened is not None:
+        data["opened"] = [_opened(one) for one in opened]
+        lines[:0] = [f"TSG {one.tsg} of process {one.pid} ({_name(one.pid)}) is not as planned" for one in opened]
+        if opened:
+            lines.insert(len(opened), "THE GUARANTEE IS GONE" if why else "planned anew:")
+    text = "\n".join(filter(None, lines))
+    if opened is None:
+        render.note(*notes, as_json=asked.as_json)
+        render.emit(data, asked.as_json, text)
+    elif asked.as_json:
+        render.emit_line(data)
+    else:
+        render.note(*notes, as_json=False)
+        render.say(text)
 
 
-def _table(tasks: dict[str, Any]) -> str:
+def _name(pid: int) -> str:
+    stat = procs.stat(pid)
+    return stat.comm if stat else "gone"
+
+
+def _opened(one: Hints) -> dict[str, Any]:
+    return {"pid": one.pid, "tsg": one.tsg, "slice_ns": one.slice_us * US, "interleave": one.level.name.lower()}
+
+
+def _data(taskset: Taskset, table: Runlist, result: Result, found: Planned | None) -> dict[str, Any]:
+    entries = {task.name: entry for entry in table.entries for task in entry.tasks}
+    whole: dict[str, Any] = {}
+    for task in taskset:
+        if not task.uses_gpu or task.name not in entries:
+            continue
+        entry = entries[task.name]
+        whole[task.name] = {
+            "slice_ns": entry.slice, "interleave": entry.level.word, "gap_ns": table.gap(entry),
+            "wcrt_ns": result.wcrt(task.name), "deadline_ns": task.deadline,
+        }  # fmt: skip
+        if found:
+            whole[task.name]["pids"] = sorted(one.pid for one in found.running.of.get(task.name, ()))
+    return whole
+
+
+def _table(tasks: Mapping[str, Any]) -> str:
+    running = any("pids" in one for one in tasks.values())
     rows = [
         (name, one["interleave"], bound(one["slice_ns"]), bound(one["gap_ns"]), bound(one["wcrt_ns"]),
-         room(one["deadline_ns"]))
+         room(one["deadline_ns"]), *((", ".join(map(str, one["pids"])) or "not running",) if running else ()))
         for name, one in tasks.items()
     ]  # fmt: skip
-    return render.table(("task", "level", "slice ms", "longest wait ms", "bound ms", "deadline ms"), rows)
+    headers = ("task", "level", "slice ms", "longest wait ms", "bound ms", "deadline ms", "pid")
+    return render.table(headers[: None if running else -1], rows)

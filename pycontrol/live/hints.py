@@ -23,7 +23,7 @@ from typing import Any
 from gpurt.errors import DeviceError, RefusedError
 
 NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
-GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0185303, 0xC0205304
+GET_TSGS, GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0105301, 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
 LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A, 0x4004530B
 #: What a read of the node returns, struct nvgpu_sched_event_arg: a bit for each kind of event.
@@ -34,12 +34,20 @@ SLICE_LIMITS = (1_000, 50_000)
 BITMAP = 64
 
 
+#: Compute preemption modes, of which a TSG has one: its kernels run to their end, or the blocks that execute do.
+WAITS_FOR_KERNELS, WAITS_FOR_BLOCKS = 1, 2
+
+
 class Level(IntEnum):
     """How often a TSG is in the runlist."""
 
     LOW = 0
     MEDIUM = 1
     HIGH = 2
+
+
+class _All(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("pad", ctypes.c_uint32), ("buffer", ctypes.c_uint64)]
 
 
 class _ByPid(ctypes.Structure):
@@ -63,12 +71,13 @@ class _Number(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The driver's settings of one TSG; the slice in us."""
+    """The driver's settings of one TSG; the slice in us.  ``mode``: of compute preemption; 0: it has no context yet."""
 
     tsg: int
     pid: int
     slice_us: int
     level: Level
+    mode: int = 0
 
 
 #: A caller of ioctl(): descriptor, request, argument; as fcntl's.
@@ -110,21 +119,35 @@ class SchedNode:
         Raises:
             RefusedError: the driver refuses, or the process has none.
         """
-        size = BITMAP
-        while True:
-            bitmap = ctypes.create_string_buffer(size)
-            asked = _ByPid(pid, size, 0, ctypes.addressof(bitmap))
-            try:
-                self._ioctl(self._fd, GET_TSGS_BY_PID, asked)
-                break
-            except OSError as error:
-                if error.errno != errno.ENOSPC or asked.size <= size:
-                    raise RefusedError(f"the driver does not tell process {pid}'s TSGs: {error.strerror}") from None
-                size = asked.size
-        found = [8 * at + bit for at, byte in enumerate(bitmap.raw) for bit in range(8) if byte >> bit & 1]
+        found = self._listed(GET_TSGS_BY_PID, lambda size, at: _ByPid(pid, size, 0, at), f"process {pid}'s TSGs")
         if not found:
             raise RefusedError(f"process {pid} has no time-slice groups on the GPU", errno.ESRCH)
         return found
+
+    def everything(self) -> list[Hints]:
+        """The driver's settings of all TSGs that programs have opened.  Raises RefusedError."""
+        found = []
+        for tsg in self._listed(GET_TSGS, lambda size, at: _All(size, 0, at), "the TSGs of all processes"):
+            try:
+                found.append(self.hints_of(tsg))
+            except RefusedError as error:
+                if error.errno != errno.ENXIO:  # it has been closed meanwhile
+                    raise
+        return found
+
+    def _listed(self, code: int, request: Callable[[int, int], Any], what: str) -> list[int]:
+        """The numbers in a bitmap that the driver fills, whose size is asked for until it is large enough."""
+        size = BITMAP
+        while True:
+            bitmap = ctypes.create_string_buffer(size)
+            asked = request(size, ctypes.addressof(bitmap))
+            try:
+                self._ioctl(self._fd, code, asked)
+                return [8 * at + bit for at, byte in enumerate(bitmap.raw) for bit in range(8) if byte >> bit & 1]
+            except OSError as error:
+                if error.errno != errno.ENOSPC or asked.size <= size:
+                    raise RefusedError(f"the driver does not tell {what}: {error.strerror}") from None
+                size = asked.size
 
     def hints(self, pid: int) -> Iterator[Hints]:
         """The driver's settings of the process's TSGs.  Raises RefusedError."""
@@ -134,7 +157,7 @@ class SchedNode:
         """The driver's settings of one TSG.  Raises RefusedError."""
         asked = _Params(tsg)
         self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
-        return Hints(tsg, asked.pid, asked.slice, Level(asked.level))
+        return Hints(tsg, asked.pid, asked.slice, Level(asked.level), asked.compute)
 
     def set_slice(self, tsg: int, slice_us: int) -> None:
         """Sets the slice.  Raises RefusedError if the driver refuses; it may have stored the slice all the same."""

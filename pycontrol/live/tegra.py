@@ -41,8 +41,12 @@ def whole_us(ns: int) -> int:
     return ns // US
 
 
-def apply(node: SchedNode, settings: Sequence[Setting]) -> list[Hints]:
+def apply(
+    node: SchedNode, settings: Sequence[Setting], confirm: Callable[[], None] = lambda: None
+) -> list[Hints]:  # fmt: skip
     """Sets slices and levels of all TSGs of these processes.  Returns what those had before.
+
+    ``confirm`` is called when all is set.  If it raises an exception, everything is put back.
 
     TSGs that a process opens while this works are set as well.  Those that it opens later have the driver's defaults:
     `SchedNode.opened` tells.
@@ -61,6 +65,7 @@ def apply(node: SchedNode, settings: Sequence[Setting]) -> list[Hints]:
             known = {hints.tsg for hints, _ in done}
             found = [(hints, one) for one in settings for hints in hold(one.pid) if hints.tsg not in known]
             if not found:
+                confirm()
                 return [hints for hints, _ in done]
         raise RefusedError(f"process {found[0][1].pid} opens time-slice groups faster than they can be set")
 

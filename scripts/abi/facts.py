@@ -121,10 +121,11 @@ KFD_SET_CU_MASK     K AMDKFD_IOC_SET_CU_MASK
 NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
                      "nvgpu_channel_open_args channel_fd")  # fmt: skip
 HINT_CALLS = (
-    "GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE LOCK_CONTROL GET_API_VERSION GET_TSG "
-    "PUT_TSG"
+    "GET_TSGS GET_TSGS_BY_PID TSG_GET_PARAMS TSG_SET_TIMESLICE TSG_SET_RUNLIST_INTERLEAVE LOCK_CONTROL GET_API_VERSION "
+    "GET_TSG PUT_TSG"
 )
 HINTS = {
+    "get_tsgs_args": ("_All", "size=size buffer=buffer"),
     "get_tsgs_by_pid_args": ("_ByPid", "pid=pid size=size buffer=buffer"),
     "tsg_get_params_args": ("_Params", "tsg=tsgid slice=timeslice level=runlist_interleave "
                             "graphics=graphics_preempt_mode compute=compute_preempt_mode pid=pid"),

@@ -26,6 +26,7 @@ from pycontrol.run import task_program
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
 PARTS = str(ROOT / "examples/partitions.toml")
+SLICES = str(ROOT / "examples/slices.toml")
 GPUS = str(ROOT / "examples/energy/example5.toml")
 ME = os.getpid()
 
@@ -313,7 +314,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         'segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]\n'
     )
     needed = {
-        "partition": [PARTS], "admit": [placed, str(task)],
+        "partition": [PARTS], "slices": [SLICES], "admit": [placed, str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
         "plot": [trace], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],

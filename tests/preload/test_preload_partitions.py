@@ -92,3 +92,25 @@ def test_apply_sets_slices_on_a_tegra(gpurt: Gpurt, start: Start, plane: Control
     (hints,) = json.loads(gpurt("hint", program.pid, "--json").communicate()[0])["hints"]
     assert (hints["slice_ns"], hints["interleave"]) == (5_000_000, "high")
     assert [one.set_priority for one in plane.clients() if one.pid == program.pid] == [9]
+
+
+def test_slices_are_planned_for_what_runs_on_a_tegra(
+    gpurt: Gpurt, start: Start, plane: Control, tmp_path: Path
+) -> None:
+    """Not while the host takes TSGs off the runlist."""
+    program = start(family="nvgpu")
+    path = tmp_path / "set.toml"
+    text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
+    text = text.partition("command")[0].replace('partition = "program"\n', "")
+    path.write_text(text.replace("segment", "timesliced", 1))
+    refused = gpurt("slices", path, "--apply")
+    out, said = refused.communicate()
+    assert (refused.returncode, "the host runs policy segment" in out) == (1, True), (out, said)
+    plane.set_policy("timesliced")
+    done = gpurt("slices", path, "--apply", "--json")
+    out, said = done.communicate()
+    assert (done.returncode, said) == (0, ""), (out, said)
+    told = json.loads(out)
+    assert (told["tasks"]["program"]["pids"], told["others"]) == ([program.pid], [])
+    (hints,) = json.loads(gpurt("hint", program.pid, "--json").communicate()[0])["hints"]
+    assert hints["slice_ns"] == told["tasks"]["program"]["slice_ns"] == 1_000_000

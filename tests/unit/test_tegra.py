@@ -44,13 +44,13 @@ class Board:
     def call(self, _fd: int, code: int, argument: Any) -> int:
         raw = bytearray(argument) if isinstance(argument, ctypes.Structure) else bytearray()
         nested = bytearray()
-        if code == hints.GET_TSGS_BY_PID:
+        if code in (hints.GET_TSGS, hints.GET_TSGS_BY_PID):
             nested = bytearray(ctypes.string_at(argument.buffer, argument.size))
         step = len(self.steps)
         self.steps.append(f"{code & 0xFF}")
         self.before(step)
         error = self.fails(step)
-        self.file.faults.refuse = {name: [1, error] for name in ("slice", "level", "get", "params", "by-pid")}
+        self.file.faults.refuse = {name: [1, error] for name in ("slice", "level", "get", "params", "by-pid", "all")}
         try:
             return self.file.ioctl(Caller(1, 0), code, raw, nested)
         except Refused as refused:

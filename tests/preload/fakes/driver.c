@@ -123,9 +123,11 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 		*size = sizeof(channel);
 		return &channel;
 	}
-	if (_IOC_TYPE(request) == 'S' && _IOC_NR(request) == 3) {
-		memcpy(size, argument + 8, sizeof(*size));
-		memcpy(&address, argument + 16, sizeof(address));
+	if (_IOC_TYPE(request) == 'S' && (_IOC_NR(request) == 1 || _IOC_NR(request) == 3)) {
+		unsigned char *where = argument + (_IOC_NR(request) == 1 ? 0 : 8);
+
+		memcpy(size, where, sizeof(*size));
+		memcpy(&address, where + 8, sizeof(address));
 		return (void *)(uintptr_t)address;
 	}
 	if (_IOC_TYPE(request) == 'K')

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Callable
 from typing import ClassVar
 
 from drivers import Caller, File, Refused
@@ -152,9 +153,9 @@ class NvgpuSched(File):
         NvgpuSched.locked = False
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
-        calls = {0xC0185303: self.by_pid, 0xC0205304: self.params, 0x40085305: self.slice, 0x40085306: self.level,
-                 0x5307: self.lock, 0x5308: self.lock, 0x80045309: self.version, 0x4004530A: self.get,
-                 0x4004530B: self.put}  # fmt: skip
+        calls = {0xC0105301: self.everything, 0xC0185303: self.by_pid, 0xC0205304: self.params, 0x40085305: self.slice,
+                 0x40085306: self.level, 0x5307: self.lock, 0x5308: self.lock, 0x80045309: self.version,
+                 0x4004530A: self.get, 0x4004530B: self.put}  # fmt: skip
         if code >> 8 & 0xFF != ord("S") or not 0 < code & 0xFF <= 11:
             raise Refused(errno.EINVAL)
         if code not in calls:
@@ -176,21 +177,32 @@ class NvgpuSched(File):
             raise Refused(errno.ENXIO)
         return group
 
+    def everything(self, code: int, argument: bytearray, nested: bytearray) -> None:
+        (size,) = struct.unpack_from("=I", argument)
+        self.fails("all")
+        self.fill(argument, 0, size, nested, lambda group: True)
+
     def by_pid(self, code: int, argument: bytearray, nested: bytearray) -> None:
         pid, size = struct.unpack_from("=QI", argument)
         self.fails("by-pid")
+        self.fill(argument, 8, size, nested, lambda group: group.pid == pid)
+
+    def fill(
+        self, argument: bytearray, at: int, size: int, nested: bytearray, wanted: Callable[[Group], bool]
+    ) -> None:  # fmt: skip
+        """The bitmap of these groups; if it does not fit, only how large it is."""
         if size < self.BITMAP or not nested:
-            struct.pack_into("=I", argument, 8, self.BITMAP)
+            struct.pack_into("=I", argument, at, self.BITMAP)
             raise Refused(errno.ENOSPC)
         nested[: self.BITMAP] = bytes(self.BITMAP)
         for group in self.engines[0].groups:
-            if group.pid == pid:
+            if wanted(group):
                 nested[group.number // 8] |= 1 << group.number % 8
 
     def params(self, code: int, argument: bytearray, nested: bytearray) -> None:
         group = self.group_of(argument)
         self.fails("params")
-        values = group.number, group.slice_us, group.level, 0, 0, 0, group.pid
+        values = group.number, group.slice_us, group.level, 0, group.mode, 0, group.pid
         struct.pack_into("=IIIIIIQ", argument, 0, *values)
 
     def slice(self, code: int, argument: bytearray, nested: bytearray) -> None:
