@@ -3,7 +3,8 @@
 
 All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
 masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  NVIDIA's libraries read the percentage of
-MPS and the MIG instance.  Green contexts are made by the program itself, from the numbers that it finds.
+MPS and the MIG instance.  Green contexts are made by the program itself, from the numbers that it finds; so are kernels
+that stay on given SMs (sms.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
 from pycontrol import topology as machine
 from pycontrol.live.placed import VARIABLE as PARTITION
-from pycontrol.run import preload
+from pycontrol.run import preload, sms
 
 #: Names in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
@@ -57,15 +58,21 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
         UsageError: the environment contradicts the file.
         RuntimeFailure: there is no preload library.
     """
+    given_sms, remark = sms.ranges(file.taskset)
+    if given_sms and (there := [name for name in (sms.FIRST, sms.COUNT) if name in given]):
+        raise UsageError(f"{there[0]} is set: unset it, the file says which SMs programs use")
     launched = [task for task in file.taskset if task.partition and file.launch.get(task.name, Launch()).command]
     made = {task.name: {PARTITION: task.partition.name}
             for task in file.taskset if task.partition and task.partition.name}  # fmt: skip
     parts = list({id(task.partition): task.partition for task in launched if task.partition}.values())
     ways = sorted({way for part in parts if (way := way_of(part))})
+    for task in launched:
+        made[task.name] = {**made.get(task.name, {}), **given_sms.get(id(task.partition), {})}
+    notes = [remark] if remark and launched else []
     if emulated:
-        notes = [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
+        notes += [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
         return Confined(made, tuple(notes))
-    of_part, notes = {}, []
+    of_part = {}
     for part in parts:
         of_part[id(part)], remarks = _environment(part, file, given)
         notes += remarks

@@ -23,9 +23,11 @@ from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.live.control import connect
 from pycontrol.run import crew, launch, placement
 from pycontrol.run.check import compare
+from pycontrol.run.confine import confine
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.task_report import GpuTimes, Report
 
+ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
 URGENT = """[[task]]
 name = "urgent"
@@ -145,6 +147,34 @@ def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host:
         del os.environ["OUT"]
     assert out.read_text() == host
     assert set(run.reports) == {"plain"}
+
+
+def test_programs_keep_their_kernels_on_the_sms_of_their_partitions(
+    write: Write, host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of gpurt_sm.h, which executes on a machine of 8 SMs here."""
+    example, program = ROOT / "userlib/examples/gpurt_sm.cu", tmp_path / "gpurt_sm"
+    include = f"-I{ROOT / 'userlib/include'}"
+    subprocess.run(["g++", "-std=c++11", "-x", "c++", include, example, "-o", program, "-pthread"], check=True)
+    monkeypatch.setenv("DIRECTORY", str(tmp_path))
+    tasks = [
+        LOW.replace('"low"', f'"{name}"') + f"partition = {{ compute_units = {units} }}\n"
+        f'command = ["sh", "-c", "$DIRECTORY/gpurt_sm > $DIRECTORY/{name}; exec sleep 600"]\n'
+        for name, units in (("one", 3), ("other", 5))
+    ]
+    file = write("compute_units = 8\n", *tasks)
+    found = confine(file, emulated=True)
+    assert "in one context only" in found.notes[0]
+    waits = [until_written(tmp_path / name) for name in ("one", "other")]
+
+    def both(seconds: float) -> None:
+        for wait in waits:
+            wait(seconds)
+
+    launch.launch(file, crew.Options(1.0, host, environments=found.environments), both)
+    said = "25600 numbers doubled once on SMs {}, in launch 1\n"
+    assert (tmp_path / "one").read_text() == said.format("0 to 2")
+    assert (tmp_path / "other").read_text() == said.format("3 to 7")
 
 
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:

@@ -100,13 +100,40 @@ def test_blocks_on_threads_of_the_system_do_not_race(tmp_path: Path, sanitizer: 
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
-def test_the_example_doubles_numbers_on_its_sms(tmp_path: Path) -> None:
-    program = built(EXAMPLE, tmp_path / "gpurt_sm")
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(EXAMPLE, tmp_path_factory.mktemp("example") / "gpurt_sm")
+
+
+def test_the_example_doubles_numbers_on_its_sms(example: Path) -> None:
+    program = example
     done = run(program, "2", "3")
     assert (done.returncode, done.stdout) == (0, "25600 numbers doubled once on SMs 2 to 4, in launch 1\n")
     done = run(program, "9", "2")  # the machine has SMs 0 to 7
     assert (done.returncode, done.stderr) == (1, "gpurt_sm: no block came to SMs 9 to 10 in 4 launches\n")
-    for words in ((), ("0",), ("0", "0"), ("-1", "2"), ("0", "513"), ("x", "1"), ("1", "2", "3")):
+    for words in (("0",), ("0", "0"), ("-1", "2"), ("0", "513"), ("x", "1"), ("1", "2", "3")):
         done = run(program, *words)
         assert done.returncode == 2
         assert done.stderr.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"GPURT_SM_FIRST": "5", "GPURT_SM_COUNT": "2"}, "on SMs 5 to 6"),
+     ({"GPURT_SM_FIRST": "007", "GPURT_SM_COUNT": "1"}, "on SMs 7 to 7"),
+     ({}, None), ({"GPURT_SM_FIRST": "0"}, None), ({"GPURT_SM_COUNT": "1"}, None),
+     ({"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "0"}, None), ({"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "513"}, None),
+     ({"GPURT_SM_FIRST": "-1", "GPURT_SM_COUNT": "1"}, None), ({"GPURT_SM_FIRST": "", "GPURT_SM_COUNT": "1"}, None),
+     ({"GPURT_SM_FIRST": "1x", "GPURT_SM_COUNT": "1"}, None), ({"GPURT_SM_FIRST": " 1", "GPURT_SM_COUNT": "1"}, None),
+     ({"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "18446744073709551617"}, None)],
+)  # fmt: skip
+def test_the_range_that_a_run_gives_is_the_range_or_none(
+    example: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], said: str | None
+) -> None:
+    for name in ("GPURT_SM_FIRST", "GPURT_SM_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    done = run(example)
+    assert done.returncode == (0 if said else 2)
+    assert said in done.stdout if said else done.stderr.startswith("usage: ")

@@ -170,3 +170,34 @@ def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
 def test_tasks_without_a_command_use_the_host_alone(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', command="")
     assert found == Confined({"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}})
+
+
+def test_partitions_that_only_have_units_get_sms_of_their_own(tmp_path: Path) -> None:
+    sms = [{"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "20"}, {"GPURT_SM_FIRST": "20", "GPURT_SM_COUNT": "20"}]
+    for emulated in (False, True):
+        found = confined(tmp_path, "", emulated=emulated)
+        assert found.environments == {"t": {"GPURT_PARTITION": "a", **sms[0]}, "u": {"GPURT_PARTITION": "b", **sms[1]}}
+        assert ["GPURT_SM_FIRST" in note for note in found.notes] == [True]
+    path = tmp_path / "set.toml"
+    one = TASK.format("t", 9) + f"partition = {{ compute_units = 2 }}\n{COMMAND}"
+    path.write_text(HEAD.format(3, "") + one + TASK.format("u", 8) + COMMAND)
+    assert confine(load(path), True, {}).environments == {"t": {"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "2"}}
+
+
+def test_what_cannot_be_given_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    own = "".join(TASK.format(name, at) + f"partition = {{ compute_units = 2 }}\n{COMMAND}"
+                  for name, at in (("t", 9), ("u", 8)))  # fmt: skip
+    path.write_text(HEAD.format(3, "") + own)
+    found = confine(load(path), False, {})
+    assert found.environments == {"t": {}, "u": {}}
+    assert found.notes == (
+        "partitions have 4 units and the GPU 3: no program is told which SMs are its own",
+    )
+    with pytest.raises(UsageError, match="GPURT_SM_COUNT is set: unset it"):
+        confined(tmp_path, "", GPURT_SM_COUNT="1")
+
+
+def test_what_a_driver_divides_has_no_sms_besides(tmp_path: Path) -> None:
+    for first in ('cu_mask = "0xfffff"', 'mig = "MIG-1"', "green_context = 0"):
+        assert "GPURT_SM_FIRST" not in confined(tmp_path, first).environments["u"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 // A kernel that stays on SMs FIRST to FIRST + COUNT - 1 and doubles numbers there: gpurt_sm FIRST COUNT
+// Without arguments, on the SMs that `gpurt run` gives its task.
 //
 //	nvcc -I../include gpurt_sm.cu -o gpurt_sm            on a GPU
 //	g++ -x c++ -I../include gpurt_sm.cu -o gpurt_sm      on a machine of 8 SMs that exists in this process only
@@ -86,6 +87,16 @@ static unsigned int number(const char *text)
 	return *text >= '0' && *text <= '9' && !*end && value <= GPURT_SM_MOST ? (unsigned int)value : ~0U;
 }
 
+// Whether there is a range, in the arguments or else in the environment.
+static bool range_of(int argc, char **argv, struct gpurt_sm_range *range)
+{
+	if (argc == 1)
+		return !gpurt_sm_given(range);
+	range->first = argc == 3 ? number(argv[1]) : ~0U;
+	range->count = argc == 3 ? number(argv[2]) : ~0U;
+	return range->first != ~0U && range->count != ~0U && range->count;
+}
+
 int main(int argc, char **argv)
 {
 	std::vector<float> numbers(BLOCKS * ITEMS, 1);
@@ -93,10 +104,9 @@ int main(int argc, char **argv)
 	struct gpurt_sm_range range;
 	int err;
 
-	range.first = argc == 3 ? number(argv[1]) : ~0U;
-	range.count = argc == 3 ? number(argv[2]) : ~0U;
-	if (range.first == ~0U || range.count == ~0U || !range.count) {
-		fprintf(stderr, "usage: gpurt_sm FIRST COUNT: numbers of SMs up to %d, COUNT at least 1\n", GPURT_SM_MOST);
+	if (!range_of(argc, argv, &range)) {
+		fprintf(stderr, "usage: gpurt_sm FIRST COUNT: numbers of SMs up to %d, COUNT at least 1; or let gpurt run set"
+			" GPURT_SM_FIRST and GPURT_SM_COUNT\n", GPURT_SM_MOST);
 		return 2;
 	}
 	err = twice(range, numbers, &report);

@@ -42,6 +42,7 @@
 #endif
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define GPURT_SM_ALL (~0U)	/* as a range's count: every SM */
 #define GPURT_SM_MOST 512	/* SMs in a range */
@@ -194,6 +195,32 @@ GPURT_SM_DEVICE void gpurt_sm_run(struct gpurt_sm_range range, struct gpurt_sm_c
 		if (gpurt_sm_leads())
 			gpurt_sm_add(&control->done, 1U);
 	}
+}
+
+/* A number of an SM, or of SMs, in the environment; GPURT_SM_NONE: there is none, or it is too large. */
+inline unsigned int gpurt_sm_number(const char *name)
+{
+	const char *text = getenv(name);
+	char *end;
+	unsigned long value;
+
+	if (!text || *text < '0' || *text > '9')
+		return GPURT_SM_NONE;
+	value = strtoul(text, &end, 10);
+	return *end || value > 65535 ? GPURT_SM_NONE : (unsigned int)value;
+}
+
+/*
+ * The SMs that `gpurt run` has given this program, for its task's partition (docs/rtgpu.md).  -ENOENT: it has given none.
+ * -EINVAL: GPURT_SM_FIRST and GPURT_SM_COUNT are no range.
+ */
+inline int gpurt_sm_given(struct gpurt_sm_range *range)
+{
+	if (!getenv("GPURT_SM_FIRST") && !getenv("GPURT_SM_COUNT"))
+		return -ENOENT;
+	range->first = gpurt_sm_number("GPURT_SM_FIRST");
+	range->count = gpurt_sm_number("GPURT_SM_COUNT");
+	return range->first == GPURT_SM_NONE || !range->count || range->count > GPURT_SM_MOST ? -EINVAL : 0;
 }
 
 /* What becomes of a kernel of which no block lands in the range. */
