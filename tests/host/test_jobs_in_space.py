@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from actors import Actor
-from links import PATIENCE, SocketClient
+from links import PATIENCE, SocketClient, eventually
 from processes import StartHost
 
 from gpurt import Client, Job
@@ -341,6 +341,8 @@ def test_a_hundred_clients_one_of_which_hangs(start_host: StartHost, taskset: Pa
         assert {one.code(READY, task=b"long") for one in others} == {-errno.EBUSY}
         late = announce(others[0], "short", time.monotonic_ns() - 999 * SECOND + 30 * MS)
         assert others[0].code(WAIT, job=late, timeout_ns=lib.GPURT_FOREVER) == -errno.ETIME
+        with control(str(host)) as plane:
+            eventually(lambda: plane.status()[0].jobs_overdue == 1)
         words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
         text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
         assert "GPU 0: 1 of them overdue" in text
@@ -429,7 +431,8 @@ def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic
     taskset = tmp_path / "example5.toml"
     taskset.write_text(EXAMPLE5)
     host = start_host("--policy=sbeet", f"--taskset={taskset}")
-    start, environment = time.monotonic_ns() + 500 * MS, {**os.environ, "GPURT_DEVICE": str(host)}
+    # Both programs wait for the start, which is far enough away for a slow machine.
+    start, environment = time.monotonic_ns() + 5 * SECOND, {**os.environ, "GPURT_DEVICE": str(host)}
     running = {
         name: subprocess.Popen([periodic, name, "10000000", "1", str(start + offset)], stdout=PIPE, text=True,
                                env=environment)

@@ -7,6 +7,7 @@ kernel that has the module loaded, the same tests run against the module; GPURT_
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from actors import Actor, nothing
 from hosts import Emulators, Hosts, Module, Shape
-from links import Client, client_of
+from links import Client, client_of, eventually
 
 from pycontrol import procs
 from pycontrol.live.control import Control
@@ -106,5 +107,16 @@ def group() -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"needs a cgroup of its own: {error.strerror}")
     yield made
-    (made / "inner").rmdir()
-    made.rmdir()
+    for folder in (made / "inner", made):
+        eventually(lambda folder=folder: removed(folder))
+
+
+def removed(group: Path) -> bool:
+    """Removes a cgroup.  False: a process that was reaped is still leaving it."""
+    try:
+        group.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True

@@ -157,7 +157,9 @@ class Machine:
         self.history.append(f"{operation.__name__} {pair.facts.name}")
         operation(pair)
         self.pass_time()
-        end = time.monotonic() + (PATIENCE if any(p.facts.budget.limit == 1 for p in self.pairs) else 0)
+        # What a call does is done when it has returned; that a budget is used up, or a process gone, comes later.
+        later = operation == self.kill or any(p.facts.budget.limit == 1 for p in self.pairs)
+        end = time.monotonic() + (PATIENCE if later else 0)
         while self.seen() != self.wanted():
             assert time.monotonic() < end, "; ".join(self.history)
 

@@ -169,7 +169,8 @@ def test_a_holder_that_ends_has_given_the_bus_back(connect: Connect, spawn: Spaw
         assert victim.run(ask_and_wait, priority) == 0
         assert bus(plane).pid == victim.pid
         wait = asks(survivor, priority=30)
-        waiting(plane, 1)
+        # A best-effort victim has lost the bus after GPURT_COPY_BOUND_NS, if this machine is so slow.
+        eventually(lambda wait=wait: wait.done() or bus(plane).waiters == 1)
         if how:
             victim.start(how)
         else:
@@ -494,7 +495,7 @@ def test_a_signal_ends_the_wait_and_the_request(host: Path, connect: Connect, pl
     if not is_device(host):
         pytest.skip("over a socket the library tells the host of the signal: tests/userlib/test_copies_library.py")
     holder, other = connect(), connect()
-    copy(holder)
+    copy(holder, priority=50)
     call = asks(other, priority=9)
     waiting(plane, 1)
     while not call.done():

@@ -17,7 +17,7 @@ from kernels import COMPLAINED, HERE, ROOT, explain, fake_driver, helper_module,
 from kunit import cases, results
 
 LONG = bool(os.environ.get("GPURT_LONG"))
-pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(28_800 if LONG else 3600)]
+pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(28_800)]
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
     "": 400_000 if LONG else 10_000,

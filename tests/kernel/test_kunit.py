@@ -9,7 +9,7 @@ from kunit import cases, results
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14_400)
 def test_every_case_passes() -> None:
     done = run_script("uml-run", "--kunit", "dmesg")
     assert done.returncode == 0, explain(done)

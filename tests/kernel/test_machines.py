@@ -18,13 +18,13 @@ from kernels import COMPLAINED, HERE, HUNG, NOT_BOOTED, ROOT, explain, run_scrip
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(14_400),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only"),
 ]
 #: How each script runs a shell command; with the module that the other tests build for that kernel as well.
 SHELL = {"vm-test": ["--debug", "--command"], "uml-run": ["--real-time", "sh", "-c"]}
 BY_SCRIPT = pytest.mark.parametrize("script", SHELL)
-PATIENCE = 600.0  # s
+PATIENCE = 7200.0  # s: a machine may have to wait for those of other tests
 
 
 @BY_SCRIPT

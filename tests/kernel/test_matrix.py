@@ -30,7 +30,7 @@ FOREIGN = ["arm64-5.10", *(["arm64-6.1", "arm64-6.1-rt"] if LONG else [])]
 
 pytestmark = [
     pytest.mark.slow(5),
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(14_400),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only"),
 ]
 

@@ -42,7 +42,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14_400)
 def test_dkms_builds_installs_and_removes(kernel: tuple[str, Path], tmp_path: Path) -> None:
     if not shutil.which("dkms") or os.geteuid() != 0:
         pytest.skip("needs dkms and root")

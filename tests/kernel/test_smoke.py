@@ -10,7 +10,7 @@ from kernels import HERE, explain, run_script, static_program
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only")
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14_400)
 def test_the_module_loads_and_works_in_a_stock_kernel() -> None:
     """With its self-tests; a debug build differs in nothing else."""
     run = run_script("vm-test", "--kernel", "amd64-6.1", "--debug", "--program", static_program(HERE / "smoke.c"))

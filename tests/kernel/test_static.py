@@ -11,7 +11,7 @@ CHECKS = ["warnings sparse clang gcc", "checkpatch", "coccinelle"]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(14_400)
 @pytest.mark.parametrize("names", CHECKS)
 def test_each_checker_finds_its_planted_bug_and_nothing_else(names: str) -> None:
     run = run_script("check-kmod", "--self-check", *names.split())

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from links import PATIENCE, eventually
 
-from pycontrol.live.control import Control
+from pycontrol.live.control import Control, connect
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = Path(__file__).parent / "fakes"
@@ -189,14 +189,15 @@ def real_time(plane: Control, program: Program, priority: int = 50) -> Program:
     return program
 
 
-def never_known_to_be_off(plane: Control, gpu: FakeGpu, background: Program, urgent: Program, error: int) -> None:
+def never_known_to_be_off(host: Served, gpu: FakeGpu, background: Program, urgent: Program, error: int) -> None:
     """The first step of an order off succeeds and each preemption fails; then the urgent process goes away.
 
-    The background process's group must come back all the same.
+    The background process's group must come back all the same, once its process is late.
     """
     background.do(LONG)
     gpu.refuse("preempt", ALWAYS, error)
-    real_time(plane, urgent).send(LONG)
+    with connect(str(host.path)) as plane:
+        real_time(plane, urgent).send(LONG)
     eventually(lambda: not gpu.enabled(background.pid))
     urgent.kill()
     eventually(lambda: gpu.enabled(background.pid))

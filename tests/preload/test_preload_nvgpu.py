@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from links import eventually
-from machines import LONG, FakeGpu, Start, never_known_to_be_off, real_time
+from machines import LONG, FakeGpu, Served, Start, never_known_to_be_off, real_time
 
 from gpurt.enums import Cause, Tier
 from pycontrol.live.control import Control
@@ -68,10 +68,10 @@ def test_what_a_resume_enables_is_off_again_before_it_has_work(start: Start, pla
     assert not gpu.enabled(background.pid)
 
 
-def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
+def test_a_second_step_that_fails(start: Start, hasty: Served, gpu: FakeGpu) -> None:
     """The group is disabled and the preemption failed: it must be enabled again all the same."""
-    background, urgent = start(family="nvgpu"), start(family="nvgpu")
-    never_known_to_be_off(plane, gpu, background, urgent, TIMED_OUT)
+    background, urgent = start(family="nvgpu", at=hasty.path), start(family="nvgpu", at=hasty.path)
+    never_known_to_be_off(hasty, gpu, background, urgent, TIMED_OUT)
 
 
 def test_a_slow_preemption_is_charged_to_all(start: Start, plane: Control, gpu: FakeGpu) -> None:

@@ -8,7 +8,7 @@ from links import eventually
 from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, never_known_to_be_off, real_time
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control
+from pycontrol.live.control import Control, connect
 
 SHORT = "launch 0 20000"
 NOT_SUPPORTED, TIMEOUT = 0x56, 0x65
@@ -77,10 +77,10 @@ def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) ->
     assert "TIMEOUT (0x65)" in background.said()
 
 
-def test_a_second_step_that_always_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
+def test_a_second_step_that_always_fails(start: Start, hasty: Served, gpu: FakeGpu) -> None:
     """The urgent process goes away before the group was ever known to be off."""
-    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
-    never_known_to_be_off(plane, gpu, background, urgent, TIMEOUT)
+    background, urgent = (start(at=hasty.path, GPURT_NVIDIA_METHOD="schedule") for _ in range(2))
+    never_known_to_be_off(hasty, gpu, background, urgent, TIMEOUT)
 
 
 def test_a_second_step_that_fails_and_the_host_dies(start: Start, served: Served, plane: Control, gpu: FakeGpu) -> None:
@@ -121,14 +121,19 @@ def test_a_channel_without_a_group(start: Start, plane: Control, gpu: FakeGpu) -
     background.do("all")
 
 
-def test_a_channel_without_a_group_that_cannot_be_switched(start: Start, plane: Control, gpu: FakeGpu) -> None:
+def test_a_channel_without_a_group_that_cannot_be_switched(start: Start, hasty: Served, gpu: FakeGpu) -> None:
     """Its process is late: isolation is not lost without a word."""
     gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)
-    background, urgent = start(FAKE_BARE="1"), start()
+    is_late(start(at=hasty.path, FAKE_BARE="1"), start(at=hasty.path), hasty)
+
+
+def is_late(background: Program, urgent: Program, host: Served) -> None:
+    """The background process cannot be taken off the GPU, so the host takes it for late."""
     background.do(LONG)
-    real_time(plane, urgent).send(SHORT)
-    eventually(lambda: plane.status()[0].late == 1)
-    assert "a channel without a group cannot be taken off the GPU" in background.said()
+    with connect(str(host.path)) as plane:
+        real_time(plane, urgent).send(SHORT)
+        eventually(lambda: plane.status()[0].late == 1)
+    eventually(lambda: "a channel without a group cannot be taken off the GPU" in background.said())
 
 
 def test_a_channel_whose_subdevice_comes_later(start: Start, plane: Control, gpu: FakeGpu) -> None:
@@ -176,14 +181,10 @@ def test_what_the_program_has_started_comes_back(start: Start, plane: Control, g
 
 @pytest.mark.parametrize("method", ["schedule", "timeslice"])
 def test_a_channel_without_a_group_that_the_method_cannot_switch(
-    method: str, start: Start, plane: Control, gpu: FakeGpu
+    method: str, start: Start, hasty: Served
 ) -> None:
     """Its process is late, for nothing has been done to it."""
-    background, urgent = start(FAKE_BARE="1", GPURT_NVIDIA_METHOD=method), start()
-    background.do(LONG)
-    real_time(plane, urgent).send(SHORT)
-    eventually(lambda: plane.status()[0].late == 1)
-    assert "a channel without a group cannot be taken off the GPU" in background.said()
+    is_late(start(at=hasty.path, FAKE_BARE="1", GPURT_NVIDIA_METHOD=method), start(at=hasty.path), hasty)
 
 
 @pytest.mark.parametrize("call", [25, 26, 0])

@@ -222,6 +222,7 @@ static void on_alarm(int unused)
 static void signals(void)
 {
 	struct sigaction action = { .sa_handler = on_alarm };
+	pid_t parent = getpid(), child;
 	uint32_t tsg;
 	uint64_t work;
 
@@ -230,13 +231,19 @@ static void signals(void)
 	MUST(gpurt_tsg_open(h, &tsg), 0);
 	MUST(gpurt_segment_begin(h, 0, 0), 0);
 	MUST(gpurt_submit_work(h, tsg, 0, 0, 30000000000ULL, &work), 0);
-	if (!fork()) {
-		sleep(1);
-		kill(getppid(), SIGUSR1);
+	child = fork();
+	if (!child) {
+		/* again and again: on a slow machine the first signal may come before the parent waits */
+		while (getppid() == parent) {
+			usleep(200000);
+			kill(parent, SIGUSR1);
+		}
 		_exit(0);
 	}
 	MUST(gpurt_work_wait(h, tsg, work, GPURT_FOREVER, NULL), -EINTR);
-	wait(NULL);
+	MUST(kill(child, SIGKILL), 0);
+	while (waitpid(child, NULL, 0) < 0)
+		;
 	MUST(is(0), FIFO(5));
 	MUST(gpurt_tsg_close(h, tsg), 0);
 }

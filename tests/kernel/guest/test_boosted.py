@@ -544,7 +544,8 @@ def test_a_crashed_thread_is_lowered_before_its_core_is_written(driven: Driven) 
         eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
         assert driven.process.poll() is None
     finally:
-        subprocess.run(["pkill", "-f", "^/bin/sleep 1000"], check=True)
+        # its core may not be written yet
+        eventually(lambda: subprocess.run(["pkill", "-f", "^/bin/sleep 1000"], check=False).returncode == 0)
         CORE_PATTERN.write_text(before)
     assert driven.process.wait() == -signal.SIGABRT
 

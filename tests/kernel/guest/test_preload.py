@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from links import eventually
 from loading import BROUGHT, DEVICE, load, unload
-from machines import FakeGpu, Program, build
+from machines import LONG, FakeGpu, Program, build
 
 from gpurt.enums import Tier
 from pycontrol.live.control import Control, connect
 
-LONG, SHORT = "launch 0 1500000", "launch 0 20000"
+SHORT = "launch 0 20000"
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_real_time_work_comes_first(start: Callable[..., Program], plane: Contro
     background.do(LONG)
     urgent.do(SHORT, "all", SHORT, "all")
     assert background.pid not in background.gpu.order()
+    background.gpu.finish(background.pid)
     background.do("all")
     assert background.gpu.order() == [urgent.pid] * 2 + [background.pid]
     status = plane.status()[0]
@@ -86,7 +87,7 @@ def test_a_killed_owner_and_a_killed_loser(start: Callable[..., Program], plane:
     plane.set_priority(urgent.pid, 50)
     background.do(SHORT)
     low.do(LONG)
-    urgent.do("launch 0 60000000")
+    urgent.do(LONG)
     os.kill(low.pid, signal.SIGKILL)
     os.kill(urgent.pid, signal.SIGKILL)
     background.do("all")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from actors import in_child
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, structure
-from loading import DEVICE, PARAMETERS, kernel_log
+from loading import DEVICE, PARAMETERS, kernel_log, own_lines
 
 from gpurt._gpurt import lib
 from gpurt.errors import RefusedError
@@ -22,7 +22,7 @@ FOREVER = lib.GPURT_FOREVER
 
 def waits_for_grant(client: Client) -> int:
     """Waits until the client has the GPU; 0 or -errno."""
-    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=20_000 * MS)
+    return client.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=200_000 * MS)
 
 
 def test_1_a_preempted_task_that_ends_changes_nothing_for_the_one_that_runs(module: Control) -> None:
@@ -55,10 +55,11 @@ def test_3_what_is_said_to_run_is_what_the_gpu_runs(module: Control) -> None:
     with client_of(DEVICE) as low, client_of(DEVICE) as high:
         low_tsg, high_tsg = low.tsg(), high.tsg()
         low.begin(priority=10)
-        slow = low.submit(low_tsg, 300 * MS)
         (PARAMETERS / "vgpu_fail").write_text("2")
         high.begin(priority=20)
         assert waits_for_grant(high) == 0
+        # Only now, so that it is not done before the GPU is handed on, however slow this machine is.
+        slow = low.submit(low_tsg, 5 * MS)
         quick = high.submit(high_tsg, 50 * MS)
         finished = high.finished(high_tsg, quick)
         high.end()
@@ -170,7 +171,7 @@ def test_9_no_line_on_the_console_while_the_runlist_is_updated(module: Control) 
             client.begin(priority=10)
             client.end()
     assert module.status()[0].commits >= 200
-    assert kernel_log() == before
+    assert own_lines(kernel_log()) == own_lines(before)
 
 
 def test_10_a_call_that_there_is_not_says_so(module: Control) -> None:
