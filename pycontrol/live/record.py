@@ -37,13 +37,10 @@ def record(
     records: list[EventRecord] = []
     with connect(device) as control, _interruptible() as stop:
         policy = control.gpus()[0].policy.word
-        stream = tracefs.follow(seconds, GLANCE) if tracepoints else _told(control, seconds, stop)
+        stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
         for some in stream:
             records += some
             progress(len(records))
-            if stop.is_set():
-                break
-        stream.close()
         if not tracepoints:
             records += _rest(control)
     return assemble(records, policy)
@@ -69,7 +66,7 @@ def _told(control: Control, seconds: float | None, stop: threading.Event) -> Gen
     end = time.monotonic() + seconds if seconds is not None else float("inf")
     stream = control.events(GLANCE)
     yield []
-    while time.monotonic() < end:
+    while time.monotonic() < end and not stop.is_set():
         some = []
         for one in stream:
             some.append(one)

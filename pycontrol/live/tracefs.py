@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -70,8 +71,19 @@ def _instance() -> Iterator[Path]:
         folder.rmdir()
 
 
-def follow(seconds: float | None, glance: float) -> Generator[list[EventRecord], None, None]:
-    """Yields lists of events as they come, at least one list every `glance` seconds, for `seconds` or without end.
+def _read(pipe: int) -> bytes:
+    """What a trace has, a part of it if it is much; empty if there is nothing."""
+    with suppress(BlockingIOError):
+        return os.read(pipe, CHUNK)
+    return b""
+
+
+def follow(
+    seconds: float | None, glance: float, stop: threading.Event | None = None
+) -> Generator[list[EventRecord], None, None]:
+    """Yields lists of events as they come, at least one list every `glance` seconds, for `seconds` or until ``stop``.
+
+    The last list has every event up to the end that no list before it has.
 
     Raises:
         DeviceError: there is no tracefs, no module, or no permission.
@@ -81,11 +93,13 @@ def follow(seconds: float | None, glance: float) -> Generator[list[EventRecord],
         pipe = os.open(folder / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
         try:
             rest = b""
-            while end is None or time.monotonic() < end:
+            while (end is None or time.monotonic() < end) and not (stop and stop.is_set()):
                 select.select([pipe], [], [], glance)
-                with suppress(BlockingIOError):
-                    rest += os.read(pipe, CHUNK)
-                *lines, rest = rest.split(b"\n")
+                *lines, rest = (rest + _read(pipe)).split(b"\n")
                 yield [record for record in map(parse, lines) if record is not None]
+            (folder / "events/gpurt/enable").write_text("0")  # nothing comes any more, so that what is left has an end
+            while more := _read(pipe):
+                rest += more
+            yield [record for record in map(parse, rest.split(b"\n")) if record is not None]
         finally:
             os.close(pipe)
