@@ -21,9 +21,10 @@ from gpurt.files import read, written
 from gpurt.text import filename, visible
 
 FORMAT = "gpurt-trace"
-#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters.
-VERSION = 3
-READABLE = (1, 2, 3)
+#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
+#: 3 no kinds START and LATE.
+VERSION = 4
+READABLE = (1, 2, 3, 4)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: What one of a group is called.
@@ -49,6 +50,8 @@ class Kind(str, Enum):
     GONE = "gone"
     COMMIT = "commit"
     LOST = "lost"
+    START = "start"
+    LATE = "late"
 
 
 #: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
@@ -58,6 +61,9 @@ ON_GPU = frozenset((Kind.GPU, Kind.COPY, Kind.COMMIT))
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event at ``time`` ns; CPU, UPDATE, GPU, COPY and COMMIT have a ``duration``, COMPLETE the response time.
+
+    START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
+    so that isolation is lost.  ``executed``: of COMPLETE, how long the job executed on CPUs by its own account, ns.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -70,6 +76,7 @@ class Event:
     cpu: int | None = None
     gpu: int | None = None
     detail: str | None = None
+    executed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +267,7 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
 def _to_chrome(event: Event, by: str | None) -> dict[str, Any]:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
-    for name in ("task", "job", "duration", "cpu", "gpu", "detail"):
+    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
@@ -339,7 +346,7 @@ def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
         time, kind = args.pop("ns"), Kind(args.pop("kind"))
         if type(time) is not int:
             raise TypeError(f"time {time!r:.40}")
-        for name in ("job", "duration", "cpu", "gpu"):
+        for name in ("job", "duration", "cpu", "gpu", "executed"):
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")

@@ -34,7 +34,8 @@ static bool traced(void)
 	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
 	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
 	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
-	       trace_gpurt_copy_end_enabled();
+	       trace_gpurt_copy_end_enabled() || trace_gpurt_job_begin_enabled() ||
+	       trace_gpurt_job_end_enabled();
 }
 
 static void trace(const struct gpurt_record *r)
@@ -78,6 +79,12 @@ static void trace(const struct gpurt_record *r)
 		break;
 	case GPURT_EVENT_COPY_END:
 		trace_gpurt_copy_end(r);
+		break;
+	case GPURT_EVENT_JOB_BEGIN:
+		trace_gpurt_job_begin(r);
+		break;
+	case GPURT_EVENT_JOB_END:
+		trace_gpurt_job_end(r);
 		break;
 	}
 }
@@ -138,6 +145,21 @@ static bool is_copy(u32 event)
 	return event >= GPURT_EVENT_COPY_ASK && event <= GPURT_EVENT_COPY_END;
 }
 
+static void report(struct gpurt_record *r, struct gpurt_client *client)
+{
+	if (client) {
+		r->client = client->id;
+		r->pid = pid_nr(client->tgid);
+		r->priority = is_copy(r->event) ? client->copier.node.level : client->core.level;
+		memcpy(r->comm, client->comm, sizeof(r->comm));
+	}
+	trace(r);
+	if (gpurt_netlink_heard()) {
+		put(r);
+		queue_delayed_work(gpurt_workers, &drain_work, 1);
+	}
+}
+
 /*
  * Reports an event.  Any context.  @client NULL: it happened to everyone.  @cause and @latency become GPURT_A_CAUSE and
  * GPURT_A_LATENCY_NS.
@@ -148,17 +170,23 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
 	};
 
-	if (client) {
-		r.client = client->id;
-		r.pid = pid_nr(client->tgid);
-		r.priority = is_copy(event) ? client->copier.node.level : client->core.level;
-		memcpy(r.comm, client->comm, sizeof(r.comm));
-	}
-	trace(&r);
-	if (gpurt_netlink_heard()) {
-		put(&r);
-		queue_delayed_work(gpurt_workers, &drain_work, 1);
-	}
+	report(&r, client);
+}
+
+/* Reports what a program says of a job.  0, or -EINVAL: the release is yet to come. */
+int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark)
+{
+	struct gpurt_record r = {
+		.event = mark->what == GPURT_MARK_BEGIN ? GPURT_EVENT_JOB_BEGIN : GPURT_EVENT_JOB_END,
+		.gpu = client->gpu->index, .time = ktime_get_ns(), .job = mark->job, .cpu = mark->cpu_ns,
+	};
+
+	if (mark->release_ns > r.time)
+		return -EINVAL;
+	r.latency = r.time - mark->release_ns;
+	strscpy(r.task, mark->task, sizeof(r.task));
+	report(&r, client);
+	return 0;
 }
 
 int gpurt_events_start(void)

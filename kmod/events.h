@@ -21,10 +21,15 @@ struct gpurt_record {
 	u32 priority;
 	s32 pid;			/* in the initial namespace */
 	char comm[GPURT_COMM_LEN];
+	/* Of marks of jobs; empty in other events. */
+	u64 job;
+	u64 cpu;
+	char task[GPURT_TASK_LEN];
 };
 
 bool gpurt_events_wanted(void);
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency);
+int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark);
 
 int gpurt_events_start(void);
 void gpurt_events_stop(void);

@@ -11,6 +11,7 @@
 #include "chardev.h"
 #include "client.h"
 #include "core/calls.h"
+#include "events.h"
 #include "gpu.h"
 #include "ioctl.h"
 #include "job.h"
@@ -297,6 +298,13 @@ static long do_job(struct gpurt_file *file, union gpurt_argument *a)
 	return -EOPNOTSUPP;
 }
 
+static long do_job_mark(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->job_mark.gpu);
+
+	return IS_ERR(client) ? PTR_ERR(client) : gpurt_event_job(client, &a->job_mark);
+}
+
 static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a) = {
 	[_IOC_NR(GPURT_IOC_QUERY)] = do_query,
 	[_IOC_NR(GPURT_IOC_BEGIN)] = do_begin,
@@ -313,6 +321,7 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_job,
 	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_job,
 	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_MARK)] = do_job_mark,
 };
 
 /* Copies the caller's structure.  0, -EFAULT, -EINVAL or -E2BIG. */

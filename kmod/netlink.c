@@ -113,6 +113,17 @@ bool gpurt_netlink_heard(void)
 	return is_heard(EVENTS) || is_heard(NAMED_EVENTS);
 }
 
+static int put_job(struct sk_buff *skb, const struct gpurt_record *r, bool named)
+{
+	if (r->event != GPURT_EVENT_JOB_BEGIN && r->event != GPURT_EVENT_JOB_END)
+		return 0;
+	if (nla_put_string(skb, GPURT_A_TASK, named ? r->task : "") ||
+	    nla_put_u64_64bit(skb, GPURT_A_JOB, r->job, GPURT_A_PAD) ||
+	    (r->cpu && nla_put_u64_64bit(skb, GPURT_A_CPU_NS, r->cpu, GPURT_A_PAD)))
+		return -EMSGSIZE;
+	return 0;
+}
+
 /* @named: to readers who may know of every process. */
 static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool named)
 {
@@ -132,7 +143,7 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool nam
 		return -EMSGSIZE;
 	if (r->latency && nla_put_u64_64bit(skb, GPURT_A_LATENCY_NS, r->latency, GPURT_A_PAD))
 		return -EMSGSIZE;
-	return 0;
+	return put_job(skb, r, named);
 }
 
 static void send_to(unsigned int group, const struct gpurt_record *record)

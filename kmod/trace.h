@@ -80,6 +80,41 @@ DEFINE_EVENT(gpurt_latency, gpurt_work, TP_PROTO(const struct gpurt_record *r), 
 DEFINE_EVENT(gpurt_latency, gpurt_late, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_latency, gpurt_copy_begin, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
+DECLARE_EVENT_CLASS(gpurt_mark,
+	TP_PROTO(const struct gpurt_record *r),
+	TP_ARGS(r),
+	TP_STRUCT__entry(
+		__field(u64, time)
+		__field(u64, client)
+		__field(u64, latency)
+		__field(u64, job)
+		__field(u64, cpu)
+		__field(u32, gpu)
+		__field(s32, pid)
+		__field(u32, priority)
+		__array(char, comm, GPURT_COMM_LEN)
+		__array(char, task, GPURT_TASK_LEN)
+	),
+	TP_fast_assign(
+		__entry->time = r->time;
+		__entry->client = r->client;
+		__entry->latency = r->latency;
+		__entry->job = r->job;
+		__entry->cpu = r->cpu;
+		__entry->gpu = r->gpu;
+		__entry->pid = r->pid;
+		__entry->priority = r->priority;
+		memcpy(__entry->comm, r->comm, GPURT_COMM_LEN);
+		memcpy(__entry->task, r->task, GPURT_TASK_LEN);
+	),
+	TP_printk("gpu=%u time_ns=%llu client=%llu pid=%d priority=%u job=%llu cpu_ns=%llu comm=%s task=%s latency_ns=%llu",
+		  __entry->gpu, __entry->time, __entry->client, __entry->pid, __entry->priority, __entry->job,
+		  __entry->cpu, __entry->comm, __entry->task, __entry->latency)
+);
+
+DEFINE_EVENT(gpurt_mark, gpurt_job_begin, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_mark, gpurt_job_end, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+
 TRACE_EVENT(gpurt_commit,
 	TP_PROTO(const struct gpurt_record *r),
 	TP_ARGS(r),

@@ -178,6 +178,15 @@ int gpurt_call(struct gpurt_handle *h, uint32_t code, void *argument, bool inter
 	return err ? err : call(h, code, argument, interruptible ? GPURT_WAITS : GPURT_IS_ANSWERED);
 }
 
+int gpurt_handle_gpu(struct gpurt_handle *h, uint32_t *gpu)
+{
+	int err = resolve(&h);
+
+	if (!err)
+		*gpu = h->gpu;
+	return err;
+}
+
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)
 {
 	int err = resolve(&h);

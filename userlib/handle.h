@@ -21,6 +21,10 @@ int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int fla
 __attribute__((visibility("hidden")))
 int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int priority, uint64_t timeout_ns);
 
+/* Says which GPU the handle's calls are about.  @handle: NULL for the process's own.  0 or -errno. */
+__attribute__((visibility("hidden")))
+int gpurt_handle_gpu(struct gpurt_handle *handle, uint32_t *gpu);
+
 /*
  * Carries out ioctl @code.  @argument begins with its own size and names its GPU.  @handle: NULL for the process's own.
  * Returns 0 or -errno.  -EINTR only if @interruptible.

@@ -84,7 +84,10 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(JOBS_LATE, U64, sizeof(u64)) \
 	ATTRIBUTE(JOBS_SKIPPED, U64, sizeof(u64)) \
 	ATTRIBUTE(JOBS_LOST, U64, sizeof(u64)) \
-	ATTRIBUTE(JOBS_OVERDUE, U32, sizeof(u32))
+	ATTRIBUTE(JOBS_OVERDUE, U32, sizeof(u32)) \
+	ATTRIBUTE(TASK, STRING, GPURT_TASK_LEN) \
+	ATTRIBUTE(JOB, U64, sizeof(u64)) \
+	ATTRIBUTE(CPU_NS, U64, sizeof(u64))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

@@ -100,6 +100,15 @@ static bool job_done_valid(const union gpurt_argument *a)
 	return !a->job_done.flags;
 }
 
+static bool job_mark_valid(const union gpurt_argument *a)
+{
+	const struct gpurt_job_mark *m = &a->job_mark;
+
+	if (m->flags || m->what >= GPURT_MARK_COUNT || (m->cpu_ns && m->what != GPURT_MARK_END))
+		return false;
+	return is_name(m->task, sizeof(m->task));
+}
+
 #define CALL(name, member, has_answer, rules) { \
 	.code = GPURT_IOC_##name, .size = sizeof(((union gpurt_argument *)NULL)->member), \
 	.answers = has_answer, .valid = rules, \
@@ -121,6 +130,7 @@ static const struct gpurt_call calls[] = {
 	CALL(JOB_RUN, job_run, false, job_run_valid),
 	CALL(JOB_KERNEL_DONE, job_done, false, job_done_valid),
 	CALL(JOB_DONE, job_done, false, job_done_valid),
+	CALL(JOB_MARK, job_mark, false, job_mark_valid),
 };
 
 /* The call with that ioctl number, whatever size and direction the number says; NULL: there is none. */

@@ -24,6 +24,7 @@ union gpurt_argument {
 	struct gpurt_job_wait job_wait;
 	struct gpurt_job_run job_run;
 	struct gpurt_job_done job_done;
+	struct gpurt_job_mark job_mark;
 };
 
 struct gpurt_call {

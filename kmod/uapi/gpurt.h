@@ -120,6 +120,13 @@
  *	caller has no such job, or it holds no units, or this was said already.  EBUSY: its kernel still executes (on a
  *	virtual GPU), or has not been said to have ended.
  *
+ * GPURT_IOC_JOB_MARK	struct gpurt_job_mark
+ *	Tells the readers of events about job number `job` of the task called `task`, released at `release_ns`
+ *	(CLOCK_MONOTONIC): that it begins (GPURT_MARK_BEGIN), or that it is over (GPURT_MARK_END) and its threads have
+ *	executed for `cpu_ns` on CPUs (0: not known).  Every host takes it under every policy, also of a task that uses
+ *	no GPU.  It changes no decision, and the host keeps nothing of it: name, number, release and `cpu_ns` are the
+ *	caller's word, the time is the host's.  EINVAL: the release is yet to come; `cpu_ns` of a beginning.
+ *
  * Where agents carry out commits the host does not see the work: GPURT_END_DRAIN, GPURT_WAIT_WORK and
  * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
  *
@@ -246,7 +253,9 @@
  *			  while a client has it, CLIENT, PID, COMM, PRIORITY, and HELD_NS: for how long so far
  * GPURT_CMD_EVENT	  sent to multicast groups: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
  *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
- *			  submission, for COPY_BEGIN since it asked for the bus, for lost events LOST
+ *			  submission, for COPY_BEGIN since it asked for the bus, for lost events LOST; for
+ *			  JOB_BEGIN and JOB_END JOB, LATENCY_NS since the job's release, CPU_NS if it is known, and
+ *			  TASK, which group GPURT_GENL_EVENTS gets empty
  */
 #ifndef _UAPI_GPURT_H
 #define _UAPI_GPURT_H
@@ -386,6 +395,8 @@ enum gpurt_event {
 	GPURT_EVENT_COPY_ASK,		/* asks for the bus */
 	GPURT_EVENT_COPY_BEGIN,		/* has the bus; LATENCY_NS: since it asked */
 	GPURT_EVENT_COPY_END,		/* has given it back, or its request is over */
+	GPURT_EVENT_JOB_BEGIN,		/* its program says that a job begins; LATENCY_NS: since the release */
+	GPURT_EVENT_JOB_END,		/* its program says that a job is over; LATENCY_NS: since the release */
 	GPURT_EVENT_COUNT,
 };
 
@@ -423,6 +434,12 @@ enum gpurt_job_what {
 	GPURT_JOB_GRANT,
 	GPURT_JOB_KERNEL,
 	GPURT_JOB_WHATS,
+};
+
+enum gpurt_mark_what {
+	GPURT_MARK_BEGIN,
+	GPURT_MARK_END,
+	GPURT_MARK_COUNT,
 };
 
 enum gpurt_copy_what {
@@ -558,6 +575,17 @@ struct gpurt_job_done {
 	__u64 job;
 };
 
+struct gpurt_job_mark {
+	__u32 size;
+	__u32 gpu;
+	__u32 what;			/* enum gpurt_mark_what */
+	__u32 flags;			/* none yet */
+	__u64 job;
+	__u64 release_ns;		/* CLOCK_MONOTONIC */
+	__u64 cpu_ns;			/* of END */
+	char task[GPURT_TASK_LEN];	/* NUL-terminated */
+};
+
 #define GPURT_IOC_MAGIC		0xB7
 #define GPURT_IOC_QUERY		_IOWR(GPURT_IOC_MAGIC, 0x00, struct gpurt_query)
 #define GPURT_IOC_BEGIN		_IOWR(GPURT_IOC_MAGIC, 0x01, struct gpurt_begin)
@@ -574,6 +602,7 @@ struct gpurt_job_done {
 #define GPURT_IOC_JOB_RUN	_IOWR(GPURT_IOC_MAGIC, 0x32, struct gpurt_job_run)
 #define GPURT_IOC_JOB_KERNEL_DONE	_IOWR(GPURT_IOC_MAGIC, 0x33, struct gpurt_job_done)
 #define GPURT_IOC_JOB_DONE	_IOWR(GPURT_IOC_MAGIC, 0x34, struct gpurt_job_done)
+#define GPURT_IOC_JOB_MARK	_IOWR(GPURT_IOC_MAGIC, 0x35, struct gpurt_job_mark)
 
 /* Control plane. */
 enum gpurt_cmd {
@@ -659,6 +688,9 @@ enum gpurt_attr {
 	GPURT_A_JOBS_SKIPPED,		/* u64 */
 	GPURT_A_JOBS_LOST,		/* u64 */
 	GPURT_A_JOBS_OVERDUE,		/* u32 */
+	GPURT_A_TASK,			/* string */
+	GPURT_A_JOB,			/* u64 */
+	GPURT_A_CPU_NS,			/* u64 */
 	GPURT_A_END,
 };
 

@@ -70,12 +70,13 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", metavar="NAME", help="Set the host's policy first.")
+@click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
 def run(
     device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, seconds: float,
-    waiting: str | None, policy: str | None,
+    waiting: str | None, policy: str | None, tell: bool,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
@@ -112,7 +113,7 @@ def run(
     used = gpus[0].policy.word
     other = None if policy else unlike(loaded.taskset.platform, gpus)
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
-                           environments=confined.environments)  # fmt: skip
+                           environments=confined.environments, tell=tell)  # fmt: skip
     with render.progress(int(seconds * 10), "running") as bar:
         shown = [0]
 

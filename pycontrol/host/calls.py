@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cap, Tier
+from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.agents import AgentGpu
-from pycontrol.host.gpu import Client, Decision, Gpu
+from pycontrol.host.gpu import Client, Decision, Gpu, Mark
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Thread
 from pycontrol.host.units import KINDS as UNIT_KINDS
@@ -31,6 +31,7 @@ KINDS = {
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
     lib.GPURT_IOC_AGENT: "struct gpurt_agent",
     lib.GPURT_IOC_ORDER: "struct gpurt_order",
+    lib.GPURT_IOC_JOB_MARK: "struct gpurt_job_mark",
     **UNIT_KINDS,
 }
 
@@ -62,6 +63,7 @@ class Calls:
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_COPY: self.copy, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
+            lib.GPURT_IOC_JOB_MARK: self.job_mark,
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
         }  # fmt: skip
 
@@ -278,6 +280,17 @@ class Calls:
         gpu.next_order(client, made.answered, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+
+    def job_mark(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_JOB_MARK."""
+        gpu, now = self.gpu(made), self.clock()
+        if made.release_ns > now:
+            raise Refusal(errno.EINVAL, f"job {made.job} is not released yet")
+        kind = EventKind.JOB_BEGIN if made.what == lib.GPURT_MARK_BEGIN else EventKind.JOB_END
+        task = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
+        mark = Mark(task, made.job, made.cpu_ns)
+        gpu.tell(gpu, caller.client(gpu), kind, now, None, now - made.release_ns, mark)
+        answer(0)
 
 
 def no_units(_caller: Caller, _made: Any, _answer: Callable[[int], None]) -> None:

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
@@ -92,7 +92,22 @@ class Facts:
 
 
 #: Told of every event: GPU, client (None: everyone), kind, time, cause and latency of commits.
-Tell = Callable[["Gpu", "Client | None", EventKind, int, "Cause | None", int], None]
+class Mark(NamedTuple):
+    """What a program says of a job: its task, its number, and how long it executed on CPUs, ns (0: not known)."""
+
+    task: str
+    job: int
+    cpu_ns: int
+
+
+class Tell(Protocol):
+    """Tells the readers of an event; `mark` if it is about a job."""
+
+    def __call__(
+        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
+        mark: Mark | None = None, /,
+    ) -> None:  # fmt: skip
+        """See `Host.tell`."""
 
 
 #: By number, several times as fast as EventKind().

@@ -25,7 +25,7 @@ from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
-from pycontrol.host.gpu import Client, Gpu, Tell
+from pycontrol.host.gpu import Client, Gpu, Mark, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import Rules, receive
 from pycontrol.host.threads import Threads
@@ -304,8 +304,9 @@ class Host:
             connection.send(refuse(head_of(payload), refusal.error, refusal.text))
 
     def tell(
-        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int
-    ) -> None:
+        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
+        mark: Mark | None = None,
+    ) -> None:  # fmt: skip
         """Sends an event to every subscribed connection, with the process's pid and name if it may know them."""
         made: dict[bool, bytes] = {}
         for connection in list(self.readers):
@@ -319,5 +320,8 @@ class Host:
                     record.append(("CAUSE", int(cause)))
                 if latency:
                     record.append(("LATENCY_NS", latency))
+                if mark:
+                    record += [("TASK", mark.task if named else ""), ("JOB", mark.job)]
+                    record += [("CPU_NS", mark.cpu_ns)] if mark.cpu_ns else []
                 made[named] = message(Command.EVENT, record, Head())
             connection.send(made[named], droppable=True)

@@ -168,7 +168,10 @@ class BusStatus(Times):
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know."""
+    """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know.
+
+    ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
+    """
 
     kind: EventKind
     time_ns: int
@@ -180,6 +183,9 @@ class EventRecord:
     cause: Cause | None
     latency_ns: int
     lost: int
+    task: str = ""
+    job: int | None = None
+    cpu_ns: int = 0
 
 
 class Control:
@@ -440,4 +446,6 @@ def _event(message: Message) -> EventRecord:
         _number(message, "CLIENT"), _number(message, "PID", NO_PID), _text(message, "COMM"),
         _number(message, "PRIORITY"), Cause(cause) if isinstance(cause, int) else None,
         _number(message, "LATENCY_NS"), _number(message, "LOST"),
+        _text(message, "TASK"), _number(message, "JOB") if "JOB" in message.attributes else None,
+        _number(message, "CPU_NS"),
     )  # fmt: skip

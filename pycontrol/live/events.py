@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 
 from analysis.trace import Event, Kind
@@ -23,6 +23,7 @@ KINDS = {
     EventKind.GONE: Kind.GONE,
     EventKind.COMMIT: Kind.COMMIT,
     EventKind.LOST: Kind.LOST,
+    EventKind.LATE: Kind.LATE,
 }
 #: How often the reading thread checks whether to end, seconds.
 GLANCE = 0.1
@@ -30,16 +31,44 @@ GLANCE = 0.1
 LINGER = 3.0
 
 
-def to_event(record: EventRecord, task: str) -> Event | None:
-    """The trace event of a host's event; None if traces do not keep that kind."""
-    kind = KINDS.get(record.kind)
-    if kind is None:
-        return None
-    if kind is Kind.COMMIT:
+def to_events(record: EventRecord, task: str) -> Iterator[Event]:
+    """The trace events of a host's event: none if traces do not keep that kind, two of a job that begins."""
+    time, spent = record.time_ns, record.latency_ns
+    if record.kind is EventKind.JOB_BEGIN:
+        yield Event(time - spent, Kind.RELEASE, task, record.job)
+        yield Event(time, Kind.START, task, record.job, spent)
+    elif record.kind is EventKind.JOB_END:
+        yield Event(time, Kind.COMPLETE, task, record.job, spent, executed=record.cpu_ns or None)
+    elif record.kind is EventKind.COMMIT:
         cause = record.cause.word if record.cause is not None else None
-        return Event(record.time_ns, kind, task, None, record.latency_ns, gpu=record.gpu, detail=cause)
-    detail = f"{record.lost or 'an unknown number of'} events lost" if kind is Kind.LOST else None
-    return Event(record.time_ns, kind, task, gpu=record.gpu, detail=detail)
+        yield Event(time, Kind.COMMIT, task, None, spent, gpu=record.gpu, detail=cause)
+    elif kind := KINDS.get(record.kind):
+        detail = f"{record.lost or 'an unknown number of'} events lost" if kind is Kind.LOST else None
+        yield Event(time, kind, task, gpu=record.gpu, detail=detail)
+
+
+class Names:
+    """What traces call the process of an event, from the events so far.
+
+    That is the task that ``known`` says the process is, or the task whose jobs it said were its client's, or COMM-PID.
+    An event about a job is named by the task that the process says.  The name is empty if no single process is meant.
+    """
+
+    def __init__(self, known: Mapping[int, str]) -> None:
+        self._known = known
+        self._said: dict[int, str] = {}
+
+    def of(self, record: EventRecord) -> str:
+        """The name; to be called in the order of the events."""
+        if record.task:
+            self._said[record.client] = record.task
+            return record.task
+        if not record.client and not record.pid:
+            return ""
+        name = self._known.get(record.pid) or self._said.get(record.client) or (process(record) if record.pid else "")
+        if record.kind is EventKind.GONE:
+            self._said.pop(record.client, None)
+        return name
 
 
 class Listener:
@@ -95,8 +124,7 @@ class Listener:
     def events(self, names: Mapping[int, str]) -> list[Event]:
         """Ends the collecting and returns all events in order of time.
 
-        ``names`` maps process ids to tasks; other processes are named COMM-PID.  The name is empty in an event that
-        concerns no single process.
+        ``names`` maps process ids to tasks; see `Names`.
         """
         return named_events(self.records(), names)
 
@@ -107,22 +135,22 @@ def process(record: EventRecord) -> str:
 
 
 def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> list[Event]:
-    """Trace events in order of time; see `Listener.events`."""
-
-    def name(record: EventRecord) -> str:
-        return names.get(record.pid, process(record)) if record.pid else ""
-
-    all_of_them = list(records)
-    found = [event for record in all_of_them if (event := to_event(record, name(record))) is not None]
-    return sorted([*found, *copies(all_of_them, name)], key=lambda event: event.time)
+    """Trace events in order of time; see `Names`."""
+    called = Names(names)
+    all_of_them = [(record, called.of(record)) for record in records]
+    found = [event for record, name in all_of_them for event in to_events(record, name)]
+    return sorted([*found, *copies(all_of_them)], key=lambda event: event.time)
 
 
-def copies(records: Iterable[EventRecord], name: Callable[[EventRecord], str]) -> Iterator[Event]:
-    """How long clients had the bus.  A copy of which the records lack the end or the beginning is left out."""
+def copies(records: Iterable[tuple[EventRecord, str]]) -> Iterator[Event]:
+    """How long clients had the bus, from events and the names of their processes.
+
+    A copy of which the records lack the end or the beginning is left out.
+    """
     begun: dict[tuple[int, int], EventRecord] = {}
-    for record in records:
+    for record, name in records:
         key = record.gpu, record.client
         if record.kind is EventKind.COPY_BEGIN:
             begun[key] = record
         elif record.kind is EventKind.COPY_END and (first := begun.pop(key, None)):
-            yield Event(first.time_ns, Kind.COPY, name(first), None, record.time_ns - first.time_ns, gpu=record.gpu)
+            yield Event(first.time_ns, Kind.COPY, name, None, record.time_ns - first.time_ns, gpu=record.gpu)

@@ -35,17 +35,19 @@ def parse(line: bytes) -> EventRecord | None:
     found = LINE.search(line)
     if not found:
         return None
-    # only latency_ns may follow the name; the name itself may have spaces
+    # only task and latency_ns may follow the name; the names themselves may have spaces
     text = found.group(2).decode("utf-8", "replace")
     head, _, tail = text.partition(" comm=")
-    comm, _, latency = tail.partition(" latency_ns=")
+    comm, _, latency = tail.rpartition(" latency_ns=") if " latency_ns=" in tail else (tail, "", "")
     fields = dict(part.split("=", 1) for part in head.split() if "=" in part)
+    comm, _, task = comm.partition(" task=") if "job" in fields else (comm, "", "")
     cause = fields.get("cause")
     kind = EventKind.parse(found.group(1).decode().replace("_", "-"))
     return EventRecord(
         EventKind(kind), int(fields["time_ns"]), int(fields["gpu"]),
         int(fields["client"]), int(fields["pid"]), comm, int(fields.get("priority", 0)),
         Cause(Cause.parse(cause)) if cause else None, int(latency or fields.get("latency_ns", 0)), 0,
+        task, int(fields["job"]) if "job" in fields else None, int(fields.get("cpu_ns", 0)),
     )  # fmt: skip
 
 

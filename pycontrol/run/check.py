@@ -63,7 +63,8 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
     if silent:
         found.append(
             f"GPU segments were seen, but no job, of {', '.join(silent)}; jobs are only known of tasks that "
-            "`gpurt run` executes without a command of the user's"
+            "`gpurt run` executes without a command of the user's, and of programs that tell of them "
+            "(gpurt_job_begin)"
         )
     found += [
         f"{line.task}: its program ended after {line.ended / 1e9:.1f} s, before the run did"

@@ -41,6 +41,7 @@ class Options:
     is told its form.
     ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
     ``environments``: by task name, what its program gets besides what this process has.
+    ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
     """
 
@@ -51,6 +52,7 @@ class Options:
     managed: bool = True
     scale: tuple[int, int] = (100, 100)
     seed: int = 1
+    tell: bool = False
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -129,6 +131,7 @@ class Crew:
             environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:
             command += ["--exec", *launch.command]
+            environment["GPURT_TASK_NAME"] = task.name
         else:
             report = self.directory / f"{task.name}.report"
             ready, told = os.pipe()
@@ -151,7 +154,8 @@ class Crew:
     def _describe(self, task: Task) -> list[str]:
         options = self.options
         arguments = task_program.arguments(
-            task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed
+            task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
+            tell=options.tell,
         )
         if self.fifo and task.gpu_priority is not None:
             arguments.append(f"--gpu-priority={task.gpu_priority}")

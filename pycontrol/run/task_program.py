@@ -88,7 +88,9 @@ def _segment(segment: Segment) -> str:
     return f"gpu:{_span(segment.misc)}+{_span(segment.pure)}"
 
 
-def arguments(task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int) -> list[str]:
+def arguments(
+    task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int, tell: bool = False
+) -> list[str]:
     """gpurt-task's arguments that say what a task does.  CPU and scheduling priority are the launcher's arguments.
 
     Args:
@@ -97,6 +99,7 @@ def arguments(task: Task, *, waiting: Waiting | None, managed: bool, scale: tupl
         managed: whether the task begins and ends its GPU segments.
         scale: range from which execution times are drawn, in percent between best and worst time.
         seed: for drawing execution times.
+        tell: whether it tells the host's readers of its jobs.
     """
     result = [
         f"--name={task.name}",
@@ -107,4 +110,6 @@ def arguments(task: Task, *, waiting: Waiting | None, managed: bool, scale: tupl
         f"--scale={scale[0]}..{scale[1]}",
         f"--seed={seed}",
     ]
+    if tell:
+        result.append("--tell")
     return result if managed else [*result, "--no-segments"]

@@ -25,6 +25,7 @@ EVENTS = st.builds(
     cpu=st.none() | st.integers(0, 7),
     gpu=st.none() | st.integers(0, 3),
     detail=st.none() | st.text(min_size=1, max_size=5),
+    executed=st.none() | NUMBERS,
 )
 
 

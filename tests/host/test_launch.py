@@ -177,6 +177,35 @@ def test_programs_keep_their_kernels_on_the_sms_of_their_partitions(
     assert (tmp_path / "other").read_text() == said.format("3 to 7")
 
 
+TELLS = '''
+import itertools, os, time, gpurt
+while not os.path.exists("{go}"):
+    time.sleep(0.01)
+with gpurt.Client() as client:
+    for _ in itertools.islice(gpurt.periodic(None, 5_000_000, client=client), 3):
+        with gpurt.segment(client=client):
+            pass
+open("{out}", "w").write("done")
+'''
+
+
+def test_jobs_of_own_programs_are_seen(write: Write, host: str, tmp_path: Path) -> None:
+    out, go = tmp_path / "out", tmp_path / "go"
+    (tmp_path / "program.py").write_text(TELLS.format(out=out, go=go))
+
+    def progress(seconds: float) -> None:
+        if seconds:  # jobs before the run's start do not count
+            go.touch()
+            until_written(out)(seconds)
+
+    command = f'command = ["{sys.executable}", "{tmp_path}/program.py"]\n'
+    run = launch.launch(write(PLAIN, LOW + command), crew.Options(0.5, host, tell=True), progress)
+    assert [event.job for event in run.trace.events if event.task == "low" and event.kind is Kind.START] == [0, 1, 2]
+    plain, low = compare(run.trace, write(PLAIN, LOW + command))
+    assert (low.jobs, low.segments) == (3, 3)
+    assert plain.jobs == len(run.reports["plain"].jobs)  # once, although it told of them too
+
+
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
     out = tmp_path / "pid"
     shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"

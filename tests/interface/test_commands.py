@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -194,6 +196,24 @@ def test_work_is_told_of_when_it_completes(connect: Connect, plane: Control) -> 
     (event,) = first(events, 1)
     assert (event.kind, event.pid, event.time_ns) == (EventKind.WORK, ME, client.finished(tsg, work))
     assert event.latency_ns >= 7 * MS
+
+
+def test_jobs_are_told_of_under_every_policy(connect: Connect, plane: Control) -> None:
+    client = connect()
+    events = plane.events(PATIENCE)
+    release = time.monotonic_ns() - 7 * MS
+    mark, kinds = {"release_ns": release, "task": b"a task"}, (EventKind.JOB_BEGIN, EventKind.JOB_END)
+    policies = [policy for policy in Policy if policy is not Policy.BOOSTED]  # which hosts without privilege lack
+    for job, policy in enumerate(policies):
+        plane.set_policy(policy)
+        assert client.call(lib.GPURT_IOC_JOB_MARK, what=lib.GPURT_MARK_BEGIN, job=job, **mark)[0] == 0
+        assert client.call(lib.GPURT_IOC_JOB_MARK, what=lib.GPURT_MARK_END, job=job, cpu_ns=job, **mark)[0] == 0
+    told = list(itertools.islice((one for one in events if one.kind in kinds), 2 * len(policies)))
+    assert [(one.kind, one.job) for one in told] == [(kind, job) for job in range(len(policies)) for kind in kinds]
+    assert {(one.task, one.pid, one.time_ns - one.latency_ns) for one in told} == {("a task", ME, release)}
+    assert [one.cpu_ns for one in told] == [spent for job in range(len(policies)) for spent in (0, job)]
+    early = client.call(lib.GPURT_IOC_JOB_MARK, release_ns=time.monotonic_ns() + 10**12, task=b"a")[0]
+    assert early == -errno.EINVAL
 
 
 def test_a_client_that_goes_is_told_of(connect: Connect, plane: Control) -> None:

@@ -193,6 +193,25 @@ def shown(client: Client) -> tuple[list[tuple[int, str, int]], int]:
         return sorted((one.pid, one.comm, one.depth) for one in plane.clients()), plane.status()[0].runner_pid
 
 
+def overhear_job(client: Client) -> tuple[str, int | None]:
+    """The task and the number of the first job that another client tells of."""
+    with control(str(client.host)) as plane:
+        events = plane.events(PATIENCE)
+        client.begin()
+        event = next(event for event in events if event.kind is EventKind.JOB_BEGIN)
+        return event.task, event.job
+
+
+def test_an_ordinary_user_does_not_learn_the_names_of_others_tasks(
+    opened: Path, connect: Callable[[], Client], spawn: Callable[..., Actor], plane: Control
+) -> None:
+    mine, actor = connect(), spawn(ordinary)
+    actor.start(overhear_job)
+    eventually(lambda: any(one.pid == actor.pid and one.depth for one in plane.clients()))
+    assert mine.call(lib.GPURT_IOC_JOB_MARK, task=b"secret", job=4)[0] == 0
+    assert actor.answer() == ("", 4)
+
+
 def test_an_ordinary_user_does_not_learn_of_others_processes(
     opened: Path, connect: Callable[[], Client], spawn: Callable[..., Actor], plane: Control
 ) -> None:

@@ -36,9 +36,11 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_JOB_RUN: {},
     lib.GPURT_IOC_JOB_KERNEL_DONE: {},
     lib.GPURT_IOC_JOB_DONE: {},
+    lib.GPURT_IOC_JOB_MARK: {"task": b"test"},
 }
 #: Calls about agents, which a virtual GPU has not, and about units, which neither host shares here (tests/host does).
 REFUSED = [lib.GPURT_IOC_AGENT, lib.GPURT_IOC_ORDER, *(code for code in RIGHT if "gpurt_job" in NAMES[code])]
+REFUSED.remove(lib.GPURT_IOC_JOB_MARK)
 #: The result of a right call if it is not 0.
 OUTCOME = dict.fromkeys(REFUSED, -errno.EOPNOTSUPP)
 
@@ -155,6 +157,14 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "priority": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "timeout_ns": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END}, errno.ENOENT),
+    (lib.GPURT_IOC_JOB_MARK, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_JOB_MARK, {"what": lib.GPURT_MARK_COUNT}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"cpu_ns": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"release_ns": 2**64 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"task": b""}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"task": b"\x1b[2J"}, errno.EINVAL),
+    (lib.GPURT_IOC_JOB_MARK, {"task": b"x" * lib.GPURT_TASK_LEN}, errno.EINVAL),
     (lib.GPURT_IOC_TSG_OPEN, {"gpu": 1}, errno.ENODEV),
     (lib.GPURT_IOC_TSG_OPEN, {"flags": 1}, errno.EINVAL),
     (lib.GPURT_IOC_TSG_OPEN, {"tsg": 1}, errno.EINVAL),

@@ -199,6 +199,19 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	return stop ? -EINTR : 0;
 }
 
+/* A job that `stop` cuts short is not said to have ended. */
+static int tell_job(uint64_t release, uint64_t *stamp)
+{
+	int result = args.tell ? gpurt_job_begin(host, args.name, done_jobs, release) : 0;
+
+	if (result)
+		return report_error("cannot tell of a job", result);
+	result = run_job(release, stamp);
+	if (!result && args.tell)
+		result = gpurt_job_end(host);
+	return result;
+}
+
 /* A job is not started at or after the end of the run, nor if the run ended more than a deadline ago. */
 static bool too_late(uint64_t release)
 {
@@ -214,7 +227,7 @@ static void run_jobs(void)
 	while (!stop && done_jobs < report_capacity() && !too_late(release)) {
 		while (!stop && now_ns() < release)
 			sleep_until(release);
-		if (stop || run_job(release, report_job(done_jobs)))
+		if (stop || tell_job(release, report_job(done_jobs)))
 			return;
 		done_jobs++;
 		release += args.period;
@@ -277,26 +290,6 @@ static int start_watcher(bool boosted)
 	return !result && fifo ? lift_watcher(boosted) : -result;
 }
 
-static int open_host(void)
-{
-	struct gpurt_query query = { .size = sizeof(query) };
-	const char *form = getenv("GPURT_FORM");
-	int result = gpurt_open(&host, args.device);
-
-	if (!result)
-		result = gpurt_query_host(host, &query);
-	if (!result)
-		result = gpurt_tsg_open(host, &tsg);
-	if (!result && args.busy)
-		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
-	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
-		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
-	/* By itself an owner spins while it waits, and the bounds for tasks that suspend themselves want it to sleep. */
-	if (query.policy == GPURT_POLICY_BOOSTED && !args.busy && form && !strcmp(form, "owner"))
-		begin_flags = GPURT_BEGIN_WAIT;
-	return result;
-}
-
 static bool uses_gpu(void)
 {
 	unsigned int i;
@@ -305,6 +298,26 @@ static bool uses_gpu(void)
 		if (args.segment[i].gpu)
 			return true;
 	return false;
+}
+
+static int open_host(void)
+{
+	struct gpurt_query query = { .size = sizeof(query) };
+	const char *form = getenv("GPURT_FORM");
+	int result = gpurt_open(&host, args.device);
+
+	if (!result)
+		result = gpurt_query_host(host, &query);
+	if (!result && uses_gpu())
+		result = gpurt_tsg_open(host, &tsg);
+	if (!result && args.busy && uses_gpu())
+		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
+	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
+		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
+	/* By itself an owner spins while it waits, and the bounds for tasks that suspend themselves want it to sleep. */
+	if (query.policy == GPURT_POLICY_BOOSTED && !args.busy && form && !strcmp(form, "owner"))
+		begin_flags = GPURT_BEGIN_WAIT;
+	return result;
 }
 
 /* Reports that the task is ready and reads when to start. */
@@ -361,7 +374,7 @@ int main(int argc, char **argv)
 	random_state = args.seed;
 	set_up_process();
 	enter_class();
-	result = uses_gpu() ? open_host() : 0;
+	result = uses_gpu() || args.tell ? open_host() : 0;
 	if (result) {
 		fprintf(stderr, "gpurt_task: %s: no use of gpurt's host: %s; is `gpurt emulate' running?\n", args.name,
 			strerror(-result));

@@ -44,6 +44,7 @@ struct task_args {
 	int parent;			/* 0: none */
 	bool busy;
 	bool managed;			/* it begins and ends segments */
+	bool tell;			/* it says when its jobs begin and end */
 	unsigned int segments;
 	struct task_segment segment[TASK_MAX_SEGMENTS];
 	char **command;			/* execute this instead */

@@ -28,6 +28,7 @@ static const char usage[] =
 "  --gpu-priority P     of the GPU segments, where it differs\n"
 "  --waiting MODE       suspend or busy, while the GPU works\n"
 "  --no-segments        do not tell gpurt's host where GPU segments begin and end\n"
+"  --tell               tell the readers of the host's events when each job begins and ends\n"
 "  --scale LOW..HIGH    each time is drawn between LOW and HIGH percent of the way from best to worst;\n"
 "                       100..100 unless given\n"
 "  --seed N             of these draws\n"
@@ -150,7 +151,7 @@ static void parse_scale(struct task_args *args, const char *text)
 
 enum option_code {
 	OPT_NAME = 256, OPT_SEGMENTS, OPT_PERIOD, OPT_DEADLINE, OPT_OFFSET, OPT_CPU, OPT_PRIORITY, OPT_GPU_PRIORITY,
-	OPT_WAITING, OPT_NO_SEGMENTS, OPT_SCALE, OPT_SEED, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
+	OPT_WAITING, OPT_NO_SEGMENTS, OPT_TELL, OPT_SCALE, OPT_SEED, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
 	OPT_READY_FD, OPT_REPORT, OPT_DEVICE, OPT_PARENT, OPT_EXEC, OPT_HELP,
 };
 
@@ -165,6 +166,7 @@ static const struct option options[] = {
 	{ "gpu-priority", required_argument, NULL, OPT_GPU_PRIORITY },
 	{ "waiting", required_argument, NULL, OPT_WAITING },
 	{ "no-segments", no_argument, NULL, OPT_NO_SEGMENTS },
+	{ "tell", no_argument, NULL, OPT_TELL },
 	{ "scale", required_argument, NULL, OPT_SCALE },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "jobs", required_argument, NULL, OPT_JOBS },
@@ -195,6 +197,9 @@ static bool parse_job_option(struct task_args *args, int code, const char *value
 		return true;
 	case OPT_NO_SEGMENTS:
 		args->managed = false;
+		return true;
+	case OPT_TELL:
+		args->tell = true;
 		return true;
 	case OPT_SCALE:
 		parse_scale(args, value);

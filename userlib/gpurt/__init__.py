@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Client", "Job", "chunks", "copy", "segment"]
-_MODULES = {"Client": "segments", "Job": "jobs", "segment": "segments", "chunks": "copies", "copy": "copies"}
+__all__ = ["Client", "Job", "chunks", "copy", "job", "periodic", "segment"]
+_MODULES = {
+    "Client": "segments", "Job": "jobs", "segment": "segments", "chunks": "copies", "copy": "copies",
+    "job": "periods", "periodic": "periods",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

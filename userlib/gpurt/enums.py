@@ -132,6 +132,8 @@ class EventKind(Words):
     COPY_ASK = lib.GPURT_EVENT_COPY_ASK
     COPY_BEGIN = lib.GPURT_EVENT_COPY_BEGIN
     COPY_END = lib.GPURT_EVENT_COPY_END
+    JOB_BEGIN = lib.GPURT_EVENT_JOB_BEGIN
+    JOB_END = lib.GPURT_EVENT_JOB_END
 
 
 class Engine(Words):

@@ -140,6 +140,59 @@ int gpurt_job_wait_kernel(struct gpurt_handle *handle, uint64_t job, uint64_t ti
  */
 int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t words);
 
+/*
+ * Jobs of a program's own, on every host and under every policy.  Readers of events (`gpurt run`, `gpurt watch`, `gpurt
+ * trace`) are told when each was released, began and ended, and can judge it:
+ *
+ *	gpurt_job_begin(NULL, "camera", number, release_ns);
+ *	... the job: CPU work, segments, copies ...
+ *	gpurt_job_end(NULL);
+ *
+ * A thread has one job at a time (-EBUSY; -ENOENT: none to end), and ends it itself: the CPU time that it used in between
+ * is told too.  No decision depends on any of that.  @task: its name in the taskset file; NULL: the environment's
+ * GPURT_TASK_NAME, which `gpurt run` sets, or else the program's name.  -EINVAL: it is empty or too long, or not
+ * printable ASCII.  @job: counts its jobs.  @release_ns: CLOCK_MONOTONIC; 0: now; -EINVAL: it is yet to come.  If the job
+ * has not begun for an error, there is none to end.  A client is to have the segments of one task only, if they are to be
+ * told apart: threads of different tasks open a handle each.
+ */
+int gpurt_job_begin(struct gpurt_handle *handle, const char *task, uint64_t job, uint64_t release_ns);
+int gpurt_job_end(struct gpurt_handle *handle);
+
+/*
+ * A periodic task:
+ *
+ *	gpurt_periodic_init(&p, NULL, "camera", 33000000, 0);
+ *	while (!gpurt_periodic_next(&p))
+ *		... the job ...
+ *	gpurt_periodic_stop(&p);
+ *
+ * gpurt_periodic_next() ends the job before, sleeps until the next release, and begins the next job.  Releases are at
+ * first, first + period, first + 2 period and so on, however long jobs and sleeps take: nothing drifts.  A job whose
+ * release has passed when the one before ends begins at once, and is counted in @behind.  -EINTR: a signal came before
+ * the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end(); with handle NULL and no host it
+ * works without telling anybody.
+ * @first_ns: the first release, CLOCK_MONOTONIC; 0: a period from now.  -EINVAL: the period is 0 or above an hour.
+ */
+struct gpurt_periodic {
+	struct gpurt_handle *handle;
+	uint64_t period_ns;
+	uint64_t next_ns;		/* the next release */
+	uint64_t job;			/* number of the last job, from 0 */
+	uint64_t release_ns;		/* of that job */
+	uint64_t jobs;			/* how many have begun */
+	uint64_t behind;		/* of these, how many were released before the one before had ended */
+	uint64_t jitter_max_ns;		/* of the others, the time from release to wake-up */
+	uint64_t jitter_sum_ns;
+	uint32_t open;			/* the library's own */
+	uint32_t slept;			/* the library's own */
+	char task[GPURT_TASK_LEN];
+};
+
+int gpurt_periodic_init(struct gpurt_periodic *p, struct gpurt_handle *handle, const char *task, uint64_t period_ns,
+			uint64_t first_ns);
+int gpurt_periodic_next(struct gpurt_periodic *p);
+int gpurt_periodic_stop(struct gpurt_periodic *p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -113,6 +113,66 @@ private:
 	bool open_ = false;
 };
 
+// A job of a task, from construction to destruction, in the same thread; see gpurt_job_begin().  If there is no host,
+// managed() is false and the program runs on.
+class job {
+public:
+	explicit job(const char *task, uint64_t number, uint64_t release_ns = 0) : job(nullptr, task, number, release_ns) {}
+	job(const client &c, const char *task, uint64_t number, uint64_t release_ns = 0) :
+		job(c.get(), task, number, release_ns) {}
+	job(const job &) = delete;
+	job &operator=(const job &) = delete;
+	~job()
+	{
+		if (open_)
+			gpurt_job_end(handle_);
+	}
+	bool managed() const noexcept { return open_; }
+
+private:
+	job(::gpurt_handle *handle, const char *task, uint64_t number, uint64_t release_ns) : handle_(handle)
+	{
+		int err = gpurt_job_begin(handle_, task, number, release_ns);
+
+		if (err != -ENODEV || handle_)
+			check(err, "gpurt_job_begin");
+		open_ = !err;
+	}
+
+	::gpurt_handle *handle_;
+	bool open_ = false;
+};
+
+// A periodic task: `while (p.next()) ...` is in one job at a time.  next() returns false after a signal.  The last job
+// ends with its scope, or with stop().  See gpurt_periodic_next().
+class periodic {
+public:
+	explicit periodic(const char *task, uint64_t period_ns, uint64_t first_ns = 0)
+	{
+		check(gpurt_periodic_init(&state_, nullptr, task, period_ns, first_ns), "gpurt_periodic_init");
+	}
+	periodic(const client &c, const char *task, uint64_t period_ns, uint64_t first_ns = 0)
+	{
+		check(gpurt_periodic_init(&state_, c.get(), task, period_ns, first_ns), "gpurt_periodic_init");
+	}
+	periodic(const periodic &) = delete;
+	periodic &operator=(const periodic &) = delete;
+	~periodic() { gpurt_periodic_stop(&state_); }
+	bool next()
+	{
+		int err = gpurt_periodic_next(&state_);
+
+		if (err != -EINTR)
+			check(err, "gpurt_periodic_next");
+		return !err;
+	}
+	void stop() { check(gpurt_periodic_stop(&state_), "gpurt_periodic_stop"); }
+	const ::gpurt_periodic &state() const noexcept { return state_; }
+
+private:
+	::gpurt_periodic state_;
+};
+
 } // namespace gpurt
 
 #endif // GPURT_HPP

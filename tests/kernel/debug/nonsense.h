@@ -54,6 +54,7 @@ union argument {
 	struct gpurt_agent agent;
 	struct gpurt_order order;
 	struct gpurt_copy copy;
+	struct gpurt_job_mark job_mark;
 	uint32_t size;
 	unsigned char bytes[8192];
 };
@@ -62,7 +63,7 @@ union argument {
 static unsigned long fill(union argument *a)
 {
 	memset(a, 0, sizeof(*a));
-	switch (below(10)) {
+	switch (below(11)) {
 	case 0:
 		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
 		return GPURT_IOC_QUERY;
@@ -104,6 +105,11 @@ static unsigned long fill(union argument *a)
 		if (a->copy.what != GPURT_COPY_END)
 			a->copy.timeout_ns = about(1000000);
 		return GPURT_IOC_COPY;
+	case 9:
+		a->job_mark = (struct gpurt_job_mark){ .size = sizeof(a->job_mark), .gpu = some_gpu(),
+						       .what = (uint32_t)about(GPURT_MARK_COUNT), .job = about(100),
+						       .release_ns = about(1000000), .task = "hammer" };
+		return GPURT_IOC_JOB_MARK;
 	}
 	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
 					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),

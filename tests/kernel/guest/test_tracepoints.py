@@ -34,6 +34,9 @@ def exercise() -> None:
         for client in (low, high):
             for what in (lib.GPURT_COPY_BEGIN, lib.GPURT_COPY_END):
                 assert client.code(lib.GPURT_IOC_COPY, what=what, priority=7 * (what == lib.GPURT_COPY_BEGIN)) == 0
+            for what, spent in ((lib.GPURT_MARK_BEGIN, 0), (lib.GPURT_MARK_END, 5)):
+                fields = {"what": what, "job": 3, "cpu_ns": spent, "task": b"a task=1 comm=b latency_ns=2"}
+                assert client.call(lib.GPURT_IOC_JOB_MARK, **fields)[0] == 0
 
 
 def tracing() -> bool:
@@ -64,7 +67,8 @@ def test_both_ways_tell_the_same(module: Control) -> None:
         done.set()
         tracer.join(PATIENCE)
     assert len(told) > 18
-    assert {EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END} < {one.kind for one in told}
+    copies = {EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END}
+    assert copies | {EventKind.JOB_BEGIN, EventKind.JOB_END} < {one.kind for one in told}
     # tracers find name and priority in the events before a commit
     told = [replace(one, comm="", priority=0) if one.kind is EventKind.COMMIT else one for one in told]
     assert sorted(traced, key=str) == sorted(told, key=str)
