@@ -44,8 +44,13 @@ class Admission:
     tried: tuple[str, ...]
 
 
-def admit(workload: Workload, places: Sequence[Place], task: int, move: bool = False) -> Admission:
-    """Places ``task``; all others are in ``places``.  ``move``: if nothing else works, by dividing the GPU anew."""
+def admit(
+    workload: Workload, places: Sequence[Place], task: int, move: bool = False, grow: bool = True
+) -> Admission:  # fmt: skip
+    """Places ``task``; all others are in ``places``.
+
+    ``move``: if nothing else works, by dividing the GPU anew.  ``grow``: whether partitions can get more units.
+    """
     merger = Merger(workload)
     broken = [place for place in places if place.tasks and not merger.passes(place.tasks, place.size)]
     free = workload.units - sum(place.size for place in places)
@@ -55,7 +60,7 @@ def admit(workload: Workload, places: Sequence[Place], task: int, move: bool = F
         tried.append(f"{names} would miss deadlines on its units, once the task is in the system or before")
     else:
         fullest = sorted(places, key=lambda place: -workload.utilization(place.tasks, place.size))
-        for how, way in ((How.EXISTING, _existing), (How.NEW, _new), (How.GROWN, _grown)):
+        for how, way in ((How.EXISTING, _existing), (How.NEW, _new), (How.GROWN, _grown if grow else _fixed)):
             found = way(merger, fullest, task, free)
             if isinstance(found, str):
                 tried.append(f"{how.value}: {found}")
@@ -94,6 +99,10 @@ def _new(merger: Merger, places: Sequence[Place], task: int, free: int) -> Place
     if size > free:
         return f"it needs {size} units, {free} are free"
     return Place(None, size, (task,))
+
+
+def _fixed(merger: Merger, places: Sequence[Place], task: int, free: int) -> str:
+    return "programs that run keep the units that they were started with"
 
 
 def _grown(merger: Merger, places: Sequence[Place], task: int, free: int) -> Place | str:

@@ -17,7 +17,6 @@ from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
 from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
-from gpurt import files
 from gpurt.errors import Problem, TasksetError
 from pycontrol.commands import render
 from pycontrol.commands.render import bound
@@ -125,8 +124,8 @@ def _task(given: Workload, index: int, place: Place) -> dict[str, Any]:
             "deadline_ns": given.items[index].deadline}  # fmt: skip
 
 
-def write(loaded: TasksetFile, text: str, output: Path, given: Workload, answer: Admission) -> list[str]:
-    """Writes the file with the task in its place.  Returns remarks: one that grows loses its mask."""
+def written(loaded: TasksetFile, text: str, given: Workload, answer: Admission) -> tuple[str, list[str]]:
+    """The file's text with the task in its place, and remarks: a partition that grows loses its mask."""
     old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
     places, notes, partitions = named(answer), [], []
     if answer.how is How.MOVED:
@@ -142,7 +141,4 @@ def write(loaded: TasksetFile, text: str, output: Path, given: Workload, answer:
             before = replace(before, **{way: None})
         partitions.append(before if place.size == before.size else replace(before, compute_units=place.size))
     homes = {given.items[at].name: place.name or "" for place in places for at in place.tasks}
-    made = with_partitions(loaded.path, text, partitions, homes)
-    with files.written(output) as file:
-        file.write(made.encode())
-    return notes
+    return with_partitions(loaded.path, text, partitions, homes), notes

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, connect, outside, unlike, unraised
+from pycontrol.commands.options import FILE, JSON, Output, connect, outside, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -28,20 +29,34 @@ if TYPE_CHECKING:  # at run time the imports take longer than the command needs 
 Examples:
   gpurt apply set.toml
   gpurt apply set.toml --ignore-missing        when the machine starts, before the programs do
+  gpurt apply set.toml --admit task.toml -o set.toml
 
 \b
-Exit codes: 0 every real-time GPU task was found and set; 1 some were not running, or nothing was set: the taskset is
-not schedulable, or the host is another one than the file's (its policy, its polling period, the CPU of its thread, the
-costs of its virtual GPU, the priorities that it orders, the threads that it can raise); 2 wrong usage; 3 the file is
-wrong, or has slices that nvgpu does not take; 4 no host; 5 not permitted."""
+With --admit, TASK is a file with one [[task]], as for gpurt admit.  It gets a place beside the tasks of FILE if all of
+them keep their guarantees on this host as it is: no partition changes its size.  Then OUT gets FILE with the task, and
+processes get their priorities.  Start the task's program before or after that.
+
+\b
+Exit codes: 0 every real-time GPU task was found and set, with --admit: the task is admitted; 1 it is not, or some
+were not running, or nothing was set: the taskset is not schedulable, or the host is another one than the file's (its
+policy, its polling period, the CPU of its thread, the costs of its virtual GPU, the priorities that it orders, the
+threads that it can raise, its GPUs); 2 wrong usage; 3 a file is wrong, or has slices that nvgpu does not take;
+4 no host; 5 not permitted."""
 )
 @FILE
 @click.option("--force", is_flag=True,
               help="Also if it is not proved that every deadline holds on this host.")  # fmt: skip
 @click.option("--ignore-missing", is_flag=True, help="Tasks that are not running are no failure.")
+@click.option("--admit", "task", type=click.Path(path_type=Path), metavar="TASK",
+              help="Admit one more task to what runs; goes with -o.")  # fmt: skip
+@click.option("-o", "--output", type=Output(), metavar="OUT",
+              help="With --admit: write the taskset file with the task there, which may be FILE.")  # fmt: skip
 @JSON
 @click.pass_obj
-def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_json: bool) -> int:
+def apply(
+    device: str | None, file: Path, force: bool, ignore_missing: bool, task: Path | None, output: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
 
     On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.
@@ -49,8 +64,11 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
     from analysis import taskset
     from analysis.verdict import answer
     from pycontrol.commands.admission import standing
+    from pycontrol.commands.divided import undivided
     from pycontrol.live import applied
 
+    if task or output:
+        return _admit(device, file, task, output, force or ignore_missing, as_json)
     loaded = taskset.load(file) if force else _analysable(file)
     verdict = answer(loaded.taskset)
     proof = standing(loaded.taskset) if loaded.taskset.partitioned else verdict.why
@@ -60,12 +78,12 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
     with connect(device) as control, ExitStack() as stack:
         gpus = control.gpus()
         clients = control.clients()
-        matched = _match(loaded, gpus, clients)
-        other = _unfit(loaded.taskset, gpus, device) or _undivided(loaded.taskset, gpus, clients, matched.tasks)
+        matched = match(loaded, gpus, clients)
+        other = unfit(loaded.taskset, gpus, device) or undivided(loaded.taskset, gpus, clients, matched.tasks)
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", as_json)
-        settings = [] if all(gpu.emulated for gpu in gpus) else list(_settings(file, matched.tasks))
-        node = _node(stack) if settings else None
+        settings = [] if all(gpu.emulated for gpu in gpus) else list(settings_of(file, matched.tasks))
+        node = node_of(stack) if settings else None
         priorities = {pid: task.segment_priority for pid, task in matched.tasks.items()}
         applied.apply(control, clients, priorities, settings, node)
     users = [task for task in loaded.taskset if task.uses_gpu]
@@ -84,6 +102,18 @@ def apply(device: str | None, file: Path, force: bool, ignore_missing: bool, as_
     return 0 if ignore_missing or all(pids[task.name] for task in users if not task.best_effort) else 1
 
 
+def _admit(
+    device: str | None, file: Path, task: Path | None, output: Path | None, others: bool, as_json: bool
+) -> int:  # fmt: skip
+    from pycontrol.commands.apply_admit import admit
+
+    if not task or not output:
+        raise UsageError("--admit and -o go together: the next admission has to know of this one")
+    if others:
+        raise UsageError("--admit goes without --force and --ignore-missing")
+    return admit(device, file, task, output, as_json)
+
+
 def _analysable(file: Path) -> TasksetFile:
     """As analysable(); several partitions are no reason here, because each is tested as admission does."""
     from analysis import taskset
@@ -95,28 +125,7 @@ def _analysable(file: Path) -> TasksetFile:
     return loaded
 
 
-def _undivided(
-    taskset: Taskset, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo], tasks: Mapping[int, Task]
-) -> str:
-    """Why tests inside partitions do not speak of the host: each partition is a GPU of its own for them."""
-    if not taskset.partitioned:
-        return ""
-    used = {task.partition.name for task in taskset.real_time if task.partition and task.partition.name}
-    if len(used) > len(gpus):
-        there = f"{len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
-        return f"the file has tasks in {len(used)} partitions, each for a GPU of its own, and the host orders {there}"
-    homes: dict[int, str] = {}
-    for one in clients:
-        part = tasks[one.pid].partition if one.pid in tasks else None
-        if part is None or part.name is None:
-            continue
-        other = homes.setdefault(one.gpu, part.name)
-        if other != part.name:
-            return f"GPU {one.gpu} has clients of partitions {other} and {part.name}, each for a GPU of its own"
-    return ""
-
-
-def _settings(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
+def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
     """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
     from gpurt.errors import FileError, RefusedError
     from pycontrol.live.hints import Level
@@ -135,14 +144,14 @@ def _settings(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
         yield Setting(pid, slice_us, None if part.interleave is None else Level[part.interleave.upper()])
 
 
-def _node(stack: ExitStack) -> SchedNode:
+def node_of(stack: ExitStack) -> SchedNode:
     """The scheduling node, open until the command ends.  Raises DeviceError, RefusedError."""
     from pycontrol.live.hints import SchedNode
 
     return stack.enter_context(SchedNode())
 
 
-def _unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
+def unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
     """Why bounds for the taskset do not hold on this host; empty if nothing is known that they lack."""
     policy = taskset.platform.policy
     why = unlike(taskset.platform, gpus) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
@@ -167,14 +176,14 @@ def _refuse(file: Path, policy: str, why: str, text: str, as_json: bool) -> int:
 
 
 @dataclass(frozen=True)
-class _Matched:
+class Matched:
     """The GPU-using task of each process, and remarks on what bounds do not speak of."""
 
     tasks: dict[int, Task]
     notes: list[str]
 
 
-def _match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo]) -> _Matched:
+def match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo]) -> Matched:
     """Finds the tasks of the host's clients."""
     from pycontrol import procs
     from pycontrol.run.programs import tasks_of
@@ -188,7 +197,7 @@ def _match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[Clien
         notes += [*_remarks(one, names, task), *_form(file, one, task)]
         if task and task.uses_gpu and one.pid:  # 0: in another pid namespace
             tasks[one.pid] = task
-    return _Matched(tasks, notes)
+    return Matched(tasks, notes)
 
 
 def _gpus(file: TasksetFile, gpus: Sequence[GpuStatus]) -> Iterator[str]:

@@ -365,7 +365,7 @@ def admit(
     from analysis.partition import plan
     from analysis.partition.admit import Admission
     from analysis.partition.admit import admit as place_for
-    from pycontrol.commands.admission import extended, places_of, told, write
+    from pycontrol.commands.admission import extended, places_of, told, written
 
     loaded, text, name = extended(file, task)
     if output:
@@ -380,7 +380,10 @@ def admit(
     answer = Admission(tuple(places), None, (unproved,)) if unproved else place_for(given, places, index, move)
     notes = list(plan.conditions(taskset, inside))
     if output and answer.how:
-        notes += write(loaded, text, output, given, answer)
+        made, remarks = written(loaded, text, given, answer)
+        notes += remarks
+        with files.written(output) as out:
+            out.write(made.encode())
     data, said = told(file, name, given, answer, inside, notes)
     data["files"] = [output] if output and answer.how else []
     render.note(*notes, as_json=as_json)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -24,12 +24,13 @@ class Priorities(Protocol):
 
 def apply(
     control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
-    node: SchedNode | None,
+    node: SchedNode | None, confirm: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """Sets the priorities by pid, and then the settings on the node.
 
     ``clients``: all of the host, as they are before.  ``node``: needed if there are settings; its owner opened it
-    before, so that it is known to be there.
+    before, so that it is known to be there.  ``confirm`` is called when all is set; if it raises an exception,
+    everything is put back.
 
     Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
     """
@@ -39,7 +40,9 @@ def apply(
             changed += [one for one in clients if one.pid == pid]
             control.set_priority(pid, priority)
         if node and settings:
-            tegra.apply(node, settings)
+            tegra.apply(node, settings, confirm)
+        else:
+            confirm()
 
 
 @contextmanager

@@ -315,6 +315,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     )
     needed = {
         "partition": [PARTS], "slices": [SLICES], "admit": [placed, str(task)],
+        "apply": [placed, "--admit", str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
         "plot": [trace], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],

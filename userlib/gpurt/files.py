@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -56,6 +57,32 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+@contextmanager
+def held(path: Path | str) -> Iterator[None]:
+    """While the context is entered, no other command that calls this has the same file.  A pipe is not held.
+
+    Raises FileError if the file cannot be opened.
+    """
+    if is_stream(path):
+        yield
+        return
+    with _locked(path):
+        yield
+
+
+def _locked(path: Path | str) -> BinaryIO:
+    """The file, open and locked; waits for other commands that have it."""
+    while True:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 (closed by the caller, unless it is another one meanwhile)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+            file.close()
+        except OSError as error:
+            raise FileError(f"{filename(path)}: {error.strerror}") from None
 
 
 def check_writable(path: Path | str) -> None:

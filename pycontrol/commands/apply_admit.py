@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt apply --admit`: one more task beside those that run, all of which keep their guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.partition import plan
+from analysis.partition.admit import Admission
+from analysis.partition.admit import admit as place_for
+from analysis.partition.workload import Workload
+from analysis.taskset import parse
+from analysis.taskset.mechanisms import way_of
+from gpurt import files
+from gpurt.errors import RefusedError, UsageError
+from gpurt.text import filename
+from pycontrol.commands import render
+from pycontrol.commands.admission import extended, places_of, told, written
+from pycontrol.commands.apply import Matched, match, node_of, settings_of, unfit
+from pycontrol.commands.divided import undivided
+from pycontrol.commands.options import connect
+from pycontrol.live import applied
+from pycontrol.live.placed import partition_of
+
+if TYPE_CHECKING:
+    from analysis.taskset import TasksetFile
+    from pycontrol.live.control import ClientInfo, Control, GpuStatus
+
+INSIDE = "fp"
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The file with the task in the place that was found: its text, and what it says."""
+
+    name: str
+    given: Workload
+    answer: Admission
+    text: str
+    file: TasksetFile
+    notes: list[str]
+
+
+def admit(device: str | None, file: Path, task: Path, output: Path, as_json: bool) -> int:
+    """Finds a place, looks whether the host is what the file says, and sets and writes all of it, or nothing."""
+    with files.held(file), ExitStack() as stack:
+        found = _place(file, task)
+        files.check_writable(output)
+        control = stack.enter_context(connect(device))
+        gpus, clients = control.gpus(), control.clients()
+        matched = match(found.file, gpus, clients)
+        why = _unsafe(found, gpus, clients, matched, device) if found.answer.how else ""
+        if found.answer.how and not why:
+            _set(control, clients, gpus, found, matched, output, stack)
+    return _tell(file, found, matched, why, output, as_json)
+
+
+def _place(file: Path, task: Path) -> _Placed:
+    """The place that `gpurt admit` finds while no partition changes its size."""
+    loaded, text, name = extended(file, task)
+    taskset = loaded.taskset
+    if not taskset.partitions:
+        raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
+    try:
+        given = plan.workload(taskset, INSIDE)
+    except plan.Unplannable as error:
+        raise UsageError(str(error)) from None
+    places = places_of(taskset, given, name)
+    index = next(at for at, item in enumerate(given.items) if item.name == name)
+    shared = plan.shared_cpus(taskset)
+    answer = Admission(tuple(places), None, (shared,)) if shared else place_for(given, places, index, grow=False)
+    notes = list(plan.conditions(taskset, INSIDE))
+    if not answer.how:
+        return _Placed(name, given, answer, text, loaded, notes)
+    text, remarks = written(loaded, text, given, answer)
+    return _Placed(name, given, answer, text, parse(file, text), [*notes, *remarks])
+
+
+def _unsafe(
+    found: _Placed, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo], matched: Matched, device: str | None
+) -> str:
+    """Why somebody would have no guarantee on this host although the partitions have room; empty if all have it."""
+    taskset = found.file.taskset
+    why = unfit(taskset, gpus, device) or undivided(taskset, gpus, clients, matched.tasks)
+    return why or _strangers(clients, matched) or next(filter(None, map(_unconfined, _new(found, matched))), "")
+
+
+def _strangers(clients: Sequence[ClientInfo], matched: Matched) -> str:
+    """A client that may have the GPU while tasks of the file wait for it; notes tell of those that are exempt."""
+    for one in clients:
+        if one.priority and not one.exempt and one.pid not in matched.tasks:
+            process = f"process {one.pid} ({one.comm})"
+            return f"{process} is real time and no task of the file, or it cannot be told which; no bound has it"
+    return ""
+
+
+def _new(found: _Placed, matched: Matched) -> list[tuple[int, Any]]:
+    """The new task's processes."""
+    return [(pid, task.partition) for pid, task in matched.tasks.items() if task.name == found.name]
+
+
+def _unconfined(one: tuple[int, Any]) -> str:
+    """Why a process that runs already is not in the partition that was found."""
+    pid, part = one
+    way = way_of(part)
+    if way is None or partition_of(pid) == part.name:
+        return ""
+    return (
+        f"process {pid} was not started in partition {part.name}, whose {way} cannot be given to a program that runs; "
+        "end it, admit the task, and start it with gpurt run"
+    )
+
+
+def _set(
+    control: Control, clients: Sequence[ClientInfo], gpus: Sequence[GpuStatus], found: _Placed, matched: Matched,
+    output: Path, stack: ExitStack,
+) -> None:  # fmt: skip
+    """Gives processes their priorities, and writes the file.  Everything is as it was before if something fails."""
+    settings = [] if all(gpu.emulated for gpu in gpus) else list(settings_of(found.file.path, matched.tasks))
+    node = node_of(stack) if settings else None
+    priorities = {pid: task.segment_priority for pid, task in matched.tasks.items()}
+
+    def confirm() -> None:
+        known = {(one.gpu, one.pid) for one in clients}
+        if new := [one for one in control.clients() if one.priority and (one.gpu, one.pid) not in known]:
+            raise RefusedError(f"process {new[0].pid} ({new[0].comm}) came meanwhile; try again")
+        with files.written(output) as out:
+            out.write(found.text.encode())
+
+    applied.apply(control, clients, priorities, settings, node, confirm)
+
+
+def _tell(file: Path, found: _Placed, matched: Matched, why: str, output: Path, as_json: bool) -> int:
+    """Prints the answer; the exit code."""
+    notes = [*found.notes, *matched.notes]
+    data, text = told(file, found.name, found.given, found.answer, INSIDE, notes)
+    admitted = bool(found.answer.how) and not why
+    pids: dict[str, list[int]] = {}
+    for pid, task in sorted(matched.tasks.items()):
+        pids.setdefault(task.name, []).append(pid)
+    by_name = {task.name: task for task in found.file.taskset}
+    for name, one in data["tasks"].items():
+        one |= {"gpu_priority": by_name[name].segment_priority, "pids": pids.get(name, [])}
+    if why:
+        data |= {"why": why, "way": None, "partition": None}
+        text = f"NOT ADMITTED: {found.name}: {why}"
+    elif admitted and not pids.get(found.name):
+        text += f"\n{found.name} is not running yet: start it, and gpurt apply {filename(output)} gives it its priority"
+    data |= {
+        "policy": found.file.taskset.platform.policy, "schedulable": admitted, "applied": admitted,
+        "admitted": admitted, "files": [output] if admitted else [],
+    }  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, text)
+    return 0 if admitted else 1
