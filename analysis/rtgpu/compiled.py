@@ -208,9 +208,14 @@ def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
     if [count > 0 for count, user in zip(given, system.users, strict=True) if user].count(False):
         raise ValueError("every task with a kernel needs units")
     batch = from_systems([system], max(*given, 1) if given else 1)
-    wcrts = ffi.new("int64_t[]", len(system.tasks) + 1)
-    units = ffi.new("u32[]", [*given, 0])
-    solved = lib.gpurt_rtgpu_bounds(batch.view(), _method(system.method, False), 0, units, wcrts)
+    return bounds_in(batch, 0, system.method, given)
+
+
+def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) -> tuple[int, ...]:
+    """The same for one taskset of a batch, whose tasks with kernels have units, no more than it has columns."""
+    count = int(batch.first[index + 1] - batch.first[index])
+    wcrts, units = ffi.new("int64_t[]", count + 1), ffi.new("u32[]", [*given, 0])
+    solved = lib.gpurt_rtgpu_bounds(batch.view(), _method(method, False), index, units, wcrts)
     if solved < 0:
         raise MemoryError
     return tuple(wcrts[0:solved])

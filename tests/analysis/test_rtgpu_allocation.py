@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
+from itertools import combinations, pairwise
 
 import pytest
 from builders import cpu, ms
@@ -12,13 +14,15 @@ from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta.result import Reason
-from analysis.rtgpu import allocate
+from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.allocate import Stuck
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.attack import random_taskset
+from analysis.rtgpu.generate import Parameters, draw
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED
 
-SETS = 10_000 if os.environ.get("GPURT_LONG") else 150
+LONG = bool(os.environ.get("GPURT_LONG"))
+SETS, DRAWN, TABLES = (10_000, 10_000, 2_000) if LONG else (150, 60, 25)
 
 
 def test_example_b_needs_four_units() -> None:
@@ -79,10 +83,33 @@ def test_what_is_found_is_what_the_grid_finds_first(method) -> None:  # type: ig
 @pytest.mark.parametrize("name", ["rtgpu", "rtgpu-tight", "stgm", "self-suspension"])
 def test_the_search_is_exact_for_measured_times_and_equal_priorities(name: str) -> None:
     rng = random.Random(8)
-    for _ in range(25):
+    for _ in range(TABLES):
         tied = rng.random() < 0.3
         system = System(METHODS[name], random_taskset(rng, 3, 1, table=True, ties=tied))
         agree(system, Units(4))
+
+
+def allocations(total: int, tasks: int) -> Iterator[tuple[int, ...]]:
+    """All of up to so many units, at least one for each task, in lexicographic order: by where each one's units end."""
+    for ends in combinations(range(1, total + 1), tasks):
+        yield tuple(end - begin for begin, end in pairwise((0, *ends)))
+
+
+def test_the_least_allocation_is_the_first_one_of_the_whole_grid() -> None:
+    """Sets of table 1's form: 2 to 6 tasks, 1 to 5 CPU segments, one or two copies a kernel, up to 10 units."""
+    rng = random.Random(10)
+    found = 0
+    for index in range(DRAWN):
+        tasks, total, segments = rng.randint(2, 6), rng.randint(1, 10), rng.randint(1, 5)
+        form = Parameters(tasks, segments, rng.choice([1, 2]), utilization=rng.uniform(0.2, 1.6), units=total,
+                          best=rng.choice([0, 500, 1000]))  # fmt: skip
+        batch = draw(form, 10, 1, index).batch()
+        for method in (RTGPU, RTGPU_PRINTED):
+            every = allocations(total, tasks) if segments > 1 else iter([(0,) * tasks])
+            first = next((one for one in every if len(compiled.bounds_in(batch, 0, method, one)) == tasks), None)
+            assert compiled.given(batch, 0, method, Units(total)) == first
+            found += first is not None
+    assert DRAWN // 4 < found < 2 * DRAWN
 
 
 def test_greedy_is_as_good_where_units_help_nobody_else() -> None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import os
 import random
+from itertools import product
 
 import pytest
 from builders import cpu, ms
-from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, part, task
+from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
 from analysis.model import Platform, Taskset
 from analysis.rta.result import Bound
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.attack import random_taskset
-from analysis.rtgpu.method import METHODS, RTGPU, Method
+from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED, Method
 from analysis.rtgpu.simulate import simulate
 
-SETS = 3000 if os.environ.get("GPURT_LONG") else 120
+SETS = 20_000 if os.environ.get("GPURT_LONG") else 120
 BEST_EFFORT = task("b", 0, 90, 90, cpu(5), part(copy(4)))
 
 
@@ -64,9 +65,53 @@ def test_equal_bounds_on_given_units(method: Method) -> None:
             assert len(found) < len(system.tasks)
 
 
-def test_the_worked_examples() -> None:
-    assert compiled.bounds(System(METHODS["rtgpu-printed"], EXAMPLE_B), (2, 1, 2)) == (ms(21.95), ms(75), ms(62))
-    assert compiled.bounds(System(METHODS["rtgpu-tight"], EXAMPLE_A), (1, 1)) == (ms(16), ms(25.5))
+def test_lemma_2_1_by_hand() -> None:
+    """Golden values 9.1.  Below (2, susp. 4, 1) with T = D = 20, a task of C has the least x = C + W(x)."""
+    first = task("t1", 2, 20, 20, cpu(2), part(fixed(4)), cpu(1))
+    for length, bound in ((3, 6), (4, 7), (5, 10), (8, 13), (9, 15), (15, 21), (17, 23), (21, 27)):
+        two = Taskset(Platform(1), (first, task("t2", 1, 60, 60, cpu(length))))
+        assert compiled.bounds(System(RTGPU_PRINTED, two), (1, 0)) == (ms(7), ms(bound))
+    second = task("t2", 1, 30, 30, cpu(3), part(fixed(5)), cpu(7))
+    assert compiled.bounds(System(RTGPU_PRINTED, Taskset(Platform(1), (first, second))), (1, 1)) == (ms(7), ms(21))
+
+
+@pytest.mark.parametrize(("units", "best", "worst"), [(1, 10, 19.2), (2, 5, 10.8), (10, 1, 4.08)])
+def test_lemma_5_1(units: int, best: float, worst: float) -> None:
+    """Golden values 9.8.  A lower task meets the second CPU segment after the shortest kernel."""
+    high = task("t1", 2, 90, 45, cpu(1), part(kernel(20, 1800, 2.4)), cpu(1))
+    for length in (best / 2, best + 1):
+        two = Taskset(Platform(1), (high, task("t2", 1, 90, 90, cpu(length))))
+        meets = 1 if length <= best else 2
+        assert compiled.bounds(System(RTGPU_PRINTED, two), (units, 0)) == (ms(worst + 2), ms(length + meets))
+
+
+def test_example_a() -> None:
+    """Golden values 9.2."""
+    for name, units, bounds in (
+        ("rtgpu", (1, 1), (16, 29.5)), ("rtgpu-tight", (1, 1), (16, 25.5)), ("rtgpu-printed", (1, 1), (16, 29.5)),
+        ("rtgpu", (1, 2), (16, 25.25)), ("rtgpu", (2, 1), (13, 29.5)), ("rtgpu-printed", (2, 1), (13, 29.5)),
+    ):  # fmt: skip
+        assert compiled.bounds(System(METHODS[name], EXAMPLE_A), units) == tuple(map(ms, bounds))
+
+
+def test_example_b() -> None:
+    """Golden values 9.3."""
+    slow = System(RTGPU_PRINTED, slowed(EXAMPLE_B, 3))
+    every = [units for units in product(range(1, 6), repeat=3) if sum(units) <= 7]
+    assert {units for units in every if len(compiled.bounds(slow, units)) == 3} == FEASIBLE_B
+    assert len(every) == 35
+    for units, bounds in (
+        ((2, 1, 1), (21.95, 75, 83)), ((2, 1, 2), (21.95, 75, 62)), ((2, 1, 4), (21.95, 75, 51.5)),
+        ((2, 2, 1), (21.95, 63, 85)), ((2, 3, 1), (21.95, 59, 89)),
+    ):  # fmt: skip
+        assert compiled.bounds(slow, units) == tuple(ms(3 * bound) for bound in bounds)
+    tight = compiled.bounds(System(METHODS["rtgpu-tight"], EXAMPLE_B), (2, 1, 2))
+    assert tight == (ms(21.95), ms(67), ms(62))
+    assert compiled.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(7)) == ((2, 1, 1), (ms(21.95), ms(75), ms(83)))
+
+
+def test_lower_bounds() -> None:
+    """Golden values 9.7."""
     assert compiled.bounds(System(METHODS["rtgpu-expected"], SHORTER), (1, 0))[1] == ms(8)
     assert compiled.bounds(System(RTGPU, SHORTER), (1, 0))[1] == ms(11)
 
