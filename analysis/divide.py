@@ -13,7 +13,7 @@ from analysis.model import Taskset, Waiting
 from analysis.partition import plan
 from analysis.partition.inside import response
 from analysis.partition.merge import Infeasible, jobs
-from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.chain import needs_units
 from analysis.rtgpu.method import METHODS
@@ -84,8 +84,9 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
         return replace(refused, why=str(result.failures[0]))
     if any(system.users) and stated(system) is None:
         units = Units.of(taskset.platform.compute_units, taskset.platform.sizes)
-        given = allocate.most_slack(system, units)
-        result = on_units(system, allocate.named(system, given)) if given is not None else compiled.run(system, units)
+        given = allocate.most_slack(system, units, allocate.of(system, result))
+        assert given is not None
+        result = on_units(system, allocate.named(system, given))
     return replace(refused, slacks=sorted(choose.slacks(result)), units=result.units or {})
 
 

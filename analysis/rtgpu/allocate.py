@@ -23,6 +23,15 @@ Allocation: TypeAlias = tuple[int, ...]
 
 #: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
 MOST_SEARCHED = 500
+#: So many responses of tasks are computed in one search here.  The compiled search tries many more.
+MOST_TRIED = 50_000
+
+
+class Endless(ValueError):
+    """A search for an allocation gave up."""
+
+    def __init__(self) -> None:
+        super().__init__("the search for an allocation did not end: give each task with a kernel a partition")
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,10 @@ def run(system: System, units: Units) -> Result:
     reason = system.refusal()
     if reason is not None:
         return failed(system, Reason.GPU_ORDER, reason)
-    found = find(system, units)
+    try:
+        found = find(system, units)
+    except Endless as error:
+        return failed(system, Reason.NO_UNITS, str(error))
     if found is not None:
         return on_units(system, named(system, found))
     return stuck(system, units).result
@@ -131,10 +143,12 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
     """All allocations under which every task has a bound, in lexicographic order.
 
     A branch ends at the first task that has none, unless tasks of equal priority delay each other.  ``floor``: the
-    least that each task is given, if known.
+    least that each task is given, if known.  Raises Endless after MOST_TRIED responses.
     """
+    tried = 0
 
     def below(given: tuple[int, ...], known: Mapping[str, int], left: int) -> Iterator[Allocation]:
+        nonlocal tried
         index = len(given)
         if index == len(system.tasks):
             if not (system.ties or system.method.looks_down) or passes(system, given):
@@ -144,6 +158,9 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
         for option in _options(system, index, units, left):
             if floor and option < floor[index]:
                 continue
+            tried += 1
+            if tried > MOST_TRIED:
+                raise Endless
             response = _response(system, index, (*given, option), known, units)
             if response.solved or system.ties:
                 yield from below((*given, option), {**known, task.name: response.value}, left - option)
@@ -180,13 +197,14 @@ def greedy(system: System, units: Units) -> Allocation | None:
     return None
 
 
-def most_slack(system: System, units: Units) -> Allocation | None:
+def most_slack(system: System, units: Units, found: Allocation | None = None) -> Allocation | None:
     """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
 
+    ``found``: the allocation that ``find`` finds, if that is known.
     Exact by depth-first search from the least allocation up if that is at most MOST_SEARCHED allocations; else units
     are handed out one step at a time, to the task with the least slack, while that makes it larger.
     """
-    found = find(system, units)
+    found = found or find(system, units)
     if found is None:
         return None
     floor = found if exact_least(system, units) else ()
@@ -218,12 +236,15 @@ def _share(result: Result, name: str) -> Fraction:
     return Fraction(verdict.slack, verdict.deadline) if isinstance(verdict, Bound) else Fraction(-1)
 
 
-def frontier(system: System, units: Units) -> dict[str, list[tuple[int, int | None]]]:
+def frontier(
+    system: System, units: Units, found: Allocation | None = None
+) -> dict[str, list[tuple[int, int | None]]]:
     """For each task with a kernel its bound, ns, by its units, where the others have what ``find`` gives them.
 
-    None where some task has no bound.  Raises ValueError if there is no allocation.
+    None where some task has no bound.  ``found``: as ``most_slack`` has it.  Raises ValueError if there is no
+    allocation.
     """
-    found = find(system, units)
+    found = found or find(system, units)
     if found is None:
         raise ValueError("no allocation lets every task meet its deadline")
     table: dict[str, list[tuple[int, int | None]]] = {}
@@ -240,6 +261,11 @@ def frontier(system: System, units: Units) -> dict[str, list[tuple[int, int | No
 def passes(system: System, given: Sequence[int]) -> bool:
     """Whether every task has a bound on this allocation."""
     return on_units(system, named(system, given)).schedulable
+
+
+def of(system: System, result: Result) -> Allocation:
+    """The allocation that a result carries."""
+    return tuple((result.units or {}).get(task.name, 0) for task in system.tasks)
 
 
 def named(system: System, given: Sequence[int]) -> dict[str, int]:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from analysis.batch import Numbers, Times, pointer
 from analysis.model import Copy, CpuSegment, Task
-from analysis.rta.result import Result
+from analysis.rta.result import Reason, Result
 from analysis.rtgpu import allocate, kernel
-from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.chain import exact, needs_units
 from analysis.rtgpu.method import Method
 from gpurt._gpurt import ffi, lib
@@ -144,7 +144,7 @@ def _units(units: Units) -> Any:
 def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> NDArray[np.bool_]:
     """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
 
-    Raises ValueError if a search did not end.
+    Raises Endless if a search did not end.
     """
     answers = np.zeros(len(batch), np.uint8)
     view, out, given = batch.view(), pointer("u8", answers), _units(units)
@@ -162,7 +162,7 @@ def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> ND
     if any(statuses):
         raise MemoryError
     if (answers == lib.GPURT_RTGPU_MANY).any():
-        raise ValueError("the search for an allocation did not end")
+        raise allocate.Endless
     found: NDArray[np.bool_] = answers == lib.GPURT_RTGPU_YES
     return found
 
@@ -170,7 +170,7 @@ def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> ND
 def given(batch: Batch, index: int, method: Method, units: Units) -> allocate.Allocation | None:
     """The allocation that is found for one taskset of a batch; None if there is none.
 
-    Kernels' bounds must not grow with units.  Raises ValueError if the search did not end.
+    Kernels' bounds must not grow with units.  Raises Endless if the search did not end.
     """
     found = _find(batch, index, _method(method, not method.exact_least), units)
     return found[0] if found else None
@@ -187,14 +187,14 @@ def _find(
     if answer < 0:
         raise MemoryError
     if answer == lib.GPURT_RTGPU_MANY:
-        raise ValueError("the search for an allocation did not end")
+        raise allocate.Endless
     return (tuple(allocation[0:count]), tuple(wcrts[0:count])) if answer == lib.GPURT_RTGPU_YES else None
 
 
 def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, ...]] | None:
     """The allocation that ``allocate.find`` finds, and the bounds on it, ns; None if there is none.
 
-    Raises ValueError if the taskset must be left to the readable implementation, or the search did not end.
+    Raises ValueError if the taskset must be left to the readable implementation, and Endless if the search did not end.
     """
     batch = from_systems([system], max(units.total, 1))
     return _find(batch, 0, _method(system.method, not allocate.exact_least(system, units)), units)
@@ -227,6 +227,8 @@ def run(system: System, units: Units) -> Result:
         return allocate.run(system, units)
     try:
         found = find(system, units)
+    except allocate.Endless as error:
+        return failed(system, Reason.NO_UNITS, str(error))
     except (OverflowError, ValueError):
         return allocate.run(system, units)
     if found is None:

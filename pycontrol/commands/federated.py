@@ -52,10 +52,10 @@ def federated(
     contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
     result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run(system, units)
     if result.schedulable and objective == "slack":
-        best = allocate.most_slack(system, units)
+        best = allocate.most_slack(system, units, allocate.of(system, result))
         assert best is not None
         result = on_units(system, allocate.named(system, best))
-    rows = allocate.frontier(system, units) if frontier and result.schedulable else {}
+    rows = allocate.frontier(system, units, allocate.of(system, result)) if frontier and result.schedulable else {}
     why = str(result.failures[0]) if result.failures else no_proof(test, loaded.taskset)
     notes = assumed(loaded.taskset)
     data = {

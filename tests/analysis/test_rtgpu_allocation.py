@@ -161,3 +161,14 @@ def test_tasks_without_kernels_need_no_units() -> None:
     assert allocate.run(System(RTGPU, plain), Units(0)).schedulable
     table = Taskset(Platform(1), (task("t", 1, 9, 9, part(Kernel(Span.exactly(1), times=(Span.exactly(ms(1)),)))),))
     assert allocate.find(System(RTGPU, table), Units(5)) == (1,)
+
+
+def test_a_search_that_does_not_end_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocate, "MOST_TRIED", 40)
+    tied = Taskset(Platform(1), tuple(task(f"t{i}", 1, 90, 9, part(kernel(20, 1000, 0))) for i in range(3)))
+    with pytest.raises(allocate.Endless):
+        list(allocate.search(System(RTGPU, tied), Units(9)))
+    for run in (allocate.run, compiled.run):
+        failures = run(System(RTGPU, tied), Units(9)).failures
+        assert {f.reason for f in failures} == {Reason.NO_UNITS}
+        assert "did not end: give each task with a kernel a partition" in str(failures[0])

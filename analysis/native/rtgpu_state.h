@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The tasks of one taskset while their bounds are computed: what each of them needs on the units that it was given last. */
+#ifndef GPURT_RTGPU_STATE_H
+#define GPURT_RTGPU_STATE_H
+
+#include "rtgpu_load.h"
+
+/* Longer than every deadline, and several of it can be added. */
+#define NEVER (INT64_MAX / 8)
+
+/* A real-time or best-effort task on the units that it was given last. */
+struct state {
+	u32 units;
+	u32 cpu;
+	struct load on[2];		/* by enum gpurt_rtgpu_need: the CPU, the bus */
+	int64_t *sorted[2];		/* the same lengths, shortest first */
+	int64_t kernels;		/* GR_hi of a job */
+	int64_t longest;		/* copy */
+	int64_t once;			/* the most copying without a CPU segment in between */
+	int64_t spun;			/* what a job keeps its CPU for while it waits busily */
+	int64_t bus_waits, cpu_waits;	/* the sums of MR and of CR */
+	int64_t wcrt;
+};
+
+struct run {
+	const struct gpurt_rtgpu_batch *b;
+	const struct gpurt_rtgpu_method *method;
+	const struct gpurt_rtgpu_units *units;
+	u32 begin, tasks, real_time;
+	u32 tried;
+	struct state *state;
+	const struct load **loads[2];	/* of the tasks above the one in question */
+	u32 above[2];
+	int64_t *times;
+};
+
+/* Prepares a taskset in @r.  One block of memory, r->state, holds everything.  Returns 0 or -GPURT_RTGPU_ENOMEM. */
+int rtgpu_begin(struct run *r, u32 set);
+
+/* Reads the steps of a task on @units units. */
+void rtgpu_prepare(struct run *r, u32 index, u32 units);
+
+/* Says by when a job is over; @second of its loads is then the start of the window's second job. */
+void rtgpu_is_over(struct run *r, u32 index, int64_t end);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tasks that suspend while they copy and while kernels execute: R1 to R4 (analysis/rtgpu/bounds.py). */
+#include <string.h>
+
+#include "rtgpu_response.h"
+
+int64_t rtgpu_blocking(const struct run *r, u32 index)
+{
+	int64_t most = 0;
+	u32 i;
+
+	for (i = index + 1; i < r->tasks; i++)
+		if (r->state[i].longest > most)
+			most = r->state[i].longest;
+	return r->b->chunk && !r->method->merges && most > r->b->chunk ? r->b->chunk : most;
+}
+
+void rtgpu_gather(struct run *r, u32 index)
+{
+	u32 i;
+
+	r->above[0] = r->above[1] = 0;
+	for (i = 0; i < index; i++) {
+		struct state *h = &r->state[i];
+
+		if (h->cpu == r->state[index].cpu && h->on[0].count)
+			r->loads[0][r->above[0]++] = &h->on[0];
+		if (h->on[1].count)
+			r->loads[1][r->above[1]++] = &h->on[1];
+	}
+}
+
+/* The sum of the responses of a job's segments on a resource: NEVER if one exceeds the deadline. */
+static int64_t waits(struct run *r, u32 index, u32 view, int64_t extra)
+{
+	const struct state *s = &r->state[index];
+	int64_t limit = r->b->deadline[r->begin + index], sum = 0, response = 0, last = 0;
+	u32 i;
+
+	for (i = 0; i < s->on[view].count; i++) {
+		int64_t length = s->sorted[view][i];
+
+		if (!i || length != last)
+			response = rtgpu_window(r->loads[view], r->above[view], length + extra,
+						i ? response + length - last : 0, limit);
+		if (response > limit)
+			return NEVER;
+		last = length;
+		sum += response;
+	}
+	return sum;
+}
+
+void rtgpu_settle(struct run *r, u32 index)
+{
+	struct state *s = &r->state[index];
+
+	rtgpu_gather(r, index);
+	s->bus_waits = waits(r, index, GPURT_RTGPU_BUS, rtgpu_blocking(r, index));
+	s->cpu_waits = r->method->forms ? waits(r, index, GPURT_RTGPU_CPU, 0) : 0;
+}
+
+int64_t rtgpu_suspended(struct run *r, u32 index, int all)
+{
+	const struct state *s = &r->state[index];
+	const struct load *both[r->tasks * 2 + 1];
+	int64_t limit = r->b->deadline[r->begin + index], least, found, bus;
+
+	least = s->kernels + s->bus_waits + s->cpu_waits;
+	if (least <= limit && !all)
+		return least;
+	if (s->bus_waits < NEVER) {
+		found = rtgpu_window(r->loads[0], r->above[0], s->kernels + s->bus_waits + s->on[0].total, 0, limit);
+		least = found < least ? found : least;
+	}
+	if (r->method->forms < 4 || (least <= limit && !all))
+		return least;
+	bus = s->kernels + s->on[1].total + s->on[1].count * rtgpu_blocking(r, index);
+	if (s->cpu_waits < NEVER) {
+		found = rtgpu_window(r->loads[1], r->above[1], bus + s->cpu_waits, 0, limit);
+		least = found < least ? found : least;
+	}
+	memcpy(both, r->loads[0], r->above[0] * sizeof(*both));
+	memcpy(both + r->above[0], r->loads[1], r->above[1] * sizeof(*both));
+	found = rtgpu_window(both, r->above[0] + r->above[1], bus + s->on[0].total, 0, limit);
+	return found < least ? found : least;
+}
