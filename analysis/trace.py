@@ -297,8 +297,13 @@ def _us(ns: int) -> float:
 
 def load(path: Path | str) -> Trace:
     """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
+    return parse(path, read(path, MAX_BYTES, "a trace file"))
+
+
+def parse(path: Path | str, raw: bytes) -> Trace:
+    """The trace of that name with that content.  Raises FileError if it is not a trace of gpurt."""
     try:
-        document = json.loads(read(path, MAX_BYTES, "a trace file"))
+        document = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None

@@ -45,6 +45,7 @@ COMMANDS = {
     "simulate": ("simulate", "simulate"),
     "check": ("simulate", "check"),
     "plot": ("simulate", "plot"),
+    "report": ("report", "report"),
     "experiment": ("experiment", "experiment"),
     "mask": ("mask", "mask"),
     "energy": ("energy", "energy"),

@@ -153,7 +153,8 @@ def _group_scheduling(root: Path) -> Finding:
     name = "RT group scheduling"
     config = _config(root)
     if config is None:
-        return Finding(name, Status.OK, "the kernel's configuration is not published; assumed off")
+        text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
+        return Finding(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
     if config.get("CONFIG_RT_GROUP_SCHED") != "y":
         return Finding(name, Status.OK, "off")
     return Finding(

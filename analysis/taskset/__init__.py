@@ -2,6 +2,6 @@
 """The taskset file: the one description of a system that every command reads (TOML)."""
 
 from analysis.taskset.fields import json_schema
-from analysis.taskset.file import Launch, TasksetFile, load, parse, read
+from analysis.taskset.file import MAX_BYTES, Launch, TasksetFile, decoded, load, parse, read
 
-__all__ = ["Launch", "TasksetFile", "json_schema", "load", "parse", "read"]
+__all__ = ["MAX_BYTES", "Launch", "TasksetFile", "decoded", "json_schema", "load", "parse", "read"]

@@ -104,7 +104,11 @@ def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
 
 def read(path: Path) -> str:
     """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
-    raw = files.read(path, MAX_BYTES, "a taskset file")
+    return decoded(path, files.read(path, MAX_BYTES, "a taskset file"))
+
+
+def decoded(path: Path, raw: bytes) -> str:
+    """The text of a file of that name with that content.  Raises TasksetError if it is not UTF-8, or empty."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

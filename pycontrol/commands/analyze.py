@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
@@ -14,8 +15,23 @@ from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of, unlike
 from pycontrol.commands.render import bound, ms, room
 
+if TYPE_CHECKING:
+    from analysis.verdict import Answer
+
 #: Tests and what they said.
 Results: TypeAlias = list[tuple[Any, Any]]
+
+
+class Judged(NamedTuple):
+    """What is proved of a taskset.
+
+    ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
+    named.
+    """
+
+    data: dict[str, Any]
+    results: Results
+    verdict: Answer | None
 
 
 @click.command(
@@ -49,8 +65,8 @@ def analyze(
 
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
-    from analysis import compiled, taskset
-    from analysis.verdict import answer, elsewhere, lacks_theta, slow_turns
+    from analysis import taskset
+    from analysis.verdict import lacks_theta
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
@@ -68,34 +84,51 @@ def analyze(
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
-    if names:
-        notes += about_others(chosen, system)
-    data: dict[str, Any] = {"file": file, "policy": system.platform.policy, "notes": notes}
-    if names:
-        render.note(*notes, as_json=as_json)
-        results = [(test, compiled.run(test, system)) for test in chosen]
-        why = _unproved(results, system)
-        data |= {"schedulable": not why, "why": why or None, "tests": _data(results)}
+    data, results, verdict = judge(file, system, chosen if names else [], chosen if every else [], notes)
+    render.note(*data["notes"], as_json=as_json)
+    if verdict is None:
+        text, why = _shown(results, explain), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
-        render.emit(data, as_json, _shown(results, explain) + (f"\nNOT SCHEDULABLE: {why}" if said else ""))
-        return 1 if why else 0
-    verdict = answer(system)
-    if not verdict.schedulable and (others := elsewhere(system)):
-        notes.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
-    if verdict.test and verdict.result and (slow := slow_turns(verdict.test, system, verdict.result)):
-        notes.append(slow)
-    render.note(*notes, as_json=as_json)
-    if every:
-        results = [(test, compiled.run(test, system)) for test in chosen]
+        text += f"\nNOT SCHEDULABLE: {why}" if said else ""
+    elif every:
         text = _overview(results) + "\n" + _said(verdict)
-    elif verdict.test and verdict.result:
-        results = [(verdict.test, verdict.result)]
-        text = _shown(results, explain)
     else:
-        results, text = [], _said(verdict)
-    data |= {"schedulable": verdict.schedulable, "why": verdict.why or None, "tests": _data(results)}
+        text = _shown(results, explain) if results else _said(verdict)
     render.emit(data, as_json, text)
-    return 0 if verdict.schedulable else 1
+    return 0 if data["schedulable"] else 1
+
+
+def judge(
+    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = ()
+) -> Judged:
+    """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
+
+    ``shown``: tests whose results the document has in the place of those of the test that the answer rests on.
+    ``notes``: remarks that the document begins with.
+    """
+    from analysis import compiled
+    from analysis.verdict import answer, elsewhere, slow_turns
+
+    remarks, verdict = [*notes, *about_others(named, system)], None
+    if named:
+        results = [(test, compiled.run(test, system)) for test in named]
+        why = _unproved(results, system)
+    else:
+        verdict = answer(system)
+        results, why = [], verdict.why
+        if why and (others := elsewhere(system)):
+            remarks.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
+        if verdict.test and verdict.result:
+            results = [(verdict.test, verdict.result)]
+            slow = slow_turns(verdict.test, system, verdict.result)
+            remarks += [slow] if slow else []
+    if shown:
+        results = [(test, compiled.run(test, system)) for test in shown]
+    data = {
+        "file": file, "policy": system.platform.policy, "notes": remarks, "schedulable": not why, "why": why or None,
+        "tests": _data(results),
+    }  # fmt: skip
+    return Judged(data, results, verdict)
 
 
 def _unproved(results: Results, system: Any) -> str:

@@ -35,15 +35,25 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @JSON
 def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
+    data, text = study(file, analysable(file).taskset, name, clocks)
+    render.note(*data["notes"], as_json=as_json)
+    render.emit(data, as_json, text)
+    return 0 if data["schedulable"] else 1
+
+
+def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    """How much may grow: the command's document, and the same as text.
+
+    ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: as the option has them.
+    Raises UsageError if there is no such test, or for a wrong clock.
+    """
     from analysis.sensitivity import epsilon_budgets, margins
 
-    loaded, hardware = analysable(file).taskset, _hardware(clocks)
+    hardware = _hardware(clocks)
     test, why, notes = covering_test(loaded, name)
-    render.note(*notes, as_json=as_json)
     if test is None or not loaded.real_time:
         nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": [], "notes": notes}
-        render.emit({"file": file, "schedulable": False, "why": why, **nothing}, as_json, f"NOT SCHEDULABLE: {why}")
-        return 1
+        return {"file": file, "schedulable": False, "why": why, **nothing}, f"NOT SCHEDULABLE: {why}"
     result = test.run(loaded)
     why = why or (str(result.failures[0]) if result.failures else "")
     units = test.policy == "federated"
@@ -58,9 +68,7 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
                      for name, factor in hardware.items()],
         "limits": bounds, "notes": notes,
     }  # fmt: skip
-    text = _text(test, result, why, found, hardware, budgets) + (_shown(bounds) if bounds else "")
-    render.emit(data, as_json, text)
-    return 1 if why else 0
+    return data, _text(test, result, why, found, hardware, budgets) + (_shown(bounds) if bounds else "")
 
 
 def _text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,12 @@ from gpurt.text import filename, visible
 from pycontrol.commands import documents, energy_simulate, render
 from pycontrol.commands.options import FILE, JSON, Output, Time, about_others, analysable, tests
 from pycontrol.commands.render import ms
+
+if TYPE_CHECKING:
+    from analysis.rta import Test
+    from analysis.taskset import TasksetFile
+    from analysis.trace import Trace
+    from pycontrol.run.check import Line
 
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
@@ -179,25 +185,12 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from analysis import taskset
     from analysis.trace import load
     from pycontrol.commands import observed
-    from pycontrol.run.check import compare, in_time, meant, notes
-    from pycontrol.run.placement import FOLDED
+    from pycontrol.run.check import in_time
 
     loaded = analysable(file) if name else taskset.load(file)
     test = tests((name,))[0] if name else None
-    recorded = load(trace)
-    known = meant(recorded, loaded)
-    others = [visible(other) for other in recorded.names() if other not in known]
-    if others and not known:
-        raise FileError(
-            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
-            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
-        )
-    lines = compare(recorded, loaded, test)
-    remarks = [*(about_others([test], loaded.taskset) if test else []), *notes(lines, recorded)]
-    if test and recorded.meta.get("placement") == FOLDED:
-        remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
-    if others:
-        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    lines, remarks = compared(trace, load(trace), loaded, test)
+    remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     render.note(*remarks, as_json=as_json)
     passed = in_time(lines)
     whole = {
@@ -205,6 +198,30 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
     return 0 if passed else 1
+
+
+def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[list[Line], list[str]]:
+    """What a trace has of each task of the file, and remarks on the trace.
+
+    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it speaks of none of the tasks.
+    """
+    from pycontrol.run.check import compare, meant, notes
+    from pycontrol.run.placement import FOLDED
+
+    known, file = meant(recorded, loaded), loaded.path
+    others = [visible(other) for other in recorded.names() if other not in known]
+    if others and not known:
+        raise FileError(
+            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
+            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
+        )
+    lines = compare(recorded, loaded, test)
+    remarks = notes(lines, recorded)
+    if test and recorded.meta.get("placement") == FOLDED:
+        remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
+    if others:
+        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    return lines, remarks
 
 
 @click.command(

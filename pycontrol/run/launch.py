@@ -99,6 +99,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": options.policy, "taskset": file.path.name,
         "waiting": options.waiting.value if options.waiting else "per task",
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
+        "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
     }  # fmt: skip
     trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended)
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace)

@@ -14,6 +14,8 @@ RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
 #: What the trace of a run says of its placement.
 FOLDED, UNFOLDED = "folded", "as in the file"
+#: What it says of the tasks' scheduling class.
+FIFO, DEFAULT_CLASS = "SCHED_FIFO", "default class"
 
 
 @dataclass(frozen=True)

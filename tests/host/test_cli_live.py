@@ -321,7 +321,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "apply": [placed, "--admit", str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
-        "plot": [trace], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
+        "plot": [trace], "report": [MINIMAL], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split()[0] for key in needed}
     for name, option in writers():

@@ -25,6 +25,7 @@ READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
+    "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
     "slices": ["FILE"], "kernel-fit": ["TIMES"], "sm-check": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
@@ -36,6 +37,7 @@ FILES = {
 WRITERS = {
     "simulate": ["simulate", MINIMAL, "--offsets", "5", "--trace", "OUT"],
     "plot": ["plot", "TRACE", "-o", "OUT"],
+    "report": ["report", MINIMAL, "--elsewhere", "-o", "OUT"],
     "experiment": ["experiment", "gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
     "attack": ["experiment", "attack", "gcaps-busy", "--tasksets", "1", "--jobs", "1", "-o", "OUT"],
 }
@@ -116,7 +118,7 @@ def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> Non
     assert "cannot be written: No such file or directory\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["simulate", "plot"])
+@pytest.mark.parametrize("name", ["simulate", "plot", "report"])
 def test_no_file_is_named_like_stdin(name: str, trace: Path, tmp_path: Path) -> None:
     words = [{"OUT": "-", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
     done = shell(f"cd {tmp_path}; {' '.join([GPURT, *words])}")
@@ -125,7 +127,7 @@ def test_no_file_is_named_like_stdin(name: str, trace: Path, tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["simulate", "plot"])  # the others write folders
+@pytest.mark.parametrize("name", ["simulate", "plot", "report"])  # the others write folders
 def test_a_reader_that_has_gone_ends_it_quietly(name: str, trace: Path) -> None:
     """As if by SIGPIPE: -o /dev/stdout | head."""
     words = [{"OUT": "/dev/stdout", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]

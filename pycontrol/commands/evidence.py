@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `gpurt report` says of a system, as one document: those of other commands, and how far they were checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpurt.errors import DeviceError, FileError, TasksetError
+from gpurt.files import read
+from gpurt.text import filename
+from pycontrol.commands import documents, observed
+from pycontrol.commands.analyze import judge
+from pycontrol.commands.options import connect, covering_test
+from pycontrol.commands.sensitivity import study
+from pycontrol.commands.simulate import compared
+
+if TYPE_CHECKING:
+    from analysis.model import GpuSegment, Platform, Segment, Task
+    from analysis.rta import Test
+    from analysis.taskset import TasksetFile
+    from analysis.trace import Trace
+    from pycontrol.report.assumptions import Assumption
+
+#: What no bound covers, however it was found.
+UNCOVERED = (
+    "Another machine, kernel, driver, clock rate or program than the times in the file are of.",
+    "Times in the file that are too small. gpurt measures times; it does not bound them.",
+    "The time from a hardware event to the release of the job that it causes.",
+    "Memory, caches and buses that CPUs and GPU share, unless the file's times contain that.",
+    "Faults and resets of the GPU, suspend, throttling by heat or power, and processes that are killed.",
+    "Start-up, changes of mode, and changes of policy, priorities or budgets while tasks run.",
+    "Programs that use the GPU without the scheduler: exempt ones, and drivers that gpurt does not control.",
+    "Real GPUs: gpurt has driven virtual GPUs and fake drivers, never a GPU.",
+    "Whether what a task computes is right.",
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the report is made of.
+
+    ``raw`` and ``traces``: the files' contents by name.  ``elsewhere``: this machine is not the one that the system
+    runs on.
+    """
+
+    file: TasksetFile
+    raw: bytes
+    traces: Sequence[tuple[Path, Trace, bytes]]
+    test: str | None
+    device: str | None
+    elsewhere: bool
+    output: Path
+
+
+def inputs(
+    file: Path, traces: Sequence[Path], test: str | None, device: str | None, elsewhere: bool, output: Path
+) -> Inputs:  # fmt: skip
+    """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
+    from analysis import taskset, trace
+    from pycontrol.report.runs import of_another_taskset
+
+    raw = read(file, taskset.MAX_BYTES, "a taskset file")
+    loaded = taskset.parse(file, taskset.decoded(file, raw))
+    if loaded.lacks:
+        raise TasksetError(file, loaded.lacks)
+    found = []
+    for path in traces:
+        content = read(path, trace.MAX_BYTES, "a trace file")
+        recorded = trace.parse(path, content)
+        if why := of_another_taskset(recorded, loaded):
+            raise FileError(f"{filename(path)}: is of another taskset than {filename(file)}: {why}; record it again")
+        found.append((path, recorded, content))
+    return Inputs(loaded, raw, found, test, device, elsewhere, output)
+
+
+def gather(given: Inputs) -> dict[str, Any]:
+    """The whole document.  Raises UsageError if there is no such test, FileError for a trace of other tasks."""
+    from analysis.rta import find
+    from pycontrol.report.assumptions import Evidence, judged
+
+    file, system = given.file, given.file.taskset
+    named = [find(given.test)] if given.test else []
+    analysis = judge(file.path, system, named, notes=file.notes).data
+    test = covering_test(system, given.test).test
+    sensitivity, _ = study(file.path, system, given.test)
+    host, gpus, latency = (None, [], []) if given.elsewhere else _host(given.device)
+    seen = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
+    pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
+    assumptions = judged(Evidence(file, test, gpus, latency, pairs))
+    why = _why(analysis, assumptions, seen)
+    return {
+        "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
+        "notes": [f"{one['trace']}: {note}" for one in seen for note in one["notes"]],
+        "analysis": analysis, "sensitivity": sensitivity, "system": _system(file),
+        "test": test.name if test else None, "title": test.title if test else None,
+        "source": test.source if test else None,
+        "machine": None if given.elsewhere else _machine(given.device), "host": host,
+        "assumptions": assumptions, "traces": seen, "uncovered": [*UNCOVERED, *_left_out(file, test)],
+        "inputs": [_input(file.path, given.raw), *(_input(path, raw) for path, _, raw in given.traces)],
+        "versions": _versions(), "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commands": _commands(given, test),
+    }  # fmt: skip
+
+
+def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: Sequence[Mapping[str, Any]]) -> str:
+    """Why the evidence does not support that every deadline holds; empty if it does, as far as it goes."""
+    from pycontrol.report.assumptions import Support
+
+    if not analysis["schedulable"]:
+        return f"not schedulable: {analysis['why']}"
+    for run in seen:
+        for name, one in run["tasks"].items():
+            if run["comparable"] and one["verdict"] in ("above-bound", "missed"):
+                what = "exceeded its bound" if one["verdict"] == "above-bound" else "missed a deadline"
+                return f"{name} {what} in {run['trace']}"
+    refuted = [one for one in assumptions if one.support is Support.REFUTED]
+    return f"an assumption does not hold: {refuted[0].assumption} {refuted[0].text}" if refuted else ""
+
+
+def _host(device: str | None) -> tuple[dict[str, Any], list[Any], list[Any]]:
+    """The host's GPUs and how long their updates took; ``why`` says why there are none."""
+    try:
+        with connect(device) as control:
+            gpus, latency = control.gpus(), control.latency()
+    except DeviceError as error:
+        return {"address": device, "why": str(error), "gpus": [], "latency": []}, [], []
+    shown = [documents.gpu(one) for one in gpus], [documents.latency(one) for one in latency if one.count]
+    return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, gpus, latency
+
+
+def _machine(device: str | None) -> dict[str, Any]:
+    from pycontrol.doctor import examine
+
+    system = platform.uname()
+    return {
+        "node": system.node, "release": system.release, "build": system.version, "processor": system.machine,
+        "cpus": os.cpu_count() or 0, "findings": examine(device),
+    }  # fmt: skip
+
+
+def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> dict[str, Any]:
+    """What a trace has, with bounds where they speak of its run."""
+    from pycontrol.report import runs
+
+    why = runs.beyond_the_bounds(recorded, file, test)
+    lines, notes = compared(path, recorded, file, None if why else test)
+    gone = runs.lost(recorded)
+    if gone:
+        notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
+    spread = runs.distributions(recorded, file)
+    tasks = {name: {**one, "distribution": spread.get(name)} for name, one in observed.data(lines).items()}
+    return {
+        "trace": path, "comparable": not why, "why": why or None, "lost": gone, "meta": dict(recorded.meta),
+        "length_ns": recorded.end, "tasks": tasks, "notes": list(dict.fromkeys(notes)),
+    }  # fmt: skip
+
+
+def _system(file: TasksetFile) -> dict[str, Any]:
+    taskset = file.taskset
+    return {
+        "platform": _platform(taskset.platform), "tasks": {task.name: _task(task, file) for task in taskset},
+        "partitions": [{"name": part.name, "compute_units": part.size} for part in taskset.partitions],
+    }  # fmt: skip
+
+
+def _platform(one: Platform) -> dict[str, Any]:
+    """Theta is left out where the file has none of its own; alpha contains it then."""
+    theta = {"theta_ns": one.theta} if one.theta_known else {}
+    return {
+        "policy": one.policy, "cpus": one.cpus, "epsilon_ns": one.epsilon, "alpha_ns": one.alpha, **theta,
+        "slice_ns": one.time_slice, "copy_engine": one.copy_engine, "compute_units": one.compute_units,
+        "thread_cpu": one.thread_cpu,
+    }  # fmt: skip
+
+
+def _task(task: Task, file: TasksetFile) -> dict[str, Any]:
+    return {
+        "cpu": task.cpu, "priority": task.priority,
+        "gpu_priority": None if task.best_effort or not task.uses_gpu else task.segment_priority,
+        "best_effort": task.best_effort, "period_ns": task.period, "deadline_ns": task.deadline,
+        "waiting": task.waiting, "partition": task.partition.name if task.partition else None,
+        "cpu_ns": task.cpu_time, "misc_ns": task.misc_time, "pure_ns": task.pure_time,
+        "sequence": [_segment(one) for one in task.segments],
+        "program": list(file.launch[task.name].command or ()) if task.name in file.launch else [],
+    }  # fmt: skip
+
+
+def _segment(one: Segment) -> dict[str, Any]:
+    from analysis.model import CpuSegment
+
+    if isinstance(one, CpuSegment):
+        return {"unit": "CPU", "worst_ns": one.time.worst, "best_ns": one.time.best}
+    gpu: GpuSegment = one
+    return {
+        "unit": "GPU", "misc_worst_ns": gpu.misc.worst, "misc_best_ns": gpu.misc.best, "worst_ns": gpu.pure.worst,
+        "best_ns": gpu.pure.best,
+    }  # fmt: skip
+
+
+def _left_out(file: TasksetFile, test: Test | None) -> list[str]:
+    """What this file's bounds leave out beside that."""
+    found = []
+    if names := [task.name for task in file.taskset if task.best_effort]:
+        found.append(f"Best-effort tasks, to which nothing is guaranteed: {', '.join(names)}.")
+    if test and test.periodic:
+        found.append("Tasks that are not released strictly periodically.")
+    if test is None:
+        found.append("This system as a whole: there is no bound of any task.")
+    return found
+
+
+def _input(path: Path, raw: bytes) -> dict[str, Any]:
+    return {"input": path, "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+
+
+def _versions() -> dict[str, str]:
+    """Versions; and the hash of the compiled part, which has the scheduler and the fast analyses."""
+    from gpurt import _gpurt
+
+    compiled = Path(str(_gpurt.__file__))
+    packages = {name: version(name) for name in ("gpurt", "cffi", "numpy", "jinja2")}
+    return {
+        **packages, "Python": platform.python_version(),
+        f"SHA-256 of {compiled.name}": hashlib.sha256(compiled.read_bytes()).hexdigest(),
+    }  # fmt: skip
+
+
+def _commands(given: Inputs, test: Test | None) -> list[str]:
+    """What makes the report, and each part of it, again.  Names that only open descriptors have are theirs alone."""
+    file, named = given.file.path, ["--test", given.test] if given.test else []
+    device = ["--device", given.device] if given.device and not given.elsewhere else []
+    traces = [path for path, _, _ in given.traces]
+    words: list[Sequence[object]] = [
+        ["sha256sum", file, *traces],
+        ["gpurt", "analyze", file, *named, "--json"],
+        ["gpurt", "sensitivity", file, *named, "--json"],
+        *(["gpurt", "check", path, file, *(["--test", test.name] if test else []), "--json"] for path in traces),
+        *([] if given.elsewhere else [["gpurt", *device, "doctor", "--json"],
+                                      ["gpurt", *device, "status", "--latency", "--json"]]),
+        ["gpurt", *device, "report", file, *named, *(word for path in traces for word in ("--trace", path)),
+         *(["--elsewhere"] if given.elsewhere else []), "-o", given.output],
+    ]  # fmt: skip
+    return [shlex.join(map(str, one)) for one in words]

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What bounds assume, and how far each assumption was checked.  Nothing counts as checked that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from analysis.rta import Test
+from analysis.taskset import TasksetFile
+from analysis.trace import Trace
+from gpurt.enums import Tier
+from gpurt.units import exact_ms
+from pycontrol.commands.options import outside, unlike
+from pycontrol.live.control import GpuStatus, Latency
+from pycontrol.report import runs
+
+
+class Support(str, Enum):
+    """What speaks for an assumption."""
+
+    CHECKED = "checked"
+    UNREFUTED = "unrefuted"
+    UNCHECKED = "unchecked"
+    REFUTED = "refuted"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """``assumption``: the sentence.  ``text``: how it was checked, and what came out."""
+
+    assumption: str
+    support: Support
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What there is to check assumptions with.
+
+    ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
+    """
+
+    file: TasksetFile
+    test: Test | None
+    gpus: Sequence[GpuStatus] = ()
+    latency: Sequence[Latency] = ()
+    traces: Sequence[tuple[str, Trace]] = ()
+
+
+def judged(evidence: Evidence) -> list[Assumption]:
+    """Every assumption of the bounds, in a fixed order."""
+    return [
+        _proof(evidence), _times(), _releases(evidence), _updates(evidence), _policy(evidence), _control(evidence),
+        _placement(evidence),
+        Assumption(
+            "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
+            "the file's author states it; gpurt has no check of it",
+        ),
+        Assumption(
+            "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have.",
+            Support.UNCHECKED, "the checks of the machine name what is known of it",
+        ),
+    ]  # fmt: skip
+
+
+def _proof(evidence: Evidence) -> Assumption:
+    assumed = "The analysis is right."
+    test = evidence.test
+    if test is None:
+        return Assumption(assumed, Support.UNCHECKED, "there is no analysis")
+    if not test.sound:
+        return Assumption(assumed, Support.REFUTED, f"{test.name} is unsound: {test.note or 'its bound is exceeded'}")
+    text = (
+        f"docs/readings.md has the argument; no schedule is known that exceeds a bound of {test.name}, and "
+        "docs/soundness.md says how it was attacked"
+    )
+    return Assumption(assumed, Support.UNREFUTED, text)
+
+
+def _times() -> Assumption:
+    return Assumption(
+        "No segment takes longer than the file says.", Support.UNCHECKED,
+        "the file states them; this report measured none, and a longest time that was seen would be no bound",
+    )  # fmt: skip
+
+
+def _releases(evidence: Evidence) -> Assumption:
+    assumed = "Two jobs of a task are released at least its period apart."
+    seen = [name for name, trace in evidence.traces if runs.released(trace)]
+    for name, trace in evidence.traces:
+        if why := runs.too_close(trace, evidence.file):
+            return Assumption(assumed, Support.REFUTED, f"{name}: {why}")
+    if seen:
+        return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
+    return Assumption(assumed, Support.UNCHECKED, "no trace that was given has releases of jobs")
+
+
+def _updates(evidence: Evidence) -> Assumption:
+    platform = evidence.file.taskset.platform
+    assumed = f"No runlist update takes longer than alpha, {exact_ms(platform.alpha)}"
+    assumed += f", and no context switch longer than theta, {exact_ms(platform.theta)}." if platform.theta_known else \
+               " (the file gives no theta of its own)."  # fmt: skip
+    if not evidence.latency:
+        return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
+    count, longest = sum(one.count for one in evidence.latency), max(one.maximum for one in evidence.latency)
+    text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
+    if longest > platform.alpha:
+        return Assumption(assumed, Support.REFUTED, text)
+    if any(gpu.emulated for gpu in evidence.gpus):
+        return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")
+    return Assumption(assumed, Support.UNREFUTED, f"{text}; context switches were not timed")
+
+
+def _policy(evidence: Evidence) -> Assumption:
+    policy = evidence.test.policy if evidence.test else evidence.file.taskset.platform.policy
+    assumed = f"The GPU is scheduled by policy {policy}, as the analysis has it."
+    if not evidence.gpus:
+        return Assumption(assumed, Support.UNCHECKED, "no host was asked")
+    platform = replace(evidence.file.taskset.platform, policy=policy)
+    why = unlike(platform, evidence.gpus) or outside(policy, evidence.file.taskset, evidence.gpus)
+    if why:
+        return Assumption(assumed, Support.REFUTED, why)
+    return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")
+
+
+def _control(evidence: Evidence) -> Assumption:
+    assumed = "All work on the GPU runs when the scheduler says so, and only then."
+    if not evidence.gpus:
+        return Assumption(assumed, Support.UNCHECKED, "no host was asked")
+    for gpu in evidence.gpus:
+        wrong = [f"{count} {what}" for count, what in (
+            (gpu.late, "processes are late with an order"), (gpu.refused, "agents were refused"),
+            (gpu.faults, "updates failed"),
+        ) if count]  # fmt: skip
+        if wrong:
+            return Assumption(assumed, Support.REFUTED, f"GPU {gpu.gpu}: {', '.join(wrong)}")
+    tiers = sorted({gpu.tier for gpu in evidence.gpus}, key=lambda tier: tier.value)
+    if tiers == [Tier.VIRTUAL]:
+        return Assumption(assumed, Support.UNCHECKED, "the host has virtual GPUs only, which say nothing of a real one")
+    ways = ", ".join(tier.word for tier in tiers)
+    return Assumption(assumed, Support.UNCHECKED, f"the host reports no failure now (tier {ways}), but no proof of it")
+
+
+def _placement(evidence: Evidence) -> Assumption:
+    assumed = "Each task stays on its CPU, at its SCHED_FIFO priority."
+    seen = [name for name, trace in evidence.traces if runs.placed(trace)]
+    if seen:
+        return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")
+    return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of tasks that gpurt run started so")

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where the shapes of the report's charts are, in units of the drawings; the templates draw them.
+
+Each chart stands beside a table with the same numbers, which is the one to read exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: The drawing: its width, the column of names at its left, and the room that is left free at its right.
+WIDTH, NAMES, MARGIN = 760, 170, 40
+#: The height of a row, and of the bar in it.
+ROW, BAR = 30, 18
+#: The part of a bound that is subtracted (analysis.rta.Kind).
+OVERLAP = "saved by overlap"
+#: The chart of margins has a logarithmic axis, from a tenth to a hundred times.
+LEAST_FACTOR, MOST_FACTOR = 0.1, 100
+#: The height of a histogram, and the least height of a count that is not 0: one job among thousands must be seen.
+HEIGHT, LEAST = 90, 3
+#: The most characters of a name in a chart.
+LABEL = 22
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle; ``kind`` is what it stands for, ``text`` what it says to a reader who points at it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical line at ``x``, with its name."""
+
+    x: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A named row with boxes; ``remark`` stands in their place where there are none, or after them at ``end``."""
+
+    name: str
+    y: float
+    boxes: tuple[Box, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    remark: str = ""
+    end: float = NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Rows or one histogram; ``ticks``: of the axis below; ``kinds``: in the legend, in order of appearance."""
+
+    height: float
+    rows: tuple[Row, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    ticks: tuple[Mark, ...] = ()
+    kinds: tuple[str, ...] = field(default=())
+
+
+def label(name: object) -> str:
+    """A name cut to what fits beside a row; the table has all of it."""
+    text = str(name)
+    return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
+
+
+def _scale(value: float, most: float, left: float = NAMES) -> float:
+    return round(left + (WIDTH - left - MARGIN) * value / most, 2)
+
+
+def bounds(tasks: Mapping[str, Mapping[str, Any]]) -> Chart:
+    """The parts of each real-time task's bound, as shares of its deadline.  ``tasks``: of a test of `analyze`."""
+    shown = {name: one for name, one in tasks.items() if not one["best_effort"]}
+    longest = [_length(one) / one["deadline_ns"] for one in shown.values() if one["terms"]]
+    most = max([1.0, *longest]) * 1.02
+    rows = tuple(_bound(name, one, most, at) for at, (name, one) in enumerate(shown.items()))
+    kinds = tuple(dict.fromkeys(box.kind for row in rows for box in row.boxes))
+    ticks = tuple(Mark(_scale(part / 4, most), "", f"{25 * part} %") for part in range(5))
+    return Chart(ROW * len(rows) + 10, rows, ticks=ticks, kinds=kinds)
+
+
+def _length(one: Mapping[str, Any]) -> int:
+    """How far the parts reach that are not subtracted, ns."""
+    return sum(term["amount_ns"] for term in one["terms"] if term["part"] != OVERLAP)
+
+
+def _bound(name: str, one: Mapping[str, Any], most: float, at: int) -> Row:
+    y, deadline = at * ROW + 6.0, one["deadline_ns"]
+    if not one["terms"]:
+        return Row(name, y, remark="NO BOUND" if one["wcrt_ns"] is None else "")
+    boxes, reached = [], 0
+    for term in one["terms"]:
+        if term["part"] != OVERLAP:
+            boxes.append(_part(term, reached, deadline, most, y))
+            reached += term["amount_ns"]
+    for term in one["terms"]:
+        if term["part"] == OVERLAP:
+            reached += term["amount_ns"]  # it is negative
+            boxes.append(_part({**term, "amount_ns": -term["amount_ns"]}, reached, deadline, most, y))
+    shown = tuple(box for box in boxes if box.width > 0)
+    return Row(name, y, shown, (Mark(_scale(1, most), "deadline", "deadline"),))
+
+
+def _part(term: Mapping[str, Any], start: int, deadline: int, most: float, y: float) -> Box:
+    x, end = _scale(start / deadline, most), _scale((start + term["amount_ns"]) / deadline, most)
+    cause = f" from {term['caused_by']}" if term["caused_by"] else ""
+    return Box(x, y, round(end - x, 2), BAR, term["part"], f"{term['part']}{cause}: {term['amount_ns']} ns")
+
+
+def margins(found: Sequence[Mapping[str, Any]]) -> Chart:
+    """From 1, how far each time may grow, or must shrink, by factor.  ``found``: of `sensitivity`."""
+    rows = []
+    for at, one in enumerate(found):
+        name = f"{one['task']}, {one['what']}" if one["task"] else {"clock": "all times"}.get(one["what"], one["what"])
+        y, factor = at * ROW + 6.0, one["factor"]
+        if factor is None:
+            rows.append(Row(name, y, remark="fails even at 0"))
+            continue
+        start, end = sorted((_factor(1), _factor(factor)))
+        kind = "room" if factor >= 1 else "missing"
+        box = Box(start, y, max(round(end - start, 2), 1), BAR, kind, f"{name}: {_down(factor)} times as long")
+        rows.append(Row(name, y, (box,)))
+    powers = range(-1, 3)
+    ticks = tuple(Mark(_factor(10.0**power), "" if power else "now", f"{10.0**power:g}") for power in powers)
+    return Chart(ROW * len(rows) + 10, tuple(rows), ticks=ticks)
+
+
+def _factor(factor: float) -> float:
+    """Where a factor is on the axis, or the end of the axis if it is beyond that."""
+    inside = min(max(factor, LEAST_FACTOR), MOST_FACTOR)
+    return _scale(math.log10(inside / LEAST_FACTOR), math.log10(MOST_FACTOR / LEAST_FACTOR))
+
+
+def _down(factor: float) -> str:
+    return f"{math.floor(factor * 1000) / 1000:g}"
+
+
+def responses(one: Mapping[str, Any]) -> Chart:
+    """How a task's response times are distributed, with bound and deadline.  ``one``: of a trace's tasks."""
+    spread = one["distribution"]
+    most = max(spread["histogram"][-1]["below_ns"], one["deadline_ns"], one["wcrt_ns"] or 0)
+    width = spread["interval_ns"]
+    boxes = _columns((row["below_ns"] - width, row["below_ns"], row["jobs"]) for row in spread["histogram"])
+    marks = [Mark(_scale(one["deadline_ns"], most, MARGIN), "deadline", "deadline"),
+             Mark(_scale(one["mort_ns"], most, MARGIN), "mort", "MORT")]  # fmt: skip
+    if one["wcrt_ns"] is not None:
+        marks.append(Mark(_scale(one["wcrt_ns"], most, MARGIN), "wcrt", "WCRT"))
+    placed = tuple(
+        Box(_scale(low, most, MARGIN), HEIGHT - tall, round(_scale(high, most, MARGIN) - _scale(low, most, MARGIN), 2),
+            tall, "jobs", f"{count} jobs of {low} to {high} ns")
+        for (low, high, count), tall in boxes
+    )  # fmt: skip
+    ticks = tuple(Mark(_scale(part * most / 4, most, MARGIN), "", _ms(part * most / 4)) for part in range(5))
+    return Chart(HEIGHT, boxes=placed, marks=tuple(marks), ticks=ticks)
+
+
+def updates(rows: Sequence[Mapping[str, Any]], alpha: int) -> Chart:
+    """How long runlist updates took, of all causes together, on a logarithmic axis.  ``rows``: histograms' rows."""
+    counts: dict[int, int] = {}
+    for row in rows:
+        counts[row["below_ns"]] = counts.get(row["below_ns"], 0) + row["updates"]
+    edges = sorted(counts)
+    low, high = math.log10(edges[0]) - 0.2, math.log10(max(edges[-1], alpha)) + 0.05
+
+    def at(ns: float) -> float:
+        return _scale(min(max(math.log10(max(ns, 1)) - low, 0), high - low), high - low, MARGIN)
+
+    columns = _columns((edge * 7 // 8, edge, counts[edge]) for edge in edges)
+    boxes = tuple(
+        Box(at(start), HEIGHT - tall, round(max(at(edge) - at(start), 1.5), 2), tall, "jobs",
+            f"{count} updates below {edge} ns")
+        for (start, edge, count), tall in columns
+    )  # fmt: skip
+    decades = range(math.ceil(low), math.floor(high) + 1)
+    ticks = tuple(Mark(at(10**power), "", _ms(10**power)) for power in decades)
+    marks = (Mark(at(alpha), "deadline", "alpha"),) if alpha else ()
+    return Chart(HEIGHT, boxes=boxes, marks=marks, ticks=ticks)
+
+
+def _columns(counted: Iterable[tuple[int, int, int]]) -> list[tuple[tuple[int, int, int], float]]:
+    """Intervals and their counts, each with its height."""
+    rows = list(counted)
+    most = max(count for _, _, count in rows)
+    return [(row, round(max(LEAST, (HEIGHT - 4) * row[2] / most), 2)) for row in rows]
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.4g} ms"

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt report`: the page is valid and whole, its numbers are those of other commands, and it flatters nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Gpurt, caller
+
+from analysis.trace import About, Event, Kind
+from analysis.trace import load as load_trace
+from pycontrol.commands.render import bound, room
+from pycontrol.report.page import DOWN, EXACT
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE_STUDY, TWO = ROOT / "examples/case-study.toml", ROOT / "examples/two-programs.toml"
+VOID = {"meta", "link", "br"}
+SECTIONS = ["system", "bounds", "sensitivity", "assumptions", "observed", "uncovered", "again"]
+STYLE = (ROOT / "pycontrol/report/templates/style.css").read_text()
+
+
+class Page(HTMLParser):
+    """A page as a reader has it; a mistake in its structure is an AssertionError."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.numbers: list[tuple[str, str | None, str]] = []
+        self.headings: list[int] = []
+        self.words: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        assert len(found) == len(attrs), f"an attribute twice in {tag}"
+        self.elements.append((tag, found))
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if "data-at" in found:
+            self.numbers.append((str(found["data-at"]), found.get("value"), ""))
+        if found.get("class") == "n":
+            self.cells.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, text: str) -> None:
+        if self.open and self.open[-1] == "style":
+            return
+        if self.open and self.open[-1] in ("data", "span") and self.numbers:
+            at, value, before = self.numbers[-1]
+            self.numbers[-1] = (at, value, before + text)
+        elif self.open and self.open[-1] == "td" and re.search(r"\d", text):
+            self.cells.append(text)
+        self.words.append(text)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def attributes(self, name: str) -> list[str]:
+        return [value for _, found in self.elements if (value := found.get(name)) is not None]
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Gpurt:
+    monkeypatch.setenv("GPURT_DEVICE", "/nonexistent")
+    return caller(capfd)
+
+
+def made(gpurt: Gpurt, file: Path, output: Path, *options: object) -> tuple[int, Page, dict[str, Any]]:
+    code, out, err = gpurt("report", file, "-o", output, "--json", *options)
+    assert err == ""
+    return code, Page(output.read_text(encoding="utf-8")), json.loads(out)
+
+
+@pytest.fixture
+def run(gpurt: Gpurt, tmp_path: Path) -> Path:
+    assert gpurt("simulate", TWO, "--offsets", 1, "--trace", tmp_path / "run.json")[0] == 0
+    return tmp_path / "run.json"
+
+
+def at(document: Any, pointer: str) -> Any:
+    """The value at a JSON pointer (RFC 6901)."""
+    for word in pointer.split("/")[1:]:
+        key = word.replace("~1", "/").replace("~0", "~")
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return document
+
+
+def check_structure(page: Page) -> None:
+    ids = page.attributes("id")
+    assert [name for name, count in Counter(ids).items() if count > 1] == []
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    for name in ("aria-labelledby", "href"):
+        for value in page.attributes(name):
+            assert value == "data:," or all(word.lstrip("#") in ids for word in value.split())
+    assert page.attributes("src") == []
+    assert [tag for tag, _ in page.elements if tag in ("script", "img", "iframe", "object", "base")] == []
+    assert all(found.get("scope") for tag, found in page.elements if tag == "th")
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("caption") == tags.count("table")
+    charts = [found for tag, found in page.elements if tag == "svg" and found.get("class") == "chart"]
+    assert all(found["role"] == "img" and found["aria-labelledby"] for found in charts)
+    assert [one for one in ids if one in SECTIONS] == SECTIONS
+
+
+@pytest.mark.parametrize("file", ["case-study", "two-programs", "preempted-owner", "slices", "partitions", "federated"])
+def test_every_number_is_that_of_the_commands(gpurt: Gpurt, file: str, tmp_path: Path) -> None:
+    """Each one names its place in the document, whose parts are what `analyze` and `sensitivity` print."""
+    path = ROOT / f"examples/{file}.toml"
+    code, page, document = made(gpurt, path, tmp_path / "page.html", "--elsewhere")
+    check_structure(page)
+    for command in ("analyze", "sensitivity"):
+        got, out, _ = gpurt(command, path, "--json")
+        other = json.loads(out)
+        assert code == got
+        assert document["analysis" if command == "analyze" else command] == {
+            key: value for key, value in other.items() if key not in ("schema", "command")
+        }
+    assert page.numbers
+    for pointer, value, text in page.numbers:
+        found = at(document, pointer)
+        assert value == (None if found is None else str(found))
+        key = pointer.rpartition("/")[2]
+        if found is None:
+            assert text == "-"
+        elif key in EXACT:
+            assert float(text) == pytest.approx(found / 1e6, rel=1e-15)
+        elif key.endswith("_ns"):
+            assert text == (room(found) if key in DOWN else bound(found))
+        elif isinstance(found, float):
+            assert found - 1e-4 < float(text) <= found
+        else:
+            assert text == str(found)
+    shown = {pointer for pointer, _, _ in page.numbers}
+    for number, test in enumerate(document["analysis"]["tests"]):
+        for name, task in test["tasks"].items():
+            assert f"/analysis/tests/{number}/tasks/{name}/wcrt_ns" in shown
+            for index, _ in enumerate(task["terms"] or ()):
+                assert f"/analysis/tests/{number}/tasks/{name}/terms/{index}/amount_ns" in shown
+
+
+def test_a_system_that_fails_still_has_a_report_that_says_so_first(gpurt: Gpurt, tmp_path: Path) -> None:
+    late = tmp_path / "late.toml"
+    late.write_text(TWO.read_text().replace('"20ms"', '"9ms"'))
+    code, page, document = made(gpurt, late, tmp_path / "page.html", "--elsewhere")
+    assert (code, document["holds"]) == (1, False)
+    check_structure(page)
+    assert page.text.index("NOT SCHEDULABLE") < page.text.index("System Bounds Slack")
+    assert "NOT SUPPORTED" in page.text
+    assert "Every deadline holds" not in page.text
+    empty = tmp_path / "empty.toml"
+    empty.write_text("[platform]\ncpus = 1\n")
+    code, page, document = made(gpurt, empty, tmp_path / "page.html", "--elsewhere")
+    assert code == 1
+    assert "there is no real-time task" in page.text
+    check_structure(page)
+
+
+def test_an_unsound_test_is_marked_wherever_its_bounds_are(gpurt: Gpurt, tmp_path: Path) -> None:
+    options = ("--elsewhere", "--test", "gcaps-suspend-printed")
+    code, page, document = made(gpurt, CASE_STUDY, tmp_path / "page.html", *options)
+    assert code == 1
+    assert all(one["wcrt_ns"] for one in document["analysis"]["tests"][0]["tasks"].values() if not one["best_effort"])
+    assert page.text.count("UNSOUND") >= 4 + 5  # the verdict, the test, the caption, the margins, and each task
+    (proof,) = [one for one in document["assumptions"] if one["assumption"] == "The analysis is right."]
+    assert proof["support"] == "refuted"
+
+
+def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")
+    assert (code, document["machine"], document["host"]) == (0, None, None)
+    assert {one["support"] for one in document["assumptions"]} == {"unchecked", "unrefuted"}
+    assert "8 are unchecked" in page.text
+    assert page.text.count("UNCHECKED") == 8 + 2  # and machine and host
+
+
+def test_without_a_host_updates_are_unchecked_and_the_machine_is_not(gpurt: Gpurt, tmp_path: Path) -> None:
+    _, page, document = made(gpurt, TWO, tmp_path / "page.html")
+    assert document["host"]["why"].startswith("no host")
+    assert document["host"]["why"] in page.text
+    findings = {one["name"]: one for one in document["machine"]["findings"]}
+    _, out, _ = gpurt("doctor", "--json")
+    assert document["machine"]["findings"] == json.loads(out)["findings"]
+    assert findings["real-time throttling"]["text"] in page.text
+
+
+def test_runs_are_compared_with_the_bounds(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", run)
+    assert (code, document["traces"][0]["comparable"]) == (0, True)
+    _, out, _ = gpurt("check", run, TWO, "--test", document["test"], "--json")
+    for name, one in json.loads(out)["tasks"].items():
+        there = document["traces"][0]["tasks"][name]
+        times = sorted(job.response for job in load_trace(run).responses()[name])
+        spread = there.pop("distribution")
+        assert there == one
+        assert (spread["minimum_ns"], spread["median_ns"]) == (times[0], times[(len(times) - 1) // 2])
+        low = 0
+        for row in spread["histogram"]:
+            low = row["below_ns"] - spread["interval_ns"]
+            assert row["jobs"] == sum(low <= time < row["below_ns"] for time in times)
+        assert sum(row["jobs"] for row in spread["histogram"]) == len(times)
+    assert "Simulated in virtual time" in page.text
+
+
+def changed(run: Path, output: Path, **with_: Any) -> Path:
+    replace(load_trace(run), **with_).save(output)
+    return output
+
+
+def test_a_broken_bound_is_the_answer(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    trace = load_trace(run)
+    events = [*trace.events, Event(trace.end + 1, Kind.COMPLETE, "detector", 999, 13_500_001)]
+    slow = changed(run, tmp_path / "slow.json", events=tuple(events))
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", slow)
+    assert (code, document["why"]) == (1, f"detector exceeded its bound in {slow}")
+    assert "NOT SUPPORTED BY WHAT WAS SEEN" in page.text
+    assert "ABOVE ITS BOUND" in page.text
+    assert "Every deadline holds" not in page.text
+
+
+@pytest.mark.parametrize(("key", "value", "why"), [
+    ("policy", "segment", "under policy segment"), ("placement", "folded", "folded"),
+    ("scheduling", "default class", "not permitted SCHED_FIFO"), ("waiting", "busy", "waited in mode busy"),
+])  # fmt: skip
+def test_a_run_of_another_system_is_not_held_against_the_bounds(
+    gpurt: Gpurt, run: Path, tmp_path: Path, key: str, value: str, why: str
+) -> None:
+    other = changed(run, tmp_path / "other.json", meta={**load_trace(run).meta, key: value})
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", other)
+    assert (code, document["traces"][0]["comparable"]) == (0, False)
+    assert why in document["traces"][0]["why"]
+    assert "Not comparable with the bounds" in page.text
+    assert all(one["wcrt_ns"] is None for one in document["traces"][0]["tasks"].values())
+
+
+def test_lost_events_are_said_wherever_the_run_is(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    trace = load_trace(run)
+    gone = changed(run, tmp_path / "gone.json", events=(*trace.events, Event(trace.end, Kind.LOST)))
+    _, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", gone)
+    assert document["traces"][0]["lost"] == 1
+    assert any("events were lost" in note for note in document["notes"])
+    assert "INCOMPLETE" in page.text
+    code, _, err = gpurt("report", TWO, "--elsewhere", "--trace", gone, "-o", tmp_path / "page.html")
+    assert (code, err.count("events were lost")) == (0, 1)
+
+
+def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    """Also if a clock jumped back."""
+    trace = load_trace(run)
+    first = next(event for event in trace.events if event.kind is Kind.RELEASE and event.task == "detector")
+    begun = replace(first, time=first.time + 1, job=998)
+    done = Event(begun.time + 1, Kind.COMPLETE, "detector", 998, 1)
+    events = (*trace.events, begun, done)
+    close = changed(run, tmp_path / "close.json", events=events)
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", close)
+    assert code == 1
+    assert "two jobs of detector were released" in document["why"]
+    assert "DOES NOT HOLD" in page.text
+
+
+def test_a_trace_that_is_no_evidence_is_refused(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    known = load_trace(run).tasks
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(run.read_bytes()[:2000])
+    deadline = replace(known["detector"], deadline=21_000_000)
+    cases = {
+        cut: "is not a complete JSON file",
+        tmp_path / "missing.json": "No such file",
+        changed(run, tmp_path / "a.json", tasks={**known, "detector": deadline}): "deadline of 21000000 ns there",
+        changed(run, tmp_path / "b.json", tasks={**known, "\x1b[31m": About(1, 5)}): "has task \\x1b[31m, which",
+        changed(run, tmp_path / "c.json", tasks={"detector": known["detector"]}): "lacks the file's task mapper",
+        changed(run, tmp_path / "d.json",
+                tasks={**known, "detector": replace(known["detector"], priority=3)}): "priority 3 there",
+        changed(run, tmp_path / "e.json", tasks={}, events=(Event(1, Kind.RELEASE, "x"),)): "none of which is a task",
+    }  # fmt: skip
+    for path, message in cases.items():
+        code, out, err = gpurt("report", TWO, "--elsewhere", "--trace", path, "-o", page)
+        assert (code, out) == (3, "")
+        assert re.fullmatch(rf"gpurt: [^\n]*{re.escape(message)}[^\n]*\n", err), err
+    assert not page.exists()
+
+
+def test_names_of_others_are_text(gpurt: Gpurt, tmp_path: Path) -> None:
+    """In names of files and of tasks alike; the page has no control character either."""
+    text = TWO.read_text().replace('"detector"', '"<b>&amp;</b>"')
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/<script>alert(1)<\\script>\x1b\xff\xe2\x80\xae.toml"))
+    path.write_text(text)
+    output = tmp_path / "page.html"
+    assert gpurt("report", path, "--elsewhere", "-o", output)[0] in (0, 3)
+    if output.exists():
+        raw = output.read_text(encoding="utf-8")
+        assert "<script" not in raw
+        assert "<b>" not in raw
+        assert all(character.isprintable() or character == "\n" for character in raw)
+        check_structure(Page(raw))
+    plain = tmp_path / "plain.toml"
+    plain.write_text(TWO.read_text())
+    path.write_text(plain.read_text())
+    assert gpurt("report", path, "--elsewhere", "-o", output)[0] == 0
+    assert "<script" not in output.read_text(encoding="utf-8")
+
+
+def test_inputs_are_hashed_and_the_commands_run_again(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a page.html"
+    _, page, document = made(gpurt, TWO, output, "--elsewhere", "--trace", run)
+    for one, path in zip(document["inputs"], (TWO, run), strict=True):
+        assert one["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert one["sha256"] in page.text
+    before = re.sub("Made [^ ]* by", "", output.read_text())
+    commands = [shlex.split(one) for one in document["commands"]]
+    assert [words[:2] for words in commands][1:] == [["gpurt", name] for name in
+                                                     ("analyze", "sensitivity", "check", "report")]  # fmt: skip
+    for words in commands[1:]:
+        assert gpurt(*words[1:])[0] == 0
+    assert re.sub("Made [^ ]* by", "", output.read_text()) == before
+
+
+def test_the_output_is_none_of_the_inputs(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "set.toml"
+    file.write_text(TWO.read_text())
+    for target in (file, run):
+        before = target.read_bytes()
+        code, _, err = gpurt("report", file, "--elsewhere", "--trace", run, "-o", target)
+        assert (code, target.read_bytes()) == (2, before)
+        assert "is read for the report" in err
+
+
+def colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, contrast ratio."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_suffices_in_light_dark_and_print() -> None:
+    """WCAG 2.2 AA: 4.5 for text, 3 for shapes."""
+    blocks = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        found = {**colours(blocks[0]), **colours(block)}
+        for text in ("text", "quiet", "bad", "warn", "good", "link"):
+            assert contrast(found[text], found["page"]) >= 4.5, text
+        for text, page in (("text", "head"), ("bad", "bad-page"), ("warn", "warn-page"), ("text", "warn-page")):
+            assert contrast(found[text], found[page]) >= 4.5, (text, page)
+        for shape in ("own", "updates", "blocking", "cpu", "gpu", "indirect", "interleaved", "bus"):
+            assert contrast(found[shape], found["page"]) >= 3, shape
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
+def test_a_browser_shows_it_and_fetches_nothing(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    output, log = tmp_path / "page.html", tmp_path / "net.json"
+    made(gpurt, TWO, output, "--trace", run)
+    browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
+               "--disable-background-networking", "--disable-component-update", "--no-first-run"]  # fmt: skip
+    done = subprocess.run([*browser, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom", f"file://{output}"],
+                          capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
+    page = Page(done.stdout)
+    assert [one for one in page.attributes("id") if one in SECTIONS] == SECTIONS
+    assert [tag for tag, _ in page.elements].count("rect") > 10
+    assert "CONSOLE" not in done.stderr
+    fetched = re.findall(r'"url":\s*"((?:https?|wss?|ftp):[^"]*)"', log.read_text())
+    assert [url for url in fetched if "127.0.0.1" not in url and "google" not in url and "gvt" not in url] == []
+    for suffix, option in (("png", "--screenshot"), ("pdf", "--print-to-pdf")):
+        picture = tmp_path / f"page.{suffix}"
+        command = [*browser, f"{option}={picture}", f"file://{output}"]
+        subprocess.run(command, capture_output=True, check=True, timeout=120)
+        assert picture.stat().st_size > 10_000
