@@ -51,8 +51,9 @@ def report(
     for path in (file, *traces):
         if os.path.exists(path) and os.path.exists(output) and output.is_file() and output.samefile(path):
             raise UsageError(f"{visible(output)}: is read for the report; name another file with -o")
+    given = inputs(file, traces, name, device, elsewhere, output)
     check_writable(output)
-    found = gather(inputs(file, traces, name, device, elsewhere, output))
+    found = gather(given)
     html = page(render.plain(found))
     with written(output) as target:
         target.write(html.encode())
