@@ -302,7 +302,19 @@ def _label(path: Path) -> str:
     return "".join(f".{word}" if index and not word.startswith("[") else word for index, word in enumerate(words))
 
 
+#: Keys that descriptions of systems like these have, and what takes their place here, or why nothing does.
+_ONE_BUS = "there is one bus for both directions, which carries one copy at a time (docs/rtgpu.md)"
+_SIZES = "units = { minimum = 2, step = 2 } says which numbers of units there are"
+ABSENT = {
+    "bus": _ONE_BUS, "direction": _ONE_BUS, "unit_step": _SIZES, "unit_least": _SIZES,
+    "reserved_units": "compute_units are those that tasks may use",
+    "group": "tasks that share units of the GPU are in one [[partition]]; tests of tasks that own units refuse that",
+}  # fmt: skip
+
+
 def _hint(key: str, known: Iterable[str]) -> str:
+    if key in ABSENT:
+        return f": {ABSENT[key]}"
     near = difflib.get_close_matches(key, list(known), n=1)
     return f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
 

@@ -126,6 +126,23 @@ def test_what_a_file_cannot_say_has_a_line(
     assert f"two.toml:{line}: {message}" in err
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("compute_units = 4", "compute_units = 4\nbus = 'duplex'", 5, 'unknown key "bus": there is one bus for both'),
+        ("compute_units = 4", "compute_units = 4\nunit_step = 2", 5, 'unknown key "unit_step": units = { minimum'),
+        ("compute_units = 4", "compute_units = 4\nreserved_units = 1", 5, "compute_units are those that tasks may use"),
+        ('kernel = "1ms"', "copy = '1ms', direction = 'in'", 10, 'unknown key "direction": there is one bus'),
+        ("period", "group = 'g'\nperiod", 9, 'unknown key "group": tasks that share units'),
+    ],
+)
+def test_what_is_not_there_is_refused_by_name(two: Gpurt, old: str, new: str, line: int, message: str) -> None:
+    code, _, err = two("analyze", "", "", "--test", "rtgpu", old=old, new=new)
+    assert code == 3
+    assert f"two.toml:{line}: " in err
+    assert message in err
+
+
 def test_more_units_than_the_gpu_has_are_a_failure(two: Gpurt) -> None:
     for name in ("rtgpu", "stgm"):
         code, out, _ = two("analyze", OWN, OWN, "--test", name)
