@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 
 from analysis import rta
-from analysis.model import Taskset, Waiting
+from analysis.model import Partition, Taskset, Waiting
 from analysis.rta import Bound, Result, Test
 from analysis.verdict import lacks_theta, stated, thread_moves
 from gpurt.enums import Policy
@@ -58,7 +58,8 @@ def choices(taskset: Taskset) -> list[Choice]:
     combination of waiting modes is listed only if tasks differ in them.
     """
     found = [choice for test in rta.TESTS.values() if _eligible(test, taskset) for choice in _choices(test, taskset)]
-    found += [choice for name in MIXED for choice in _combined(taskset, name)]
+    if not taskset.partitioned:
+        found += [choice for name in MIXED for choice in _combined(taskset, name)]
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 
@@ -78,7 +79,15 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 def _eligible(test: Test, taskset: Taskset) -> bool:
     """Whether a test is about what a file can state, for a policy that is compared and one mode, on this machine."""
     usable = stated(test) and test.usual and not thread_moves(test, taskset) and not lacks_theta(test, taskset)
+    if test.partitions != taskset.partitioned or {part.policy for part in _used(taskset)} - {None, test.policy}:
+        return False
     return usable and test.policy in COMPARED and test.waiting is not None
+
+
+def _used(taskset: Taskset) -> list[Partition]:
+    """The partitions that are scheduled as GPUs of their own, and that real-time tasks use."""
+    parts = (t.partition for t in taskset.real_time if t.uses_gpu)
+    return [part for part in parts if part is not None and part.own_gpu]
 
 
 def _users(taskset: Taskset) -> list[str]:

@@ -7,7 +7,7 @@ immutable, so that a bound can be kept together with the taskset that it was com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -327,6 +327,19 @@ class Taskset:
         used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.own_gpu]
         own = any(part.alpha is not None or part.theta is not None for part in used)
         return own or len({part.name for part in used}) > 1
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies under which real-time tasks use the GPU, in alphabetical order; the platform's if none does."""
+        parts = [t.partition for t in self.real_time if t.uses_gpu]
+        own = {part.policy if part and part.own_gpu and part.policy else self.platform.policy for part in parts}
+        return tuple(sorted(own)) or (self.platform.policy,)
+
+    def with_partitions(self, change: Callable[[Partition], Partition]) -> Taskset:
+        """A copy in which each partition, also a task's own, is what ``change`` makes of it."""
+        made = {part: change(part) for part in (*self.partitions, *(t.partition for t in self if t.partition))}
+        tasks = tuple(replace(t, partition=made[t.partition]) if t.partition else t for t in self.tasks)
+        return replace(self, tasks=tasks, partitions=tuple(made[part] for part in self.partitions))
 
     @property
     def time_partitioned(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
 
 #: Factors are searched in steps of one millionth, up to a thousand.
@@ -127,8 +127,13 @@ def _search(passes: Callable[[int], bool], limit: int) -> int | None:
 
 
 def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
-    """The taskset with alpha and theta scaled."""
-    return replace(taskset, platform=_platform(taskset.platform, factor))
+    """The taskset with alpha and theta scaled, those of its partitions too."""
+
+    def costs(part: Partition) -> Partition:
+        alpha = None if part.alpha is None else _scaled(part.alpha, factor)
+        return replace(part, alpha=alpha, theta=None if part.theta is None else _scaled(part.theta, factor))
+
+    return replace(taskset.with_partitions(costs), platform=_platform(taskset.platform, factor))
 
 
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:

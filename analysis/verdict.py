@@ -15,8 +15,8 @@ from gpurt.enums import Policy
 SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
 #: Why a test proves nothing that needs theta.
 NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
-#: Why no test proves anything of a file whose partitions execute at the same time.
-PARTITIONED = "every bound here is for one task at a time on the GPU, and the file has several partitions"
+#: Why a test of one GPU proves nothing of a file whose partitions execute at the same time.
+PARTITIONED = "{} is for one task at a time on the GPU, and the file has several partitions"
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was proved"
 
@@ -78,22 +78,20 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     ``policy``: another one than the file's.  Tests that assign GPU priorities are left out, for they prove something
     about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
     """
-    if taskset.partitioned:
-        return []
-    wanted = policy or taskset.platform.policy
+    wanted = {policy} if policy else set(taskset.policies)
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
     mode = next(iter(modes)) if len(modes) == 1 else None
     return [
         test
         for test in rta.TESTS.values()
-        if stated(test) and not test.assigns and test.policy == wanted and (test.waiting is mode or not modes)
-        and test.fits(taskset) and not thread_moves(test, taskset)
+        if stated(test) and not test.assigns and wanted == {test.policy} and (test.waiting is mode or not modes)
+        and test.fits(taskset) and test.partitions == taskset.partitioned and not thread_moves(test, taskset)
     ]  # fmt: skip
 
 
 def answer(taskset: Taskset) -> Answer:
     """The verdict by the first covering test that passes; if none passes, by the first."""
-    policy = taskset.platform.policy
+    policy = " and ".join(taskset.policies)
     if not taskset.real_time:
         return Answer(policy, None, None, NOTHING)
     first: Answer | None = None
@@ -133,8 +131,8 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
-    if taskset.partitioned and test.policy != "federated":
-        return PARTITIONED
+    if taskset.partitioned and test.policy != "federated" and not test.partitions:
+        return PARTITIONED.format(test.name)
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
     return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
@@ -142,7 +140,7 @@ def no_proof(test: Test, taskset: Taskset) -> str:
 
 def unlike_the_file(test: Test, taskset: Taskset) -> str:
     """What a test is about that is not so in the file's system; empty if it is about that system."""
-    other = [f"policy {test.policy}"] if test.policy != taskset.platform.policy else []
+    other = [f"policy {test.policy}"] if taskset.policies != (test.policy,) else []
     users = [task for task in taskset.real_time if task.uses_gpu]
     if test.waiting and any(task.waiting is not test.waiting for task in users):
         other.append(f"tasks that all wait in mode {test.waiting.value}")
@@ -161,9 +159,12 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
 
 def _uncovered(taskset: Taskset) -> str:
     """Why no sound test covers the taskset."""
-    if taskset.partitioned:
-        return PARTITIONED
-    policy = taskset.platform.policy
+    policy = " and ".join(taskset.policies)
+    if taskset.partitioned and policy != "segment":
+        return (
+            f"several partitions share CPUs, and bounds of that are known for policy segment only, not for {policy}; "
+            'say policy = "segment" in [platform], or in each [[partition]]'
+        )
     modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
     forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
     if policy == "boosted" and len(forms) > 1:

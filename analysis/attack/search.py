@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
-from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_slices
+from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulate import Options, simulate, worst_over_offsets
@@ -119,6 +119,8 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_random_modes(taskset, rng)
         if test.sharing:
             taskset = with_random_slices(taskset, rng, test.sharing)
+        if test.partitions:
+            taskset = with_random_partitions(taskset, rng)
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 

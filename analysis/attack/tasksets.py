@@ -70,6 +70,31 @@ def with_random_slices(taskset: Taskset, rng: random.Random, sharing: Sharing) -
     return replace(taskset, tasks=tasks, partitions=tuple(homes))
 
 
+def with_random_partitions(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset with each GPU-using task in one of up to three partitions, some of which have update costs.
+
+    In half of them few tasks keep their CPU's order on the GPU across partitions; in many, costs are a large part.
+    """
+    costs = [None, None, 0, 20 * US, 400 * US, MS]
+    homes = [
+        Partition(4, name=f"p{index}", alpha=rng.choice(costs), theta=rng.choice(costs[:4]))
+        for index in range(rng.choice([2, 2, 3]))
+    ]
+    tasks = tuple(replace(t, partition=rng.choice(homes)) if t.uses_gpu else t for t in taskset)
+    if rng.random() < 0.5:
+        tasks = tuple(_reordered(t, rng) for t in tasks)
+    platform = replace(taskset.platform, compute_units=4 * len(homes), policy="segment")
+    return replace(taskset, platform=platform, tasks=tasks, partitions=tuple(homes))
+
+
+def _reordered(task: Task, rng: random.Random) -> Task:
+    """The task with a GPU priority of its partition's range: the order within a partition is that of CPUs."""
+    if task.best_effort or task.partition is None:
+        return task
+    offset = {"p0": 0, "p1": 30, "p2": 60}[task.partition.name or ""]
+    return replace(task, gpu_priority=task.priority + (offset if rng.random() < 0.9 else rng.choice([0, 30, 60])))
+
+
 def _random_task(rng: random.Random, index: int, cpus: int, priority: int, load: float) -> Task:
     period, count = rng.choice(PERIODS), rng.randint(1, 4)
     part = period * load * rng.uniform(0.1, 1.5) / count

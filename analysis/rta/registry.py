@@ -20,6 +20,7 @@ from analysis.rta import (
     lock,
     locks_published,
     mpcp,
+    partitioned,
     supply,
     thesis,
     thesis_printed,
@@ -111,6 +112,18 @@ TIME_PARTITIONS = (
     Test(
         "supply-edf", "slices and levels, TSGs shared by deadline, self-suspension", "readings: time partitions",
         "timesliced", SUSPEND, supply.demands(Sharing.DEADLINE), sharing=Sharing.DEADLINE,
+    ),
+)  # fmt: skip
+
+# Tasks of several partitions, each with an owner and an update lock of its own, on CPUs that they share.
+PARTITIONS = (
+    Test(
+        "partitioned-suspend", "GCAPS in each partition, shared CPUs, self-suspension",
+        "readings: GCAPS inside partitions", "segment", SUSPEND, partitioned.suspend, partitions=True,
+    ),
+    Test(
+        "partitioned-busy", "GCAPS in each partition, shared CPUs, busy waiting", "readings: GCAPS inside partitions",
+        "segment", BUSY, partitioned.busy, partitions=True,
     ),
 )  # fmt: skip
 
@@ -289,7 +302,7 @@ FEDERATED = (
 )  # fmt: skip
 
 #: All rows of tests for a GPU that tasks share.
-ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *TIME_PARTITIONS, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
+ROWS = (*GCAPS, *BOOSTED, *ROUND_ROBIN, *TIME_PARTITIONS, *PARTITIONS, *LOCKS, *BOOSTED_LOCKS, *KERNEL_THREAD, *IOCTL)
 
 
 def _tests() -> dict[str, Test]:

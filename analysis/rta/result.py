@@ -69,6 +69,7 @@ class Reason(str, Enum):
     TOO_MANY_STEPS = "the search did not end"
     NO_UNITS = "no units of the GPU"
     WAITING = "waiting modes contradict each other"
+    PARTITIONS = "other partitions than the test is about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ class Failure:
     """No bound within the deadline.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for PERIOD_EXCEEDED; 0 for
-    DEPENDS_ON, GPU_ORDER, NO_UNITS and WAITING.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the
-    task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no units, for WAITING who waits
-    how.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any deadline.
+    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING and PARTITIONS.  ``largest``: the largest term there.  ``culprit``: for
+    DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no units, for
+    WAITING who waits how, for PARTITIONS why the test says nothing of them.  OVERLOAD: the demand grows faster than
+    time passes, so that the test fails for any deadline.
     """
 
     task: str
@@ -93,7 +95,7 @@ class Failure:
             return f"{self.task}: no bound, because {self.culprit} has none"
         if self.reason is Reason.TOO_MANY_STEPS:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
-        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING):
+        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS):
             return f"{self.task}: no bound, because {self.culprit}"
         if self.reason is Reason.PERIOD_EXCEEDED:
             most = exact_ms(self.reached)

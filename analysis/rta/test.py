@@ -10,8 +10,9 @@ from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
+from analysis.rta.partition_order import homeless, out_of_order
 from analysis.rta.regions import whole_segments
-from analysis.rta.result import BestEffort, Failure, Reason, Result
+from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands
 from gpurt.enums import Form
 
@@ -30,6 +31,7 @@ class Test:
         ``forms``: the forms that tasks may have under `boosted`; None: that which follows from each task's waiting
         mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.  ``sharing``: it holds
         where TSGs have slices and interleave levels of their own, or are shared by tasks in that order.
+        ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -58,6 +60,7 @@ class Test:
     forms: tuple[Form | None, ...] = (None,)
     any_order: bool = False
     sharing: Sharing | None = None
+    partitions: bool = False
     assignable: bool = False
     free: bool = False
     assigns: bool = False
@@ -95,7 +98,7 @@ class Test:
 
     def equals(self, spins: bool) -> Equals:
         """Which tasks of equal priority have no bound; ``spins``: whether some task waits busily."""
-        if self.policy == "job":
+        if self.policy == "job" or (self.partitions and spins):
             return Equals.UNBOUNDED
         if self.policy != "segment" or not spins:
             return Equals.BOUNDED
@@ -122,23 +125,30 @@ class Test:
         return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
 
     def refusal(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where priorities let tasks wait for each other for ever; None where they do not."""
+        """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere."""
+        if not self.partitions and taskset.partitioned:
+            return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
+        if self.partitions and (reason := homeless(taskset)):
+            return self._refused(taskset, Reason.PARTITIONS, reason)
         spins = any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
-        reason = None if self.policy == "timesliced" else one_sided(taskset)
-        if self.ordered:
-            reason = reason or disorder(taskset)
-        reason = reason or equals_that_wait(taskset, self.equals(spins))
-        if reason is None:
+        reason = self._disorder(taskset, spins) or equals_that_wait(taskset, self.equals(spins))
+        return self._refused(taskset, Reason.GPU_ORDER, reason) if reason else None
+
+    def _disorder(self, taskset: Taskset, spins: bool) -> str | None:
+        """Why priorities let tasks wait for each other for ever; None if they do not."""
+        if self.policy == "timesliced":
             return None
-        return Result(
-            self.name,
-            {
-                t.name: BestEffort(t.name)
-                if t.best_effort
-                else Failure(t.name, Reason.GPU_ORDER, t.deadline, culprit=reason)
-                for t in taskset
-            },
-        )
+        if self.partitions:
+            return out_of_order(taskset, spins)
+        return one_sided(taskset) or (disorder(taskset) if self.ordered else None)
+
+    def _refused(self, taskset: Taskset, reason: Reason, why: str) -> Result:
+        """No bound for any task."""
+        verdicts: dict[str, Verdict] = {
+            t.name: BestEffort(t.name) if t.best_effort else Failure(t.name, reason, t.deadline, culprit=why)
+            for t in taskset
+        }
+        return Result(self.name, verdicts)
 
     def assign(self, taskset: Taskset) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.

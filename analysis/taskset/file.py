@@ -143,6 +143,7 @@ def _interpret(
     partitions: dict[str, Partition] = {}
     for index, values, before in _tables(document, "partition", SHARED_PARTITION, report):
         partitions_of_file.check_units(values, platform, ("partition", index), report)
+        partitions_of_file.check_costs(values, ("partition", index), report)
         if len(report.problems) == before:
             partitions[values["name"]] = partitions_of_file.made(values)
     tasks, launch, names = [], {}, _names(document.get("partition"))
@@ -289,19 +290,12 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
-    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta.
-
-    Nothing makes up for several partitions: bounds are for one task at a time on the GPU.
-    """
-    lacks = []
+    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta."""
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if not known and any(t.uses_gpu for t in taskset.real_time):
         text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
-        lacks.append(Problem(line_of(report.lines, ("platform",)), f"platform: {text}"))
-    if taskset.partitioned:
-        text = "[[partition]]: no bound covers several partitions; gpurt partition and gpurt admit decide about them"
-        lacks.append(Problem(line_of(report.lines, ("partition", 0)), text))
-    return tuple(lacks)
+        return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
+    return ()
 
 
 def assumptions(taskset: Taskset) -> Iterator[str]:
@@ -310,7 +304,12 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
     if not any(t.uses_gpu for t in taskset.real_time):
         return
     free = platform.theta_known and platform.theta == 0
-    if platform.policy == "boosted":
+    if taskset.partitioned:
+        yield (
+            "several partitions share CPUs: every bound assumes that the task which begins or ends a segment executes "
+            "the runlist's update on its own CPU, which hosts with agents, and drivers that sleep, do not do"
+        )
+    if "boosted" in taskset.policies:
         yield from _boosted(taskset)
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"

@@ -33,10 +33,19 @@ def check_units(values: dict[str, Any] | None, platform: Platform | None, path: 
         report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
 
 
+def check_costs(values: dict[str, Any], path: Where, report: Report) -> None:
+    """Epsilon contains theta."""
+    if "epsilon" in values and values.get("theta", 0) > values["epsilon"]:
+        report.add((*path, "epsilon"), "epsilon: is alpha + theta, so it cannot be less than theta")
+
+
 def made(values: dict[str, Any]) -> Partition:
-    """The partition that a table describes."""
-    mask = values.get("cu_mask")
-    rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask")}
+    """The partition that a table describes.  If only epsilon is known, all of it may be alpha."""
+    mask, epsilon = values.get("cu_mask"), values.get("epsilon")
+    rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask", "epsilon")}
+    if epsilon is not None:
+        rest["theta"] = values.get("theta", 0)
+        rest["alpha"] = epsilon - rest["theta"]
     if "shared" in rest:
         rest["shared"] = Sharing(rest["shared"])
     return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)
@@ -88,8 +97,8 @@ def _check_size(partition: Partition, platform: Platform, path: Where, report: R
 
 def _check_in_time(partition: Partition, path: Where, report: Report) -> None:
     """A partition in time has nothing that belongs to a GPU of its own."""
-    for key in ("policy", "alpha", "theta"):
-        if getattr(partition, key) is not None:
+    for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
+        if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
 
 

@@ -78,6 +78,8 @@ def _table(partition: Partition) -> str:
         "name": f'"{partition.name}"', "compute_units": partition.compute_units,
         "cu_mask": None if partition.cu_mask is None else f'"{partition.cu_mask:#x}"',
         "policy": partition.policy and f'"{partition.policy}"',
+        "epsilon": None if partition.alpha is None else f'"{format_time(partition.alpha + (partition.theta or 0))}"',
+        "theta": None if partition.theta is None else f'"{format_time(partition.theta)}"',
         "slice": partition.slice and f'"{format_time(partition.slice)}"',
         "interleave": partition.interleave and f'"{partition.interleave}"',
         "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,

@@ -39,8 +39,8 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
         loaded = parse(file, text, unplaced=True)
     except TasksetError as error:
         raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
-    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
-        raise TasksetError(file, lacks)
+    if loaded.lacks:
+        raise TasksetError(file, loaded.lacks)
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])
@@ -67,14 +67,17 @@ def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
     return [Place(one.name, one.size or 0, tuple(inside[one.name])) for one in taskset.partitions]
 
 
-def standing(taskset: Taskset) -> str:
-    """Why a file's partitions do not hold as they are; empty if each passes the test that admission uses."""
+def standing(taskset: Taskset, why: str) -> str:
+    """Why a file does not hold as it is, which ``why`` says; empty if each of its partitions passes admission's test.
+
+    That test, `fp`, needs a CPU for each task; it also is for policy boosted.
+    """
+    if not taskset.partitioned or plan.shared_cpus(taskset):
+        return why
     try:
         given = plan.workload(taskset, "fp")
     except plan.Unplannable as error:
         return str(error)
-    if shared := plan.shared_cpus(taskset):
-        return shared
     merger = Merger(given)
     for place in places_of(taskset, given, ""):
         if place.tasks and not merger.passes(place.tasks, place.size):

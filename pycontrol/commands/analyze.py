@@ -12,7 +12,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests, time_of, unlike
+from pycontrol.commands.options import FILE, JSON, about_others, analysable, demanded, tests, time_of, unlike
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def analyze(
         system, measured_notes = _with_measured(system, device)
         notes += measured_notes
     if every:
+        chosen = [test for test in chosen if test.partitions == system.partitioned]
         known = [test for test in chosen if not lacks_theta(test, system)]
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
@@ -125,8 +126,8 @@ def judge(
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
     data = {
-        "file": file, "policy": system.platform.policy, "notes": remarks, "schedulable": not why, "why": why or None,
-        "tests": _data(results),
+        "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
+        "why": why or None, "tests": _data(results),
     }  # fmt: skip
     return Judged(data, results, verdict)
 
@@ -186,9 +187,12 @@ def _with_measured(system: Any, device: str | None) -> tuple[Any, list[str]]:
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
     theta = max(theta, system.platform.theta)
-    changed = replace(system, platform=replace(system.platform, alpha=longest, theta=theta, theta_known=True))
+    own = system.with_partitions(
+        lambda one: replace(one, alpha=None, theta=None if one.theta is None else max(one.theta, theta))
+    )
+    changed = replace(own, platform=replace(system.platform, alpha=longest, theta=theta, theta_known=True))
     text = f"alpha is {bound(longest)} ms, the longest of {count} runlist updates that the host has seen"
-    other = unlike(changed.platform, gpus)
+    other = unlike(demanded(changed), gpus)
     notes = [f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"]
     return changed, [*notes, *([other] if other else [])]
 

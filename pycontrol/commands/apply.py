@@ -14,7 +14,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, connect, outside, unlike, unraised
+from pycontrol.commands.options import FILE, JSON, Output, analysable, connect, demanded, outside, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -69,9 +69,9 @@ def apply(
 
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
-    loaded = taskset.load(file) if force else _analysable(file)
+    loaded = taskset.load(file) if force else analysable(file)
     verdict = answer(loaded.taskset)
-    proof = standing(loaded.taskset) if loaded.taskset.partitioned else verdict.why
+    proof = verdict.why and standing(loaded.taskset, verdict.why)
     why = f"under policy {verdict.policy}, {proof}" if proof else ""
     if why and not force:
         return _refuse(file, verdict.policy, proof, f"not applied: {why}", as_json)
@@ -114,17 +114,6 @@ def _admit(
     return admit(device, file, task, output, as_json)
 
 
-def _analysable(file: Path) -> TasksetFile:
-    """As analysable(); several partitions are no reason here, because each is tested as admission does."""
-    from analysis import taskset
-    from gpurt.errors import TasksetError
-
-    loaded = taskset.load(file)
-    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
-        raise TasksetError(file, lacks)
-    return loaded
-
-
 def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
     """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
     from gpurt.errors import FileError, RefusedError
@@ -153,8 +142,9 @@ def node_of(stack: ExitStack) -> SchedNode:
 
 def unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> str:
     """Why bounds for the taskset do not hold on this host; empty if nothing is known that they lack."""
-    policy = taskset.platform.policy
-    why = unlike(taskset.platform, gpus) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
+    platform = demanded(taskset)
+    policy = platform.policy
+    why = unlike(platform, gpus, taskset.partitioned) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
     return why or unraised(policy, taskset, None, device)
 
 
@@ -163,7 +153,7 @@ def _asleep(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
     from analysis.model import Waiting
 
     spinning = [task.name for task in taskset.real_time if task.uses_gpu and task.waiting is Waiting.BUSY]
-    if taskset.platform.policy != "boosted" or not spinning or all(gpu.emulated for gpu in gpus):
+    if "boosted" not in taskset.policies or not spinning or all(gpu.emulated for gpu in gpus):
         return ""
     return f"{spinning[0]} waits busily, and updates by agents sleep: no bound of policy boosted holds then"
 
@@ -202,7 +192,7 @@ def match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[Client
 
 def _gpus(file: TasksetFile, gpus: Sequence[GpuStatus]) -> Iterator[str]:
     """The bounds for `boosted` know one GPU: owners of another one are raised above its tasks, too."""
-    if file.taskset.platform.policy == "boosted" and len(gpus) > 1:
+    if "boosted" in file.taskset.policies and len(gpus) > 1:
         yield (
             f"the host has {len(gpus)} GPUs, and the bounds for policy boosted are for one: owners of the others "
             "execute above all tasks of their CPUs, which no bound takes into account"
@@ -213,7 +203,7 @@ def _form(file: TasksetFile, one: ClientInfo, task: Task | None) -> Iterator[str
     """A client that does not state the form that the bounds for its task are about."""
     from analysis.model import FORMS, Waiting
 
-    if file.taskset.platform.policy != "boosted" or not task or not one.segments:
+    if "boosted" not in file.taskset.policies or not task or not one.segments:
         return
     stated = task.form_in(task.waiting)
     if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):

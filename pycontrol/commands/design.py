@@ -140,6 +140,11 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         render.emit(data, as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     found = choices(loaded)
+    if not found:
+        raise UsageError(
+            f"{filename(file)}: its partitions have policies of their own; where several share CPUs, bounds are known "
+            "for policy segment only"
+        )
     best, divided = found[0], divide.divisions(loaded)
     recommended = divide.best(found, divided)
     if any(lacks_theta(test, loaded) for test in TESTS.values()):

@@ -153,10 +153,22 @@ def connect(device: str | None) -> Any:
     return connect(device)
 
 
-def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
+def demanded(taskset: Taskset) -> Platform:
+    """The platform with the policy and the least update costs of the partitions that real-time tasks use."""
+    from dataclasses import replace
+
+    platform = taskset.platform
+    costs = [platform.costs(task.partition) for task in taskset.real_time if task.uses_gpu]
+    alpha, theta = (min(one) for one in zip(*costs, strict=True)) if costs else (platform.alpha, platform.theta)
+    policy = taskset.policies[0] if len(taskset.policies) == 1 else platform.policy
+    return replace(platform, alpha=alpha, theta=theta, policy=policy)
+
+
+def unlike(platform: Platform, gpus: Sequence[GpuStatus], apart: bool = False) -> str:
     """Why bounds for this platform do not speak of a host with these GPUs; empty if they do.
 
-    Bounds for `job` with polling are for the default period.
+    Bounds for `job` with polling are for the default period.  ``apart``: for several partitions, whose bounds charge
+    some updates without a context switch.
     """
     from analysis.rta.thesis import POLL
     from gpurt.enums import Notice
@@ -176,7 +188,7 @@ def unlike(platform: Platform, gpus: Sequence[GpuStatus]) -> str:
             )
         if policy == "job" and platform.alpha and not _thread_stays():
             return "the bounds for policy job are for a host's thread that stays on CPU 0: gpurt.ko with thread_cpu=0"
-        if gpu.emulated and (dearer := _dearer(platform, gpu)):
+        if gpu.emulated and (dearer := _dearer(platform, gpu, apart)):
             return dearer
     return ""
 
@@ -189,14 +201,14 @@ def _thread_stays() -> bool:
         return False
 
 
-def _dearer(platform: Platform, gpu: GpuStatus) -> str:
+def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
     """Which cost of this virtual GPU exceeds the file's; empty if none does."""
     from pycontrol.commands.render import ms
 
     costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
     if platform.policy not in ("segment", "job"):  # whose bounds charge both together
         costs.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
-    if platform.policy == "boosted":  # whose bounds charge some updates without a context switch
+    if apart or platform.policy == "boosted":  # whose bounds charge some updates without a context switch
         costs.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
     if platform.policy == "timesliced":
         costs.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))

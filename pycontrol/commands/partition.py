@@ -177,13 +177,13 @@ def _unproved(given: Any, shared: str) -> str:
 
 
 def _loaded(file: Path) -> tuple[TasksetFile, str]:
-    """The file and its text.  Raises TasksetError without epsilon; several partitions are no reason here."""
+    """The file and its text.  Raises TasksetError without epsilon."""
     from analysis import taskset
 
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
-    if lacks := [problem for problem in loaded.lacks if not problem.message.startswith("[[partition]]")]:
-        raise TasksetError(file, lacks)
+    if loaded.lacks:
+        raise TasksetError(file, loaded.lacks)
     return loaded, text
 
 

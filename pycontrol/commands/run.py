@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, written
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Output, Time, outside, unlike, unraised
+from pycontrol.commands.options import JSON, Output, Time, demanded, outside, unlike, unraised
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -111,7 +111,7 @@ def run(
             control.set_policy(policy)
         gpus = control.gpus()
     used = gpus[0].policy.word
-    other = None if policy else unlike(loaded.taskset.platform, gpus)
+    other = None if policy else unlike(demanded(loaded.taskset), gpus, loaded.taskset.partitioned)
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell)  # fmt: skip
     with render.progress(int(seconds * 10), "running") as bar:

@@ -82,7 +82,9 @@ def simulate(
     loaded = costs.taskset if costs else analysable(file).taskset
     for path in filter(None, (trace_path, plot_path)):
         check_writable(path)
-    policy = policy or loaded.platform.policy
+    if not policy and len(loaded.policies) > 1:
+        raise UsageError(f"partitions have policies {' and '.join(loaded.policies)}; name one for all with --policy")
+    policy = policy or loaded.policies[0]
     mode = Waiting(waiting) if waiting else None
     options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)
     own = None  # the units of each task, under policy federated

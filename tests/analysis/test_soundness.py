@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from analysis import rta
-from analysis.attack.tasksets import with_random_modes, with_random_slices
+from analysis.attack.tasksets import with_random_modes, with_random_partitions, with_random_slices
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 from analysis.simulate import Options, worst_over_offsets
 
@@ -57,6 +57,8 @@ def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
             system = with_random_modes(system, rng)
         if test.sharing:
             system = with_random_slices(system, rng, test.sharing)
+        if test.partitions:
+            system = with_random_partitions(system, rng)
         bounds = test.run(system)
         if not bounds.schedulable:
             continue

@@ -101,14 +101,15 @@ def test_the_schema_allows_it_and_the_example() -> None:
     jsonschema.validate(tomllib.loads(GOOD), json_schema())
 
 
-def test_no_test_of_one_gpu_answers_for_several_partitions(tmp_path: Path) -> None:
-    """Bounds are for one task at a time on the GPU: neither a yes nor a no says anything here."""
+def test_only_tests_of_partitions_answer_for_several_of_them(tmp_path: Path) -> None:
+    """The policy is that of the partitions; tests of one GPU are about one task at a time on all of it."""
     path = tmp_path / "set.toml"
     path.write_text(GOOD)
-    file = load(path)
-    assert covering(file.taskset) == []
-    assert "several partitions" in answer(file.taskset).why
-    assert file.lacks[0].line == line(GOOD, "[[partition]]")
+    assert covering(load(path).taskset) == []
+    assert answer(load(path).taskset).why.startswith("several partitions share CPUs, and bounds of that are known for")
+    path.write_text(GOOD.replace("[platform]\n", '[platform]\npolicy = "segment"\n'))
+    assert [test.name for test in covering(load(path).taskset)] == ["partitioned-suspend"]
+    assert covering(load(path).taskset, "boosted") == []
     path.write_text(GOOD.replace('partition = "rest"', 'partition = "vision"'))
     assert load(path).lacks == ()
     assert covering(load(path).taskset)
@@ -219,7 +220,19 @@ def test_a_missing_epsilon_is_told_in_files_with_partitions_too(tmp_path: Path) 
     path = tmp_path / "set.toml"
     path.write_text(GOOD.replace('epsilon = "0ns"\n', ""))
     told = [problem.message for problem in load(path).lacks]
-    assert [text.partition(":")[0] for text in told] == ["platform", "[[partition]]"]
+    assert [text.partition(":")[0] for text in told] == ["platform"]
+
+
+def test_a_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
+    """All of an epsilon without theta may be alpha, which is the larger charge where tasks of partitions share CPUs."""
+    for costs, wanted in (
+        ('epsilon = "3us"\n', (3000, 0)), ('epsilon = "3us"\ntheta = "1us"\n', (2000, 1000)),
+        ('theta = "1us"\n', (0, 1000)), ("", (0, 0)),
+    ):  # fmt: skip
+        found = read(tmp_path, GOOD.replace(REST, f"{REST}\n{costs}"))
+        assert found.platform.costs(found.partitions[1]) == wanted
+    with pytest.raises(TasksetError, match=r"set.toml:\d+: epsilon: is alpha .* cannot be less than theta"):
+        read(tmp_path, GOOD.replace(REST, f'{REST}\nepsilon = "1us"\ntheta = "2us"\n'))
 
 
 @pytest.mark.parametrize("test", ["rtgpu", "rtgpu-tight", "stgm", "self-suspension", "rtgpu-printed"])

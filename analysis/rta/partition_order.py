@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which tasks wait for which where partitions share CPUs, and where no bound holds because they wait in a circle.
+
+docs/readings.md, "GCAPS inside partitions", has the reasons.  A *CPU edge* leads from a task that uses the GPU to one
+above it on its CPU, a *GPU edge* to one of another CPU in its partition of at least its GPU priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from analysis.model import Task, Taskset
+from analysis.rta.order import disorder, one_sided
+
+
+def home(task: Task) -> str | None:
+    """The name of the partition whose lock the task takes; None where the GPU is one."""
+    part = task.partition
+    return part.name if part is not None and part.own_gpu else None
+
+
+def homeless(taskset: Taskset) -> str | None:
+    """Why partitions are not isolated: a task that uses the GPU and names none; None if there is no such task."""
+    if not taskset.partitioned:
+        return None
+    for task in taskset:
+        if task.uses_gpu and home(task) is None:
+            return f"{task.name} uses the GPU and names no partition, so that nothing keeps it off those of other tasks"
+    return None
+
+
+def out_of_order(taskset: Taskset, spins: bool) -> str | None:
+    """Why no bound holds under these priorities; None if they are in order.  ``spins``: whether tasks wait busily.
+
+    Within a partition the order is that of one GPU.  Tasks that spin must not wait in a circle across partitions, and
+    those of them that use the GPU must not be equals on a CPU.
+    """
+    reason = one_sided(taskset)
+    for name in sorted({home(t) or "" for t in taskset.real_time if t.uses_gpu}):
+        there = tuple(t for t in taskset if t.uses_gpu and (home(t) or "") == name)
+        reason = reason or disorder(replace(taskset, tasks=there))
+    return reason or (circle(taskset) if spins else None)
+
+
+def circle(taskset: Taskset) -> str | None:
+    """A CPU edge within a circle of CPU and GPU edges, in words; None if there is none."""
+    users = [t for t in taskset.real_time if t.uses_gpu]
+    if _one_order(users):
+        return None
+    for above in users:
+        below = [t for t in users if t.cpu == above.cpu and t.priority < above.priority]
+        reached = _reached(above, users) if below else set()
+        for task in below:
+            if task.name in reached:
+                return (
+                    f"{above.name} can spin for the GPU until {task.name}, below it on CPU {task.cpu}, executes; "
+                    "give tasks the same order on all CPUs and in all partitions"
+                )
+    return None
+
+
+def _one_order(users: Iterable[Task]) -> bool:
+    """Whether GPU priorities have the order of CPU priorities on each CPU: then every CPU edge leads up."""
+    last: dict[int, Task] = {}
+    for task in users:
+        above = last.get(task.cpu)
+        if above is not None and above.segment_priority <= task.segment_priority:
+            return False
+        last[task.cpu] = task
+    return True
+
+
+def _reached(start: Task, users: Iterable[Task]) -> set[str]:
+    """The names of the tasks to which edges lead from a task."""
+    names: set[str] = set()
+    todo = [start]
+    while todo:
+        task = todo.pop()
+        for other in users:
+            if other.name not in names and (_outranks(other, task) or _preempts(other, task)):
+                names.add(other.name)
+                todo.append(other)
+    return names
+
+
+def waited_for(users: Iterable[Task], taskset: Taskset) -> list[Task]:
+    """K*: the owners that ``users`` can spin for, those that tasks above these owners on their CPUs can, and so on."""
+    everyone = [t for t in taskset.real_time if t.uses_gpu]
+    found: dict[str, Task] = {}
+    todo = list(users)
+    seen = {t.name for t in todo}
+    while todo:
+        task = todo.pop()
+        for owner in everyone:
+            if owner.name in found or not _outranks(owner, task):
+                continue
+            found[owner.name] = owner
+            spinning = [t for t in everyone if t is owner or _at_or_above(t, owner)]
+            todo += [t for t in spinning if t.name not in seen]
+            seen |= {t.name for t in spinning}
+    return list(found.values())
+
+
+def _outranks(other: Task, task: Task) -> bool:
+    """Whether a GPU edge leads from ``task`` to ``other``."""
+    return other.cpu != task.cpu and home(other) == home(task) and other.segment_priority >= task.segment_priority
+
+
+def _preempts(other: Task, task: Task) -> bool:
+    """Whether a CPU edge leads from ``task`` to ``other``."""
+    return other.cpu == task.cpu and other.priority > task.priority
+
+
+def _at_or_above(other: Task, task: Task) -> bool:
+    return other.cpu == task.cpu and other.priority >= task.priority

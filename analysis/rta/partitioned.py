@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GCAPS where each partition of the GPU has an owner and an update lock of its own, and all partitions share CPUs.
+
+docs/readings.md, "GCAPS inside partitions", has the theorems and their proofs.  *Own* partition: that of the analysed
+task; *foreign*: any other.  What partitions add to the bounds of one GPU is the work of foreign tasks on CPUs: on the
+task's own, and on those of owners that it waits for.  Updates of less urgent foreign tasks are a part of that, since
+nothing preempts an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from analysis.model import Task
+from analysis.rta.partition_order import home, waited_for
+from analysis.rta.recurrence import Demand, Shared
+from analysis.rta.result import Kind
+from analysis.rta.system import System
+
+OWN = "readings: GCAPS inside partitions, own"
+CPU = "readings: GCAPS inside partitions, CPU"
+OWNER = "readings: GCAPS inside partitions, owners"
+BEGIN = "readings: GCAPS inside partitions, blocking at begin"
+FIRST = "readings: GCAPS inside partitions, the update in flight"
+BELOW = "readings: GCAPS inside partitions, updates of lower foreign tasks"
+
+
+def suspend(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where every task suspends: theorem 1."""
+    foreign = [j for j in _below(task, system) if task.uses_gpu and home(j) != home(task)]
+    demands: list[Demand | Shared] = [*_own(task, system), _in_flight(task, foreign, system)]
+    for h in system.hpp(task):
+        demands += _above(task, h, system)
+    demands += _updates(foreign, system)
+    if task.uses_gpu:
+        owners = [h for h in system.remote_hpg(task) if home(h) == home(task)]
+        demands += _charged(owners, system, spinning=False)
+    return demands
+
+
+def busy(task: Task, system: System) -> list[Demand | Shared]:
+    """Demands where every task waits busily: theorem 2."""
+    users = [t for t in (task, *system.hpp(task)) if t.uses_gpu]
+    foreign = [j for j in _below(task, system) if any(home(x) != home(j) for x in users)]
+    demands: list[Demand | Shared] = [*_own(task, system), _in_flight(task, foreign, system)]
+    for h in system.hpp(task):
+        amount = h.cpu_time + h.gpu_time + 2 * _epsilon(h, system) * h.eta
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period))
+        if any(other.cpu != h.cpu and home(other) == home(h) for other in system.gpu_tasks if h.uses_gpu):
+            demands.append(Demand(Kind.BLOCKING, _epsilon(h, system) * h.eta, BEGIN, h.name, h.period))
+    demands += _updates(foreign, system)
+    owners = [o for o in waited_for(users, system.taskset) if o.cpu != task.cpu]
+    return [*demands, *_charged(owners, system, spinning=True)]
+
+
+def _alpha(task: Task, system: System) -> int:
+    return system.taskset.platform.costs(task.partition)[0]
+
+
+def _epsilon(task: Task, system: System) -> int:
+    return sum(system.taskset.platform.costs(task.partition))
+
+
+def _below(task: Task, system: System) -> list[Task]:
+    """The tasks of its CPU with a lower priority that update runlists.  Best effort changes no runlist."""
+    return [j for j in system.lower_on_cpu(task) if not j.best_effort]
+
+
+def _own(task: Task, system: System) -> list[Demand]:
+    """Its own work, and for each begin the update of a less urgent task of the partition that may be in flight."""
+    cost = _epsilon(task, system) * task.eta
+    return [
+        Demand(Kind.OWN, task.cpu_time + task.gpu_time, OWN),
+        Demand(Kind.UPDATES, 2 * cost, OWN),
+        Demand(Kind.BLOCKING, cost, BEGIN),
+    ]
+
+
+def _in_flight(task: Task, counted: Iterable[Task], system: System) -> Demand:
+    """The update that the CPU executes as the window begins: of a lower task, or the last one of the job before.
+
+    Updates of ``counted`` tasks are charged elsewhere, also if they are in flight.
+    """
+    tasks = [j for j in _below(task, system) if j not in counted] + [task] * task.uses_gpu
+    return Demand(Kind.BLOCKING, max((_alpha(t, system) for t in tasks), default=0), FIRST)
+
+
+def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
+    """What a task above on the CPU, or of its priority, takes if it suspends."""
+    if not h.uses_gpu:
+        jitter = system.jitter(h, h.cpu_time) if task.uses_gpu and h.priority == task.priority else 0
+        yield Demand(Kind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period, jitter)
+        return
+    own = task.uses_gpu and home(h) == home(task)
+    work = h.cpu_time + h.misc_time
+    amount = work + 2 * (_epsilon(h, system) if own else _alpha(h, system)) * h.eta
+    yield Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, system.jitter(h, work))
+    if own:
+        yield Demand(Kind.GPU_PREEMPTION, h.pure_time, OWNER, h.name, h.period, system.jitter(h, h.pure_time))
+
+
+def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
+    """All updates of tasks that are charged nothing else."""
+    for j in tasks:
+        amount = 2 * _alpha(j, system) * j.eta
+        yield Demand(Kind.BLOCKING, amount, BELOW, j.name, j.period, system.jitter(j, amount))
+
+
+def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Iterator[Demand]:
+    """What owners on other CPUs take, and what executes on their CPUs while they wait for these.
+
+    A task that is the only one of the lowest priority that owners have on a CPU preempts none of them with its C.
+    """
+    by_cpu: dict[int, list[Task]] = {}
+    for owner in owners:
+        by_cpu.setdefault(owner.cpu, []).append(owner)
+    for cpu, members in by_cpu.items():
+        level = min(member.priority for member in members)
+        on_cpu = system.on_cpu(cpu)
+        single = sum(t.priority == level for t in on_cpu) == 1
+        for h in on_cpu:
+            if h.priority >= level:
+                owning = spinning or any(home(h) == home(member) for member in members)
+                amount = _taken(h, system, owning) + (0 if single and h.priority == level else h.cpu_time)
+                kind = Kind.GPU_PREEMPTION if h in members else Kind.INDIRECT_DELAY
+                yield Demand(kind, amount, OWNER, h.name, h.period, system.jitter(h, amount))
+            elif h.uses_gpu and any(home(member) != home(h) for member in members):
+                yield from _updates([h], system)
+
+
+def _taken(h: Task, system: System, owning: bool) -> int:
+    """What a job's segments take: all of them if it owns the GPU or spins, else their work and updates on the CPU."""
+    if owning:
+        return h.gpu_time + 2 * _epsilon(h, system) * h.eta
+    return h.misc_time + 2 * _alpha(h, system) * h.eta
