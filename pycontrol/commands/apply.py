@@ -145,7 +145,16 @@ def unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> st
     platform = demanded(taskset)
     policy = platform.policy
     why = unlike(platform, gpus, taskset.partitioned) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
-    return why or unraised(policy, taskset, None, device)
+    return why or unraised(policy, taskset, None, device) or _updated_elsewhere(taskset, gpus)
+
+
+def _updated_elsewhere(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
+    """Why no bound holds where partitions share CPUs and updates are not a part of the task that causes them."""
+    from analysis.partition.plan import shared_cpus
+
+    if not taskset.partitioned or not shared_cpus(taskset) or all(gpu.emulated for gpu in gpus):
+        return ""
+    return "tasks of several partitions share CPUs, and other threads than theirs execute updates on this host"
 
 
 def _asleep(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
