@@ -23,6 +23,8 @@ from cpu_watcher import NOTABLE, PERIOD, SEEN
 ATTEMPTS = 4
 #: How long the watcher may take to say how things stand, seconds.
 PATIENCE = 10.0
+#: How often the test that runs now was run before.
+attempt = 0
 
 
 class Watcher:
@@ -79,6 +81,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
     """Runs a test, and again if it fails while the machine stands still; but not if that takes minutes."""
+    global attempt
     watcher = item.config.stash[WATCHER]
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for attempt in range(ATTEMPTS):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from native_build import CORE, LONG, NATIVE, SANITIZE, compile_program, copy_tree, core_sources
+from once import once
 
 PROGRAMS = ("explore.c", "world.c", "model.c")
 #: Two real-time clients and a best-effort one, and the mirror.
@@ -33,7 +34,7 @@ def explore(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("explore") / "explore", ["-O2"])
+    return once(tmp_path_factory, "explore", lambda folder: build(folder / "explore", ["-O2"])) / "explore"
 
 
 @pytest.mark.timeout(3600 if LONG else 600)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from once import once
 from rich.console import Console
 
 from analysis import taskset
@@ -40,10 +42,15 @@ def show(width: int = 80) -> tuple[Console, io.StringIO]:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results, str]:
-    out = tmp_path_factory.mktemp("demo") / "results"
-    console, text = show()
-    results = demo.run(demo.Options(seconds=SECONDS, out=out), console)
-    return out, results, text.getvalue()
+    """The folder of results, the results themselves, and what was printed."""
+
+    def run(folder: Path) -> None:
+        console, text = show()
+        results = demo.run(demo.Options(seconds=SECONDS, out=folder / "results"), console)
+        (folder / "pickled").write_bytes(pickle.dumps((results, text.getvalue())))
+
+    folder = once(tmp_path_factory, "demo", run)
+    return folder / "results", *pickle.loads((folder / "pickled").read_bytes())
 
 
 def test_every_setup_and_every_task_is_there(shown: tuple[Path, Results, str]) -> None:

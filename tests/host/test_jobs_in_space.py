@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from actors import Actor
 from links import PATIENCE, SocketClient, eventually
+from once import once
 from processes import StartHost
 
 from gpurt import Client, Job
@@ -418,12 +419,14 @@ segments = [{ kernel = "short" }]
 @pytest.fixture(scope="module")
 def periodic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """examples/energy/periodic.c, compiled with the library's sources."""
-    program = tmp_path_factory.mktemp("example") / "periodic"
+    return once(tmp_path_factory, "periodic", lambda folder: build(folder / "periodic")) / "periodic"
+
+
+def build(program: Path) -> None:
     sources = sorted((ROOT / "userlib").glob("*.c"))
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
     command = ["cc", *flags, ROOT / "examples/energy/periodic.c", *sources, "-pthread", "-o", program]
     subprocess.run(command, check=True)
-    return program
 
 
 def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic: Path, tmp_path: Path) -> None:

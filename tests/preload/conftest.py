@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from machines import FakeGpu, Program, Served, Start, build
+from once import once
 
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
@@ -16,7 +17,7 @@ from pycontrol.live.control import connect as control
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the libraries, the fakes and the program."""
-    return build(tmp_path_factory.mktemp("preload"))
+    return once(tmp_path_factory, "preload", build)
 
 
 @pytest.fixture

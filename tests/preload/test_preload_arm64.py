@@ -13,6 +13,7 @@ import pytest
 from cuda_headers import RUNTIMES, preprocessed, read, runtime
 from links import PATIENCE
 from machines import FAKES, FLAGS, ROOT
+from once import once
 
 PRELOAD = ROOT / "userlib/preload"
 
@@ -38,10 +39,12 @@ def test_thunks(machine: str, tmp_path: Path) -> None:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The preload library for arm64."""
     arm64.emulator()
-    folder = tmp_path_factory.mktemp("arm64")
-    make = ["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}", f"CC={arm64.COMPILER}"]
-    subprocess.run([*make, f"{folder}/libgpurt-preload.so"], check=True, timeout=PATIENCE)
-    return folder / "libgpurt-preload.so"
+
+    def build(folder: Path) -> None:
+        make = ["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}", f"CC={arm64.COMPILER}"]
+        subprocess.run([*make, f"{folder}/libgpurt-preload.so"], check=True, timeout=PATIENCE)
+
+    return once(tmp_path_factory, "arm64", build) / "libgpurt-preload.so"
 
 
 def said(folder: Path, library: Path, name: str, flags: list[str]) -> list[str]:

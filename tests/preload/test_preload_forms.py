@@ -14,6 +14,7 @@ import wrappers
 from cuda_headers import RUNTIMES, preprocessed, read, runtime
 from links import PATIENCE
 from machines import ROOT
+from once import once
 
 CUDA_ERROR_NOT_FOUND = 500
 
@@ -25,9 +26,12 @@ def cuda(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def strict(cuda: Path, built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def strict(cuda: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a libcuda.so.1 that is written from the headers, and with its caller."""
-    folder = tmp_path_factory.mktemp("strict")
+    return once(tmp_path_factory, f"strict-{cuda.name}", lambda folder: build(folder, cuda))
+
+
+def build(folder: Path, cuda: Path) -> None:
     include = cuda / "include"
     declared = cuda_forms.functions(preprocessed(include))
     known = cuda_forms.forms(read(include))
@@ -37,7 +41,6 @@ def strict(cuda: Path, built: Path, tmp_path_factory: pytest.TempPathFactory) ->
     shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1"]
     subprocess.run(["cc", *flags, *shared, folder / "library.c"], check=True)
     subprocess.run(["cc", *flags, folder / "caller.c", "-ldl", "-o", folder / "caller"], check=True)
-    return folder
 
 
 def test_each_form_gets_what_it_is_given(cuda: Path, strict: Path, built: Path) -> None:

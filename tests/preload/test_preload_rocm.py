@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from links import eventually
 from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, real_time
+from once import once
 from rocm import HIP, RUNTIME, lacking, libraries, unpacked
 
 from pycontrol.live.control import Control
@@ -18,13 +19,14 @@ SHORT = "launch 0 20000"
 
 
 @pytest.fixture(scope="session")
-def shim(built: Path) -> Path:
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with a libamdhip64.so over the real runtime."""
-    folder = built / "rocm"
-    folder.mkdir()
-    shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libamdhip64.so", "-ldl", "-pthread"]
-    subprocess.run(["cc", *FLAGS, FAKES / "rocm.c", *shared, "-o", folder / "libamdhip64.so"], check=True)
-    return folder
+
+    def build(folder: Path) -> None:
+        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libamdhip64.so", "-ldl", "-pthread"]
+        subprocess.run(["cc", *FLAGS, FAKES / "rocm.c", *shared, "-o", folder / "libamdhip64.so"], check=True)
+
+    return once(tmp_path_factory, "rocm", build)
 
 
 @pytest.fixture

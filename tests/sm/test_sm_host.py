@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from once import once
 from sm_build import EXAMPLE, HERE, INCLUDE, built, run
 
 DISPATCHERS = ("round-robin", "random", "all-wrong-first", "slot-stealing")
@@ -43,7 +44,8 @@ def launched(program: Path, dispatcher: str, number: int, seed: int = 1) -> dict
 
 @pytest.fixture(scope="session")
 def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(HERE / "launches.cpp", tmp_path_factory.mktemp("sm") / "launches")
+    folder = once(tmp_path_factory, "sm", lambda folder: built(HERE / "launches.cpp", folder / "launches"))
+    return folder / "launches"
 
 
 def check(found: dict[str, int], dispatcher: str, number: int) -> None:

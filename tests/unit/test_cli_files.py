@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+from once import once
 from placed import PLACED, TASK
 
 from pycontrol import cli
@@ -45,9 +46,11 @@ WRITERS = {
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("trace") / "run.json"
-    subprocess.run([GPURT, "simulate", MINIMAL, "--offsets", "5", "--trace", path], check=True, capture_output=True)
-    return path
+    def simulate(folder: Path) -> None:
+        command = [GPURT, "simulate", MINIMAL, "--offsets", "5", "--trace", folder / "run.json"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    return once(tmp_path_factory, "trace", simulate) / "run.json"
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from once import once
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = ROOT / "scripts/probe-nvidia"
@@ -32,13 +33,16 @@ def probe_nvidia(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return running.build(tmp_path_factory.mktemp("probe"))
+    return once(tmp_path_factory, "probe", running.build) / "probe"
 
 
 @pytest.fixture(scope="session")
 def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The probe on a fake driver and a fake libcuda (probe_fake); returns the program."""
-    folder = tmp_path_factory.mktemp("fake")
+    return once(tmp_path_factory, "fake", build_fake) / "probe"
+
+
+def build_fake(folder: Path) -> None:
     program, driver = folder / "probe", folder / "driver.o"
     sources = sorted(map(str, running.SOURCES.glob("*.c")))
     subprocess.run(["cc", *running.FLAGS, "-c", str(FAKES / "driver.c"), "-o", str(driver)], check=True)
@@ -46,7 +50,6 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*both, "-o", str(program)], check=True)
     shared = ["-shared", "-fPIC", str(FAKES / "cuda.c"), "-o", str(folder / "libcuda.so.1")]
     subprocess.run(["cc", *running.FLAGS, *shared], check=True)
-    return program
 
 
 def on_fake(fake: Path, part: str, **extra: str) -> list[dict[str, Any]]:

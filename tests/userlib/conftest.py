@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from library import PATIENCE, ROOT, Compile, Run
+from once import once
 
 from analysis.model import Platform
 from pycontrol.run.emulator import Emulator
@@ -24,25 +25,35 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The prefix into which `make install` installed the library."""
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("needs make and a C compiler")
-    folder = tmp_path_factory.mktemp("prefix")
-    command = ["make", "-s", "-C", ROOT / "userlib", "install", f"PREFIX={folder}", f"BUILD={folder}/build"]
-    subprocess.run(command, check=True, timeout=PATIENCE)
-    return folder
+
+    def install(folder: Path) -> None:
+        command = ["make", "-s", "-C", ROOT / "userlib", "install", f"PREFIX={folder}", f"BUILD={folder}/build"]
+        subprocess.run(command, check=True, timeout=PATIENCE)
+
+    return once(tmp_path_factory, "prefix", install)
+
+
+@pytest.fixture(scope="session")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the library's objects, compiled under the sanitizers."""
+
+    def build(folder: Path) -> None:
+        own = ["cc", "-std=gnu11", *SANITIZE, "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
+        for part in (ROOT / "userlib").glob("*.c"):
+            subprocess.run([*own, "-c", part, "-o", folder / f"{part.stem}.o"], check=True)
+
+    return once(tmp_path_factory, "sanitized", build)
 
 
 @pytest.fixture
-def compile_c(tmp_path: Path) -> Compile:
+def compile_c(tmp_path: Path, sanitized: Path) -> Compile:
     """Compiles C (or C++) source together with the library's own sources, under the sanitizers."""
 
     def build(source: str, *flags: str, language: str = "c") -> Path:
         suffix, compiler = ("cpp", "g++") if language == "c++" else ("c", "cc")
         path = tmp_path / f"program.{suffix}"
         path.write_text(source)
-        objects = []
-        for part in sorted((ROOT / "userlib").glob("*.c")):
-            objects.append(tmp_path / f"{part.stem}.o")
-            own = ["cc", "-std=gnu11", *SANITIZE, "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include"]
-            subprocess.run([*own, "-c", part, "-o", objects[-1]], check=True)
+        objects = sorted(sanitized.glob("*.o"))
         program = tmp_path / "program"
         command = [compiler, "-Wall", "-Wextra", "-Werror", *SANITIZE, *flags, f"-I{ROOT}/userlib/include"]
         subprocess.run([*command, path, *objects, "-pthread", "-o", program], check=True)

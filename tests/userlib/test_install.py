@@ -34,10 +34,12 @@ def make(build: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def build(prefix: Path) -> Path:
+def build(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what a plain `make` builds, and a program."""
-    (prefix / "build/program.c").write_text(PROGRAM)
-    return prefix / "build"
+    folder = tmp_path_factory.mktemp("install") / "build"
+    shutil.copytree(prefix / "build", folder, symlinks=True)  # with the times of files: nothing is built again
+    (folder / "program.c").write_text(PROGRAM)
+    return folder
 
 
 def files(folder: Path) -> set[str]:

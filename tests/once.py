@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What takes long to make and never changes is made once for all workers of a test run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import standstill
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder of that name, with what ``make`` has written into it.  No test may write into it.
+
+    The worker that comes first calls ``make``; others wait.  What failed, by an exception or a skip, is tried again by
+    the next one.  A test that is run again after a standstill gets a folder of its own.
+    """
+    if standstill.attempt:
+        folder = factory.mktemp(name)
+        make(folder)
+        return folder
+    shared = factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent  # all workers' folders are there
+    folder, done = shared / f"once-{name}", shared / f"once-{name}.done"
+    with (shared / f"once-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
