@@ -38,7 +38,8 @@ class Reader(NamedTuple):
     def words(self, path: str, others: dict[str, str]) -> list[str]:
         """The command line with that path there, and good files in the command's other arguments."""
         needed = [path if name == self.argument else others[name] for name in arguments(self.command)]
-        return [self.command, *(["-o", others["output"]] if option(self.command, "-o") else []), *needed]
+        admitted = ["--admit", others["task"]] if option(self.command, "--admit") else []
+        return [self.command, *(["-o", others["output"]] if option(self.command, "-o") else []), *admitted, *needed]
 
 
 def command_of(name: str) -> click.Command:
