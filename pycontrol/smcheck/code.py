@@ -13,7 +13,8 @@ class Step:
     """One instruction.  ``targets``: indices of instructions to which it jumps; ``falls``: the next one may follow.
 
     ``reads``: the SM's number.  ``always``: it depends on no predicate.  ``waits``: it is a barrier of the block.
-    ``stores`` and ``counts``: it changes memory that other blocks see, the latter by an atomic addition.
+    ``takes``: a logical block.  ``stores`` and ``counts``: it changes memory that other blocks see, the latter by an
+    atomic addition.
     """
 
     reads: bool
@@ -21,6 +22,7 @@ class Step:
     falls: bool
     always: bool = True
     waits: bool = False
+    takes: bool = False
     stores: bool = False
     counts: bool = False
 
@@ -64,10 +66,14 @@ class Code:
         return ""
 
 
+def after_reads(steps: Sequence[Step]) -> set[int]:
+    """What may be executed after the SM's number was read."""
+    return reachable(steps, [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)])
+
+
 def reads_again(steps: Sequence[Step]) -> bool:
     """Whether a path leads from an instruction that reads the SM's number to one that does, itself included."""
-    begins = [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)]
-    return any(steps[place].reads for place in reachable(steps, begins))
+    return any(steps[place].reads for place in after_reads(steps))
 
 
 def stores_before(steps: Sequence[Step]) -> bool:
@@ -75,15 +81,17 @@ def stores_before(steps: Sequence[Step]) -> bool:
 
     Additions do not count: the header's own count who comes.
     """
-    knows = {place for place, step in enumerate(steps) if step.always and (step.reads or step.waits)}
+    reads = {place for place, step in enumerate(steps) if step.reads}
+    waits = {place for place in after_reads(steps) if steps[place].waits}
+    knows = {place for place in reads | waits if steps[place].always}
     return any(steps[place].stores for place in reachable(steps, [0], knows))
 
 
 def stores_after(steps: Sequence[Step]) -> bool:
-    """Whether a store stands where no barrier can follow.  The header's work goes back to one."""
+    """Whether a store stands where no logical block is taken any more.  The header's work goes back to taking one."""
     return any(
         (step.stores or step.counts)
-        and not any(steps[place].waits for place in reachable(steps, following(steps, at)))
+        and not any(steps[place].takes for place in reachable(steps, following(steps, at)))
         for at, step in enumerate(steps)
     )
 

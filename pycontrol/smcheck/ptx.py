@@ -155,8 +155,8 @@ def _step(statement: str, body: Body) -> Step:
     stores, counts = bool(STORES.match(whole) and not OWN.match(whole)), bool(ADDS.match(whole))
     return Step(
         bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in ENDS,
-        always=not depends, waits=bool(BARRIER.match(statement)), stores=stores and not counts,
-        counts=stores and counts,
+        always=not depends, waits=bool(BARRIER.match(statement)), takes=bool(TAKES.match(statement)),
+        stores=stores and not counts, counts=stores and counts,
     )  # fmt: skip
 
 

@@ -98,6 +98,9 @@ def test_the_limits_are_exact(judge: Judge, arch: str, threads: int, registers: 
      (READ, "\tred.global.add.u32 [%rd7], 1;\n" + READ, "stores into memory before"),
      ("\tret;\n", "\tatom.global.add.u32 %r99, [%rd7], 1;\n\tret;\n", "stores into memory after"),
      ("\tret;\n", "\tst.u32 [%rd7], 1;\n\tret;\n", "stores into memory after"),
+     ("\tld.param.u64 \t%rd7, [scale_param_2];\n", "\tbar.sync 0;\n\tst.global.u32 [%rd7], 1;\n",
+      "stores into memory before"),
+     ("\tret;\n", "\tst.u32 [%rd7], 1;\n\tbar.sync 0;\n\tret;\n", "stores into memory after"),
      (".address_size 64", ".address_size 64\n.extern .shared .align 4 .b8 more[];", "say how much with --dynamic")],
 )  # fmt: skip
 def test_a_planted_mistake_is_a_no(judge: Judge, old: str, new: str, why: str) -> None:
