@@ -35,6 +35,7 @@ HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 #: Command name -> module that defines it (imported when the command is used, so that --help is quick) and attribute.
 COMMANDS = {
+    "init": ("init", "init"),
     "analyze": ("analyze", "analyze"),
     "assign": ("design", "assign"),
     "choose": ("design", "choose"),

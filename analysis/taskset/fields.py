@@ -46,7 +46,16 @@ OWN_PARTITION = {
         "which CUs the task may use",
     ),
 }
+NAME_LENGTH = 64
 NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
+
+
+def task_name(name: str) -> str:
+    """The name that a task of a program of this name has: what a file does not permit in names becomes "-"."""
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in name)
+    return kept[:NAME_LENGTH] or "task"
+
+
 _ANY_STRING = schema.string("^[^\\u0000]*$", "a string without NUL")
 TASK = {
     "name": Field(NAME, "the task's name, used once", required=True),

@@ -15,7 +15,7 @@ from analysis.model import Span
 from analysis.partition.scaling import Curve, Linear, Measured
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
-from gpurt.units import TIME_PATTERN, parse_time
+from gpurt.units import TIME_PATTERN, UNKNOWN, parse_time
 
 MAX_CPUS = 1024
 MAX_PRIORITY = 99
@@ -57,6 +57,8 @@ class Field:
 
 
 def _name(value: object) -> str:
+    if value == UNKNOWN:
+        return '"?", which is still to be replaced'
     names: dict[type, str] = {
         bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array", dict: "a table"
     }  # fmt: skip

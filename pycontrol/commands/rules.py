@@ -123,10 +123,12 @@ def _poll(period: str, notice: Any) -> int:
 @click.command(
     epilog="""\b
 Examples:
+  gpurt budget                        show
   gpurt budget 1234 --time 20ms --period 100ms --on-overrun demote
   gpurt budget --cgroup /user.slice --time 5ms --period 50ms --on-overrun demote
   gpurt budget 1234 --time 0ns        remove the budget
 
+Without --time it shows the budgets of clients, or of those named; rules that no client is under yet are not shown.
 Each process and each cgroup that is named has a budget of its own.  It also holds for processes that the process
 makes, and for cgroups below.  A process whose makers have ended is found no more: programs that you do not trust
 belong into a cgroup.
@@ -137,7 +139,7 @@ was changed."""
 )
 @click.argument("pids", nargs=-1, type=Pid(1), metavar="[PID]...")
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="A cgroup v2 path.")
-@click.option("--time", "limit", required=True, metavar="TIME", help="How long they may own the GPU in each period.")
+@click.option("--time", "limit", metavar="TIME", help="How long they may own the GPU in each period.")
 @click.option("--period", metavar="TIME", help="The period; at least 1 ms.")
 @click.option("--on-overrun", type=click.Choice(["report", "demote"]),
               help="What to do when it is used up: report an event, or make their segments best effort as well until "
@@ -149,15 +151,17 @@ def budget(
     device: str | None,
     pids: tuple[int, ...],
     cgroups: tuple[str, ...],
-    limit: str,
+    limit: str | None,
     period: str | None,
     on_overrun: str | None,
     gpu: int | None,
     as_json: bool,
 ) -> int:
-    """Limit how long processes may own the GPU in each period."""
+    """Show or limit how long processes may own the GPU in each period."""
     from gpurt.enums import Overrun
 
+    if limit is None:
+        return _show_budgets(device, pids, (cgroups, period, on_overrun), gpu, as_json)
     if not pids and not cgroups:
         raise UsageError("name a process or a --cgroup")
     ns, period_ns = time_of(limit, "--time"), time_of(period, "--period") if period else 0
@@ -174,17 +178,36 @@ def budget(
         for of in (*pids, *cgroups):
             control.set_budget(of, ns, period_ns, overrun, gpu)
         found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
-    rows = [
-        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None), str(one.overruns))
-        for one in found
-    ]
     said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget any more"
     lines = [*(f"process {pid}: {said}" for pid in pids), *(f"cgroup {path}: {said}" for path in cgroups)]
-    lines.append(render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows))
+    lines.append(_budgets(found))
     now = {"budget_ns": ns or None, "period_ns": period_ns or None, "on_overrun": overrun if ns else None}
     budgets = [*({"pid": pid, **now} for pid in pids), *({"cgroup": path, **now} for path in cgroups)]
     render.emit({"budgets": budgets, "clients": list(map(documents.client, found))}, as_json, "\n".join(lines))
     return 0
+
+
+def _show_budgets(
+    device: str | None, pids: tuple[int, ...], others: tuple[object, ...], gpu: int | None, as_json: bool
+) -> int:
+    """The clients that have a budget.  ``others``: options that go with --time."""
+    if any(others):
+        raise UsageError("--cgroup, --period and --on-overrun go with --time")
+    with connect(device) as control:
+        found = [one for one in _clients(control, pids, gpu) if one.budget_ns] if pids else \
+                [one for one in control.clients(gpu) if one.budget_ns]  # fmt: skip
+    budgets = [{"pid": one.pid, "budget_ns": one.budget_ns, "period_ns": one.period_ns} for one in found]
+    text = _budgets(found) if found else "no client has a budget"
+    render.emit({"budgets": budgets, "clients": list(map(documents.client, found))}, as_json, text)
+    return 0
+
+
+def _budgets(clients: list[Any]) -> str:
+    rows = [
+        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None), str(one.overruns))
+        for one in clients
+    ]
+    return render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows)
 
 
 def _alive(pids: tuple[int, ...]) -> None:

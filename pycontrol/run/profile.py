@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.taskset import task_name
 from gpurt.enums import EventKind
 from gpurt.errors import RuntimeFailure
 from gpurt.units import format_time
@@ -41,11 +42,10 @@ class Measured:
     def entry(self, name: str, period: int) -> str:
         """A [[task]] entry in TOML, with this period, ns."""
         cpu = max(self.cpu_ns // self.segments - self.misc[0], 0)
-        clean = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)[:64] or "task"
         return "\n".join([
             f"# {self.segments} segments were seen; worst and best of one run are no proof: add a margin.",
             "[[task]]",
-            f'name = "{clean}"',
+            f'name = "{task_name(name)}"',
             "cpu = 0",
             "priority = 1",
             f'period = "{format_time(period)}"',

@@ -106,6 +106,13 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         budget = {"pid": ME, "budget_ns": 1_500_000, "period_ns": 10**9, "on_overrun": "report"}
         assert document["budgets"] == [budget]
         assert gpurt("budget", str(ME), "--time", "0ns")[1].startswith(f"process {ME}: no budget any more\n")
+        assert gpurt("budget")[1] == "no client has a budget\n"
+        gpurt("budget", str(ME), "--time", "3ms", "--period", "1s")
+        for shown in ([], [str(ME)]):
+            document = json.loads(gpurt("budget", *shown, "--json")[1])
+            assert document["budgets"] == [{"pid": ME, "budget_ns": 3_000_000, "period_ns": 10**9}]
+        assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 ", gpurt("budget")[1])
+        gpurt("budget", str(ME), "--time", "0ns")
         document = json.loads(gpurt("budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
         assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
@@ -147,6 +154,8 @@ INTERNAL = {name.removeprefix("GPURT_A_") for name in dir(lib) if name.startswit
         (["budget", "--cgroup", "user.slice", "--time", "0ns"], 2, "user.slice is no cgroup's path"),
         (["exempt", "--cgroup", "system.slice", "--off"], 2, "system.slice is no cgroup's path"),
         (["exempt", "--name", "display-manager-1", "--off"], 2, "1 to 15 bytes"),
+        (["budget", "--cgroup", "/"], 2, "go with --time"),
+        (["budget", "4194304"], 5, "no client of the GPU"),
         (["budget", str(ME), "--time", "1ms"], 2, "needs a --period"),
         (["budget", str(ME), "--time", "5ms", "--period", "1ms"], 5, "longer than its period"),
         (["budget", "4194304", "--time", "1ms", "--period", "1s"], 5, "no process with pid"),
@@ -297,12 +306,13 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
 def writers() -> list[tuple[str, str]]:
     """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4.
 
-    --admit names a file to read.
+    --admit and the --trace of `report` name files to read.
     """
     group = click.Context(cli.cli)
+    read = {("apply", "--admit"), ("report", "--trace")}
     commands = [(name, cli.cli.get_command(group, name)) for name in cli.COMMANDS if name not in ("emulate", "serve")]
     return [(name, one.opts[-1]) for name, command in commands if command for one in command.params
-            if isinstance(one, click.Option) and isinstance(one.type, click.Path) and one.opts[-1] != "--admit"]
+            if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read]
 
 
 def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -321,12 +331,13 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "apply": [placed, "--admit", str(task)],
         "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
         "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
-        "plot": [trace], "report": [MINIMAL], "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
+        "plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
+            "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split()[0] for key in needed}
     for name, option in writers():
         code, out, err = gpurt(name, option, nowhere, *needed.get(f"{name} {option}", needed[name]))
-        assert (code, out) == (3, "")
+        assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")
         assert "Not a directory" in err
         assert err.count("\n") == 1

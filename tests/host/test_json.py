@@ -40,6 +40,7 @@ with Client() as c, segment(client=c):
 VII = ["--chip", "radeon-vii"]
 #: Calls of every other command, with their exit codes (None: yes or no).  FILE is schedulable, LATE is not.
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
+    "init": [([], 0), (["--pid", ME], 0)],
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
                 (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0)],
     "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
@@ -66,7 +67,8 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
               (["PLACED", "--admit", "HUGE", "-o", "OUT.toml"], 1)],
     "priority": [([ME], 0), ([ME, "--set", "40"], 0), ([ME, "--own"], 0)],
     "policy": [([], 0), (["lock-fifo"], 0), (["job", "--notice", "poll", "--period", "2ms"], 0)],
-    "budget": [([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0), ([ME, "--time", "0ns"], 0)],
+    "budget": [([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0), ([], 0),
+               ([ME, "--time", "0ns"], 0)],
     "exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
     "bar": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
     "status": [([], 0), (["--latency"], 0)],

@@ -9,6 +9,8 @@ from decimal import Decimal
 #: Nanoseconds in a microsecond.
 US = 1_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+#: What `gpurt init` writes for a value that nobody has measured; no time.
+UNKNOWN = "?"
 #: The longest time that parse_time() accepts, ns (146 years).
 LONGEST = 2**62
 TIME_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(ns|us|ms|s)\s*$"
@@ -18,6 +20,8 @@ _TIME = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([a-z]*)\s*", re.ASCII
 def parse_time(text: str) -> int:
     """Nanoseconds of a time such as "5ms" or "0.25us".  Raises ValueError that says what is wrong."""
     found = _TIME.fullmatch(text)
+    if text == UNKNOWN:
+        raise ValueError('"?" is still to be replaced by a time such as "5ms"')
     if found is None:
         raise ValueError(f'expected a time such as "5ms" or "250us", got {text[:40]!r}')
     number, unit = str(found[1]), str(found[2])

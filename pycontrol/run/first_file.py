@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A first taskset file from running processes: what the machine knows of them, and a ? for all else.
+
+No command takes the file before each ? is replaced: an unknown time must not become a bound.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.taskset import task_name
+from gpurt.text import visible
+from gpurt.units import UNKNOWN, format_time
+from pycontrol import procs
+from pycontrol.live.control import ClientInfo, Latency
+
+#: The value in the file.
+BLANK = f'"{UNKNOWN}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process to make a task of.
+
+    ``priority``: the highest SCHED_FIFO or SCHED_RR priority of its threads, 0 if none has one.  ``cpus``: those that
+    its main thread may use.  ``segments``: how many GPU segments it has begun, and ``gpu_priority``: what the control
+    plane has set; None if it is no client of the host.
+    """
+
+    pid: int
+    name: str
+    command: tuple[str, ...]
+    priority: int
+    cpus: tuple[int, ...]
+    segments: int | None = None
+    gpu_priority: int | None = None
+
+
+def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
+    """What is known of a process; None if there is none.  ``clients``: of the host."""
+    command = tuple(procs.command(pid))
+    here = procs.process(pid)
+    try:
+        cpus = tuple(sorted(os.sched_getaffinity(pid)))
+    except OSError:
+        return None
+    if here is None:
+        return None
+    priorities = [found.priority for thread in procs.threads(pid) if (found := procs.stat(thread))]
+    own = [client for client in clients if client.pid == pid]
+    name = Path(command[0]).name if command and command[0] else here.comm
+    return Process(
+        pid, name, command, max(priorities, default=0), cpus, sum(one.segments for one in own) if own else None,
+        next((one.set_priority for one in own if one.set_priority), None),
+    )  # fmt: skip
+
+
+def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[Latency]) -> str:
+    """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
+    seen = "`gpurt status --latency` shows what a host has measured"
+    if latency:
+        count, longest = sum(one.count for one in latency), max(one.maximum for one in latency)
+        seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
+    lines = [
+        "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
+        "# What was measured once is no worst case: `gpurt profile` measures segments; add a margin.",
+        "",
+        "[platform]",
+        f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
+        f"cpus = {os.cpu_count() or 1}  # of this machine",
+        f"alpha = {BLANK}  # what a runlist update takes at most; {seen}",
+        f"theta = {BLANK}  # what the GPU's context switch takes at most",
+    ]
+    names: dict[str, int] = {}
+    for one in processes:
+        name = task_name(one.name)
+        names[name] = names.get(name, 0) + 1
+        lines += ["", *_task(one, name if names[name] == 1 else f"{name[:50]}-{one.pid}")]
+    return "\n".join(lines) + "\n"
+
+
+def _task(one: Process, name: str) -> list[str]:
+    """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
+    pinned = len(one.cpus) == 1
+    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
+    kept = one.command and all("\0" not in word and _is_text(word) for word in one.command)
+    return [
+        f"[[task]]  # process {one.pid}; {segments}",
+        f'name = "{name}"',
+        f"cpu = {one.cpus[0]}" if pinned else f"cpu = {BLANK}  # not pinned: it may run on {len(one.cpus)} CPUs",
+        f"priority = {one.priority}" if one.priority else
+        f"priority = {BLANK}  # it has no SCHED_FIFO priority now; 0 makes it best effort",
+        *([f"gpu_priority = {one.gpu_priority}"] if one.gpu_priority else []),
+        f"period = {BLANK}  # the least time between two releases of its job",
+        f"deadline = {BLANK}",
+        f"waiting = {BLANK}  # while its GPU work executes: suspend or busy",
+        "segments = [  # of a job, in order",
+        f"  {{ cpu = {BLANK} }},",
+        f"  {{ misc = {BLANK}, gpu = {BLANK} }},  # CPU work of the segment, and its work on the GPU",
+        f"  {{ cpu = {BLANK} }},",
+        "]",
+        f"command = [{', '.join(map(_quoted, one.command))}]" if kept else
+        f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}",
+    ]  # fmt: skip
+
+
+def _is_text(word: str) -> bool:
+    """Whether it has no byte that is not UTF-8, which TOML cannot say."""
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in word)
+
+
+def _quoted(word: str) -> str:
+    """A basic string of TOML."""
+    return '"' + "".join(_escaped(character) for character in word) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
