@@ -41,7 +41,7 @@ def place() -> IO[str]:
     with (places / "turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         while True:
-            for number in range((os.cpu_count() or 1) + 1):
+            for number in range(min(os.cpu_count() or 1, 15) + 1):
                 file = (places / str(number)).open("w")
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
