@@ -37,7 +37,7 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "explore", lambda folder: build(folder / "explore", ["-O2"])) / "explore"
 
 
-@pytest.mark.timeout(3600 if LONG else 600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mix", MIXES)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_every_sequence_of_events_is_as_section_4_demands(

@@ -14,7 +14,7 @@ HERE = ROOT / "tests/sm"
 INCLUDE = ROOT / "userlib/include"
 EXAMPLE = ROOT / "userlib/examples/gpurt_sm.cu"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-PATIENCE = 120
+PATIENCE = 1200
 
 
 def compiler(name: str) -> str:

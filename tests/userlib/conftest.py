@@ -28,7 +28,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def install(folder: Path) -> None:
         command = ["make", "-s", "-C", ROOT / "userlib", "install", f"PREFIX={folder}", f"BUILD={folder}/build"]
-        subprocess.run(command, check=True, timeout=PATIENCE)
+        subprocess.run(command, check=True)
 
     return once(tmp_path_factory, "prefix", install)
 
