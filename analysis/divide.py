@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis import choose, rta
 from analysis.model import Taskset, Waiting
-from analysis.partition import plan
+from analysis.partition import coupled, plan
 from analysis.partition.inside import response
 from analysis.partition.merge import Infeasible, jobs
 from analysis.rtgpu import allocate
@@ -25,6 +25,8 @@ FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitio
 NO_HOST = "no host keeps kernels on their units or copies on the bus: the programs have to (docs/rtgpu.md)"
 #: What partitions need.
 OWN_GPUS = "the GPU has to offer these partitions, each one scheduled as a GPU of its own (docs/partitioning.md)"
+#: Most tasks for which partitions are planned where CPUs are shared: `gpurt choose` is quick.
+MOST_COUPLED = 24
 NO_UNITS = "[platform] has no compute_units: say how many SMs or CUs the GPU has"
 
 
@@ -121,8 +123,8 @@ def _partitions(taskset: Taskset) -> Division:
     if homeless := [task.name for task in taskset if task.best_effort and task.uses_gpu]:
         text = f"{homeless[0]} is best effort and uses the GPU, and no partition is planned for it"
         return replace(refused, why=text)
-    if shared := plan.shared_cpus(undivided):
-        return replace(refused, why=shared)
+    if plan.shared_cpus(undivided):
+        return _on_shared_cpus(undivided)
     found = plan.plan(given, plan.BEST, None)
     if isinstance(found, Infeasible):
         return replace(refused, why=plan.why_not(found, given))
@@ -138,6 +140,30 @@ def _partitions(taskset: Taskset) -> Division:
         return replace(refused, why="no bound is known for every task of the plan")
     units = {given.items[index].name: part.size or 0 for part in found.parts for index in part.tasks}
     return replace(refused, slacks=sorted([*shares, *choose.slacks(rest)]), units=units)
+
+
+def _on_shared_cpus(taskset: Taskset) -> Division:
+    """The plan where tasks of partitions share CPUs.  Its partitions run policy `segment`, whatever the file's does."""
+    modes = {task.waiting for task in plan.members(taskset)}
+    inside = next(name for name, mode in plan.COUPLED.items() if mode in modes)
+    refused = Division(PARTITIONS, coupled.TESTS[inside], f"{OWN_GPUS}, under policy segment")
+    if len(modes) > 1:
+        return replace(refused, why="tasks share CPUs, and some wait busily and some suspend")
+    if len(plan.members(taskset)) > MOST_COUPLED:
+        why = f"more than {MOST_COUPLED} tasks use the GPU and share CPUs: gpurt partition --inside {inside} plans"
+        return replace(refused, why=why)
+    segment = replace(taskset, platform=replace(taskset.platform, policy="segment"))
+    given = plan.workload(segment, inside)
+    found = coupled.plan(segment, given, plan.BEST, None)
+    if isinstance(found, Infeasible):
+        return replace(refused, why=plan.why_not(found, given))
+    if lacking := plan.lacking(found):
+        return replace(refused, why=lacking)
+    result = coupled.verdict(segment, given, coupled.places_of(found))
+    if result.failures:
+        return replace(refused, why=str(result.failures[0]))
+    units = {given.items[index].name: part.size for part in found.parts for index in part.tasks}
+    return replace(refused, slacks=sorted(choose.slacks(result)), units=units)
 
 
 def _responses(found: Any) -> Iterator[tuple[str, int | None]]:

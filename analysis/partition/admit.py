@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
-from analysis.partition import fast
+from analysis.partition import fast, variants
 from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
@@ -45,13 +46,16 @@ class Admission:
 
 
 def admit(
-    workload: Workload, places: Sequence[Place], task: int, move: bool = False, grow: bool = True
+    workload: Workload, places: Sequence[Place], task: int, move: bool = False, grow: bool = True,
+    merger: Merger | None = None,
 ) -> Admission:  # fmt: skip
     """Places ``task``; all others are in ``places``.
 
     ``move``: if nothing else works, by dividing the GPU anew.  ``grow``: whether partitions can get more units.
+    ``merger``: what decides whether tasks fit a partition; by the workload's test inside it unless given.
     """
-    merger = Merger(workload)
+    anew = partial(variants.best, merger=merger) if merger else fast.best
+    merger = merger or Merger(workload)
     broken = [place for place in places if place.tasks and not merger.passes(place.tasks, place.size)]
     free = workload.units - sum(place.size for place in places)
     tried: list[str] = []
@@ -69,10 +73,10 @@ def admit(
             return Admission(tuple(kept if found in kept else [*kept, found]), how, tuple(tried))
     if not move:
         return Admission(tuple(places), None, tuple(tried))
-    moved = fast.best(workload)
+    moved = anew(workload)
     if isinstance(moved, Allocation) and moved.fits:
-        anew = tuple(Place(None, part.size, part.tasks) for part in moved.parts)
-        return Admission(anew, How.MOVED, tuple(tried))
+        divided = tuple(Place(None, part.size, part.tasks) for part in moved.parts)
+        return Admission(divided, How.MOVED, tuple(tried))
     why = str(moved) if isinstance(moved, Infeasible) else f"takes {moved.units} units of {workload.units}"
     return Admission(tuple(places), None, (*tried, f"{How.MOVED.value}: {why}"))
 

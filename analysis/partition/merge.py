@@ -42,13 +42,12 @@ class Merger:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self.test = TESTS[workload.inside]
         self._merged: dict[tuple[int, int, int], Part | None] = {}
         self._keys = count()
 
     def passes(self, tasks: Sequence[int], units: int) -> bool:
         """TEST(S, m): whether the tasks meet their deadlines in a partition of that many units."""
-        return self.test(jobs(self.workload, tasks, units))
+        return TESTS[self.workload.inside](jobs(self.workload, tasks, units))
 
     def part(self, tasks: Sequence[int], size: int) -> Part:
         """A new partition."""

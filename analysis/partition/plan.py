@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.model import GpuSegment, Platform, Task, Taskset
+from analysis.model import GpuSegment, Platform, Task, Taskset, Waiting
 from analysis.partition import fast, variants
 from analysis.partition.exact import EXACT
 from analysis.partition.inside import NON_PREEMPTIVE
@@ -18,6 +18,8 @@ from analysis.taskset.partitions import Neighbours
 from gpurt.units import exact_ms
 
 BEST = "best"
+#: Tests of tasks that share CPUs (analysis.partition.coupled), and how tasks have to wait.
+COUPLED = {"gcaps-suspend": Waiting.SUSPEND, "gcaps-busy": Waiting.BUSY}
 #: Policies that run one task at a time in a partition, by priority: what `fp` is about.
 PREEMPTIVE = ("segment", "boosted")
 OTHER = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
@@ -46,6 +48,8 @@ def workload(
         raise Unplannable("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
     # New partitions have the platform's policy, also where all that there are have their own.
     policies = {platform.policy, *(one.policy for one in taskset.partitions if one.policy)}
+    if inside in COUPLED:
+        _check_coupled(taskset, inside, policies)
     if inside == "fp" and (others := policies.difference(PREEMPTIVE)):
         raise Unplannable(
             f"fp is for partitions that run policy {' or '.join(PREEMPTIVE)}, and the file says {min(others)}: {OTHER}"
@@ -57,7 +61,8 @@ def workload(
                 "bus): give worst cases as gpu = { parallel, serial } or { units }"
             )
     around = Neighbours(taskset)
-    items = tuple(_item(task, platform.compute_units or there, platform.epsilon, around) for task in members(taskset))
+    epsilon = max(sum(platform.costs(part)) for part in (None, *taskset.partitions))
+    items = tuple(_item(task, platform.compute_units or there, epsilon, around) for task in members(taskset))
     if inside in NON_PREEMPTIVE:
         for task in members(taskset):
             if task.cpu_time or task.misc_time or task.eta > 1:
@@ -65,6 +70,18 @@ def workload(
                     f"{inside} is for tasks that are one kernel, and {task.name} has CPU time or several GPU segments"
                 )
     return Workload(items, there, inside, sizes or _sizes(platform, there), most)
+
+
+def _check_coupled(taskset: Taskset, inside: str, policies: set[str]) -> None:
+    """Raises Unplannable unless all partitions run policy `segment`, and all tasks wait as the test is about."""
+    if others := policies - {"segment"}:
+        raise Unplannable(
+            f"{inside} is for partitions that run policy segment, and the file says {min(others)}; "
+            'say policy = "segment" in [platform]'
+        )
+    for task in members(taskset):
+        if task.waiting is not COUPLED[inside]:
+            raise Unplannable(f"{inside} is for tasks that wait in mode {COUPLED[inside].value}, unlike {task.name}")
 
 
 def _sizes(platform: Platform, units: int) -> tuple[int, ...]:
@@ -111,6 +128,8 @@ def steps(found: Allocation) -> tuple[variants.Step, ...]:
     """The merges that made an allocation; none for `exact` and `1g`."""
     if found.variant in (EXACT, ONE):
         return ()
+    if found.workload.inside in COUPLED:
+        return found.steps
     again = variants.run(found.workload, found.variant, found.order)
     assert isinstance(again, Allocation)
     assert again.sets == found.sets
@@ -121,7 +140,8 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
     """What an allocation is proved under that the file does not state, or states otherwise."""
     if len(members(taskset)) > 1:
         yield "each partition has to be scheduled as a GPU of its own, with one task at a time in it"
-    if others := [task.name for task in taskset.real_time if not task.uses_gpu]:
+    others = [task.name for task in taskset.real_time if not task.uses_gpu]
+    if others and inside not in COUPLED:
         yield f"{', '.join(others)} without GPU work: not part of the answer"
     if inside in ("edf", "density"):
         yield "no host runs EDF: this reproduces the paper's figures, and proves nothing of a deployment"

@@ -78,15 +78,15 @@ def run(
     return _Heuristic(merger, rule, mode == "act", order, start).allocation(variant)
 
 
-def best(workload: Workload) -> Allocation | Infeasible:
+def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infeasible:
     """The best of all variants in both orders: what fits, with the fewest units, then the least scheduled load.
 
     If nothing fits: what is stuck with the fewest units, or the fewest partitions if those are too many.
     """
-    merger, found = Merger(workload), []
+    merger, found = merger or Merger(workload), []
     for variant, order in ((variant, order) for variant in VARIANTS for order in ORDERS):
         outcome = run(workload, variant, order, merger)
-        if isinstance(outcome, Infeasible) and outcome.lemma:
+        if isinstance(outcome, Infeasible) and (outcome.lemma or outcome.task):
             return outcome
         if isinstance(outcome, Allocation):
             found.append(outcome)

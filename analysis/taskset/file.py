@@ -306,8 +306,8 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
     free = platform.theta_known and platform.theta == 0
     if taskset.partitioned:
         yield (
-            "several partitions share CPUs: every bound assumes that the task which begins or ends a segment executes "
-            "the runlist's update on its own CPU, which hosts with agents, and drivers that sleep, do not do"
+            "several partitions: where they share CPUs, bounds assume that the task which begins or ends a segment "
+            "executes the runlist's update on its own CPU, which hosts with agents, and drivers that sleep, do not do"
         )
     if "boosted" in taskset.policies:
         yield from _boosted(taskset)

@@ -21,16 +21,20 @@ if TYPE_CHECKING:  # at run time the imports take longer than --help needs
     from analysis.masks.topology import Topology
     from analysis.model import Partition, Taskset
     from analysis.partition.variants import Allocation
+    from analysis.rta import Result
     from analysis.taskset import TasksetFile
 
-#: Tests inside a partition, as analysis.partition.inside.TESTS has them (a test compares).
-INSIDE = ("fp", "edf", "np-fp", "np-edf", "density")
+#: Tests where tasks of all partitions share CPUs, as analysis.partition.coupled has them (a test compares).
+COUPLED = ("gcaps-suspend", "gcaps-busy")
+#: Tests inside a partition, as analysis.partition.inside.TESTS and coupled have them.
+INSIDE = ("fp", "edf", "np-fp", "np-edf", "density", *COUPLED)
 #: Ways to plan, as analysis.partition has them.
 VARIANTS = ("best", "exact", "1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
 MOST_UNITS = 4096
 
 ANY_INSIDE = click.option("--inside", type=click.Choice(INSIDE), default="fp", show_default=True,
-                          help="The test inside a partition; fp is for policies segment and boosted.")  # fmt: skip
+                          help="The test inside a partition; fp is for policies segment and boosted, gcaps-* for "
+                               "policy segment and CPUs that tasks share.")  # fmt: skip
 UNITS = click.option("--units", type=click.IntRange(1, MOST_UNITS), metavar="NUMBER",
                      help="Compute units of the GPU, instead of the file's.")  # fmt: skip
 SIZES = click.option("--sizes", metavar="LEAST:STEP|LIST",
@@ -95,6 +99,8 @@ def partition(
     from analysis.partition.merge import Infeasible
 
     _check_options(context, owned)
+    if gpu_only and inside in COUPLED:
+        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
     if owned:
         return _federated(file, name, units, sizes, objective or OBJECTIVES[0], frontier, output, as_json)
     if order and "-" not in variant:
@@ -109,15 +115,13 @@ def partition(
         if sizes:
             raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
         chip, given = _offered(mechanism, taskset, given)
-    try:
-        found = plan.plan(given, variant, order)
-    except plan.Unplannable as error:
-        raise UsageError(f"--variant: {error}") from None
+    found, result = _planned(taskset, given, variant, order)
     notes = list(plan.conditions(taskset, inside))
     if mechanism == "mps":
         notes.append("MPS limits how many SMs a program uses, not which: partitions are not isolated")
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
-    shared = plan.shared_cpus(taskset)
+    why = why or (str(result.failures[0]) if result and result.failures else "")
+    shared = "" if inside in COUPLED else plan.shared_cpus(taskset)
     parts = _partitions(found)
     if mechanism and not why and parts:
         parts, why = realised(mechanism, given.units, [(one.name or "", one.size or 0) for one in parts], chip)
@@ -129,7 +133,7 @@ def partition(
     }  # fmt: skip
     text = [f"DOES NOT FIT: {why}" if why else ""]
     if not isinstance(found, Infeasible):
-        data |= _data(found, shared)
+        data |= _data(found, shared, result)
         text = [_headline(found, why, shared), *_tables(found, data)]
         if explain:
             data["merges"] = [_step(step, given) for step in plan.steps(found)]
@@ -140,6 +144,24 @@ def partition(
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 1 if why else 0
+
+
+def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> tuple[Any, Result | None]:
+    """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
+    from analysis.partition import coupled, plan
+    from analysis.partition.variants import Allocation
+
+    if given.inside not in COUPLED:
+        try:
+            return plan.plan(given, variant, order), None
+        except plan.Unplannable as error:
+            raise UsageError(f"--variant: {error}") from None
+    if variant == "exact":
+        raise UsageError(f"--variant exact: not with {given.inside}, whose bounds depend on all partitions")
+    found = coupled.plan(taskset, given, variant, order)
+    if not isinstance(found, Allocation) or not found.fits:
+        return found, None
+    return found, coupled.verdict(taskset, given, coupled.places_of(found))
 
 
 def _check_options(context: click.Context, owned: bool) -> None:
@@ -212,12 +234,14 @@ def _sizes(text: str, units: int) -> tuple[int, ...]:
     return tuple(range(values[0], max(units, values[0]) + 1, values[1]))
 
 
-def _data(found: Allocation, shared: str) -> dict[str, Any]:
+def _data(found: Allocation, shared: str, result: Result | None = None) -> dict[str, Any]:
     from analysis.partition.plan import per_task
 
     told = per_task(found)
     names = _names(found)
     bounds = {} if shared else _bounds(found)
+    if result:
+        bounds = {name: result.wcrt(name) for name in told}
     return {
         "variant": found.variant, "order": found.order or None, "used_units": found.units,
         "partitions": [
@@ -362,11 +386,13 @@ def admit(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
-    from analysis.partition import plan
+    from analysis.partition import coupled, plan
     from analysis.partition.admit import Admission
     from analysis.partition.admit import admit as place_for
     from pycontrol.commands.admission import extended, places_of, told, written
 
+    if gpu_only and inside in COUPLED:
+        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
     loaded, text, name = extended(file, task)
     if output:
         files.check_writable(output)
@@ -375,9 +401,12 @@ def admit(
         raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
     given = _workload(taskset, inside, None, None, most)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
-    unproved = _unproved(given, "" if gpu_only else plan.shared_cpus(taskset))
+    unproved = _unproved(given, "" if gpu_only or inside in COUPLED else plan.shared_cpus(taskset))
     places = places_of(taskset, given, name)
-    answer = Admission(tuple(places), None, (unproved,)) if unproved else place_for(given, places, index, move)
+    if inside in COUPLED:
+        answer = coupled.admit(taskset, given, places, index, move)
+    else:
+        answer = Admission(tuple(places), None, (unproved,)) if unproved else place_for(given, places, index, move)
     notes = list(plan.conditions(taskset, inside))
     if output and answer.how:
         made, remarks = written(loaded, text, given, answer)

@@ -170,3 +170,15 @@ def test_units_of_the_file_are_kept(tmp_path: Path) -> None:
     found = divisions(load(path).taskset)[0]
     assert sorted((found.units or {}).values()) in ([1, 1], [1, 2])
     assert found.slacks[0] == Fraction(1, 5)
+
+
+def test_partitions_of_tasks_that_share_a_cpu_are_compared(tmp_path: Path) -> None:
+    """8 + 6 ms on the GPU each, at once: updates are free, and no task executes on the CPU."""
+    path = tmp_path / "set.toml"
+    path.write_text(file(FREE + "compute_units = 4", scaling(0), scaling(0)))
+    [found] = [one for one in divisions(load(path).taskset) if one.way == "partitions"]
+    assert (found.test, found.why, found.units) == ("partitioned-suspend", "", {"t1": 1, "t2": 1})
+    assert found.slacks == [Fraction(1, 15), Fraction(1, 15)]
+    path.write_text(file(FREE + "compute_units = 4", scaling(0), scaling(0) + "\nwaiting = 'busy'"))
+    [found] = [one for one in divisions(load(path).taskset) if one.way == "partitions"]
+    assert (found.slack, found.why) == (None, "tasks share CPUs, and some wait busily and some suspend")

@@ -10,7 +10,7 @@ import pytest
 from calls import Gpurt, caller
 
 from analysis.model import Intensity
-from analysis.partition import VARIANTS, inside
+from analysis.partition import VARIANTS, coupled, inside, plan
 from analysis.taskset import load
 from pycontrol.commands import partition as commands
 
@@ -34,7 +34,8 @@ def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
 
 
 def test_the_options_are_what_the_planner_has() -> None:
-    assert set(commands.INSIDE) == set(inside.TESTS)
+    assert set(commands.COUPLED) == set(coupled.TESTS) == set(plan.COUPLED)
+    assert set(commands.INSIDE) == set(inside.TESTS) | set(coupled.TESTS)
     assert set(commands.VARIANTS) == {"best", "exact", *VARIANTS}
 
 
@@ -51,6 +52,80 @@ def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:
     assert [task.partition.name for task in written if task.partition] == ["p1", "p2", "p3", "p4"]
     assert written.tasks[0].pure_time == 33_000_000
     assert "# slow-down beside" in (tmp_path / "out.toml").read_text()
+
+
+def on_two_cpus(tmp_path: Path, more: str = "", policy: str = "segment") -> Path:
+    """The example with two tasks on each of two CPUs."""
+    text = EXAMPLE.read_text().replace("cpus = 5", f'cpus = 2\npolicy = "{policy}"')
+    for cpu in (2, 3):
+        text = text.replace(f"cpu = {cpu}\n", f"cpu = {cpu - 2}\n")
+    path = tmp_path / "shared.toml"
+    path.write_text(text + more)
+    return path
+
+
+@pytest.mark.parametrize("test", ["gcaps-suspend", "gcaps-busy"])
+def test_tasks_that_share_cpus_are_planned_and_analyzed_alike(gpurt: Gpurt, tmp_path: Path, test: str) -> None:
+    """The bounds that are printed are those of the written file, by the test of the whole file."""
+    path, out = on_two_cpus(tmp_path), tmp_path / "out.toml"
+    if test == "gcaps-busy":
+        text = path.read_text().replace("compute_units = 24", "compute_units = 64")
+        path.write_text(text.replace("[[task]]\n", '[[task]]\nwaiting = "busy"\n'))
+    code, text, _ = gpurt("partition", path, "--inside", test, "-o", out, "--json")
+    told = json.loads(text)
+    assert (code, told["fits"], told["test"]) == (0, True, test)
+    assert len(told["partitions"]) > 1
+    code, text, _ = gpurt("analyze", out, "--json")
+    analysed = json.loads(text)
+    assert (code, analysed["tests"][0]["test"]) == (0, coupled.TESTS[test])
+    assert {name: one["wcrt_ns"] for name, one in told["tasks"].items()} == {
+        name: one["wcrt_ns"] for name, one in analysed["tests"][0]["tasks"].items()
+    }
+    assert gpurt("partition", path)[0] == 1
+
+
+def test_a_task_without_gpu_work_counts_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
+    low = '[[task]]\nname = "low"\ncpu = 0\npriority = 1\nperiod = "{}"\nsegments = [{{ cpu = "20ms" }}]\n'
+    assert gpurt("partition", on_two_cpus(tmp_path, low.format("1s")), "--inside", "gcaps-suspend")[0] == 0
+    code, out, _ = gpurt("partition", on_two_cpus(tmp_path, low.format("21ms")), "--inside", "gcaps-suspend")
+    assert (code, out.splitlines()[0].startswith("NOT PROVED: low: exceeds its deadline of 21")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "why"),
+    [
+        ((), "boosted", "gcaps-suspend is for partitions that run policy segment, and the file says boosted"),
+        (("--variant", "exact"), "segment", "--variant exact: not with gcaps-suspend"),
+        (("--gpu-only",), "segment", "--gpu-only goes with tests that look at GPU work alone"),
+    ],
+)
+def test_what_tests_of_shared_cpus_do_not_cover(
+    gpurt: Gpurt, tmp_path: Path, options: tuple[str, ...], policy: str, why: str
+) -> None:
+    code, _, err = gpurt("partition", on_two_cpus(tmp_path, policy=policy), "--inside", "gcaps-suspend", *options)
+    assert code == 2
+    assert why in err
+
+
+def test_a_task_that_waits_in_another_mode_is_named(gpurt: Gpurt, tmp_path: Path) -> None:
+    code, _, err = gpurt("partition", on_two_cpus(tmp_path), "--inside", "gcaps-busy")
+    assert (code, "gcaps-busy is for tasks that wait in mode busy, unlike detect" in err) == (2, True)
+
+
+def test_admission_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Nobody loses his bound: also not a task without GPU work."""
+    low = '[[task]]\nname = "low"\ncpu = 0\npriority = 1\nperiod = "{}"\nsegments = [{{ cpu = "20ms" }}]\n'
+    planned, new, out = tmp_path / "planned.toml", tmp_path / "late.toml", tmp_path / "with.toml"
+    new.write_text(LATE.replace("cpu = 4", "cpu = 0"))
+    call = ("--inside", "gcaps-suspend")
+    assert gpurt("partition", on_two_cpus(tmp_path, low.format("60ms")), *call, "-o", planned)[0] == 0
+    assert gpurt("admit", planned, new)[0] == 1
+    code, text, _ = gpurt("admit", planned, new, *call, "-o", out)
+    assert (code, text.splitlines()[0].startswith("late is admitted to")) == (0, True)
+    assert gpurt("analyze", out)[0] == 0
+    new.write_text(LATE.replace("cpu = 4", "cpu = 0").replace("segments = [", 'segments = [{ cpu = "35ms" }, '))
+    code, text, _ = gpurt("admit", planned, new, *call)
+    assert (code, "low: exceeds its deadline of 60" in text) == (1, True)
 
 
 def test_planning_a_planned_file_again_replaces_its_partitions(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -145,7 +220,7 @@ def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     [
         (["--sizes", "4:0"], "--sizes: expected LEAST:STEP"), (["--sizes", "x"], "--sizes: expected"),
         (["--sizes", "4:2:1"], "--sizes: expected"), (["--sizes", ""], "--sizes: expected"),
-        (["--units", "0"], "--units"), (["--inside", "gcaps-suspend"], "--inside"),
+        (["--units", "0"], "--units"), (["--inside", "gcaps"], "--inside"),
         (["--order", "inc"], "--order goes"),
         (["--inside", "np-fp"], "np-fp is for tasks that are one kernel, and detect has"), (["--variant", "x"], "x"),
     ],
