@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis.experiments import boosted, gcaps, otterness, rtgpu, thesis
+from analysis.experiments import boosted, gcaps, otterness, rtgpu, thesis, zahaf
 from analysis.experiments.plan import Curve, Experiment, Panel
 from analysis.experiments.study import Study
 
@@ -12,4 +12,4 @@ __all__ = ["EXPERIMENTS", "STUDIES", "Curve", "Experiment", "Panel", "Study"]
 _LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS, *rtgpu.EXPERIMENTS)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LISTED}
 #: Those that are no curves of schedulability.
-STUDIES: dict[str, Study] = {study.name: study for study in otterness.STUDIES}
+STUDIES: dict[str, Study] = {study.name: study for study in (*otterness.STUDIES, *zahaf.STUDIES)}

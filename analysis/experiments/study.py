@@ -24,20 +24,27 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """``run(samples, seed, progress)``: the rows; ``progress`` is called after each of ``size`` points."""
+    """``run(samples, seed, progress)``: the rows; ``progress`` is called after each of ``size`` points.
+
+    ``judge``: a verdict on each claim.  ``columns``: of its table; () are those of the first row.
+    """
 
     name: str
     title: str
     source: str
     size: int
     run: Callable[[int, int, Callable[[], None]], list[Row]]
-    judge: Callable[[Sequence[Row]], list[Claim]]
+    judge: Callable[[Sequence[Row]], list[Claim]] | None = None
     draw: Callable[[Sequence[Row], Path], None] | None = None
+    columns: tuple[str, ...] = ()
 
 
-def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Writes the rows as CSV."""
+def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:
+    """Writes these columns of the rows as CSV, all if none are named.  What a row lacks is empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(
+            file, columns or list(rows[0]), extrasaction="ignore", restval="", lineterminator="\n"
+        )
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            writer.writerow({key: f"{value:.4f}" if isinstance(value, float) else value for key, value in row.items()})

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.experiments.study import Row, Study
 from analysis.partition import ORDERS, VARIANTS
 from analysis.partition.generate import Parameters, generate, results
 from analysis.partition.workload import SHIFT
@@ -67,14 +68,14 @@ FIGURES = {
 }
 
 
-def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[int], None]) -> list[dict[str, Any]]:
-    """A row for each scaling, utilization and curve.  ``progress`` is told of each point's tasksets when it is done."""
-    rows: list[dict[str, Any]] = []
+def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) -> list[Row]:
+    """A row for each scaling, utilization and curve.  ``progress`` is called after each point."""
+    rows: list[Row] = []
     for panel in SCALINGS:
         for load in LOADS:
             parameters = Parameters(figure.tasks, load, shared=panel == "shared")
             rows += ({"panel": panel, "x": load, **row} for row in _point(figure, parameters, tasksets, seed))
-            progress(tasksets)
+            progress()
     return rows
 
 
@@ -109,16 +110,7 @@ def _bound(tasks: NDArray[Any], conflict: int) -> NDArray[np.float64]:
     return total
 
 
-def write_csv(figure: Figure, rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Writes the rows; a measure is empty where nothing was schedulable."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, figure.columns, extrasaction="ignore", restval="", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{value:.4f}" if isinstance(value, float) else value for key, value in row.items()})
-
-
-def draw(figure: Figure, rows: Sequence[dict[str, Any]], path: Path) -> None:
+def draw(figure: Figure, rows: Sequence[Row], path: Path) -> None:
     """Draws the figure's measure over total utilization, one panel for each scaling."""
     from analysis.experiments.report import MARKERS, finish, new_figure
 
@@ -135,13 +127,13 @@ def draw(figure: Figure, rows: Sequence[dict[str, Any]], path: Path) -> None:
     finish(picture, axes[0], f"{figure.title} ({SOURCE})", path)
 
 
-def _plot(axes: Any, figure: Figure, rows: Sequence[dict[str, Any]], curve: str, marker: str) -> None:
+def _plot(axes: Any, figure: Figure, rows: Sequence[Row], curve: str, marker: str) -> None:
     scale = {"share": 100.0, "analysis_ns": 1e-3}.get(figure.measure, 1.0)
     points = [(row["x"], scale * row[figure.measure]) for row in rows if row.get(figure.measure) is not None]
     axes.plot([x for x, _ in points], [y for _, y in points], marker=marker, markersize=4, linewidth=1.2, label=curve)
 
 
-def _plot_bounds(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
+def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
     """What no and every conflict would cost, of the tasksets that the variant with most of them schedules."""
     for key, label in (("lower", "no conflict"), ("upper", "all in conflict")):
         most: dict[float, tuple[int, float]] = {}
@@ -149,3 +141,10 @@ def _plot_bounds(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
             if key in row:
                 most[row["x"]] = max(most.get(row["x"], (0, 0.0)), (row["schedulable"], row[key]))
         axes.plot(list(most), [value for _, value in most.values()], color="black", linestyle=":", label=label)
+
+
+STUDIES = [
+    Study(figure.name, figure.title, SOURCE, figure.size, partial(run, figure), draw=partial(draw, figure),
+          columns=figure.columns)
+    for figure in FIGURES.values()
+]  # fmt: skip

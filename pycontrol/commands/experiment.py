@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from gpurt.files import unwritable
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 from pycontrol.commands.options import JSON
-from pycontrol.commands.study import study
+from pycontrol.commands.study import report, study
 
 ATTACK = "attack"
 
@@ -63,7 +62,6 @@ def experiment(
     """Repeat published experiments, on random tasksets or in simulation, or attack the bounds."""
     from analysis.experiments import EXPERIMENTS, STUDIES
     from analysis.experiments.runner import Settings
-    from analysis.experiments.zahaf import FIGURES
 
     if listing or not names:
         _list(as_json)
@@ -75,21 +73,19 @@ def experiment(
                       output, fresh, as_json)  # fmt: skip
     if runs is not None or steps is not None:
         raise UsageError("--runs and --steps go with attack: gpurt experiment attack --runs 20 --steps 40")
-    unknown = [name for name in names if name not in EXPERIMENTS and name not in STUDIES and name not in FIGURES]
+    unknown = [name for name in names if name not in EXPERIMENTS and name not in STUDIES]
     if unknown:
-        there = ", ".join([*EXPERIMENTS, *STUDIES, *FIGURES, ATTACK])
+        there = ", ".join([*EXPERIMENTS, *STUDIES, ATTACK])
         raise UsageError(f"no experiment is called {unknown[0]!r}; there are {there}")
-    partitioned = [name for name in names if name in FIGURES]
-    if partitioned and (address or method != "uunifast"):
-        raise UsageError(f"--dask and --method do not go with {partitioned[0]}, which one core computes in minutes")
+    studies = [name for name in names if name in STUDIES]
+    if studies and (address or method != "uunifast"):
+        raise UsageError(f"--dask and --method do not go with {studies[0]}, which one core computes in minutes")
     settings = Settings(tasksets, seed, method)
     reports = []
     with _executor(address) as executor:
         for name in names:
             if name in STUDIES:
                 reports.append(study(STUDIES[name], tasksets, seed, output, form))
-            elif name in FIGURES:
-                reports.append(_partition(FIGURES[name], tasksets, seed, output, form))
             else:
                 reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
             if not as_json:
@@ -102,11 +98,9 @@ def experiment(
 def _list(as_json: bool) -> None:
     from analysis import rta
     from analysis.experiments import EXPERIMENTS, STUDIES
-    from analysis.experiments.zahaf import FIGURES, SOURCE
 
     listed = [(e.name, e.source, e.title, e.size) for e in EXPERIMENTS.values()]
     listed += [(e.name, e.source, e.title, e.size) for e in STUDIES.values()]
-    listed += [(f.name, SOURCE, f.title, f.size) for f in FIGURES.values()]
     listed.append((ATTACK, "docs/soundness.md", "Search for schedules that break a bound", len(rta.TESTS)))
     data = [{"name": name, "source": source, "title": title, "points": size} for name, source, title, size in listed]
     rows = [(name, source, title, str(size)) for name, source, title, size in listed]
@@ -141,32 +135,7 @@ def _run(
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
     left_out = [curve.label for curve in chosen.curves if curve.missing]
-    return _report(chosen.name, start, files, table.rows(), left_out)
-
-
-def _partition(figure: Any, tasksets: int, seed: int, output: Path, form: str) -> dict[str, Any]:
-    from analysis.experiments.zahaf import draw, run, write_csv
-
-    start = time.monotonic_ns()
-    files = [output / f"{figure.name}.csv", output / f"{figure.name}.{form}"]
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with render.progress(figure.size * tasksets, figure.name) as bar:
-            rows = run(figure, tasksets, seed, bar.update)
-        write_csv(figure, rows, files[0])
-        draw(figure, rows, files[1])
-    except OSError as error:
-        raise unwritable(error.filename or output, error) from None
-    return _report(figure.name, start, files, rows, [])
-
-
-def _report(
-    name: str, start: int, files: list[Path], rows: Iterable[dict[str, Any]], left_out: list[str]
-) -> dict[str, Any]:  # fmt: skip
-    told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
-            for row in rows]  # fmt: skip
-    return {"experiment": name, "wall_ns": time.monotonic_ns() - start, "files": files, "rows": told,
-            "left_out": left_out}  # fmt: skip
+    return report(chosen.name, start, files, table.rows(), left_out)
 
 
 def _text(report: dict[str, Any]) -> str:

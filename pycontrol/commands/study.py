@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +29,21 @@ def study(chosen: Study, samples: int, seed: int, output: Path, form: str) -> di
         with render.progress(chosen.size, chosen.name) as bar:
             rows = chosen.run(samples, seed, lambda: bar.update(1))
         files = [output / f"{chosen.name}.csv"]
-        write_rows(rows, files[0])
+        write_rows(rows, files[0], chosen.columns)
         if chosen.draw:
             files.append(output / f"{chosen.name}.{form}")
             chosen.draw(rows, files[1])
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
-    return {
-        "experiment": chosen.name, "wall_ns": time.monotonic_ns() - start, "files": files, "rows": rows,
-        "left_out": [], "claims": chosen.judge(rows),
-    }  # fmt: skip
+    claims = {"claims": chosen.judge(rows)} if chosen.judge else {}
+    return {**report(chosen.name, start, files, rows), **claims}
+
+
+def report(
+    name: str, start: int, files: list[Path], rows: Iterable[Mapping[str, Any]], left_out: Sequence[str] = ()
+) -> dict[str, Any]:  # fmt: skip
+    """What is told of an experiment.  ``start``: when it began, ns.  ``left_out``: curves without a test."""
+    told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
+            for row in rows]  # fmt: skip
+    return {"experiment": name, "wall_ns": time.monotonic_ns() - start, "files": files, "rows": told,
+            "left_out": list(left_out)}  # fmt: skip

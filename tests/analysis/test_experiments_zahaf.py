@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from analysis.experiments import zahaf
+from analysis.experiments import STUDIES, zahaf
+from analysis.experiments.study import Row, write_rows
 from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.workload import SHIFT
 
@@ -21,8 +21,18 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zahaf, "LOADS", (10, 40))
 
 
-def rows(name: str, tasksets: int = 4) -> list[dict[str, Any]]:
-    return zahaf.run(zahaf.FIGURES[name], tasksets, 1, lambda _: None)
+def rows(name: str, tasksets: int = 4) -> list[Row]:
+    return STUDIES[name].run(tasksets, 1, lambda: None)
+
+
+def write(name: str, found: list[Row], path: Path) -> None:
+    """The table or the picture of a figure."""
+    if path.suffix == ".csv":
+        write_rows(found, path, STUDIES[name].columns)
+    else:
+        draw = STUDIES[name].draw
+        assert draw
+        draw(found, path)
 
 
 @pytest.mark.usefixtures("few")
@@ -34,13 +44,12 @@ def test_a_row_for_each_scaling_load_and_curve(tmp_path: Path) -> None:
     by = {(row["panel"], row["x"], row["curve"]): row["schedulable"] for row in found}
     assert (by["shared", 10, "1g"], by["printed", 10, "1g"]) == (4, 0)  # where 1G falls depends on the scaling
     assert all(by["shared", 40, curve] == 4 for curve in CURVES[1:])
-    figure = zahaf.FIGURES["zahaf-fig5"]
-    zahaf.write_csv(figure, found, tmp_path / "x.csv")
-    zahaf.draw(figure, found, tmp_path / "x.svg")
+    write("zahaf-fig5", found, tmp_path / "x.csv")
+    write("zahaf-fig5", found, tmp_path / "x.svg")
     with (tmp_path / "x.csv").open() as file:
         assert next((row["curve"], row["share"]) for row in csv.DictReader(file)) == ("1g", "1.0000")
     assert "sms-act" in (tmp_path / "x.svg").read_text()
-    zahaf.write_csv(figure, rows("zahaf-fig5"), tmp_path / "y.csv")
+    write("zahaf-fig5", rows("zahaf-fig5"), tmp_path / "y.csv")
     assert (tmp_path / "y.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
 
 
@@ -54,7 +63,7 @@ def test_one_partition_schedules_the_worst_load_and_the_others_between_the_bound
         if row["curve"] == "1g":
             assert row["load"] == pytest.approx(row["upper"], abs=1e-4)
     assert any("load" not in row for row in found)
-    zahaf.draw(zahaf.FIGURES["zahaf-fig6"], found, tmp_path / "x.svg")
+    write("zahaf-fig6", found, tmp_path / "x.svg")
 
 
 @pytest.mark.usefixtures("few")
@@ -72,9 +81,8 @@ def test_the_load_is_that_of_the_readable_planner() -> None:
 @pytest.mark.usefixtures("few")
 def test_times_are_in_figure_9_only(tmp_path: Path) -> None:
     found = rows("zahaf-fig9", 1)
-    figure = zahaf.FIGURES["zahaf-fig9"]
-    zahaf.write_csv(figure, found, tmp_path / "x.csv")
-    zahaf.draw(figure, found, tmp_path / "x.svg")
+    write("zahaf-fig9", found, tmp_path / "x.csv")
+    write("zahaf-fig9", found, tmp_path / "x.svg")
     with (tmp_path / "x.csv").open() as file:
         assert all(int(row["analysis_ns"]) > 0 for row in csv.DictReader(file))
-    assert not any("analysis_ns" in zahaf.FIGURES[name].columns for name in zahaf.FIGURES if name != figure.name)
+    assert [study.name for study in zahaf.STUDIES if "analysis_ns" in study.columns] == ["zahaf-fig9"]

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from analysis.experiments import STUDIES
+from analysis.experiments import otterness
 from analysis.experiments.otterness import TABLE_1, TABLE_2, distributed, packed
-from analysis.experiments.study import Row
+from analysis.experiments.study import Claim, Row
 from pycontrol import cli
 
+STUDIES = {study.name: study for study in otterness.STUDIES}
 STORED = Path(__file__).resolve().parents[2] / "docs/experiments/partitioning"
 
 
@@ -22,8 +23,14 @@ def rows(name: str, samples: int = 4) -> list[Row]:
     return STUDIES[name].run(samples, 1, lambda: None)
 
 
+def judged(name: str, found: list[Row]) -> list[Claim]:
+    judge = STUDIES[name].judge
+    assert judge
+    return judge(found)
+
+
 def verdicts(name: str, found: list[Row]) -> dict[str, bool]:
-    return {claim.text: claim.reproduced for claim in STUDIES[name].judge(found)}
+    return {claim.text: claim.reproduced for claim in judged(name, found)}
 
 
 def number(text: str) -> Any:
@@ -52,7 +59,7 @@ def test_the_masks_are_those_of_the_paper() -> None:
 def test_the_stored_verdicts_are_those_of_the_stored_rows(name: str) -> None:
     """The page lists every claim with its verdict."""
     page = (STORED / "otterness.md").read_text(encoding="utf-8")
-    for claim in STUDIES[name].judge(stored(name)):
+    for claim in judged(name, stored(name)):
         mark = "reproduced" if claim.reproduced else "NOT REPRODUCED"
         assert f"{mark}: {claim.text}: {claim.why}" in page
     assert len(stored(name)) == STUDIES[name].size
