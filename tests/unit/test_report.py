@@ -389,7 +389,7 @@ def test_a_browser_shows_it_and_fetches_nothing(gpurt: Gpurt, run: Path, tmp_pat
     browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                "--disable-background-networking", "--disable-component-update", "--no-first-run"]  # fmt: skip
     done = subprocess.run([*browser, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom", f"file://{output}"],
-                          capture_output=True, text=True, check=True, timeout=120)  # fmt: skip
+                          capture_output=True, text=True, check=True, timeout=1200)  # fmt: skip
     page = Page(done.stdout)
     assert [one for one in page.attributes("id") if one in SECTIONS] == SECTIONS
     assert [tag for tag, _ in page.elements].count("rect") > 10
@@ -399,5 +399,5 @@ def test_a_browser_shows_it_and_fetches_nothing(gpurt: Gpurt, run: Path, tmp_pat
     for suffix, option in (("png", "--screenshot"), ("pdf", "--print-to-pdf")):
         picture = tmp_path / f"page.{suffix}"
         command = [*browser, f"{option}={picture}", f"file://{output}"]
-        subprocess.run(command, capture_output=True, check=True, timeout=120)
+        subprocess.run(command, capture_output=True, check=True, timeout=1200)
         assert picture.stat().st_size > 10_000
