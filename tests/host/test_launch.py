@@ -114,9 +114,15 @@ def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> Non
 
 
 def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> None:
-    run = launch.launch(write(URGENT), crew.Options(0.3, host, "segment", managed=False))
-    assert len(run.reports["urgent"].jobs) >= 1
-    assert not [event for event in run.trace.events if event.kind in (Kind.BEGIN, Kind.END)]
+    file, jobs = write(URGENT), []
+
+    def some() -> int:
+        run = launch.launch(file, crew.Options(0.3, host, "segment", managed=False))
+        assert not [event for event in run.trace.events if event.kind in (Kind.BEGIN, Kind.END)]
+        jobs.extend(run.reports["urgent"].jobs)
+        return len(jobs)
+
+    eventually(some)  # a busy machine completes none in so short a time
 
 
 def test_misses_are_counted(write: Write, host: str) -> None:
@@ -130,10 +136,16 @@ def test_misses_are_counted(write: Write, host: str) -> None:
 
 def test_execution_times_are_drawn(write: Write, host: str) -> None:
     spread = PLAIN.replace('{ cpu = "1ms" }', '{ cpu = { worst = "80ms", best = "1ms" } }').replace('"20ms"', '"90ms"')
-    file = write(spread)
-    best = launch.launch(file, crew.Options(0.5, host, scale=(0, 0))).reports["plain"]
-    worst = launch.launch(file, crew.Options(0.5, host, scale=(100, 100))).reports["plain"]
-    assert min(job.response for job in best.jobs) < 80_000_000 <= min(job.response for job in worst.jobs)
+    file, longest = write(spread), []
+
+    def responses(percent: int) -> list[int]:
+        run = launch.launch(file, crew.Options(0.5, host, scale=(percent, percent)))
+        return [job.response for job in run.reports["plain"].jobs]
+
+    # a busy machine completes no job in so short a time, or is slow
+    eventually(lambda: any(response < 80_000_000 for response in responses(0)))
+    eventually(lambda: longest.extend(responses(100)) or longest)
+    assert min(longest) >= 80_000_000
 
 
 def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host: str, tmp_path: Path) -> None:
