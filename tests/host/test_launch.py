@@ -79,13 +79,13 @@ def gpu_times(report: Report) -> list[GpuTimes]:
 @pytest.mark.parametrize("waiting", list(Waiting))
 def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str, waiting: Waiting) -> None:
     file = write(URGENT, LOW, PLAIN)
-    run = launch.launch(file, crew.Options(0.6, host, "segment", waiting))
+    run = launch.launch(file, crew.Options(2, host, "segment", waiting))
     assert set(run.reports) == {"urgent", "low", "plain"}
     for task in file.taskset:
         report = run.reports[task.name]
         assert report.complete
         assert report.error is None
-        assert len(report.jobs) + report.unfinished == -(-600_000_000 // task.period)
+        assert len(report.jobs) + report.unfinished == -(-2_000_000_000 // task.period)
         # Own execution is a lower bound of any response time.
         assert all(job.response >= task.cpu_time + task.gpu_time for job in report.jobs)
     for times in gpu_times(run.reports["urgent"]):
@@ -96,7 +96,7 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
 
 
 def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> None:
-    run = launch.launch(write(URGENT, LOW), crew.Options(0.5, host, "segment"))
+    run = launch.launch(write(URGENT, LOW), crew.Options(2, host, "segment"))
     trace = run.trace
     assert trace.meta["source"] == "runtime"
     jobs = sum(len(report.jobs) for report in run.reports.values())
