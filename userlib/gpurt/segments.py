@@ -8,20 +8,31 @@
 
     @segment(priority=60, wait=True)
     def detect(frame): ...
+
+    with segment(stream=torch.cuda.current_stream()):   # ends when the stream's work is done
+        run_model()
+
+    async with segment(stream=stream):                  # other coroutines run while this one waits
+        launch()
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
+import inspect
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
+from gpurt import streams
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
+from gpurt.streams import Given, Stream
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,15 +144,23 @@ class Client:
         return int(place[0])
 
 
-class segment:  # noqa: N801  (reads as a statement)
-    """A GPU segment around a block or a function.
+#: A segment that has begun: whether a host knows it, and what it waits for before it ends.
+_Open = tuple[bool, Stream | None]
 
-    Threads may share one segment object.
+
+class segment:  # noqa: N801  (reads as a statement)
+    """A GPU segment around a block or a function, with `async` too.
+
+    Threads and asyncio's tasks may share one segment object.
 
     Args:
         priority: 1 to 99; 0 uses the thread's own real-time priority.
         wait: enter the block only once the client owns the GPU.
-        drain: give the GPU up only when all submitted work is done.
+        drain: give the GPU up only when all submitted work is done, as far as the host knows of work: that of virtual
+            GPUs.  For frameworks there is ``stream``.
+        stream: what has ``synchronize()``, such as a stream or a device of a framework; or a function that returns
+            that, called at begin.  The segment ends when ``synchronize()`` has returned, whether or not the block
+            raised an exception, and whether or not there is a host.
         form: when policy `boosted` raises the thread.  "self" is right only if the thread never spins inside the block;
             "owner" is right always.  Without it the environment's GPURT_FORM counts, or "self".
         client: the client whose segment this is.  Without it the process's own client is used.  If there is no host
@@ -150,39 +169,106 @@ class segment:  # noqa: N801  (reads as a statement)
     Raises:
         OSError: anything else fails.
         ValueError: no such form.
+        TypeError: ``stream`` is nothing to wait for.
     """
 
     def __init__(
         self, priority: int = 0, *, wait: bool = False, drain: bool = False, form: Form | str = Form.SELF,
-        client: Client | None = None,
+        client: Client | None = None, stream: Given | None = None,
     ) -> None:  # fmt: skip
-        self._begin = _flags(wait, form)
+        if stream is not None:
+            streams.check(stream)
+        self._flags = _flags(False, form)
+        self._wait = wait
         self._end = lib.GPURT_END_DRAIN if drain else 0
         self._priority = priority
         self._client = client
+        self._stream = stream
         self._open = threading.local()
+        self._tasks: weakref.WeakKeyDictionary[Any, list[_Open]] = weakref.WeakKeyDictionary()
 
     def _handle(self) -> object:
         return self._client.handle if self._client else ffi.NULL
 
-    def __enter__(self) -> None:
-        status = lib.gpurt_segment_begin(self._handle(), self._begin, self._priority)
+    def _started(self, wait: bool) -> _Open:
+        """Begins; ``wait``: until the client owns the GPU."""
+        stream = None if self._stream is None else streams.chosen(self._stream)
+        flags = self._flags | (lib.GPURT_BEGIN_WAIT if wait else 0)
+        status = lib.gpurt_segment_begin(self._handle(), flags, self._priority)
         unmanaged = status == -errno.ENODEV and self._client is None
         if status and not unmanaged:
             check(status, "begin a GPU segment")
-        stack = self._open.__dict__.setdefault("stack", [])
-        stack.append(not unmanaged)
+        return not unmanaged, stream
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open.stack.pop():
+    def _ended(self, managed: bool, error: BaseException | None) -> None:
+        if managed:
             status = lib.gpurt_segment_end(self._handle(), self._end)
             if error is None:
                 check(status, "end a GPU segment")
 
+    def __enter__(self) -> None:
+        opened = self._started(self._wait)
+        self._open.__dict__.setdefault("stack", []).append(opened)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        managed, stream = self._open.stack.pop()
+        try:
+            if stream is not None:
+                stream.synchronize()
+        except BaseException as failed:
+            error = failed
+            raise
+        finally:
+            self._ended(managed, error)
+
+    async def __aenter__(self) -> None:
+        """Begins on the loop's thread, which is the one that policy `boosted` raises; waits on another one."""
+        managed, stream = self._started(wait=False)
+        if managed and self._wait:
+            await self._granted()
+        self._tasks.setdefault(asyncio.current_task(), []).append((managed, stream))
+
+    async def _granted(self) -> None:
+        """Waits until the segment owns the GPU.  After any exception the segment has ended, as after a cancellation."""
+        handle = self._handle()
+        ended = []
+
+        def give_up() -> None:
+            ended.append(True)
+            lib.gpurt_segment_end(handle, 0)
+
+        try:
+            check(await streams.in_thread(lambda: lib.gpurt_segment_wait(handle, FOREVER), give_up), "wait for the GPU")
+        except BaseException:
+            if not ended:
+                give_up()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        managed, stream = self._tasks[asyncio.current_task()].pop()
+        try:
+            if stream is not None:
+                await streams.in_thread(stream.synchronize)
+        except BaseException as failed:
+            error = failed
+            raise
+        finally:
+            self._ended(managed, error)
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Wraps a function in the segment."""
+        """Wraps a function, or a coroutine function, in the segment."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+                async with self:
+                    return await function(*args, **kwargs)
+
+            return cast("Callable[P, R]", awaited)
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
