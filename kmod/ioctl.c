@@ -225,6 +225,36 @@ static long do_tsg_close(struct gpurt_file *file, union gpurt_argument *a)
 	return do_tsg(file, &a->tsg, false);
 }
 
+static int shape_call(struct gpurt_client *client, const struct gpurt_tsg_shape *shape)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, false);
+	/* Nobody is asked for a capability that he does not need. */
+	if (err == -EPERM && may_have(gpurt_raised_own(current), 1))
+		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, true);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static long do_tsg_shape(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->shape.gpu);
+	int err;
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops.work || !client->gpu->ops.work->tsg_shape)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	err = shape_call(client, &a->shape);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
 static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_client *client;
@@ -314,6 +344,7 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
 	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,
+	[_IOC_NR(GPURT_IOC_TSG_SHAPE)] = do_tsg_shape,
 	[_IOC_NR(GPURT_IOC_AGENT)] = do_agent,
 	[_IOC_NR(GPURT_IOC_ORDER)] = do_order,
 	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_job,

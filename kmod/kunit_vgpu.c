@@ -10,7 +10,7 @@
 #define CALLED (IN_A_CALL + 100)
 #define KEPT 1024		/* work items whose numbers are all multiples of the number of places */
 #define PLACES BIT(VGPU_QUEUED_BITS)
-#define MARK 1			/* of vgpu.armed: every interrupt overwrites it */
+#define MARK 1			/* of vgpu_whole.armed: every interrupt overwrites it */
 
 /* A virtual GPU whose completions are watched. */
 struct vbench {
@@ -20,7 +20,7 @@ struct vbench {
 	struct vgpu_ctx *ctx;
 	struct vgpu_tsg *tsg;
 	struct gpurt_vgpu_ops ops;
-	/* With dev->lock held: */
+	/* With whole->lock held: */
 	u32 seen, most;		/* completions in this interrupt, and in the one that had most of them */
 	u32 interrupts;
 	u64 first, rest_until;	/* of this interrupt: its first completion; when the next one may come */
@@ -28,14 +28,14 @@ struct vbench {
 	struct completion idle;
 };
 
-/* Called by core/vgpu.c with dev->lock held.  Slow enough for the clock to tell how long an interrupt took. */
+/* Called by core/vgpu.c with whole->lock held.  Slow enough for the clock to tell how long an interrupt took. */
 static void watch_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
 {
 	struct vbench *b = container_of(v->ops, struct vbench, ops);
 	u64 now = ktime_get_ns();
 
-	if (b->dev->armed != MARK) {
-		b->dev->armed = MARK;
+	if (b->dev->whole->armed != MARK) {
+		b->dev->whole->armed = MARK;
 		b->early |= now < b->rest_until;
 		b->first = now;
 		b->seen = 0;
@@ -74,7 +74,7 @@ static struct vbench *vbench_make(struct kunit *test, u32 others)
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	init_completion(&b->idle);
 	file_make(test, &b->file, task_tgid(current));
-	b->dev = vgpus.create();
+	b->dev = vgpus.create(GPURT_MAX_GPUS - 1);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(b->dev));
 	b->ops.done = watch_done;
 	b->dev->core.ops = &b->ops;
@@ -102,13 +102,13 @@ static void vbench_free(struct vbench *b)
 	vgpus.destroy(b->dev);
 }
 
-/* Called with dev->lock held.  All work is due at the time that the GPU has reached. */
+/* Called with whole->lock held.  All work is due at the time that the GPU has reached. */
 static void all_is_due(struct vbench *b)
 {
 	struct gpurt_vgpu_work *w;
 
 	list_for_each_entry(w, &b->tsg->core.queue[GPURT_ENGINE_EXEC], node)
-		w->left = 0;
+		w->pace.left = 0;
 }
 
 static void an_interrupt_completes_some_work_and_rests(struct kunit *test)
@@ -116,7 +116,7 @@ static void an_interrupt_completes_some_work_and_rests(struct kunit *test)
 	struct vbench *b = vbench_make(test, INTERRUPTED - 1);
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&b->dev->lock, flags);
+	raw_spin_lock_irqsave(&b->dev->whole->lock, flags);
 	all_is_due(b);
 	vgpu_unlock(b->dev, flags);
 	KUNIT_EXPECT_TRUE(test, wait_for_completion_timeout(&b->idle, msecs_to_jiffies(PATIENCE)));
@@ -134,9 +134,9 @@ static void a_call_completes_some_work(struct kunit *test)
 	unsigned long flags;
 	u32 left;
 
-	raw_spin_lock_irqsave(&b->dev->lock, flags);
+	raw_spin_lock_irqsave(&b->dev->whole->lock, flags);
 	all_is_due(b);
-	raw_spin_unlock_irqrestore(&b->dev->lock, flags);	/* the timer is set to the end of the hour */
+	raw_spin_unlock_irqrestore(&b->dev->whole->lock, flags);	/* the timer is set to the end of the hour */
 	now = vgpu_lock(b->dev, &flags);
 	left = b->ctx->queued;
 	reached = b->dev->core.now;

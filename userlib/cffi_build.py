@@ -30,7 +30,9 @@ HEADERS = [
     "kmod/core/boost.h",
     "kmod/core/policy.h",
     "kmod/core/interleave.h",
+    "kmod/core/pace.h",
     "kmod/core/vgpu.h",
+    "kmod/core/whole.h",
     "kmod/core/calls.h",
     "kmod/core/attributes.h",
     "kmod/core/gate.h",
@@ -55,7 +57,7 @@ HEADERS = [
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
-    "kmod/core/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
+    "kmod/core/pace.h", "kmod/core/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

@@ -434,19 +434,47 @@ int gpurt_tsg_close(struct gpurt_handle *h, uint32_t tsg)
 	return call(h, GPURT_IOC_TSG_CLOSE, &t, GPURT_IS_ANSWERED);
 }
 
+int gpurt_tsg_shape(struct gpurt_handle *h, uint32_t tsg, uint32_t level, uint64_t slice_ns)
+{
+	struct gpurt_tsg_shape s = { .size = sizeof(s), .tsg = tsg, .level = level, .slice_ns = slice_ns };
+	int err = resolve(&h);
+
+	if (err)
+		return err;
+	s.gpu = h->gpu;
+	return call(h, GPURT_IOC_TSG_SHAPE, &s, GPURT_IS_ANSWERED);
+}
+
+static int submit(struct gpurt_handle *h, struct gpurt_submit *s, uint64_t *work)
+{
+	int err = resolve(&h);
+
+	if (err)
+		return err;
+	s->gpu = h->gpu;
+	err = call(h, GPURT_IOC_SUBMIT, s, GPURT_IS_ANSWERED);
+	if (!err && work)
+		*work = s->work;
+	return err;
+}
+
 int gpurt_submit_work(struct gpurt_handle *h, uint32_t tsg, uint32_t engine, unsigned int flags, uint64_t duration_ns,
 		      uint64_t *work)
 {
 	struct gpurt_submit s = {
 		.size = sizeof(s), .tsg = tsg, .engine = engine, .flags = flags, .duration_ns = duration_ns,
 	};
-	int err = resolve(&h);
 
-	if (err)
-		return err;
-	s.gpu = h->gpu;
-	err = call(h, GPURT_IOC_SUBMIT, &s, GPURT_IS_ANSWERED);
-	if (!err && work)
-		*work = s.work;
-	return err;
+	return submit(h, &s, work);
+}
+
+int gpurt_submit_kernel(struct gpurt_handle *h, uint32_t tsg, unsigned int flags, uint32_t conflict,
+			uint64_t duration_ns, uint64_t *work)
+{
+	struct gpurt_submit s = {
+		.size = sizeof(s), .tsg = tsg, .engine = GPURT_ENGINE_EXEC, .flags = flags, .conflict = conflict,
+		.duration_ns = duration_ns,
+	};
+
+	return submit(h, &s, work);
 }

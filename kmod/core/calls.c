@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "calls.h"
+#include "pace.h"
 
 static bool query_valid(const union gpurt_argument *a)
 {
@@ -49,9 +50,24 @@ static bool tsg_close_valid(const union gpurt_argument *a)
 static bool submit_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_submit *s = &a->submit;
+	u32 intensity = s->flags & (GPURT_SUBMIT_MEMORY | GPURT_SUBMIT_COMPUTE);
 
-	return !(s->flags & ~(u32)GPURT_SUBMIT_FLAGS) && !s->pad && s->engine < GPURT_ENGINE_COUNT &&
+	if (intensity == (GPURT_SUBMIT_MEMORY | GPURT_SUBMIT_COMPUTE) || (s->conflict && !intensity))
+		return false;
+	if (s->engine != GPURT_ENGINE_EXEC && (intensity || s->flags & GPURT_SUBMIT_PARALLEL))
+		return false;
+	if (s->conflict && (s->conflict < GPURT_FACTOR_ONE || s->conflict > GPURT_MAX_CONFLICT))
+		return false;
+	return !(s->flags & ~(u32)GPURT_SUBMIT_FLAGS) && s->engine < GPURT_ENGINE_COUNT &&
 	       s->duration_ns >= GPURT_MIN_WORK_NS && s->duration_ns <= GPURT_MAX_WORK_NS;
+}
+
+static bool shape_valid(const union gpurt_argument *a)
+{
+	u64 slice = a->shape.slice_ns;
+
+	return a->shape.level < GPURT_INTERLEAVE_COUNT &&
+	       (!slice || (slice >= GPURT_MIN_SLICE_NS && slice <= GPURT_MAX_SLICE_NS));
 }
 
 /* Printable ASCII, not empty, with a NUL within @size bytes. */
@@ -123,6 +139,7 @@ static const struct gpurt_call calls[] = {
 	CALL(TSG_OPEN, tsg, true, tsg_open_valid),
 	CALL(TSG_CLOSE, tsg, false, tsg_close_valid),
 	CALL(SUBMIT, submit, true, submit_valid),
+	CALL(TSG_SHAPE, shape, false, shape_valid),
 	CALL(AGENT, agent, true, agent_valid),
 	CALL(ORDER, order, true, order_valid),
 	CALL(JOB_READY, job_ready, true, job_ready_valid),

@@ -18,6 +18,7 @@ union gpurt_argument {
 	struct gpurt_copy copy;
 	struct gpurt_tsg tsg;
 	struct gpurt_submit submit;
+	struct gpurt_tsg_shape shape;
 	struct gpurt_agent agent;
 	struct gpurt_order order;
 	struct gpurt_job_ready job_ready;

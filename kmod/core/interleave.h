@@ -15,13 +15,7 @@
 #define GPURT_CORE_INTERLEAVE_H
 
 #include "env.h"
-
-enum gpurt_interleave_level {
-	GPURT_INTERLEAVE_LOW,
-	GPURT_INTERLEAVE_MEDIUM,
-	GPURT_INTERLEAVE_HIGH,
-	GPURT_INTERLEAVE_COUNT
-};
+#include "../uapi/gpurt.h"
 
 /* The place of a TSG.  To be initialised by gpurt_place_init(); in no ring while the TSG has no work. */
 struct gpurt_place {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "vgpu.h"
+#include "whole.h"
 
 static struct gpurt_vgpu_work *head(const struct gpurt_vgpu_tsg *t, u32 engine)
 {
@@ -25,6 +26,28 @@ static struct gpurt_vgpu_work *active(const struct gpurt_vgpu_tsg *t, u32 engine
 			return NULL;
 	}
 	return w;
+}
+
+/* Whether a memory-intensive kernel executes. */
+bool gpurt_vgpu_executes_memory(const struct gpurt_vgpu *v)
+{
+	const struct gpurt_vgpu_work *w = v->executing ? active(v->holder, GPURT_ENGINE_EXEC) : NULL;
+
+	return w && w->intensity == GPURT_INTENSITY_MEMORY;
+}
+
+/* The pace at which @w executes now. */
+static u64 pace(const struct gpurt_vgpu *v, const struct gpurt_vgpu_work *w)
+{
+	u32 inside = GPURT_FACTOR_ONE, across = GPURT_FACTOR_ONE;
+
+	if (!w->intensity)
+		return GPURT_PACE;
+	if (v->users[w->intensity] > 1)
+		inside = w->conflict;
+	if (w->intensity == GPURT_INTENSITY_MEMORY && v->whole)
+		across = gpurt_whole_factor(v->whole, v);
+	return gpurt_pace_of(inside, across);
 }
 
 static void say(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
@@ -152,16 +175,24 @@ static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 		stop(v);
 }
 
-static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w)
+/* Takes @w out of @t: it is done, or dropped. */
+static void take_out(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w)
 {
 	list_del_init(&w->node);
+	if (!--t->ctx->queued[w->intensity])
+		v->users[w->intensity]--;
 	if (!--t->queued)
 		retire(v, t);
+}
+
+static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w)
+{
+	take_out(v, t, w);
 	v->ops->done(v, t, w, v->now);
 }
 
 /* What the GPU does by itself at the time it has reached. */
-static void happen(struct gpurt_vgpu *v)
+void gpurt_vgpu_happen(struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *t = v->holder;
 	struct gpurt_vgpu_work *w;
@@ -170,7 +201,7 @@ static void happen(struct gpurt_vgpu *v)
 	if (v->executing) {
 		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
 			w = active(t, e);
-			if (w && !w->left)
+			if (w && !w->pace.left)
 				complete(v, t, w);
 		}
 		if (v->holder && v->now >= v->slice_end && contended(v)) {
@@ -189,25 +220,30 @@ void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, voi
 {
 	*v = (struct gpurt_vgpu){
 		.ops = ops, .host = host, .slice = slice ? slice : U64_MAX / 4, .theta = theta, .alpha = alpha,
-		.copy_engine = copy_engine, .now = now, .ready_at = now,
+		.units = 1, .copy_engine = copy_engine, .now = now, .ready_at = now,
 	};
+	INIT_LIST_HEAD(&v->in_whole);
 	gpurt_interleave_init(&v->ready);
 	INIT_LIST_HEAD(&v->exempt);
 }
 
-/* When the GPU will next do something by itself; U64_MAX: never. */
+/*
+ * When the GPU will next do something by itself; U64_MAX: never.  Of a partition: unless another one's next comes
+ * before, which may change this one's.
+ */
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 {
 	const struct gpurt_vgpu_work *w;
-	u64 next = U64_MAX;
+	u64 next = U64_MAX, end;
 	u32 e;
 
 	if (!v->executing)
-		return v->holder || (v->now < v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
+		return v->holder || (v->now <= v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
 	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
 		w = active(v->holder, e);
-		if (w && v->now + w->left < next)
-			next = v->now + w->left;
+		end = w ? v->now + gpurt_pace_time(&w->pace, pace(v, w)) : U64_MAX;
+		if (end < next)
+			next = end;
 	}
 	if (v->slice_end < next && contended(v))
 		next = v->slice_end;
@@ -215,18 +251,18 @@ u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 }
 
 /* Lets time pass until @when, at which nothing before has been due. */
-static void pass(struct gpurt_vgpu *v, u64 when)
+void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when)
 {
 	struct gpurt_vgpu_work *w, *run[GPURT_ENGINE_COUNT];
 	u32 e;
 
-	if (v->executing) {
+	if (v->executing && when > v->now) {
 		for (e = 0; e < GPURT_ENGINE_COUNT; e++)
 			run[e] = active(v->holder, e);
 		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
 			w = run[e];
 			if (w)
-				w->left -= when - v->now;
+				gpurt_pace_pass(&w->pace, pace(v, w), when - v->now);
 		}
 	}
 	v->now = when;
@@ -247,18 +283,23 @@ bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
 {
 	u64 next;
 
+	if (v->whole)
+		return gpurt_whole_catch_up(v->whole, now, most);
 	while ((next = gpurt_vgpu_next(v)) <= now) {
 		if (!most--)
 			return false;
-		pass(v, next);
-		happen(v);
+		gpurt_vgpu_pass(v, next);
+		gpurt_vgpu_happen(v);
 	}
 	if (now > v->now)
-		pass(v, now);
+		gpurt_vgpu_pass(v, now);
 	return true;
 }
 
-/* The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there. */
+/*
+ * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  Of a
+ * whole GPU all partitions stand still: gpurt_whole_stand_still().
+ */
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
 {
 	u64 lost = now - v->now;
@@ -279,7 +320,7 @@ u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only)
 	stop(v);
 	v->only = only;
 	v->ready_at = over;
-	happen(v);
+	gpurt_vgpu_happen(v);
 	return over;
 }
 
@@ -292,8 +333,8 @@ u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now
 
 void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
 {
+	*ctx = (struct gpurt_vgpu_ctx){ .exempt = false };
 	INIT_LIST_HEAD(&ctx->ready);
-	ctx->exempt = false;
 }
 
 /*
@@ -357,23 +398,60 @@ void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 no
 		v->loaded = NULL;
 }
 
+/* What a call that submits work demands. */
+void gpurt_vgpu_demand_of(struct gpurt_vgpu_demand *d, const struct gpurt_submit *s)
+{
+	*d = (struct gpurt_vgpu_demand){
+		.duration = s->duration_ns, .engine = s->engine,
+		.conflict = s->conflict ? s->conflict : GPURT_FACTOR_ONE,
+		.parallel = s->flags & GPURT_SUBMIT_PARALLEL, .fence = s->flags & GPURT_SUBMIT_FENCE,
+	};
+	if (s->flags & GPURT_SUBMIT_MEMORY)
+		d->intensity = GPURT_INTENSITY_MEMORY;
+	else if (s->flags & GPURT_SUBMIT_COMPUTE)
+		d->intensity = GPURT_INTENSITY_COMPUTE;
+}
+
+/* How long that takes on the units of the GPU without conflicts, in ns, rounded up. */
+u64 gpurt_vgpu_time(const struct gpurt_vgpu *v, const struct gpurt_vgpu_demand *d)
+{
+	u64 units = d->parallel ? v->units : 1;
+
+	return d->duration / units + !!(d->duration % units);
+}
+
 /* Queues @w; returns its number. */
-u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
-		      bool fence, u64 duration, u64 now)
+u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w,
+			 const struct gpurt_vgpu_demand *d, u64 now)
 {
 	gpurt_vgpu_advance(v, now);
 	w->number = ++t->submitted;
-	w->left = duration;
-	w->engine = v->copy_engine ? engine : GPURT_ENGINE_EXEC;
-	w->fence = fence;
+	gpurt_pace_init(&w->pace, gpurt_vgpu_time(v, d));
+	w->engine = v->copy_engine ? d->engine : GPURT_ENGINE_EXEC;
+	w->intensity = d->intensity;
+	w->conflict = d->conflict;
+	w->fence = d->fence;
 	list_add_tail(&w->node, &t->queue[w->engine]);
+	if (!t->ctx->queued[w->intensity]++)
+		v->users[w->intensity]++;
 	if (!t->queued++) {
 		renew(v);
 		gpurt_interleave_join(&v->ready, &t->in_all);
 		rotate(v, t);
 	}
-	happen(v);
+	gpurt_vgpu_happen(v);
 	return w->number;
+}
+
+/* The same for work that nothing slows down. */
+u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
+		      bool fence, u64 duration, u64 now)
+{
+	struct gpurt_vgpu_demand d = {
+		.duration = duration, .engine = engine, .conflict = GPURT_FACTOR_ONE, .fence = fence,
+	};
+
+	return gpurt_vgpu_submit_as(v, t, w, &d, now);
 }
 
 /* Takes one unfinished item out of @t, for its memory to be freed; NULL when there is none left. */
@@ -387,9 +465,7 @@ struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_
 		w = head(t, e);
 	if (!w)
 		return NULL;
-	list_del_init(&w->node);
-	if (!--t->queued)
-		retire(v, t);
-	happen(v);
+	take_out(v, t, w);
+	gpurt_vgpu_happen(v);
 	return w;
 }

@@ -9,6 +9,10 @@
  * Within the TSG that holds the GPU the execution engine and the copy engine work side by side, each in submission
  * order, an item with a fence starting only when everything submitted to its TSG before it has completed.
  *
+ * A kernel may say whether it is memory or compute intensive, and by what factor another one of its kind slows it down.
+ * It is slowed down so while a kernel of that kind is queued in another context, whoever may execute.  Where the GPU is
+ * a partition of one (whole.h), memory-intensive kernels are also slowed down across partitions.
+ *
  * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
  * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
  * next.  The caller serialises calls and owns all memory; the operations must not call back into the GPU.
@@ -21,18 +25,38 @@
 
 #include "env.h"
 #include "interleave.h"
-#include "../uapi/gpurt.h"
+#include "pace.h"
+
+enum gpurt_intensity {
+	GPURT_INTENSITY_NONE,		/* not known: nothing slows it down */
+	GPURT_INTENSITY_COMPUTE,
+	GPURT_INTENSITY_MEMORY,
+	GPURT_INTENSITY_COUNT
+};
+
+/* What a work item demands. */
+struct gpurt_vgpu_demand {
+	u64 duration;			/* ns, without conflicts */
+	u32 engine;
+	u32 intensity;			/* enum gpurt_intensity */
+	u32 conflict;			/* in thousandths, GPURT_FACTOR_ONE to GPURT_FACTOR_MAX */
+	bool parallel;			/* the duration is that on one unit; those of the GPU divide it */
+	bool fence;
+};
 
 struct gpurt_vgpu_work {
 	struct list_head node;
 	u64 number;			/* counts from 1 in its TSG */
-	u64 left;			/* ns of execution still to do */
+	struct gpurt_pace pace;		/* what is still to do */
 	u32 engine;
+	u32 intensity;			/* enum gpurt_intensity */
+	u32 conflict;			/* slowed down by this where another one is queued, in thousandths */
 	bool fence;
 };
 
 struct gpurt_vgpu_ctx {
 	struct list_head ready;		/* TSGs that have work */
+	u32 queued[GPURT_INTENSITY_COUNT];	/* work items by intensity */
 	bool exempt;
 };
 
@@ -49,6 +73,7 @@ struct gpurt_vgpu_tsg {
 };
 
 struct gpurt_vgpu;
+struct gpurt_whole;
 
 struct gpurt_vgpu_ops {
 	/* @w completed at @when; its memory is the caller's again. */
@@ -63,7 +88,10 @@ struct gpurt_vgpu {
 	u64 slice;			/* L; given as 0: no time slicing */
 	u64 theta;
 	u64 alpha;
+	u64 units;			/* that divide a parallel kernel */
 	bool copy_engine;		/* false: copies take the execution engine */
+	struct gpurt_whole *whole;	/* of which it is a partition; NULL: none */
+	struct list_head in_whole;
 
 	u64 now;			/* everything up to here has happened */
 	struct gpurt_vgpu_ctx *only;	/* the runlist: this context; everyone if NULL */
@@ -75,6 +103,7 @@ struct gpurt_vgpu {
 	u64 turns;			/* given out */
 	struct gpurt_interleave ready;	/* TSGs with work */
 	struct list_head exempt;	/* those of exempt contexts */
+	u32 users[GPURT_INTENSITY_COUNT];	/* contexts with work of each intensity */
 };
 
 void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, void *host, u64 slice, u64 theta,
@@ -93,6 +122,15 @@ void gpurt_vgpu_shape(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 slice,
 void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool exempt, u64 now);
 u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u32 engine,
 		      bool fence, u64 duration, u64 now);
+void gpurt_vgpu_demand_of(struct gpurt_vgpu_demand *d, const struct gpurt_submit *s);
+u64 gpurt_vgpu_time(const struct gpurt_vgpu *v, const struct gpurt_vgpu_demand *d);
+u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w,
+			 const struct gpurt_vgpu_demand *d, u64 now);
 struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
+
+/* For whole.c, which passes time on all partitions together. */
+void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when);
+void gpurt_vgpu_happen(struct gpurt_vgpu *v);
+bool gpurt_vgpu_executes_memory(const struct gpurt_vgpu *v);
 
 #endif

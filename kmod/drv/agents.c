@@ -520,7 +520,7 @@ static const struct gpurt_driver_ops driver_ops = {
 	.called = agents_called,
 };
 
-static void *agents_create(void)
+static void *agents_create(unsigned int place)
 {
 	struct agent_gpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	int err;

@@ -23,7 +23,7 @@ static int bring_to(struct gpurt_devices *d, unsigned int count)
 	for (i = 0; i < (int)count; i++) {
 		if (d->made[i])
 			continue;
-		device = d->create();
+		device = d->create(i);
 		if (IS_ERR(device))
 			return PTR_ERR(device);
 		d->made[i] = device;

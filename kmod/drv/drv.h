@@ -72,6 +72,11 @@ struct gpurt_work_ops {
 	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
 	/* The same for all work of the client. */
 	int (*idle)(void *driver, void *ctx, u64 *when);
+	/*
+	 * In process context.  Errors as GPURT_IOC_TSG_SHAPE; -EPERM where only a caller with @real_time may have that.
+	 * NULL: TSGs have no levels and slices of their own.
+	 */
+	int (*tsg_shape)(void *driver, void *ctx, const struct gpurt_tsg_shape *shape, bool real_time);
 };
 
 /* GPUs whose commits are carried out by agents in the clients' processes: GPURT_CAP_AGENTS.  All of these or none. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual GPU as a driver: core/vgpu.c, with a timer that expires when something happens on the GPU.  Module
- * parameters make it fail, stall, appear and disappear, for tests of what the module does then.
+ * The virtual GPU as a driver: core/vgpu.c.  Module parameters make it fail, stall, appear and disappear, for tests of
+ * what the module does then.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -34,80 +34,6 @@ MODULE_PARM_DESC(vgpu_sleeps, "updates sleep, as those of most real GPUs do (def
 static ulong vgpu_stall_ns;
 module_param(vgpu_stall_ns, ulong, 0600);
 MODULE_PARM_DESC(vgpu_stall_ns, "for tests: every update takes so much longer, in ns; with vgpu_sleeps only");
-
-/*
- * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at most STEPS things
- * happen at once, a call has at most STEPS * ROUNDS things happen, and interrupts of the timer take at most one part in
- * SHARE of a CPU's time.  A GPU that is too late for all that stands still for the rest.
- */
-#define STEPS 16
-#define ROUNDS 16
-#define SHARE 10
-
-/* Called with dev->lock held, after every change of what may happen next on the GPU. */
-void vgpu_arm(struct vgpu *dev)
-{
-	u64 next = max(gpurt_vgpu_next(&dev->core), dev->rest_until);
-
-	if (next == dev->armed)
-		return;
-	dev->armed = next;
-	if (next == U64_MAX)
-		hrtimer_try_to_cancel(&dev->timer);
-	else
-		hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
-}
-
-/*
- * Takes dev->lock when all has happened that is due at the time @at (0: the present); returns the GPU's time, which is
- * that or later.  Interrupts are on from time to time meanwhile.
- */
-static u64 lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
-{
-	int round;
-	u64 now;
-
-	for (round = 0;; round++) {
-		raw_spin_lock_irqsave(&dev->lock, *flags);
-		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
-		now = max(at ?: ktime_get_ns(), dev->core.now);
-		if (gpurt_vgpu_catch_up(&dev->core, now, STEPS))
-			return now;
-		if (round == ROUNDS)
-			break;
-		raw_spin_unlock_irqrestore(&dev->lock, *flags);
-		at = 0;
-	}
-	gpurt_vgpu_stand_still(&dev->core, now);
-	return now;
-}
-
-/* The same at present. */
-u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
-{
-	return lock_at(dev, 0, flags);
-}
-
-void vgpu_unlock(struct vgpu *dev, unsigned long flags)
-{
-	vgpu_arm(dev);
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
-}
-
-static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
-{
-	struct vgpu *dev = container_of(timer, struct vgpu, timer);
-	u64 began = ktime_get_ns(), ended;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&dev->lock, flags);
-	gpurt_vgpu_catch_up(&dev->core, max(began, dev->core.now), STEPS);
-	ended = ktime_get_ns();
-	dev->armed = U64_MAX;
-	dev->rest_until = ended + (SHARE - 1) * (ended - began);
-	vgpu_unlock(dev, flags);
-	return HRTIMER_NORESTART;
-}
 
 static int vgpu_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **out)
 {
@@ -182,7 +108,7 @@ static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 	if (err)
 		return err;
 	/* An update that does not sleep begins when it is decided, in the same stretch without preemption. */
-	now = lock_at(dev, update_sleeps() ? 0 : c->now, &flags);
+	now = vgpu_lock_at(dev, update_sleeps() ? 0 : c->now, &flags);
 	until = gpurt_vgpu_commit_here(&dev->core, ctx ? &ctx->core : NULL);
 	vgpu_unlock(dev, flags);
 	if (update_sleeps())
@@ -207,7 +133,7 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 	*costs = (struct gpurt_driver_costs){ vgpu_alpha_ns, vgpu_theta_ns, vgpu_slice_ns };
 }
 
-static void *vgpu_create(void)
+static void *vgpu_create(unsigned int place)
 {
 	struct gpurt_driver_ops ops = {
 		GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = update_sleeps(),
@@ -219,22 +145,24 @@ static void *vgpu_create(void)
 
 	if (!dev)
 		return ERR_PTR(-ENOMEM);
-	raw_spin_lock_init(&dev->lock);
 	mutex_init(&dev->clients_lock);
 	vgpu_faults_init(dev, &ops);
 	INIT_LIST_HEAD(&dev->spent);
-	compat_hrtimer_setup(&dev->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
-	dev->armed = U64_MAX;
 	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
 			vgpu_copy_engine, ktime_get_ns());
+	err = vgpu_join(dev, place);
+	if (err)
+		goto free;
 	err = gpurt_gpu_register(&ops, dev, &dev->gpu);
-	if (err) {
-		hrtimer_cancel(&dev->timer);
-		kfree(dev);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto leave;
 	vgpu_faults_start(dev);
 	return dev;
+leave:
+	vgpu_leave(dev);
+free:
+	kfree(dev);
+	return ERR_PTR(err);
 }
 
 static void vgpu_destroy(void *device)
@@ -243,8 +171,8 @@ static void vgpu_destroy(void *device)
 
 	vgpu_faults_stop(dev);
 	gpurt_gpu_unregister(dev->gpu);
-	hrtimer_cancel(&dev->timer);
 	vgpu_reap(dev, UINT_MAX);
+	vgpu_leave(dev);
 	kfree(dev);
 }
 
@@ -254,7 +182,7 @@ MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 0); may be cha
 
 int gpurt_vgpu_start(void)
 {
-	return gpurt_devices_start(&vgpus);
+	return vgpu_whole_valid() ? gpurt_devices_start(&vgpus) : -EINVAL;
 }
 
 void gpurt_vgpu_stop(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The virtual GPU: vgpu.c is the device, vgpu_work.c its TSGs and their work, vgpu_faults.c what goes wrong with it. */
+/*
+ * The virtual GPU: vgpu.c is the device, vgpu_whole.c the GPU whose partition it is, vgpu_work.c its TSGs and their
+ * work, vgpu_faults.c what goes wrong with it.
+ */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H
 
@@ -11,24 +14,33 @@
 #include <linux/xarray.h>
 
 #include "../core/vgpu.h"
+#include "../core/whole.h"
 #include "drv.h"
 
 /* A work item is found among thousands without a walk that would keep interrupts off. */
 #define VGPU_QUEUED_BITS 6
 
-struct vgpu {
-	raw_spinlock_t lock;		/* everything; taken with interrupts off */
-	struct gpurt_vgpu core;
+/* A GPU whose partitions are virtual GPUs; also one that is not divided. */
+struct vgpu_whole {
+	raw_spinlock_t lock;		/* everything of all partitions; taken with interrupts off */
+	struct gpurt_whole core;
 	struct hrtimer timer;
 	u64 armed;			/* what the timer is set to */
 	u64 rest_until;			/* the timer does not expire before */
+	u32 number;			/* vgpu_whole.c: which one, and how many partitions it has */
+	u32 parts;
+};
+
+struct vgpu {
+	struct vgpu_whole *whole;
+	struct gpurt_vgpu core;		/* with whole->lock held, as all that follows */
 	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
 	struct mutex clients_lock;	/* taken by those who look for a client of a process, and by its close */
 	/* vgpu_faults.c */
 	struct hrtimer completion;	/* reports the update of @sequence */
 	u64 sequence;
-	bool registered;		/* there is a GPU that may be told of updates later; with lock held */
+	bool registered;		/* there is a GPU that may be told of updates later; with whole->lock held */
 	atomic_t powered;		/* references to its power */
 };
 
@@ -58,11 +70,15 @@ struct vgpu_work {
 /* vgpu.c */
 int gpurt_vgpu_start(void);
 void gpurt_vgpu_stop(void);
-void vgpu_arm(struct vgpu *dev);
+extern struct gpurt_devices vgpus;
+
+/* vgpu_whole.c */
+bool vgpu_whole_valid(void);
+int vgpu_join(struct vgpu *dev, u32 place);
+void vgpu_leave(struct vgpu *dev);
+u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags);
 u64 vgpu_lock(struct vgpu *dev, unsigned long *flags);
 void vgpu_unlock(struct vgpu *dev, unsigned long flags);
-
-extern struct gpurt_devices vgpus;
 
 /* vgpu_faults.c */
 void vgpu_faults_init(struct vgpu *dev, struct gpurt_driver_ops *ops);

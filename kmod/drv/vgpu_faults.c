@@ -56,13 +56,13 @@ static int report_late(struct vgpu *dev, u64 sequence, ulong late)
 	ulong flags;
 
 	/* vgpu_faults_stop() must not come between the look and the start: nobody would stop the timer after it. */
-	raw_spin_lock_irqsave(&dev->lock, flags);
+	raw_spin_lock_irqsave(&dev->whole->lock, flags);
 	if (dev->registered) {
 		WRITE_ONCE(dev->sequence, sequence);
 		hrtimer_start(&dev->completion, ns_to_ktime(late), HRTIMER_MODE_REL_HARD);
 		started = true;
 	}
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
 	return started ? -EINPROGRESS : 0;
 }
 
@@ -103,9 +103,9 @@ static void set_registered(struct vgpu *dev, bool registered)
 {
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&dev->lock, flags);
+	raw_spin_lock_irqsave(&dev->whole->lock, flags);
 	dev->registered = registered;
-	raw_spin_unlock_irqrestore(&dev->lock, flags);
+	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
 }
 
 /* Called when the GPU has been registered: before, there is none that could be told of updates. */

@@ -29,7 +29,7 @@ static struct hlist_head *queued(struct vgpu_tsg *tsg, u64 number)
 	return &tsg->queued[hash >> (32 - VGPU_QUEUED_BITS)];
 }
 
-/* Called by core/vgpu.c with dev->lock held. */
+/* Called by core/vgpu.c with the lock held. */
 static void vgpu_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
 {
 	struct vgpu_tsg *tsg = tsg_of(t);
@@ -53,11 +53,11 @@ void vgpu_reap(struct vgpu *dev, unsigned int most)
 	struct gpurt_vgpu_work *w;
 
 	while (most--) {
-		raw_spin_lock_irq(&dev->lock);
+		raw_spin_lock_irq(&dev->whole->lock);
 		w = list_first_entry_or_null(&dev->spent, struct gpurt_vgpu_work, node);
 		if (w)
 			list_del(&w->node);
-		raw_spin_unlock_irq(&dev->lock);
+		raw_spin_unlock_irq(&dev->whole->lock);
 		if (!w)
 			break;
 		kfree(work_of(w));
@@ -138,28 +138,65 @@ static int vgpu_tsg_close(void *driver, void *context, u32 id)
 	return 0;
 }
 
+/* A higher level, or a longer slice, takes GPU time from others. */
+static bool takes_more(const struct gpurt_vgpu *v, const struct gpurt_tsg_shape *shape)
+{
+	return shape->level > GPURT_INTERLEAVE_LOW || shape->slice_ns > v->slice;
+}
+
+static int vgpu_tsg_shape(void *driver, void *context, const struct gpurt_tsg_shape *shape, bool real_time)
+{
+	struct vgpu_ctx *ctx = context;
+	struct vgpu *dev = driver;
+	struct vgpu_tsg *tsg;
+	unsigned long flags;
+	int err = 0;
+	u64 now;
+
+	now = vgpu_lock(dev, &flags);
+	tsg = xa_load(&ctx->tsgs, shape->tsg);
+	if (!tsg)
+		err = -ENOENT;
+	else if (!real_time && takes_more(&dev->core, shape))
+		err = -EPERM;
+	else
+		gpurt_vgpu_shape(&dev->core, &tsg->core, shape->slice_ns, shape->level, now);
+	vgpu_unlock(dev, flags);
+	return err;
+}
+
+/* Called with the lock held. */
+static int check_submit(struct vgpu *dev, const struct vgpu_tsg *tsg, const struct gpurt_vgpu_demand *d)
+{
+	if (!tsg)
+		return -ENOENT;
+	if (gpurt_vgpu_time(&dev->core, d) < GPURT_MIN_WORK_NS)
+		return -EINVAL;
+	if (tsg->core.queued >= GPURT_MAX_QUEUED || tsg->ctx->queued >= GPURT_MAX_CLIENT_QUEUED)
+		return -ENOBUFS;
+	return 0;
+}
+
 static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 {
 	struct vgpu_work *work = kmalloc(sizeof(*work), GFP_KERNEL_ACCOUNT);
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
 	struct vgpu_tsg *tsg;
+	struct gpurt_vgpu_demand demand;
 	unsigned long flags;
-	int err = 0;
+	int err;
 
 	if (!work)
 		return -ENOMEM;
+	gpurt_vgpu_demand_of(&demand, s);
 	vgpu_reap(dev, 2);
 	work->since = vgpu_lock(dev, &flags);
 	tsg = xa_load(&ctx->tsgs, s->tsg);
-	if (!tsg) {
-		err = -ENOENT;
-	} else if (tsg->core.queued >= GPURT_MAX_QUEUED || ctx->queued >= GPURT_MAX_CLIENT_QUEUED) {
-		err = -ENOBUFS;
-	} else {
+	err = check_submit(dev, tsg, &demand);
+	if (!err) {
 		ctx->queued++;
-		s->work = gpurt_vgpu_submit(&dev->core, &tsg->core, &work->core, s->engine,
-					    s->flags & GPURT_SUBMIT_FENCE, s->duration_ns, work->since);
+		s->work = gpurt_vgpu_submit_as(&dev->core, &tsg->core, &work->core, &demand, work->since);
 		hlist_add_head(&work->by_number, queued(tsg, s->work));
 	}
 	vgpu_unlock(dev, flags);
@@ -168,7 +205,7 @@ static int vgpu_submit(void *driver, void *context, struct gpurt_submit *s)
 	return err;
 }
 
-/* Called with dev->lock held. */
+/* Called with the lock held. */
 static bool is_queued(struct vgpu_tsg *tsg, u64 number)
 {
 	struct vgpu_work *work;
@@ -186,7 +223,7 @@ static int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *
 	struct vgpu_tsg *tsg;
 	int ret = -ENOENT;
 
-	raw_spin_lock_irq(&dev->lock);
+	raw_spin_lock_irq(&dev->whole->lock);
 	tsg = xa_load(&ctx->tsgs, id);
 	if (tsg && number && number <= tsg->core.submitted) {
 		ret = !is_queued(tsg, number);
@@ -194,7 +231,7 @@ static int vgpu_work_done(void *driver, void *context, u32 id, u64 number, u64 *
 			*when = tsg->core.submitted - number < GPURT_REMEMBERED ?
 				tsg->when[number % GPURT_REMEMBERED] : tsg->ctx->last;
 	}
-	raw_spin_unlock_irq(&dev->lock);
+	raw_spin_unlock_irq(&dev->whole->lock);
 	return ret;
 }
 
@@ -204,10 +241,10 @@ static int vgpu_idle(void *driver, void *context, u64 *when)
 	struct vgpu *dev = driver;
 	int ret;
 
-	raw_spin_lock_irq(&dev->lock);
+	raw_spin_lock_irq(&dev->whole->lock);
 	ret = !ctx->queued;
 	*when = ctx->last;
-	raw_spin_unlock_irq(&dev->lock);
+	raw_spin_unlock_irq(&dev->whole->lock);
 	return ret;
 }
 
@@ -217,4 +254,5 @@ const struct gpurt_work_ops vgpu_work_ops = {
 	.submit = vgpu_submit,
 	.work_done = vgpu_work_done,
 	.idle = vgpu_idle,
+	.tsg_shape = vgpu_tsg_shape,
 };

@@ -78,8 +78,19 @@
  *	Queue work of `duration_ns` on engine `engine` of a TSG; `work` is its number, counting from 1 in
  *	each TSG.  Engines of one TSG work side by side, each in submission order; with GPURT_SUBMIT_FENCE
  *	the item starts only when everything submitted before it to this TSG has completed.
- *	EINVAL: less than GPURT_MIN_WORK_NS or more than GPURT_MAX_WORK_NS.  ENOBUFS: GPURT_MAX_QUEUED items of
- *	the TSG, or GPURT_MAX_CLIENT_QUEUED of the client, have not completed.
+ *	On the execution engine, work may be GPURT_SUBMIT_MEMORY or GPURT_SUBMIT_COMPUTE intensive.  While another
+ *	client has such work queued on the GPU too, it takes `conflict` thousandths of its time (1,000 to
+ *	GPURT_MAX_CONFLICT; 0: 1,000).  Where the GPU is a partition, memory intensive work is also slowed down while
+ *	another partition executes such work, by the host's factor.  With GPURT_SUBMIT_PARALLEL the duration is that
+ *	on one unit of the GPU, of which its partition has several; a kernel with a serial part is two items.
+ *	EINVAL: less than GPURT_MIN_WORK_NS on the GPU's units, or a duration of more than GPURT_MAX_WORK_NS.
+ *	ENOBUFS: GPURT_MAX_QUEUED items of the TSG, or GPURT_MAX_CLIENT_QUEUED of the client, have not completed.
+ *
+ * GPURT_IOC_TSG_SHAPE	struct gpurt_tsg_shape				(GPURT_CAP_VGPU only)
+ *	Gives a TSG an interleave level (enum gpurt_interleave_level) and a time slice of its own, from its next turn
+ *	on (0: that of the GPU).  They count while everyone is on the runlist.  EINVAL: a slice that is not 0 and less
+ *	than GPURT_MIN_SLICE_NS or more than GPURT_MAX_SLICE_NS.  EPERM: a level above GPURT_INTERLEAVE_LOW, or a slice
+ *	longer than the GPU's, for a caller that GPURT_IOC_BEGIN would refuse priority 1.
  *
  * GPURT_IOC_AGENT	struct gpurt_agent				(GPURT_CAP_AGENTS only)
  *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  Says how many
@@ -288,6 +299,9 @@
 #define GPURT_REMEMBERED	256
 #define GPURT_MIN_WORK_NS	1000ULL
 #define GPURT_MAX_WORK_NS	3600000000000ULL
+#define GPURT_MAX_CONFLICT	64000		/* thousandths */
+#define GPURT_MIN_SLICE_NS	100000ULL
+#define GPURT_MAX_SLICE_NS	50000000ULL
 #define GPURT_POLL_DEFAULT_NS	1000000ULL
 #define GPURT_POLL_MIN_NS	100000ULL
 #define GPURT_POLL_MAX_NS	10000000000ULL
@@ -420,7 +434,17 @@ enum gpurt_end_flags {
 
 enum gpurt_submit_flags {
 	GPURT_SUBMIT_FENCE	= 1 << 0,
-	GPURT_SUBMIT_FLAGS	= (1 << 1) - 1,
+	GPURT_SUBMIT_MEMORY	= 1 << 1,
+	GPURT_SUBMIT_COMPUTE	= 1 << 2,
+	GPURT_SUBMIT_PARALLEL	= 1 << 3,
+	GPURT_SUBMIT_FLAGS	= (1 << 4) - 1,
+};
+
+enum gpurt_interleave_level {
+	GPURT_INTERLEAVE_LOW,
+	GPURT_INTERLEAVE_MEDIUM,
+	GPURT_INTERLEAVE_HIGH,
+	GPURT_INTERLEAVE_COUNT,
 };
 
 enum gpurt_wait_what {
@@ -511,9 +535,17 @@ struct gpurt_submit {
 	__u32 tsg;
 	__u32 engine;
 	__u32 flags;
-	__u32 pad;
+	__u32 conflict;
 	__u64 duration_ns;
 	__u64 work;			/* out */
+};
+
+struct gpurt_tsg_shape {
+	__u32 size;
+	__u32 gpu;
+	__u32 tsg;
+	__u32 level;			/* enum gpurt_interleave_level */
+	__u64 slice_ns;
 };
 
 struct gpurt_agent {
@@ -595,6 +627,7 @@ struct gpurt_job_mark {
 #define GPURT_IOC_TSG_OPEN	_IOWR(GPURT_IOC_MAGIC, 0x10, struct gpurt_tsg)
 #define GPURT_IOC_TSG_CLOSE	_IOWR(GPURT_IOC_MAGIC, 0x11, struct gpurt_tsg)
 #define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
+#define GPURT_IOC_TSG_SHAPE	_IOWR(GPURT_IOC_MAGIC, 0x13, struct gpurt_tsg_shape)
 #define GPURT_IOC_AGENT		_IOWR(GPURT_IOC_MAGIC, 0x20, struct gpurt_agent)
 #define GPURT_IOC_ORDER		_IOWR(GPURT_IOC_MAGIC, 0x21, struct gpurt_order)
 #define GPURT_IOC_JOB_READY	_IOWR(GPURT_IOC_MAGIC, 0x30, struct gpurt_job_ready)

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pycontrol.host.serve import PRIORITY, Config, run
 from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.virtual import Shape, VirtualGpu
+from pycontrol.host.whole import Layout, alike, factor, of_taskset
 
 #: What programs on real GPUs may keep to units by.
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
@@ -44,6 +46,36 @@ class Mode(click.ParamType[int]):
         if not re.fullmatch(r"0?6[0246][0246]", value):
             self.fail(f"{value!r} is not 600 to 666, in octal digits 0, 2, 4 and 6", param, ctx)
         return int(value, 8)
+
+
+class Units(click.ParamType[tuple[int, ...]]):
+    """Compute units of partitions: numbers with commas between."""
+
+    name = "units"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Reads them."""
+        if not re.fullmatch(r"[1-9][0-9]{0,6}(,[1-9][0-9]{0,6})*", value):
+            self.fail(f"{value!r} is not a list of numbers of units, as 12,56", param, ctx)
+        units = tuple(int(one) for one in value.split(","))
+        if len(units) > lib.GPURT_MAX_GPUS:
+            self.fail(f"{len(units)} partitions are too many; at most {lib.GPURT_MAX_GPUS}", param, ctx)
+        return units
+
+
+class Factor(click.ParamType[int]):
+    """A slow-down, in thousandths."""
+
+    name = "factor"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads it."""
+        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", value):
+            self.fail(f"{value!r} is not a factor, as 1.5", param, ctx)
+        try:
+            return factor(Fraction(value), "the factor")
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Group(click.ParamType[int]):
@@ -109,6 +141,24 @@ def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanis
     return count, int(Policy.TIMESLICED), Space(setup, mechanism, time.monotonic_ns)
 
 
+def divided_by(path: Path, policy: int, gpus: int | None) -> Layout:
+    """The virtual GPUs that a taskset's tasks use, one for each partition of its file.
+
+    Raises TasksetError, FileError; UsageError where options say what the file says.
+    """
+    from analysis.taskset.file import load
+
+    context = click.get_current_context()
+    for option in ("alpha", "theta", "slice_", "no_copy_engine", "units", "cross"):
+        if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
+            name = {"slice_": "slice", "cross": "cross-contention"}.get(option, option.replace("_", "-"))
+            raise UsageError(f"--{name}: the file of --taskset says it")
+    layout = of_taskset(load(path).taskset, policy)
+    if gpus not in (None, len(layout.shapes)):
+        raise UsageError(f"--gpus {gpus}: the file of --taskset has {len(layout.shapes)}")
+    return layout
+
+
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
@@ -124,7 +174,8 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
                      help=f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
         click.option("--taskset", "taskset_path", metavar="FILE", type=click.Path(path_type=Path),
-                     help="GPUs, tasks and profiles for these policies: the file of `gpurt energy`."),
+                     help="For these policies, the file of `gpurt energy`.  gpurt emulate, other policies: a taskset, "
+                     "whose platform the GPU is; each partition is a GPU to clients."),
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
                      type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
@@ -146,6 +197,8 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   gpurt emulate
   gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy boosted
+  gpurt emulate --units 12,56 --cross-contention 1.5     two partitions of one GPU
+  gpurt emulate --taskset examples/every-key.toml        its partitions
   gpurt emulate --policy sbeet-mg --taskset examples/energy/toy.toml
   sudo gpurt emulate --group video      members of that group may use it
 
@@ -162,23 +215,38 @@ cannot be used.""",
 @click.option("--theta", default="0ns", type=Time(), show_default=True, help="GPU context switch cost.")
 @click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
+@click.option("--units", default=None, type=Units(), metavar="N,M,...",
+              help="Compute units of the partitions of a GPU, each a GPU of its own to clients.")
+@click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
+              help="Slow-down of memory intensive work while another partition executes such.")
 def emulate(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
     normal: int, lock_bound: int, priority: int, ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
+    units: tuple[int, ...] | None, cross: int,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
     if slice_ <= 0:
         raise UsageError("--slice must be longer than 0")
     shape = Shape(alpha, theta, slice_, not no_copy_engine)
     band = band_of(normal, priority)
-    count, number, space = shared(policy, taskset_path, gpus, Mechanism.VIRTUAL)
+    space = None
+    if taskset_path and policy not in UNIT_POLICIES:
+        layout = divided_by(taskset_path, int(Policy.parse(policy)), gpus)
+    else:
+        wanted = gpus or (len(units) if units else None)
+        count, number, space = shared(policy, taskset_path, wanted, Mechanism.VIRTUAL)
+        layout = alike(shape, number, count, units or (), cross)
 
     def make(tell: Tell) -> list[Gpu]:
-        made = [VirtualGpu(index, shape, number, tell, time.monotonic_ns, band) for index in range(count)]
+        gpus = zip(layout.shapes, layout.policies, layout.wholes(), strict=True)
+        made = [
+            VirtualGpu(index, shape, policy, tell, time.monotonic_ns, band, whole)
+            for index, (shape, policy, whole) in enumerate(gpus)
+        ]
         return bounded(made, lock_bound)
 
-    what = f"{count} virtual GPU(s), policy {policy},"
+    what = f"{len(layout.shapes)} virtual GPU(s), policy {policy},"
     access = Access(mode, group)
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space))
     return 0

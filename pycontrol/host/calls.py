@@ -29,6 +29,7 @@ KINDS = {
     lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
     lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
+    lib.GPURT_IOC_TSG_SHAPE: "struct gpurt_tsg_shape",
     lib.GPURT_IOC_AGENT: "struct gpurt_agent",
     lib.GPURT_IOC_ORDER: "struct gpurt_order",
     lib.GPURT_IOC_JOB_MARK: "struct gpurt_job_mark",
@@ -62,6 +63,7 @@ class Calls:
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_COPY: self.copy, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
+            lib.GPURT_IOC_TSG_SHAPE: self.tsg_shape,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
             lib.GPURT_IOC_JOB_MARK: self.job_mark,
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
@@ -251,8 +253,15 @@ class Calls:
     def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_SUBMIT."""
         gpu = virtual(self.gpu(made))
-        fence = bool(made.flags & lib.GPURT_SUBMIT_FENCE)
-        made.work = gpu.submit(caller.client(gpu), made.tsg, made.engine, fence, made.duration_ns)
+        made.work = gpu.submit(caller.client(gpu), made)
+        answer(0)
+
+    def tsg_shape(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_TSG_SHAPE."""
+        gpu, thread = virtual(self.gpu(made)), caller.thread()
+        client = caller.client(gpu)
+        real_time = thread.own_now().own > 0 or caller.peer.may_have(1)
+        gpu.shape_tsg(client, made.tsg, made.slice_ns, made.level, real_time)
         answer(0)
 
     def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:

@@ -7,7 +7,7 @@ import errno
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
@@ -15,6 +15,9 @@ from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 from pycontrol.host.wire import Refusal
+
+if TYPE_CHECKING:
+    from pycontrol.host.whole import Whole
 
 #: Completion times that a TSG remembers.
 REMEMBERED = lib.GPURT_REMEMBERED
@@ -54,12 +57,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Shape:
-    """How the virtual GPUs behave; times in ns."""
+    """How a virtual GPU behaves; times in ns.  ``units``: what divides a parallel kernel."""
 
     alpha: int = 0
     theta: int = 0
     slice: int = 1_024_000
     copy_engine: bool = True
+    units: int = 1
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
@@ -79,9 +83,12 @@ class VirtualGpu(Gpu):
     sees_work = True
 
     def __init__(
-        self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band()  # noqa: B008
-    ) -> None:
+        self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band(),  # noqa: B008
+        whole: Whole | None = None,
+    ) -> None:  # fmt: skip
+        """As Gpu.  ``whole``: the GPU that this is a partition of."""
         self.shape = shape
+        self._whole = whole
         self._by_tsg: dict[Any, tuple[Client, Tsg]] = {}
         self._done: deque[tuple[Client, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
@@ -96,6 +103,9 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_init(
             self.vgpu, self._vgpu_ops, self._handle, shape.slice, shape.theta, shape.alpha, shape.copy_engine, now
         )
+        self.vgpu.units = shape.units
+        if self._whole:
+            lib.gpurt_whole_add(self._whole.raw, self.vgpu)
         self.theta = shape.theta
 
     def facts(self) -> Facts:
@@ -150,6 +160,8 @@ class VirtualGpu(Gpu):
 
         The end of a slice or of a context switch concerns nobody outside.
         """
+        if self._done:  # as time passed for another partition
+            return 0, 0
         at = lib.gpurt_vgpu_next(self.vgpu)
         silent = at == FOREVER or at in (self.vgpu.slice_end, self.vgpu.ready_at)
         end = self._end if self.in_flight else FOREVER
@@ -246,19 +258,35 @@ class VirtualGpu(Gpu):
         del client.own.tsgs[number]
         del self._by_tsg[tsg.raw]
 
-    def submit(self, client: Client, number: int, engine: int, fence: bool, duration: int) -> int:
-        """Queues work; its number.  Raises Refusal ENOENT or ENOBUFS."""
+    def shape_tsg(self, client: Client, number: int, slice_: int, level: int, real_time: bool) -> None:
+        """Gives a TSG a slice (ns; 0: that of the GPU) and an interleave level.
+
+        ``real_time``: the caller may have what takes GPU time from others.  Raises Refusal ENOENT or EPERM.
+        """
         tsg = self.tsg(client, number)
+        if not real_time and (level > lib.GPURT_INTERLEAVE_LOW or slice_ > self.vgpu.slice):
+            raise Refusal(errno.EPERM, "a level above low, or a longer slice than the GPU's, needs real-time priority")
+        lib.gpurt_vgpu_shape(self.vgpu, tsg.raw, slice_, level, self.clock())
+        self.settle()
+
+    def submit(self, client: Client, made: Any) -> int:
+        """Queues the work of a struct gpurt_submit; its number.  Raises Refusal EINVAL, ENOENT or ENOBUFS."""
+        number = int(made.tsg)
+        tsg = self.tsg(client, number)
+        demand = ffi.new("struct gpurt_vgpu_demand *")
+        lib.gpurt_vgpu_demand_of(demand, made)
+        if lib.gpurt_vgpu_time(self.vgpu, demand) < lib.GPURT_MIN_WORK_NS:
+            raise Refusal(errno.EINVAL, f"less than {lib.GPURT_MIN_WORK_NS} ns of work on {self.vgpu.units} units")
         if len(tsg.works) >= lib.GPURT_MAX_QUEUED:
             raise Refusal(errno.ENOBUFS, f"TSG {number} has {lib.GPURT_MAX_QUEUED} items queued")
         if client.own.queued >= lib.GPURT_MAX_CLIENT_QUEUED:
             raise Refusal(errno.ENOBUFS, f"the client has {lib.GPURT_MAX_CLIENT_QUEUED} items queued")
         work = ffi.new("struct gpurt_vgpu_work *")
         now = self.clock()
-        made = int(lib.gpurt_vgpu_submit(self.vgpu, tsg.raw, work, engine, fence, duration, now))
-        tsg.works[made] = (work, now)
+        given = int(lib.gpurt_vgpu_submit_as(self.vgpu, tsg.raw, work, demand, now))
+        tsg.works[given] = (work, now)
         self.settle()
-        return made
+        return given
 
     def wait_work(self, client: Client, number: int, work: int, waiter: Waiter) -> None:
         """Answers once that work has completed.  Raises Refusal ENOENT for work that was never submitted."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpurt._gpurt import lib
+from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Policy, Tier
 from pycontrol import procs
 from pycontrol.host.agents import AgentGpu, Obedience
@@ -164,7 +164,7 @@ def test_work_that_completed_with_other_work_is_reported_before_its_client_goes(
     world.begin(third, 10)
     for client, tsg in zip((first, second), tsgs, strict=True):
         world.gpu.mark(client, True, world.now)
-        world.gpu.submit(client, tsg, lib.GPURT_ENGINE_EXEC, False, 1)
+        world.gpu.submit(client, ffi.new("struct gpurt_submit *", {"tsg": tsg, "duration_ns": lib.GPURT_MIN_WORK_NS}))
     world.gpu.wait_idle(first, Waiter(lambda *_: world.begin(first, 5)))
     world.gpu.leave(second)
     world.now += 2 * MS

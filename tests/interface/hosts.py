@@ -30,6 +30,8 @@ class Shape:
     theta: int = 0
     gpus: int = 1
     slice: int = 1_024_000
+    units: tuple[int, ...] = ()  # of the partitions of a GPU; so many virtual GPUs in turn are its partitions
+    cross: int = 1000  # thousandths
     lock_bound: int = lib.GPURT_LOCK_BOUND_NS
 
 
@@ -69,7 +71,10 @@ class Emulators:
 
     def start(self, shape: Shape) -> Path:
         costs = (f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--slice={shape.slice}ns")
-        return self._run("emulate", *costs, f"--gpus={shape.gpus}", f"--lock-bound={shape.lock_bound}ns")
+        parts = [f"--units={','.join(map(str, shape.units))}"] if shape.units else []
+        cross = f"--cross-contention={shape.cross / 1000}"
+        gpus = f"--gpus={shape.gpus}"
+        return self._run("emulate", *costs, *parts, cross, gpus, f"--lock-bound={shape.lock_bound}ns")
 
     def serve(self, obedience: Obedience) -> Path:
         when_late = "wait" if obedience.wait else "go-on"
@@ -98,6 +103,12 @@ class Emulators:
             assert not path.exists()
 
 
+def has(parameter: str) -> str:
+    """What the module has; nothing if it is not loaded."""
+    path = PARAMETERS / parameter
+    return path.read_text().strip() if path.exists() else ""
+
+
 class Module:
     """The module that is loaded; GPURT_TEST_MODULE is its file, to load it with other parameters."""
 
@@ -106,14 +117,18 @@ class Module:
         self.used = self.serving = False
 
     def start(self, shape: Shape) -> Path:
-        wanted = {
+        wanted: dict[str, int | str] = {
             "vgpus": shape.gpus,
             "vgpu_alpha_ns": shape.alpha,
             "vgpu_theta_ns": shape.theta,
             "vgpu_slice_ns": shape.slice,
+            "vgpu_cross": shape.cross,
             "lock_bound_ms": shape.lock_bound // MS,
         }
-        if any(int((PARAMETERS / name).read_text()) != value for name, value in wanted.items()):
+        if shape.units:
+            wanted["vgpu_units"] = ",".join(map(str, shape.units))
+        divided = has("vgpu_units") != ",".join(map(str, shape.units))
+        if divided or any(has(name) != str(value) for name, value in wanted.items()):
             self.reload([f"{name}={value}" for name, value in wanted.items()])
         self.used = True
         return self.device

@@ -132,6 +132,7 @@ ACTS = {
     "wait": (lib.GPURT_IOC_WAIT, {"what": lib.GPURT_WAIT_GRANT}),
     "open": (lib.GPURT_IOC_TSG_OPEN, {}),
     "close": (lib.GPURT_IOC_TSG_CLOSE, {}),
+    "shape": (lib.GPURT_IOC_TSG_SHAPE, {}),
     "submit": (lib.GPURT_IOC_SUBMIT, {"duration_ns": lib.GPURT_MIN_WORK_NS}),
 }
 

@@ -18,6 +18,7 @@ from pycontrol.live.control import Control
 
 Connect = Callable[[], Client]
 FOREVER = lib.GPURT_FOREVER
+MEMORY, COMPUTE = lib.GPURT_SUBMIT_MEMORY, lib.GPURT_SUBMIT_COMPUTE
 NAMES = {code: f"{code & 0xFF:#04x} {kind}" for code, kind in KINDS.items()}
 #: A right call of each kind, for a client with TSG 0 in a segment.
 RIGHT: dict[int, dict[str, Any]] = {
@@ -29,6 +30,7 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_TSG_OPEN: {},
     lib.GPURT_IOC_TSG_CLOSE: {},
     lib.GPURT_IOC_SUBMIT: {"duration_ns": lib.GPURT_MIN_WORK_NS},
+    lib.GPURT_IOC_TSG_SHAPE: {},
     lib.GPURT_IOC_AGENT: {"tsgs": 1, "driver": b"test"},
     lib.GPURT_IOC_ORDER: {},
     lib.GPURT_IOC_JOB_READY: {"task": b"test"},
@@ -180,8 +182,24 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_SUBMIT, {"duration_ns": 2**64 - 1}, errno.EINVAL),
     (lib.GPURT_IOC_SUBMIT, {"engine": lib.GPURT_ENGINE_COUNT}, errno.EINVAL),
     (lib.GPURT_IOC_SUBMIT, {"engine": 2**32 - 1}, errno.EINVAL),
-    (lib.GPURT_IOC_SUBMIT, {"flags": 2}, errno.EINVAL),
-    (lib.GPURT_IOC_SUBMIT, {"pad": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": lib.GPURT_SUBMIT_FLAGS + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": 2**31}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": MEMORY | COMPUTE}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": MEMORY, "engine": lib.GPURT_ENGINE_COPY}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": COMPUTE, "engine": lib.GPURT_ENGINE_COPY}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": lib.GPURT_SUBMIT_PARALLEL, "engine": lib.GPURT_ENGINE_COPY}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"conflict": 1000}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": MEMORY, "conflict": 999}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": MEMORY, "conflict": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": COMPUTE, "conflict": lib.GPURT_MAX_CONFLICT + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_SUBMIT, {"flags": COMPUTE, "conflict": 2**32 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_SHAPE, {"gpu": 1}, errno.ENODEV),
+    (lib.GPURT_IOC_TSG_SHAPE, {"tsg": 9}, errno.ENOENT),
+    (lib.GPURT_IOC_TSG_SHAPE, {"level": lib.GPURT_INTERLEAVE_COUNT}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_SHAPE, {"level": 2**32 - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_SHAPE, {"slice_ns": lib.GPURT_MIN_SLICE_NS - 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_SHAPE, {"slice_ns": lib.GPURT_MAX_SLICE_NS + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_TSG_SHAPE, {"slice_ns": 2**64 - 1}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"gpu": 1}, errno.ENODEV),
     (lib.GPURT_IOC_AGENT, {"flags": 1}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"tier": lib.GPURT_TIER_COUNT}, errno.EINVAL),

@@ -60,6 +60,12 @@ int main(void)
 	MUST(gpurt_submit_work(h, tsg, GPURT_ENGINE_COPY, GPURT_SUBMIT_FENCE, 1000000, NULL), 0);
 	MUST(gpurt_work_wait(h, tsg, work, GPURT_FOREVER, &when), 0);
 	MUST(when > 0, 1);
+	MUST(gpurt_submit_kernel(h, tsg, GPURT_SUBMIT_MEMORY, 2300, 1000000, &work), 0);
+	MUST(gpurt_work_wait(h, tsg, work, GPURT_FOREVER, NULL), 0);
+	MUST(gpurt_submit_kernel(h, tsg, 0, 2300, 1000000, NULL), -EINVAL);
+	MUST(gpurt_tsg_shape(h, tsg, GPURT_INTERLEAVE_LOW, GPURT_MIN_SLICE_NS), 0);
+	MUST(gpurt_tsg_shape(h, tsg, GPURT_INTERLEAVE_COUNT, 0), -EINVAL);
+	MUST(gpurt_tsg_shape(h, 99, GPURT_INTERLEAVE_LOW, 0), -ENOENT);
 	MUST(gpurt_work_wait(h, tsg, 99, GPURT_FOREVER, NULL), -ENOENT);
 	MUST(gpurt_segment_end(h, GPURT_END_DRAIN), 0);
 	MUST(gpurt_segment_end(h, 0), 0);

@@ -107,6 +107,11 @@ int gpurt_tsg_open(struct gpurt_handle *handle, uint32_t *tsg);
 int gpurt_tsg_close(struct gpurt_handle *handle, uint32_t tsg);
 int gpurt_submit_work(struct gpurt_handle *handle, uint32_t tsg, uint32_t engine, unsigned int flags,
 		      uint64_t duration_ns, uint64_t *work);
+/* The same for a kernel that others slow down (gpurt/uapi.h, "GPURT_IOC_SUBMIT").  @conflict: thousandths; 0: 1,000. */
+int gpurt_submit_kernel(struct gpurt_handle *handle, uint32_t tsg, unsigned int flags, uint32_t conflict,
+			uint64_t duration_ns, uint64_t *work);
+/* Gives a time-slice group an interleave level and a slice; 0: that of the GPU. */
+int gpurt_tsg_shape(struct gpurt_handle *handle, uint32_t tsg, uint32_t level, uint64_t slice_ns);
 int gpurt_work_wait(struct gpurt_handle *handle, uint32_t tsg, uint64_t work, uint64_t timeout_ns,
 		    uint64_t *completed_ns);
 

@@ -51,6 +51,7 @@ union argument {
 	struct gpurt_wait wait;
 	struct gpurt_tsg tsg;
 	struct gpurt_submit submit;
+	struct gpurt_tsg_shape shape;
 	struct gpurt_agent agent;
 	struct gpurt_order order;
 	struct gpurt_copy copy;
@@ -63,7 +64,7 @@ union argument {
 static unsigned long fill(union argument *a)
 {
 	memset(a, 0, sizeof(*a));
-	switch (below(11)) {
+	switch (below(12)) {
 	case 0:
 		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
 		return GPURT_IOC_QUERY;
@@ -110,10 +111,16 @@ static unsigned long fill(union argument *a)
 						       .what = (uint32_t)about(GPURT_MARK_COUNT), .job = about(100),
 						       .release_ns = about(1000000), .task = "hammer" };
 		return GPURT_IOC_JOB_MARK;
+	case 10:
+		a->shape = (struct gpurt_tsg_shape){ .size = sizeof(a->shape), .gpu = some_gpu(),
+						     .tsg = (uint32_t)about(6), .level = (uint32_t)about(3),
+						     .slice_ns = below(2) ? 0 : about(5000000) };
+		return GPURT_IOC_TSG_SHAPE;
 	}
 	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
 					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),
-					   .flags = (uint32_t)about(2), .duration_ns = about(1000000) };
+					   .flags = (uint32_t)about(GPURT_SUBMIT_FLAGS), .duration_ns = about(1000000),
+					   .conflict = below(2) ? 0 : (uint32_t)about(4000) };
 	return GPURT_IOC_SUBMIT;
 }
 

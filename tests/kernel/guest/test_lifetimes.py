@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 from actors import Actor
-from links import PATIENCE
+from links import PATIENCE, client_of, eventually
 from loading import DEVICE, MODULE, PARAMETERS, load, unload
 from modules import insert, remove
 
@@ -129,6 +129,52 @@ def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
     (PARAMETERS / "vgpus").write_text("1")
 
 
+def use_partition(gpu: int) -> NoReturn:
+    """Uses a GPU for ever, whether it is there or not: memory-intensive work, segments, slices and levels."""
+    flags = [0, lib.GPURT_SUBMIT_MEMORY, lib.GPURT_SUBMIT_COMPUTE, lib.GPURT_SUBMIT_MEMORY | lib.GPURT_SUBMIT_PARALLEL]
+    while True:
+        with suppress(OSError), client_of(DEVICE) as client:
+            code, made = client.call(lib.GPURT_IOC_TSG_OPEN, gpu=gpu)
+            for turn in range(0 if code else 40):
+                about = {"gpu": gpu, "tsg": made.tsg}
+                shape = {"level": turn % 3, "slice_ns": lib.GPURT_MIN_SLICE_NS}
+                client.code(lib.GPURT_IOC_TSG_SHAPE, **about, **shape)
+                client.code(lib.GPURT_IOC_SUBMIT, **about, flags=flags[turn % 4], duration_ns=400_000)
+                client.code(lib.GPURT_IOC_BEGIN, gpu=gpu, priority=turn % 5)
+                client.code(lib.GPURT_IOC_END, gpu=gpu)
+            if not code and gpu % 2:
+                client.code(lib.GPURT_IOC_WAIT, gpu=gpu, what=lib.GPURT_WAIT_IDLE, timeout_ns=5_000_000)
+        time.sleep(0.001)
+
+
+def test_partitions_come_and_go_under_load() -> None:
+    """Two GPUs in two partitions each; users are killed amid work that slows other partitions down."""
+    load("vgpu_units=4,8", "vgpu_cross=1500", "vgpu_theta_ns=1000")
+    fork = get_context("fork")
+    users = [fork.Process(target=use_partition, args=(gpu,)) for gpu in range(4)]
+    for user in users:
+        user.start()
+    with connect("/dev/gpurt") as control:
+        for turn in range(60 if THOROUGH else 12):
+            count = (4, 1, 3, 0, 2)[turn % 5]
+            (PARAMETERS / "vgpus").write_text(str(count))
+            assert len(control.status()) == count
+            time.sleep(0.02)
+            victim = turn % 4
+            users[victim].kill()
+            users[victim].join()
+            users[victim] = fork.Process(target=use_partition, args=(victim,))
+            users[victim].start()
+        (PARAMETERS / "vgpus").write_text("4")
+        for user in users:
+            user.kill()
+            user.join()
+        eventually(lambda: not control.clients())
+        assert [(one.tsgs, one.runner_pid) for one in control.status()] == [(0, 0)] * 4
+    unload()
+    load()
+
+
 def test_the_module_comes_without_a_gpu() -> None:
     """A virtual GPU executes what any user of the device asks for, in the kernel: it is for trying and testing."""
     unload()
@@ -140,7 +186,8 @@ def test_the_module_comes_without_a_gpu() -> None:
 
 def test_bad_parameters_are_refused() -> None:
     unload()
-    for option in ("policy=9", "policy=6", "vgpus=17", "vgpus=x", "thread_cpu=4096"):
+    partitions = ("vgpu_cross=999", "vgpu_cross=64001", "vgpu_units=0", "vgpu_units=4,0")
+    for option in (*partitions, "policy=9", "policy=6", "vgpus=17", "vgpus=x", "thread_cpu=4096"):
         with pytest.raises(OSError, match=MODULE):
             insert(MODULE, option)
         assert not PARAMETERS.exists(), option

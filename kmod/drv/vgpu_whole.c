@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * GPUs that virtual GPUs are partitions of: one lock and one timer for all partitions of a GPU, because what executes
+ * on one slows down the others (core/whole.c).  The timer expires when something happens on any of them.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "../compat.h"
+#include "devices.h"
+#include "vgpu.h"
+
+static uint vgpu_units[GPURT_MAX_GPUS];
+static uint vgpu_parts;
+module_param_array(vgpu_units, uint, &vgpu_parts, 0444);
+MODULE_PARM_DESC(vgpu_units, "compute units of the partitions of a GPU, which so many virtual GPUs in turn are");
+static uint vgpu_cross = GPURT_FACTOR_ONE;
+module_param(vgpu_cross, uint, 0444);
+MODULE_PARM_DESC(vgpu_cross, "thousandths: slow-down of memory intensive work while another partition executes such");
+
+/* Those that have several partitions; with the lock of devices.c held. */
+static struct vgpu_whole *divided[GPURT_MAX_GPUS];
+
+/*
+ * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at most STEPS things
+ * happen at once, a call has at most STEPS * ROUNDS things happen, and interrupts of the timer take at most one part in
+ * SHARE of a CPU's time.  A GPU that is too late for all that stands still for the rest.
+ */
+#define STEPS 16
+#define ROUNDS 16
+#define SHARE 10
+
+/* Called with the lock held, after every change of what may happen next on the GPU. */
+static void arm(struct vgpu_whole *whole)
+{
+	u64 next = max(gpurt_whole_next(&whole->core), whole->rest_until);
+
+	if (next == whole->armed)
+		return;
+	whole->armed = next;
+	if (next == U64_MAX)
+		hrtimer_try_to_cancel(&whole->timer);
+	else
+		hrtimer_start(&whole->timer, ns_to_ktime(next), HRTIMER_MODE_ABS_HARD);
+}
+
+/*
+ * Takes the lock when all has happened that is due at the time @at (0: the present); returns the GPU's time, which is
+ * that or later.  Interrupts are on from time to time meanwhile.
+ */
+u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
+{
+	struct vgpu_whole *whole = dev->whole;
+	int round;
+	u64 now;
+
+	for (round = 0;; round++) {
+		raw_spin_lock_irqsave(&whole->lock, *flags);
+		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
+		now = max(at ?: ktime_get_ns(), dev->core.now);
+		if (gpurt_whole_catch_up(&whole->core, now, STEPS))
+			return now;
+		if (round == ROUNDS)
+			break;
+		raw_spin_unlock_irqrestore(&whole->lock, *flags);
+		at = 0;
+	}
+	gpurt_whole_stand_still(&whole->core, now);
+	return now;
+}
+
+/* The same at present. */
+u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
+{
+	return vgpu_lock_at(dev, 0, flags);
+}
+
+void vgpu_unlock(struct vgpu *dev, unsigned long flags)
+{
+	arm(dev->whole);
+	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
+}
+
+static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
+{
+	struct vgpu_whole *whole = container_of(timer, struct vgpu_whole, timer);
+	u64 began = ktime_get_ns(), ended;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&whole->lock, flags);
+	gpurt_whole_catch_up(&whole->core, began, STEPS);
+	ended = ktime_get_ns();
+	whole->armed = U64_MAX;
+	whole->rest_until = ended + (SHARE - 1) * (ended - began);
+	arm(whole);
+	raw_spin_unlock_irqrestore(&whole->lock, flags);
+	return HRTIMER_NORESTART;
+}
+
+static struct vgpu_whole *make(u32 number)
+{
+	struct vgpu_whole *whole = kzalloc(sizeof(*whole), GFP_KERNEL);
+
+	if (!whole)
+		return NULL;
+	raw_spin_lock_init(&whole->lock);
+	compat_hrtimer_setup(&whole->timer, vgpu_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+	whole->armed = U64_MAX;
+	whole->number = number;
+	gpurt_whole_init(&whole->core, vgpu_cross);
+	return whole;
+}
+
+/* Whether the parameters can be obeyed. */
+bool vgpu_whole_valid(void)
+{
+	u32 i;
+
+	for (i = 0; i < vgpu_parts; i++)
+		if (!vgpu_units[i])
+			return false;
+	return vgpu_cross >= GPURT_FACTOR_ONE && vgpu_cross <= GPURT_FACTOR_MAX;
+}
+
+/*
+ * Makes @dev, the virtual GPU at that place, a partition of the GPU that it belongs to, or a GPU of its own.  To be
+ * followed by vgpu_leave().
+ */
+int vgpu_join(struct vgpu *dev, u32 place)
+{
+	u32 number = vgpu_parts ? place / vgpu_parts : place;
+	struct vgpu_whole *whole = divided[number];
+	unsigned long flags;
+
+	if (!whole)
+		whole = make(number);
+	if (!whole)
+		return -ENOMEM;
+	if (vgpu_parts) {
+		divided[number] = whole;
+		dev->core.units = vgpu_units[place % vgpu_parts];
+	}
+	raw_spin_lock_irqsave(&whole->lock, flags);
+	whole->parts++;
+	gpurt_whole_add(&whole->core, &dev->core);
+	raw_spin_unlock_irqrestore(&whole->lock, flags);
+	dev->whole = whole;
+	return 0;
+}
+
+/* @dev has no clients any more. */
+void vgpu_leave(struct vgpu *dev)
+{
+	struct vgpu_whole *whole = dev->whole;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&whole->lock, flags);
+	gpurt_whole_remove(&dev->core);
+	whole->parts--;
+	raw_spin_unlock_irqrestore(&whole->lock, flags);
+	if (whole->parts)
+		return;
+	hrtimer_cancel(&whole->timer);
+	if (divided[whole->number] == whole)
+		divided[whole->number] = NULL;
+	kfree(whole);
+}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GPUs that are divided: virtual GPUs that are partitions of one, and slow each other down (`gpurt emulate`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Policy
+from gpurt.errors import UsageError
+from pycontrol.host.virtual import Shape
+
+if TYPE_CHECKING:
+    from analysis.model import Taskset
+
+
+class Whole:
+    """A GPU that is divided; its partitions are VirtualGpus that were given it."""
+
+    def __init__(self, cross: int) -> None:
+        """``cross``: what slows memory intensive work down while another partition executes such, thousandths."""
+        self.raw = ffi.new("struct gpurt_whole *")
+        lib.gpurt_whole_init(self.raw, cross)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The virtual GPUs of a host: how each behaves, its policy, and which of them are partitions of one GPU.
+
+    ``parts``: so many in turn are the partitions of a GPU; 0: each is a GPU of its own.
+    """
+
+    shapes: tuple[Shape, ...]
+    policies: tuple[int, ...]
+    parts: int = 0
+    cross: int = lib.GPURT_FACTOR_ONE
+
+    def wholes(self) -> list[Whole | None]:
+        """The GPU that each is a partition of."""
+        if not self.parts:
+            return [None] * len(self.shapes)
+        made = [Whole(self.cross) for _ in range(0, len(self.shapes), self.parts)]
+        return [made[index // self.parts] for index in range(len(self.shapes))]
+
+
+def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cross: int = 1000) -> Layout:
+    """So many virtual GPUs of one kind; with ``units``, so many in turn are partitions of one GPU, with those units."""
+    shapes = tuple(replace(shape, units=units[index % len(units)]) if units else shape for index in range(count))
+    return Layout(shapes, (policy,) * count, len(units), cross)
+
+
+def of_taskset(taskset: Taskset, policy: int) -> Layout:
+    """The virtual GPUs that a taskset's tasks use, in the order of its partitions.
+
+    ``policy``: of those whose partition states none.  Raises UsageError for too many partitions, or a factor too large.
+    """
+    platform, parts = taskset.platform, taskset.parts
+    if len(parts) > lib.GPURT_MAX_GPUS:
+        raise UsageError(f"--taskset: it has {len(parts)} partitions, and a host {lib.GPURT_MAX_GPUS} GPUs at most")
+    shapes = []
+    for part in parts:
+        alpha, theta = platform.costs(part)
+        units = part.size or platform.compute_units or 1
+        shapes.append(Shape(alpha, theta, part.slice or platform.time_slice, platform.copy_engine, units))
+    policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
+    return Layout(tuple(shapes), policies, len(parts), factor(platform.cross_contention, "cross_contention"))
+
+
+def factor(value: Fraction, name: str) -> int:
+    """A slow-down in thousandths, rounded down: no more than what analyses count.  Raises UsageError."""
+    made = int(value * lib.GPURT_FACTOR_ONE)
+    if value < 1 or made > lib.GPURT_FACTOR_MAX:
+        raise UsageError(f"{name} is 1 to {lib.GPURT_FACTOR_MAX // 1000} on virtual GPUs, not {float(value):g}")
+    return made

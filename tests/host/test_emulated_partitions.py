@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt emulate` with partitions: those of a taskset file, and options that are wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Policy
+from pycontrol.live.control import connect
+
+MS = 1_000_000
+FILE = """
+[platform]
+cpus = 1
+compute_units = 12
+epsilon = "3ms"
+cross_contention = 1.5
+[[partition]]
+name = "a"
+compute_units = 8
+policy = "boosted"
+[[partition]]
+name = "b"
+compute_units = 4
+[[task]]
+name = "t"
+cpu = 0
+priority = 1
+period = "1s"
+partition = "b"
+intensity = "memory"
+segments = [{ misc = "1ms", gpu = "1ms" }]
+"""
+
+
+def test_each_partition_of_a_file_is_a_gpu(start_host: Callable[..., Path], tmp_path: Path) -> None:
+    (file := tmp_path / "tasks.toml").write_text(FILE, encoding="utf-8")
+    host = start_host(f"--taskset={file}")
+    with connect(str(host)) as plane:
+        assert [one.policy for one in plane.status()] == [Policy.BOOSTED, Policy.SEGMENT]
+    handle, tsg = ffi.new("struct gpurt_handle **"), ffi.new("uint32_t *")
+    work, when = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    assert lib.gpurt_open(handle, str(host).encode()) == 0
+    assert lib.gpurt_use_gpu(handle[0], 1) == 0
+    assert lib.gpurt_tsg_open(handle[0], tsg) == 0
+    times = []
+    assert lib.gpurt_segment_begin(handle[0], 0, 5) >= 0
+    for flags in (0, lib.GPURT_SUBMIT_PARALLEL):
+        assert lib.gpurt_submit_kernel(handle[0], tsg[0], flags, 0, 40 * MS, work) == 0
+    for item in (1, 2):
+        assert lib.gpurt_work_wait(handle[0], tsg[0], item, lib.GPURT_FOREVER, when) == 0
+        times.append(when[0])
+    assert times[1] - times[0] == 10 * MS  # on four units
+    query = ffi.new("struct gpurt_query *")
+    assert lib.gpurt_query_host(handle[0], query) == 0
+    assert query.epsilon_ns >= 3 * MS
+    lib.gpurt_close(handle[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--units=4,0"], 2, "'4,0' is not a list of numbers of units"),
+        (["--units="], 2, "'' is not a list of numbers of units"),
+        ([f"--units={','.join('1' * 17)}"], 2, "17 partitions are too many"),
+        (["--cross-contention=0.999"], 2, "the factor is 1 to 64 on virtual GPUs, not 0.999"),
+        (["--cross-contention=64.001"], 2, "the factor is 1 to 64 on virtual GPUs, not 64.001"),
+        (["--cross-contention=-2"], 2, "'-2' is not a factor"),
+        (["--taskset={file}", "--alpha=1ms"], 2, "--alpha: the file of --taskset says it"),
+        (["--taskset={file}", "--cross-contention=2"], 2, "--cross-contention: the file of --taskset says it"),
+        (["--taskset={file}", "--gpus=3"], 2, "--gpus 3: the file of --taskset has 2"),
+        (["--taskset={file}x"], 3, "No such file"),
+        (["--taskset={large}"], 2, "cross_contention is 1 to 64 on virtual GPUs, not 70"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path: Path, options: list[str], code: int, said: str) -> None:
+    file, large = tmp_path / "tasks.toml", tmp_path / "large.toml"
+    file.write_text(FILE, encoding="utf-8")
+    large.write_text(FILE.replace("1.5", "70"), encoding="utf-8")
+    words = [option.format(file=file, large=large) for option in options]
+    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={tmp_path / 'host.sock'}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    assert said in done.stderr
