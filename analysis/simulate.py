@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from analysis.model import CpuSegment, Partition, Platform, Sharing, Task, Taskset, Waiting
+from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
@@ -44,6 +45,11 @@ _KINDS = {
     lib.GPURT_SIM_RESUME: Kind.RESUME,
     lib.GPURT_SIM_END: Kind.END,
     lib.GPURT_SIM_COMMIT: Kind.COMMIT,
+}
+INTENSITIES = {
+    None: lib.GPURT_INTENSITY_NONE,
+    Intensity.COMPUTE: lib.GPURT_INTENSITY_COMPUTE,
+    Intensity.MEMORY: lib.GPURT_INTENSITY_MEMORY,
 }
 #: The longest virtual time, ns: the sum of two fits into 63 bits.
 LONGEST = 2**62
@@ -94,7 +100,9 @@ class Options:
 
     ``waiting`` overrides every task's own mode, and ``form`` every task's form under `boosted`.
     ``horizon``: jobs are released before that time, ns; 20 times the longest period unless given.  ``poll``: the period
-    with which policy `job` looks, ns; 0: it is notified at once.
+    with which policy `job` looks, ns; 0: it is notified at once.  ``contention``: False: GPU work takes the taskset's
+    times, which contain all conflicts that there may be; True: it takes its time without them, and is slowed down while
+    there is one (kmod/core/vgpu.h, whole.h; by factors rounded down to thousandths).
     """
 
     policy: str = "segment"
@@ -106,6 +114,7 @@ class Options:
     job_cpu: int = 0
     seed: int = 0
     form: Form | None = None
+    contention: bool = False
 
 
 def simulate(
@@ -161,7 +170,8 @@ class _Call:
     def __init__(self, taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
         _validate(taskset, options, offsets)
         self.taskset = taskset
-        parts = [_segments(task) for task in taskset]
+        slows = options.contention
+        parts = [_segments(_alone(task, taskset.platform) if slows else task) for task in taskset]
         flat = [segment for part in parts for segment in part]
         self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
@@ -179,6 +189,8 @@ class _Call:
                 "slice": home.slice or 0 if home else 0,
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
                 "shared": shared.get(task.name, 0),
+                "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
+                "conflict": thousandths(task.conflict) if slows else lib.GPURT_FACTOR_ONE,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
             }  # fmt: skip
             first += len(parts[index])
@@ -189,6 +201,7 @@ class _Call:
         )
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
             "parts": self.parts, "part_count": len(self.parts), "cpus": platform.cpus,
+            "cross": thousandths(platform.cross_contention) if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.policy in BOOSTED_LOCKS,
             "poll": options.poll, "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
@@ -208,6 +221,32 @@ def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
         "policy": POLICIES[BOOSTED_LOCKS.get(policy, policy)], "copy_engine": platform.copy_engine,
         "alpha": 0 if policy in BOOSTED_LOCKS else alpha, "theta": theta, "slice": part.slice or platform.time_slice,
     }  # fmt: skip
+
+
+def thousandths(factor: Fraction) -> int:
+    """A factor as the virtual GPU has it: rounded down, so that it does not slow down more than analyses count.
+
+    Raises SimulationError for one that is too large.
+    """
+    made = int(factor * lib.GPURT_FACTOR_ONE)
+    if not lib.GPURT_FACTOR_ONE <= made <= lib.GPURT_FACTOR_MAX:
+        most = lib.GPURT_FACTOR_MAX // lib.GPURT_FACTOR_ONE
+        raise SimulationError(f"virtual GPUs slow work down by factors of 1 to {most}, not {float(factor):g}")
+    return made
+
+
+def _alone(task: Task, platform: Platform) -> Task:
+    """The task with its GPU work's times where it executes, without conflicts.  Raises SimulationError."""
+    units = (task.partition.size if task.partition else None) or platform.compute_units
+    if not units and task.intensity and max(task.conflict, platform.cross_contention) > 1 and task.uses_gpu:
+        raise SimulationError("compute_units is missing in [platform]: times without conflicts are not known")
+    segments = tuple(
+        replace(s, pure=replace(s.pure, worst=s.scaling.time(units)))
+        if isinstance(s, GpuSegment) and s.scaling and units
+        else s
+        for s in task.segments
+    )
+    return replace(task, segments=segments)
 
 
 def _shared(taskset: Taskset) -> dict[str, int]:
@@ -251,6 +290,8 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
+    if options.contention and taskset.time_partitioned:
+        raise SimulationError("what conflicts between partitions in time slow down is not known: none is counted")
     for task in taskset:
         busy = (options.waiting or task.waiting) is Waiting.BUSY
         if options.policy == "job" and task.uses_gpu and not task.best_effort and not busy:

@@ -6,6 +6,7 @@
 #include "../../kmod/core/gate.h"
 #include "../../kmod/core/policy.h"
 #include "../../kmod/core/vgpu.h"
+#include "../../kmod/core/whole.h"
 #include "simulate.h"
 
 #define BACKLOG 32	/* jobs of one task that can be pending at once; further ones are skipped */
@@ -74,6 +75,7 @@ struct cpu {
 struct sim {
 	const struct gpurt_sim_config *config;
 	struct part *parts;
+	struct gpurt_whole whole;	/* of which they are, if they slow each other down */
 	struct job_task *tasks;
 	struct cpu *cpus;
 	u32 count;

@@ -137,15 +137,18 @@ static void put_in_order(struct sim *s, struct job_task *t)
 static void submit(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_segment *segment = &t->segments[t->at];
-	u64 duration = demand(s, segment->gpu_worst, segment->gpu_best);
+	struct gpurt_vgpu_demand d = {
+		.duration = demand(s, segment->gpu_worst, segment->gpu_best), .engine = GPURT_ENGINE_EXEC,
+		.intensity = t->task->intensity, .conflict = t->task->conflict,
+	};
 
-	if (!duration) {
+	if (!d.duration) {
 		leave_gpu(s, t);
 		return;
 	}
 	t->gpu_done = false;
 	gpurt_boost_work(&t->part->sched, &t->client, true, s->now);
-	gpurt_vgpu_submit(&t->part->vgpu, t->on, &t->work, GPURT_ENGINE_EXEC, false, duration, s->now);
+	gpurt_vgpu_submit_as(&t->part->vgpu, t->on, &t->work, &d, s->now);
 	put_in_order(s, t);
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }

@@ -97,6 +97,7 @@ static void set_up_parts(struct sim *s)
 {
 	u32 i;
 
+	gpurt_whole_init(&s->whole, s->config->cross);
 	for (i = 0; i < s->config->part_count; i++) {
 		const struct gpurt_sim_part *config = &s->config->parts[i];
 		struct part *p = &s->parts[i];
@@ -106,6 +107,8 @@ static void set_up_parts(struct sim *s)
 		gpurt_sched_init(&p->sched, &sched_ops, p, 0);
 		gpurt_vgpu_init(&p->vgpu, &vgpu_ops, p, config->slice, config->theta, config->alpha,
 				config->copy_engine, 0);
+		if (s->config->cross > GPURT_FACTOR_ONE)
+			gpurt_whole_add(&s->whole, &p->vgpu);
 		gpurt_set_policy(&p->sched, config->policy, 0);
 		gpurt_turns_init(&p->turns);
 		s->jobs = s->jobs || config->policy == GPURT_POLICY_JOB;
@@ -182,12 +185,17 @@ static void wind_up(struct sim *s)
 	}
 }
 
+static bool is_factor(u32 thousandths)
+{
+	return thousandths >= GPURT_FACTOR_ONE && thousandths <= GPURT_FACTOR_MAX;
+}
+
 static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		  const struct gpurt_sim_segment *segments)
 {
 	u32 i, j;
 
-	if (!config->part_count || !config->cpus || config->job_cpu >= config->cpus)
+	if (!config->part_count || !config->cpus || config->job_cpu >= config->cpus || !is_factor(config->cross))
 		return false;
 	for (i = 0; i < config->part_count; i++)
 		if (config->parts[i].policy >= GPURT_POLICY_COUNT)
@@ -195,7 +203,8 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 	for (i = 0; i < count; i++) {
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||
-		    tasks[i].level >= GPURT_INTERLEAVE_COUNT)
+		    tasks[i].level >= GPURT_INTERLEAVE_COUNT || tasks[i].intensity >= GPURT_INTENSITY_COUNT ||
+		    !is_factor(tasks[i].conflict))
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
 			if (segments[j].cpu_best > segments[j].cpu_worst ||

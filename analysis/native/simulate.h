@@ -52,6 +52,8 @@ struct gpurt_sim_task {
 	u32 level;			/* of its TSG, enum gpurt_interleave_level */
 	u32 shared;			/* tasks of one number share the TSG of the first of them; 0: it has its own */
 	u32 by_deadline;		/* the shared TSG's work is in the order of absolute deadlines, not of GPU priorities */
+	u32 intensity;			/* of its kernels, enum gpurt_intensity */
+	u32 conflict;			/* thousandths: by what others of that intensity in its part slow them down */
 	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;
 	u32 first, count;		/* its segments */
@@ -67,6 +69,7 @@ struct gpurt_sim_part {
 struct gpurt_sim_config {
 	const struct gpurt_sim_part *parts;
 	u32 part_count;			/* at least 1; a GPU that is not divided is one part */
+	u32 cross;			/* thousandths: by what memory-intensive kernels of parts slow each other */
 	u32 cpus;
 	u32 execution;			/* enum gpurt_sim_execution */
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
