@@ -17,13 +17,15 @@ def ranges(taskset: Taskset) -> tuple[dict[int, dict[str, str]], str]:
     """What programs find in their environment, by id() of their partition, and a remark; "" if there is none.
 
     Partitions that only say how many units they have get SMs in the order of the file, the named ones first, then those
-    of single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, or there are fewer units, none.
+    of single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, or there are fewer units, or nothing
+    says how many, none.
     """
+    there = taskset.platform.compute_units
     own = [task.partition for task in taskset if task.partition and task.partition.name is None]
     parts = [*taskset.partitions, *own]
-    if any(way_of(part) or part.domain for part in parts) or not any(part.size for part in parts):
+    if not there or any(way_of(part) or part.domain for part in parts) or not any(part.size for part in parts):
         return {}, ""
-    made, first, there = {}, 0, taskset.platform.compute_units
+    made, first = {}, 0
     for part in parts:
         if part.size:
             made[id(part)] = {FIRST: str(first), COUNT: str(part.size)}
