@@ -457,17 +457,15 @@ def test_who_copies_stays_raised_until_it_is_done_whatever_the_policy_becomes(sp
 @root
 @pytest.mark.parametrize("how", ["exec", "close", "time is up", "barred"])
 def test_nobody_is_left_raised_by_a_copy_that_another_policy_sees_the_end_of(
-    connect: Connect, spawn: Spawn, boosted: Control, how: str
+    spawn: Spawn, boosted: Control, how: str
 ) -> None:
-    actor = spawn(at(5))
+    actor, holder = spawn(at(5)), spawn(at(7))
     if how == "time is up":
-        holder = connect()
-        assert copy(holder) == 0
-        actor.start(ask_for, 300 * MS)
-        waiting(boosted, 1)
+        assert holder.run(ask_and_wait, 0) == 0
+        actor.start(ask_for, 4000 * MS)
     else:
         assert actor.run(ask_and_wait, 0) == 0
-    assert priority_of(actor.pid) == N + 5
+    eventually(lambda: priority_of(actor.pid) == N + 5)
     boosted.set_policy(Policy.SEGMENT)
     if how == "exec":
         actor.start(execute)
