@@ -30,6 +30,8 @@ from pycontrol.run import preload, sms
 
 #: Names in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
+#: What HIP and OpenCL give each of their queues, of which ROCm takes what HSA_MASK has, too.
+HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
 #: Where the control daemon of MPS listens, unless CUDA_MPS_PIPE_DIRECTORY says so.
@@ -107,8 +109,9 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
     _check_chip(platform, gpu)
     limits = Limits(len(gpus), max(one.topology.units for one in gpus))
     mask, others = part.cu_mask or 0, _own_masks(given, limits)
-    if MASK in given:
-        mask &= _read(MASK, given[MASK])
+    for variable in (MASK, HIP_MASK):
+        if variable in given:
+            mask &= _read(variable, given[variable])
     mask &= others.get(number, mask)
     release = parse_release(os.uname().release)
     found = Masked(part.name or "its mask", mask)
@@ -116,8 +119,10 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
     for finding in hangs(found, gpu, release):
         changed = "" if mask == part.cu_mask else f", of which the environment leaves {mask:#x}"
         raise RefusedError(f"{name}: cu_mask {part.cu_mask:#x}{changed}: {finding.rule}: {finding.text}")
-    slow = [f"{name}: {one.rule}: {one.text}" for one in lint([found], gpu, release) if one.error]
-    return {MASK: f"{mask:#x}", HSA_MASK: write({**others, number: mask})}, slow
+    notes = [f"{name}: {one.rule}: {one.text}" for one in lint([found], gpu, release) if one.error]
+    if mask != part.cu_mask and mask.bit_count() < (part.size or 0):
+        notes.append(f"{name}: the environment leaves {mask.bit_count()} of {part.size} CUs, and bounds are for all")
+    return {MASK: f"{mask:#x}", HSA_MASK: write({**others, number: mask})}, notes
 
 
 def _selected(gpus: Sequence[machine.Gpu], given: Mapping[str, str]) -> tuple[Topology, int]:

@@ -57,8 +57,20 @@ def test_masks_reach_the_preload_library_and_rocm(tmp_path: Path) -> None:
 
 def test_the_environments_own_masks_are_intersected(tmp_path: Path) -> None:
     given = {"HSA_CU_MASK": "0:0x0000f0fff", "GPURT_CU_MASK": "0xfff0f"}
-    one = confined(tmp_path, 'cu_mask = "0xfffff"', **given).environments["t"]
+    found = confined(tmp_path, 'cu_mask = "0xfffff"', **given)
+    one = found.environments["t"]
     assert (one["GPURT_CU_MASK"], one["HSA_CU_MASK"]) == ("0xf0f0f", "0:0xf0f0f")
+    assert found.notes == ("partition a: the environment leaves 12 of 20 CUs, and bounds are for all",)
+
+
+def test_the_mask_of_hip_counts_as_well(tmp_path: Path) -> None:
+    """ROCm makes a queue with both: with nothing in common it would hang."""
+    with pytest.raises(RefusedError, match=r"of which the environment leaves 0x0: E1"):
+        confined(tmp_path, 'cu_mask = "0xfffff"', ROC_GLOBAL_CU_MASK="0xff00000")
+    found = confined(tmp_path, 'cu_mask = "0xfffff"', ROC_GLOBAL_CU_MASK="0xffff")
+    assert found.environments["t"]["HSA_CU_MASK"] == "0:0xffff"
+    with pytest.raises(UsageError, match="ROC_GLOBAL_CU_MASK in the environment"):
+        confined(tmp_path, 'cu_mask = "0xfffff"', ROC_GLOBAL_CU_MASK="all")
 
 
 def test_nothing_left_of_the_programs_own_mask(tmp_path: Path) -> None:
