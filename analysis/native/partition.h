@@ -26,6 +26,9 @@ enum gpurt_partition_rule {
 	GPURT_PARTITION_EXACT,
 };
 
+/* Tasks: 3^20 / 2 steps are seconds. */
+enum { GPURT_PARTITION_MOST_EXACT = 20 };
+
 enum gpurt_partition_status {
 	GPURT_PARTITION_FITS,
 	GPURT_PARTITION_STUCK,

@@ -99,10 +99,10 @@ static int by_rank(const struct space *s, u32 a, u32 b)
 void partition_exact(struct space *s, struct gpurt_partition_result *result, u32 *part, u32 *size)
 {
 	u32 count = s->set->count, rows = s->set->most && s->set->most < count ? s->set->most : 0;
-	u32 width = (u32)1 << (count & 31), row, found = 0, ranked[16], *least, *cost, *group;
-	struct part parts[16], *listed[16];
+	u32 width = (u32)1 << (count & 31), row, found = 0, ranked[GPURT_PARTITION_MOST_EXACT], *least, *cost, *group;
+	struct part parts[GPURT_PARTITION_MOST_EXACT], *listed[GPURT_PARTITION_MOST_EXACT];
 
-	if (count > 16) {
+	if (count > GPURT_PARTITION_MOST_EXACT) {
 		result->status = GPURT_PARTITION_REFUSED;
 		return;
 	}

@@ -7,7 +7,7 @@ from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
 
-#: Most tasks: 3^N / 2 steps.
+#: Most tasks: 3^N / 2 steps.  For more there is analysis.partition.columns.
 MOST = 16
 EXACT = "exact"
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.batch import pointer
+from analysis.partition import columns, variants
 from analysis.partition import exact as readable_exact
-from analysis.partition import variants
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.scaling import Linear
@@ -36,6 +36,8 @@ RESULT = np.dtype([("status", "u4"), ("task", "u4"), ("units", "u4"), ("parts", 
 
 _TEST = {name: getattr(lib, f"GPURT_PARTITION_{name.upper().replace('-', '_')}") for name in TESTS}
 _RULE = {name: getattr(lib, f"GPURT_PARTITION_{name.upper()}") for name in (*variants.RULES, "exact")}
+#: Tasks that compiled dynamic programming takes.
+MOST_EXACT = int(lib.GPURT_PARTITION_MOST_EXACT)
 #: Largest factor's numerator and denominator, and priority.
 _U32 = 2**32 - 1
 
@@ -52,9 +54,12 @@ def best(workload: Workload) -> Allocation | Infeasible:
 
 
 def exact(workload: Workload) -> Allocation | Infeasible:
-    """An allocation with as few units and partitions as exact.exact; ValueError for more than its MOST tasks."""
-    if len(workload.items) > readable_exact.MOST:
-        return readable_exact.exact(workload)  # which says so
+    """An allocation with as few units and partitions as exact.exact.
+
+    For more than MOST_EXACT tasks by columns.exact, whose ValueError says why there is no answer.
+    """
+    if len(workload.items) > MOST_EXACT:
+        return columns.exact(workload, best)
     return _run(workload, [(readable_exact.EXACT, "")], lambda: readable_exact.exact(workload))
 
 

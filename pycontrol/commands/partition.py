@@ -65,7 +65,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 )
 @FILE
 @click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
-              help="Which heuristic, all of them, or the exact optimum (16 tasks at most).")  # fmt: skip
+              help="Which heuristic, all, or the optimum: of 20 tasks, or more of which few fit together.")  # fmt: skip
 @click.option("--order", type=click.Choice(("dec", "inc")),
               help="Begin with the fullest or the emptiest partition; with one heuristic.")  # fmt: skip
 @ANY_INSIDE
