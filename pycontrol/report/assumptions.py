@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from analysis.rta import Test
+from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
 from analysis.trace import Trace
+from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Tier
 from gpurt.units import exact_ms
 from pycontrol.commands.options import outside, unlike
@@ -39,21 +40,24 @@ class Assumption:
 class Evidence:
     """What there is to check assumptions with.
 
-    ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
+    ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
+    ``cpus``: how many this machine has; None if it was not looked at.
     """
 
     file: TasksetFile
     test: Test | None
+    result: Result | None = None
     gpus: Sequence[GpuStatus] = ()
     latency: Sequence[Latency] = ()
     traces: Sequence[tuple[str, Trace]] = ()
+    cpus: int | None = None
 
 
 def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
-        _proof(evidence), _times(), _releases(evidence), _updates(evidence), _policy(evidence), _control(evidence),
-        _placement(evidence),
+        _proof(evidence), _subject(evidence), _times(), _releases(evidence), _updates(evidence), _policy(evidence),
+        _control(evidence), _placement(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -77,6 +81,18 @@ def _proof(evidence: Evidence) -> Assumption:
         "docs/soundness.md says how it was attacked"
     )
     return Assumption(assumed, Support.UNREFUTED, text)
+
+
+def _subject(evidence: Evidence) -> Assumption:
+    assumed = "The analysis is about the system of the file."
+    test, taskset = evidence.test, evidence.file.taskset
+    if test is None:
+        return Assumption(assumed, Support.UNCHECKED, "there is no analysis")
+    if how := unlike_the_file(test, taskset):
+        return Assumption(assumed, Support.REFUTED, f"{test.name} is about {how}")
+    if evidence.result and (slow := slow_turns(test, taskset, evidence.result)):
+        return Assumption(assumed, Support.REFUTED, slow)
+    return Assumption(assumed, Support.CHECKED, "policy, waiting modes and forms are those of the test")
 
 
 def _times() -> Assumption:
@@ -106,7 +122,7 @@ def _updates(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     count, longest = sum(one.count for one in evidence.latency), max(one.maximum for one in evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
-    if longest > platform.alpha:
+    if longest > min([platform.alpha, *(platform.costs(part)[0] for part in evidence.file.taskset.parts)]):
         return Assumption(assumed, Support.REFUTED, text)
     if any(gpu.emulated for gpu in evidence.gpus):
         return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")
@@ -145,6 +161,10 @@ def _control(evidence: Evidence) -> Assumption:
 
 def _placement(evidence: Evidence) -> Assumption:
     assumed = "Each task stays on its CPU, at its SCHED_FIFO priority."
+    last = max((task.cpu for task in evidence.file.taskset), default=0)
+    if evidence.cpus is not None and last >= evidence.cpus:
+        text = f"the file has tasks on CPU {last}, and this machine has {evidence.cpus} CPUs; make the report there"
+        return Assumption(assumed, Support.REFUTED, f"{text}, or give --elsewhere")
     seen = [name for name, trace in evidence.traces if runs.placed(trace)]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")

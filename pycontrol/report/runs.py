@@ -91,6 +91,19 @@ def placed(recorded: Trace) -> bool:
     return recorded.meta.get("placement") == UNFOLDED and recorded.meta.get("scheduling") == FIFO
 
 
+def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]:
+    """Of each task that has some: how many jobs were not finished when the recording ended, and the longest wait, ns.
+
+    No response time is known of these.
+    """
+    names, end = meant(recorded, file), recorded.end
+    found: dict[str, list[int]] = {}
+    for name, releases in recorded.unfinished().items():
+        if name in names:
+            found.setdefault(names[name], []).extend(end - release for release in releases)
+    return {task: (len(waits), max(waits)) for task, waits in found.items()}
+
+
 def distributions(recorded: Trace, file: TasksetFile) -> dict[str, dict[str, Any]]:
     """How the response times of each task that had a job are distributed, ns."""
     found: dict[str, list[int]] = {}
