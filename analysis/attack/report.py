@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
-from analysis.model import Copy, CpuSegment, Kernel, Partition, Segment, Span, Taskset, Waiting
+from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Taskset, Waiting
 from gpurt.units import format_time
 
 Row = Mapping[str, Any]
@@ -84,6 +84,9 @@ def toml(taskset: Taskset) -> str:
     lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
     if platform.compute_units:
         lines.append(f"compute_units = {platform.compute_units}")
+    if any(part.own_gpu for part in taskset.parts):
+        lines.append(f'policy = "{platform.policy}"')
+        lines += [line for part in taskset.parts for line in ("", *_table(part, platform))]
     for task in taskset:
         lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]
         if task.gpu_priority is not None:
@@ -99,7 +102,16 @@ def toml(taskset: Taskset) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _table(partition: Partition, platform: Platform) -> list[str]:
+    """A partition that tasks share and that is a GPU of its own."""
+    alpha, theta = platform.costs(partition)
+    costs = [f'epsilon = "{format_time(alpha + theta)}"', f'theta = "{format_time(theta)}"']
+    return ["[[partition]]", f'name = "{partition.name}"', f"compute_units = {partition.size}", *costs]
+
+
 def _partition(partition: Partition) -> str:
+    if partition.own_gpu:
+        return f'"{partition.name}"'
     keys = []
     if partition.compute_units is not None:
         keys.append(f"compute_units = {partition.compute_units}")

@@ -77,19 +77,18 @@ def _own(task: Task, system: System) -> list[Demand]:
 
 
 def _in_flight(task: Task, counted: Iterable[Task], system: System) -> Demand:
-    """The update that the CPU executes as the window begins: of a lower task, or the last one of the job before.
+    """The update of a lower task that the CPU executes as the window begins.
 
     Updates of ``counted`` tasks are charged elsewhere, also if they are in flight.
     """
-    tasks = [j for j in _below(task, system) if j not in counted] + [task] * task.uses_gpu
-    return Demand(Kind.BLOCKING, max((_alpha(t, system) for t in tasks), default=0), FIRST)
+    costs = (_alpha(j, system) for j in _below(task, system) if j not in counted)
+    return Demand(Kind.BLOCKING, max(costs, default=0), FIRST)
 
 
 def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
     """What a task above on the CPU, or of its priority, takes if it suspends."""
     if not h.uses_gpu:
-        jitter = system.jitter(h, h.cpu_time) if task.uses_gpu and h.priority == task.priority else 0
-        yield Demand(Kind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period, jitter)
+        yield Demand(Kind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period)
         return
     own = task.uses_gpu and home(h) == home(task)
     work = h.cpu_time + h.misc_time

@@ -13,7 +13,7 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Tier
 from gpurt.units import exact_ms
-from pycontrol.commands.options import outside, unlike
+from pycontrol.commands.options import demanded, outside, unlike
 from pycontrol.live.control import GpuStatus, Latency
 from pycontrol.report import runs
 
@@ -57,7 +57,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
         _proof(evidence), _subject(evidence), _times(), _releases(evidence), _updates(evidence), _policy(evidence),
-        _control(evidence), _placement(evidence),
+        _control(evidence), _placement(evidence), *_partitions(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -95,6 +95,22 @@ def _subject(evidence: Evidence) -> Assumption:
     return Assumption(assumed, Support.CHECKED, "policy, waiting modes and forms are those of the test")
 
 
+def _partitions(evidence: Evidence) -> list[Assumption]:
+    """What bounds of several partitions assume beside that."""
+    if not evidence.file.taskset.partitioned:
+        return []
+    updates = "The task that begins or ends a segment executes the runlist's update, on its own CPU."
+    other = any(not gpu.emulated for gpu in evidence.gpus)
+    text = "the host's threads or agents do it" if other else "so it is in the kernel module with virtual GPUs"
+    return [
+        Assumption(updates, Support.REFUTED if other else Support.UNCHECKED, text),
+        Assumption(
+            "Work of one partition slows that of another down no more than the file's times and cross_contention say.",
+            Support.UNCHECKED, "the file states them; this report measured none",
+        ),
+    ]  # fmt: skip
+
+
 def _times() -> Assumption:
     return Assumption(
         "No segment takes longer than the file says.", Support.UNCHECKED,
@@ -114,7 +130,7 @@ def _releases(evidence: Evidence) -> Assumption:
 
 
 def _updates(evidence: Evidence) -> Assumption:
-    platform = evidence.file.taskset.platform
+    platform = demanded(evidence.file.taskset)
     assumed = f"No runlist update takes longer than alpha, {exact_ms(platform.alpha)}"
     assumed += f", and no context switch longer than theta, {exact_ms(platform.theta)}." if platform.theta_known else \
                " (the file gives no theta of its own)."  # fmt: skip
@@ -130,12 +146,13 @@ def _updates(evidence: Evidence) -> Assumption:
 
 
 def _policy(evidence: Evidence) -> Assumption:
-    policy = evidence.test.policy if evidence.test else evidence.file.taskset.platform.policy
+    policy = evidence.test.policy if evidence.test else " and ".join(evidence.file.taskset.policies)
     assumed = f"The GPU is scheduled by policy {policy}, as the analysis has it."
     if not evidence.gpus:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
-    platform = replace(evidence.file.taskset.platform, policy=policy)
-    why = unlike(platform, evidence.gpus) or outside(policy, evidence.file.taskset, evidence.gpus)
+    taskset = evidence.file.taskset
+    platform = replace(demanded(taskset), policy=policy)
+    why = unlike(platform, evidence.gpus, taskset.partitioned) or outside(policy, taskset, evidence.gpus)
     if why:
         return Assumption(assumed, Support.REFUTED, why)
     return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")

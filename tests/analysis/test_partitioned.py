@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -13,6 +14,7 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
 from analysis import rta
+from analysis.attack.report import toml
 from analysis.attack.search import Effort, attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
@@ -22,6 +24,7 @@ from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.regions import with_region
 from analysis.rta.system import System
 from analysis.simulate import Options, simulate
+from analysis.taskset import load
 
 SUSPEND, BUSY = rta.find("partitioned-suspend"), rta.find("partitioned-busy")
 
@@ -71,7 +74,7 @@ A, B = home("a", 0.1), home("b", 2)
 
 
 def test_the_bound_of_a_suspending_task_by_hand() -> None:
-    """i: own 1 + 1 + 5, updates 2 x 0.3, begin 0.3, in flight 0.2, h 2 + 1 + 2 x 2, o 3 + 2 x 0.3, l 1 + 2 x 2.
+    """i: own 1 + 1 + 5, updates 2 x 0.3, begin 0.3, in flight 0.2 (of k), h 2 + 1 + 2 x 2, o 3 + 2 x 0.3, l 1 + 2 x 2.
 
     Jitters add no second job to any of them but j, of which two jobs count: (x + 60 - 4) / 60.
     """
@@ -79,7 +82,7 @@ def test_the_bound_of_a_suspending_task_by_hand() -> None:
     system = taskset(
         on(b, task("h", 0, 9, 200, cpu(2), gpu(1, 3))), on(a, task("i", 0, 5, 100, cpu(1), gpu(1, 5))),
         on(b, task("j", 0, 1, 60, gpu(0, 1))), on(a, task("o", 1, 7, 200, gpu(0, 3))),
-        on(b, task("l", 1, 8, 200, cpu(1), gpu(0, 2))),
+        on(b, task("l", 1, 8, 200, cpu(1), gpu(0, 2))), on(a, task("k", 0, 2, 400, gpu(0, 1))),
     )  # fmt: skip
     result = SUSPEND.run(system)
     assert result.schedulable
@@ -259,6 +262,33 @@ FOUND: dict[str, tuple[rta.Test, Change, int]] = {
         if d.lemma == partitioned.OWNER and is_foreign(d, one, s) else d,
         200,
     ),
+    "CPU-only tasks above": (
+        SUSPEND, lambda d, _, s: None if d.lemma == partitioned.CPU and not source(d, s).uses_gpu else d,  # type: ignore[union-attr]
+        200,
+    ),
+    "work of foreign tasks above": (
+        SUSPEND, lambda d, one, s: None if d.lemma == partitioned.CPU and is_foreign(d, one, s) else d, 60
+    ),
+    "work of tasks above in the partition": (
+        SUSPEND,
+        lambda d, one, s: None
+        if d.lemma == partitioned.CPU and source(d, s).uses_gpu and not is_foreign(d, one, s) else d,  # type: ignore[union-attr]
+        200,
+    ),
+    "G^e of tasks above in the partition": (
+        SUSPEND, lambda d, one, s: None if d.lemma == partitioned.OWNER and not is_remote(d, one, s) else d, 200
+    ),
+    "owners": (
+        SUSPEND,
+        lambda d, one, s: None
+        if d.lemma == partitioned.OWNER and is_remote(d, one, s) and not is_foreign(d, one, s) else d,
+        200,
+    ),
+    "owners, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.OWNER else d, 200),
+    "tasks above, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.CPU else d, 60),
+    "own updates, busy": (
+        BUSY, lambda d, *_: None if (d.kind, d.lemma) == (Kind.UPDATES, partitioned.OWN) else d, 60
+    ),
     "the update in flight, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.FIRST else d, 200),
 }  # fmt: skip
 #: Those that need longer searches.
@@ -383,6 +413,23 @@ def test_a_task_without_a_partition_has_all_units_and_isolates_nobody() -> None:
             reason, text = why(test, system)
             assert reason is Reason.PARTITIONS
             assert text.startswith("loose uses the GPU and names no partition")
+
+
+def test_a_counterexample_is_written_as_a_file_that_is_the_same_system(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    for at in range(20):
+        system = with_random_partitions(random_taskset(rng), rng)
+        (tmp_path / "set.toml").write_text(toml(system))
+        again = load(tmp_path / "set.toml").taskset
+        if system.partitioned:
+            assert again.platform.policy == "segment"
+            assert placed(again) == placed(system), at
+
+
+def placed(system: Taskset) -> list[object]:
+    """Where each task that uses the GPU is, what updates cost there, and its times."""
+    users = [(one, one.partition) for one in system if one.partition]
+    return [(one.name, part.name, system.platform.costs(part), one.segments) for one, part in users]
 
 
 def test_tests_of_one_gpu_refuse_several_partitions() -> None:

@@ -16,3 +16,7 @@ compute_units = 4
 name = "one"
 compute_units = 2
 """ + TASK.replace('"new"', '"old"').replace("cpu = 1", 'cpu = 0\npartition = "one"')
+#: Two partitions under policy `segment`, whose tasks share a CPU.
+COUPLED = PLACED.replace("[platform]", '[platform]\npolicy = "segment"') + (
+    '[[partition]]\nname = "two"\ncompute_units = 1\n'
+) + TASK.replace('"new"', '"second"').replace("cpu = 1", 'cpu = 0\npartition = "two"')

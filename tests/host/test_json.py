@@ -15,7 +15,7 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import SocketClient
-from placed import PLACED, TASK
+from placed import COUPLED, PLACED, TASK
 
 from pycontrol import cli
 
@@ -42,18 +42,22 @@ VII = ["--chip", "radeon-vii"]
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "init": [([], 0), (["--pid", ME], 0)],
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
-                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0)],
+                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0),
+                (["COUPLED"], 0), (["COUPLED", "--test", "gcaps-suspend"], 1)],
     "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
     "choose": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
     "sensitivity": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
     "partition": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
-                  (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0)],
-    "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1)],
+                  (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0),
+                  (["COUPLED", "--inside", "gcaps-suspend", "--explain"], 0)],
+    "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1),
+              (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
     "slices": [(["SLICES", "--explain", "-o", "OUT.toml"], 0), (["PARTS"], 1),
                (["SLICES", "--best-effort", "200", "--pessimistic"], 0)],
-    "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1)],
+    "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1),
+                 (["COUPLED", "--offsets", "5"], 0)],
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
-               (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1),
+               (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0),
                (["FILE", "--test", "gcaps-busy-printed", "-o", "OUT.html"], 1)],
     "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
@@ -111,7 +115,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "FILE": text, "LATE": Path(TWO).read_text().replace('"20ms"', '"9ms"'), "NOTHING": "[platform]\ncpus = 1\n",
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
         "SLICES": SLICES.read_text(),
-        "PLACED": PLACED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
+        "PLACED": PLACED, "COUPLED": COUPLED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
         "TIMES": "1,9ms\n2,8ms\n",
         "PTX": (SCALE / "scale.ptx").read_text(), "PTXAS": (SCALE / "scale.txt").read_text(),
     }  # fmt: skip

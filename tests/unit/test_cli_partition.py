@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from calls import Gpurt, caller
+from placed import COUPLED
 
 from analysis.model import Intensity
 from analysis.partition import VARIANTS, coupled, inside, plan
@@ -390,3 +391,23 @@ def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gp
     assert (code, "a new division" in text) == (0, True), text
     assert "cu_mask, slice of the old ones were left out" in err
     assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}
+
+
+def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> None:
+    """The policy of partitions counts, not the platform's; where they differ, commands say so."""
+    path = tmp_path / "set.toml"
+    policies = ('policy = "segment"\n', 'policy = "lock-fifo"\n')
+    text = COUPLED.replace('policy = "segment"\n', "")
+    for at, name in enumerate(("one", "two")):
+        text = text.replace(f'name = "{name}"\n', f'name = "{name}"\n{policies[at]}')
+    path.write_text(text)
+    code, out, _ = gpurt("analyze", path)
+    assert (code, "known for policy segment only, not for lock-fifo and segment" in out) == (1, True)
+    code, _, err = gpurt("simulate", path, "--offsets", "2")
+    assert (code, "partitions have policies lock-fifo and segment; name one for all with --policy" in err) == (2, True)
+    code, _, err = gpurt("choose", path)
+    assert (code, "its partitions have policies of their own" in err) == (2, True)
+    path.write_text(text.replace("lock-fifo", "segment"))
+    assert gpurt("analyze", path)[1].startswith("partitioned-suspend")
+    assert json.loads(gpurt("simulate", path, "--offsets", "2", "--json")[1])["policy"] == "segment"
+    assert gpurt("choose", path)[0] == 0

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from calls import Gpurt, caller
+from placed import COUPLED
 
 from analysis.trace import About, Event, Kind
 from analysis.trace import load as load_trace
@@ -200,6 +201,17 @@ def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
     assert page.text.count("UNCHECKED") == 8 + 2  # and machine and host
     subject = next(one for one in document["assumptions"] if "the system of the file" in one["assumption"])
     assert subject["support"] == "checked"
+
+
+def test_partitions_that_share_cpus_have_assumptions_of_their_own(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(COUPLED)
+    code, page, document = made(gpurt, path, tmp_path / "report.html", "--elsewhere")
+    assert (code, "partitioned-suspend" in page.text) == (0, True)
+    updates = [one for one in document["assumptions"] if one["assumption"].endswith("update, on its own CPU.")]
+    assert [one["support"] for one in updates] == ["unchecked"]
+    code, _, document = made(gpurt, TWO, tmp_path / "report.html", "--elsewhere")
+    assert not [one for one in document["assumptions"] if one["assumption"].endswith("update, on its own CPU.")]
 
 
 def test_without_a_host_updates_are_unchecked_and_the_machine_is_not(gpurt: Gpurt, tmp_path: Path) -> None:
