@@ -15,35 +15,24 @@ import struct
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
-
-from pyroute2.netlink import (
-    CTRL_CMD_GETFAMILY,
-    GENL_ID_CTRL,
-    NETLINK_ADD_MEMBERSHIP,
-    NETLINK_EXT_ACK,
-    NETLINK_GENERIC,
-    NLM_F_ACK,
-    NLM_F_DUMP,
-    NLM_F_REQUEST,
-    NLMSG_DONE,
-    NLMSG_ERROR,
-    SOL_NETLINK,
-    ctrlmsg,
-    genlmsg,
-    nlmsgerr,
-)
+from typing import Any, Protocol, TypeAlias
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Packet
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.segments import explain
+from pycontrol.live.formats import formats
 
 __all__ = [
     "HEADER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
     "PREFIX", "SOCKET_FAMILY", "TYPES", "GenericTransport", "Link", "Message", "SocketTransport", "Value",
     "check", "decode", "done_verdict", "encode",
 ]  # fmt: skip
+
+NLM_F_DUMP: int = formats.NLM_F_DUMP
+NLM_F_REQUEST: int = formats.NLM_F_REQUEST
+NLMSG_DONE: int = formats.NLMSG_DONE
+NLMSG_ERROR: int = formats.NLMSG_ERROR
 
 Value: TypeAlias = int | str | bytes
 Attributes: TypeAlias = Mapping[str, Value]
@@ -63,7 +52,7 @@ TYPES: dict[str, str] = {
     if (found := lib.gpurt_attribute_find(number))
 }
 #: The message type on a Unix socket.  It is fixed, because no kernel assigns family numbers there.
-SOCKET_FAMILY = GENL_ID_CTRL + 1
+SOCKET_FAMILY = formats.GENL_ID_CTRL + 1
 #: Flag of an NLMSG_ERROR: it holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
 #: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
@@ -75,7 +64,7 @@ HEADER = struct.Struct("=IHHII")
 PACKET = struct.Struct("=IIIi")
 
 
-class GpurtMessage(genlmsg):  # type: ignore[misc]
+class GpurtMessage(formats.genlmsg):  # type: ignore[misc]
     """One message of family gpurt, as pyroute2 encodes and decodes it."""
 
     nla_map = tuple((NUMBERS[name], PREFIX + name, PYROUTE2[kind]) for name, kind in TYPES.items())
@@ -141,7 +130,7 @@ def done_verdict(data: bytes) -> tuple[int, str]:
 
 def _explanation(request: bytes, rest: bytes) -> str:
     """The text in the attributes of an acknowledgement.  The kernel's own checks name an attribute by its offset."""
-    names = [name for name, _ in nlmsgerr.nla_map]
+    names = [name for name, _ in formats.nlmsgerr.nla_map]
     text = culprit = ""
     while len(rest) >= 4:
         length, kind = struct.unpack_from("=HH", rest)
@@ -247,11 +236,11 @@ class GenericTransport:
             DeviceError: the module is not loaded, or the kernel has no generic netlink.
         """
         try:
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, formats.NETLINK_GENERIC)
         except OSError as error:
             raise DeviceError(f"generic netlink: {error.strerror}") from error
         self._socket.bind((0, 0))
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        self._socket.setsockopt(formats.SOL_NETLINK, formats.NETLINK_EXT_ACK, 1)
         try:
             found = self._look_up(name)
         except DeviceError:
@@ -263,17 +252,17 @@ class GenericTransport:
             for group in found.get_attr("CTRL_ATTR_MCAST_GROUPS") or []
         }
 
-    def _look_up(self, name: str) -> ctrlmsg:
-        message = ctrlmsg()
-        message["cmd"] = CTRL_CMD_GETFAMILY
+    def _look_up(self, name: str) -> Any:
+        message = formats.ctrlmsg()
+        message["cmd"] = formats.CTRL_CMD_GETFAMILY
         message["version"] = 1
         message["attrs"] = [("CTRL_ATTR_FAMILY_NAME", name)]
-        message["header"].update(type=GENL_ID_CTRL, flags=NLM_F_REQUEST, sequence_number=0, pid=0)
+        message["header"].update(type=formats.GENL_ID_CTRL, flags=NLM_F_REQUEST, sequence_number=0, pid=0)
         message.encode()
         self.send(bytes(message.data))
         for kind, _, _, data in split(self.receive()):
-            if kind == GENL_ID_CTRL:
-                answer = ctrlmsg(data)
+            if kind == formats.GENL_ID_CTRL:
+                answer = formats.ctrlmsg(data)
                 answer.decode()
                 return answer
         raise DeviceError(f"the kernel has no netlink family {name!r}; load the module: modprobe gpurt")
@@ -301,7 +290,7 @@ class GenericTransport:
             group = self._groups.get(ffi.string(name).decode())
             try:
                 if group is not None:
-                    self._socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+                    self._socket.setsockopt(formats.SOL_NETLINK, formats.NETLINK_ADD_MEMBERSHIP, group)
                     return
             except PermissionError:
                 continue
@@ -330,7 +319,7 @@ class Link:
             DeviceError: the host is gone, or does not answer.
         """
         self._sequence += 1
-        kind = NLM_F_DUMP if command.name.startswith("GET_") else NLM_F_ACK
+        kind = NLM_F_DUMP if command.name.startswith("GET_") else formats.NLM_F_ACK
         family, sequence = self._transport.family, self._sequence
         self._transport.send(encode(command, attributes, family, NLM_F_REQUEST | kind, sequence))
         return self._answers()
