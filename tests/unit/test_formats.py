@@ -31,8 +31,8 @@ def test_the_rest_of_pyroute2_is_not_imported() -> None:
 
 
 def test_another_importer_gets_all_of_it() -> None:
-    code = "import pycontrol.live.netlink, pyroute2, pyroute2.netlink as n\nprint(pyroute2.IPRoute.__name__, n.__name__)"
-    assert said(code) == ["IPRoute", "pyroute2.netlink"]
+    code = "import pycontrol.live.netlink, pyroute2, pyroute2.netlink as own; print(pyroute2.IPRoute, own.nlmsg)"
+    assert said(code) == ["<class", "'pyroute2.iproute.linux.IPRoute'>", "<class", "'pyroute2.netlink.nlmsg'>"]
 
 
 def test_what_was_imported_before_is_used() -> None:

@@ -18,7 +18,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import functools
 import inspect
@@ -228,7 +227,7 @@ class segment:  # noqa: N801  (reads as a statement)
         managed, stream = self._started(wait=False)
         if managed and self._wait:
             await self._granted()
-        self._tasks.setdefault(asyncio.current_task(), []).append((managed, stream))
+        self._tasks.setdefault(streams.current_task(), []).append((managed, stream))
 
     async def _granted(self) -> None:
         """Waits until the segment owns the GPU.  After any exception the segment has ended, as after a cancellation."""
@@ -249,7 +248,7 @@ class segment:  # noqa: N801  (reads as a statement)
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        managed, stream = self._tasks[asyncio.current_task()].pop()
+        managed, stream = self._tasks[streams.current_task()].pop()
         try:
             if stream is not None:
                 await streams.in_thread(stream.synchronize)

@@ -6,7 +6,6 @@ A kernel launch returns at once.  A segment that ended then would give the GPU u
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -39,12 +38,21 @@ def chosen(given: Given) -> Stream:
     return found
 
 
+def current_task() -> object:
+    """The task that the event loop of this thread executes."""
+    import asyncio  # a program with an event loop has it; others start faster without
+
+    return asyncio.current_task()
+
+
 async def in_thread(function: Callable[[], Any], on_cancel: Callable[[], None] | None = None) -> Any:
     """Calls a function that blocks in a thread of the event loop's, and returns what it returns.
 
     A task that is cancelled meanwhile is so only when the function has returned: the work that it waits for goes on.
     ``on_cancel`` is called first then, to end the wait.
     """
+    import asyncio  # as in current_task()
+
     future = asyncio.get_running_loop().run_in_executor(None, function)
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
