@@ -11,7 +11,7 @@ from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
 from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
-from gpurt.enums import Tier
+from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
 from pycontrol.commands.options import demanded, outside, unlike
 from pycontrol.live.control import GpuStatus, Latency
@@ -88,6 +88,9 @@ def _subject(evidence: Evidence) -> Assumption:
     test, taskset = evidence.test, evidence.file.taskset
     if test is None:
         return Assumption(assumed, Support.UNCHECKED, "there is no analysis")
+    if test.policy not in Policy.words():
+        text = f"the file cannot say that policy {test.policy} is meant, which no host has"
+        return Assumption(assumed, Support.UNCHECKED, text)
     if how := unlike_the_file(test, taskset):
         return Assumption(assumed, Support.REFUTED, f"{test.name} is about {how}")
     if evidence.result and (slow := slow_turns(test, taskset, evidence.result)):

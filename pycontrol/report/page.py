@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gpurt.text import visible
@@ -43,16 +44,20 @@ POLICIES = {
 
 def page(document: Mapping[str, Any]) -> str:
     """The HTML of a report's document, as ``pycontrol.commands.render.plain`` has it."""
+    return _template().render(**document, num=lambda *path: number(document, *path)) + "\n"
+
+
+@cache
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("pycontrol.report"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["label"] = charts.label
     environment.globals |= {
-        "num": lambda *path: number(document, *path), "charts": charts, "doc": document, "words": WORDS,
-        "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS, "exact_ms": exact_ms,
+        "charts": charts, "words": WORDS, "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
     }  # fmt: skip
-    return environment.get_template("report.html").render(**document) + "\n"
+    return environment.get_template("report.html")
 
 
 def number(document: Mapping[str, Any], *path: object) -> Markup:

@@ -20,6 +20,8 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
+from analysis.simulate import Options, simulate
+from analysis.taskset import load as load_taskset
 from analysis.trace import About, Event, Kind
 from analysis.trace import load as load_trace
 from pycontrol.commands.render import bound, room
@@ -97,10 +99,11 @@ def made(gpurt: Gpurt, file: Path, output: Path, *options: object) -> tuple[int,
     return code, Page(output.read_text(encoding="utf-8")), json.loads(out)
 
 
-@pytest.fixture
-def run(gpurt: Gpurt, tmp_path: Path) -> Path:
-    assert gpurt("simulate", TWO, "--offsets", 1, "--trace", tmp_path / "run.json")[0] == 0
-    return tmp_path / "run.json"
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "run.json"
+    simulate(load_taskset(TWO).taskset, Options("boosted"), events=100_000).trace.save(path)
+    return path
 
 
 def at(document: Any, pointer: str) -> Any:
@@ -296,6 +299,11 @@ def test_bounds_of_another_system_prove_nothing_of_this_one(gpurt: Gpurt, tmp_pa
     code, _, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--test", "gcaps-suspend")
     assert (code, document["analysis"]["schedulable"]) == (1, True)
     assert "gcaps-suspend is about policy segment" in document["why"]
+    federated = ROOT / "examples/federated.toml"
+    code, page, document = made(gpurt, federated, tmp_path / "page.html", "--elsewhere", "--test", "rtgpu")
+    check_structure(page)
+    assert (code, document["analysis"]["schedulable"]) == (0, True)
+    assert "policy federated is meant, which no host has" in page.text
 
 
 def test_a_machine_with_too_few_cpus_is_not_the_system_s(gpurt: Gpurt, tmp_path: Path) -> None:
