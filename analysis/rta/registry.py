@@ -113,6 +113,15 @@ TIME_PARTITIONS = (
         "supply-edf", "slices and levels, TSGs shared by deadline, self-suspension", "readings: time partitions",
         "timesliced", SUSPEND, supply.demands(Sharing.DEADLINE), sharing=Sharing.DEADLINE,
     ),
+    Test(
+        "supply-fp-busy", "slices and levels, TSGs shared by priority, busy waiting", "readings: time partitions",
+        "timesliced", BUSY, supply.demands(Sharing.PRIORITY, waiting=BUSY), sharing=Sharing.PRIORITY,
+    ),
+    Test(
+        "supply-fp-mixed", "slices and levels, TSGs shared by priority, each task in its own waiting mode",
+        "readings: time partitions", "timesliced", None, supply.demands(Sharing.PRIORITY, waiting=None),
+        sharing=Sharing.PRIORITY,
+    ),
 )  # fmt: skip
 
 # Tasks of several partitions, each with an owner and an update lock of its own, on CPUs that they share.

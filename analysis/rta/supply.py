@@ -1,43 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0
 """The default driver with slices and interleave levels for each TSG (docs/readings.md, "Time partitions").
 
-Tasks suspend.  A TSG is one task's, or shared by tasks whose work it has in the order of priorities (`supply-fp`) or of
+A TSG is one task's, or shared by tasks whose work it has in the order of priorities (`supply-fp`) or of
 deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each task, the bounds are those of
 `tsg-rr-suspend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from analysis.model import Sharing, Task
+from analysis.model import Sharing, Task, Waiting
 from analysis.partition.inside import Job
 from analysis.rta import tsg_rr
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import Kind
 from analysis.rta.system import Demands, System
-from analysis.slices.runlist import Entry, Runlist, runlist
+from analysis.slices.runlist import Runlist, runlist
 from analysis.slices.supply import Supply, edf, response
 
 TURNS = "readings: time partitions, turns"
 SHARED = "readings: time partitions, one TSG"
+SPINNING = "readings: time partitions, busy waiting"
 
 
-def demands(sharing: Sharing, table: Runlist | None = None) -> Demands:
-    """The formula where tasks that share a TSG have it in that order.  ``table``: instead of the taskset's runlist."""
+def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | None = Waiting.SUSPEND) -> Demands:
+    """The formula where tasks that share a TSG have it in that order.
+
+    ``table``: instead of the taskset's runlist.  ``waiting``: of all tasks; None: of each its own.
+    """
 
     def formula(task: Task, system: System) -> list[Demand]:
+        known = table or system.once("runlist", lambda: runlist(system.taskset))
         listed = [Demand(Kind.OWN, task.cpu_time + task.gpu_time, TURNS)]
         if task.uses_gpu:
-            known = table or system.once("runlist", lambda: runlist(system.taskset))
-            listed += on_gpu(task, known.of(task), known.supply(known.of(task)), sharing, system)
-        return [*listed, *tsg_rr.preemptions(task, system)]
+            listed += on_gpu(task, known, sharing, system)
+        if waiting is Waiting.SUSPEND:
+            return [*listed, *tsg_rr.preemptions(task, system)]
+        spins = waiting is Waiting.BUSY
+        return [*listed, *_preemptions(task, system, known, sharing, jitter=not spins)]
 
     return formula
 
 
-def on_gpu(task: Task, entry: Entry, supply: Supply, sharing: Sharing, system: System) -> list[Demand]:
+def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, jitter: bool) -> Iterator[Demand]:
+    """What higher tasks of its CPU take, also while they spin.  ``jitter``: some task of the CPU may suspend."""
+    for h in system.hpp(task):
+        spins = h.uses_gpu and (h.waiting is Waiting.BUSY or not jitter)
+        spun = sum(demand.amount for demand in on_gpu(h, table, sharing, system)) + h.pure_time if spins else 0
+        amount = h.cpu_time + h.misc_time + spun
+        late = system.jitter(h, amount) if h.uses_gpu and jitter else 0
+        yield Demand(Kind.CPU_PREEMPTION, amount, SPINNING if spins else TURNS, h.name, h.period, late)
+
+
+def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list[Demand]:
     """What a job's pure GPU segments take beyond their own time, and the tasks of its TSG that this rests on."""
+    entry = table.of(task)
+    supply = table.supply(entry)
     mates = [t for t in entry.tasks if t is not task and not t.best_effort]
     if sharing is Sharing.PRIORITY:
         mates = [t for t in mates if t.segment_priority >= task.segment_priority]

@@ -2,7 +2,8 @@
 """Slices and interleave levels from what tasks demand: the least slices with which every task has a bound.
 
 For given levels the search finds the least slices that pass, if any pass: a longer slice of one TSG only lengthens the
-waits of others, so each slice can grow to the least that its own tasks need, until nothing changes.
+waits of others, so each slice can grow to the least that its own tasks need, until nothing changes.  Where tasks wait
+busily that may miss some: a longer slice of a task also shortens what it takes from others of its CPU.
 """
 
 from __future__ import annotations
@@ -98,10 +99,16 @@ def _with(table: Runlist, at: int, slice_: int) -> Runlist:
 def _bounded(taskset: Taskset, table: Runlist, at: int) -> bool:
     """Whether the real-time tasks of an entry have bounds, with deadlines for responses in every jitter."""
     entry = table.entries[at]
-    formula = demands(sharing_of(entry), table)
+    formula = demands(sharing_of(entry), table, waiting_of(taskset))
     users = [task for task in entry.tasks if not task.best_effort]
     system = System(taskset)
     return all(isinstance(solve(task, formula(task, system)), Bound) for task in users)
+
+
+def waiting_of(taskset: Taskset) -> Waiting | None:
+    """How its tasks wait for the GPU; None: each in its own mode."""
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
+    return next(iter(modes)) if len(modes) == 1 else None
 
 
 def sharing_of(entry: Entry) -> Sharing:
@@ -163,10 +170,12 @@ def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) 
 
 
 def verdict(taskset: Taskset, planned: Runlist) -> Result:
-    """The bounds of all tasks with that runlist, by `supply-fp` or `supply-edf`."""
+    """The bounds of all tasks with that runlist, by a test of `supply`."""
     orders = {sharing_of(entry) for entry in planned.entries if len(entry.tasks) > 1}
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
-    return analyse(name, demands(order, planned), whole_segments(taskset))
+    waiting = waiting_of(taskset)
+    name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]
+    return analyse(name, demands(order, planned, waiting), whole_segments(taskset))
 
 
 def refusal(taskset: Taskset) -> str:
@@ -177,8 +186,9 @@ def refusal(taskset: Taskset) -> str:
         return "no real-time task uses the GPU, so nothing was proved"
     if taskset.partitioned:
         return "the file has several partitions in space; slices are for TSGs that share the whole GPU"
-    if busy := [task.name for task in users if task.waiting is Waiting.BUSY]:
-        return f"{busy[0]} waits busily; the bounds of time partitions are for tasks that suspend"
+    busy = [task.name for task in users if task.waiting is Waiting.BUSY]
+    if busy and Sharing.DEADLINE in orders:
+        return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
     if not taskset.platform.theta_known:
         return "theta is missing in [platform], what a context switch of the GPU costs"
     return "some tasks share a TSG by priority and others by deadline; no test covers both" if len(orders) > 1 else ""

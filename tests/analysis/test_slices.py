@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import rta
-from analysis.model import MS, US, Partition, Sharing, Taskset
+from analysis.model import MS, US, Partition, Sharing, Taskset, Waiting
 from analysis.partition.inside import Job
 from analysis.simulate import Options, worst_over_offsets
 from analysis.slices.driver import LONGEST, SHORTEST, settable, settled, stretched
@@ -134,3 +134,46 @@ def test_the_order_matters_in_the_simulation() -> None:
 def test_no_work_waits_for_nothing() -> None:
     assert response(Supply(MS, MS), 0, lambda t: t, MS) == 0
     assert response(Supply(MS, MS), MS, lambda t: t, 10 * MS) > 10 * MS
+
+
+def spinning(waiting: tuple[Waiting, Waiting]) -> Taskset:
+    """On one CPU h (1 + 2 on the GPU) above i (2 + 1 on the GPU), each with 1 ms turns beside each other's."""
+    tasks = (
+        replace(task("h", 0, 9, 50, cpu(1), gpu(0, 2)), waiting=waiting[0]),
+        replace(task("i", 0, 8, 60, cpu(2), gpu(0, 1)), waiting=waiting[1]),
+    )
+    return replace(taskset(*tasks), platform=replace(taskset(*tasks).platform, time_slice=MS))
+
+
+def test_what_a_task_spins_for_is_charged_to_those_below_it() -> None:
+    """h: 1 + 2 + 2 waits of 1.  i: 2 + 1 + 1, and all 5 ms of h."""
+    result = rta.find("supply-fp-busy").run(spinning((Waiting.BUSY, Waiting.BUSY)))
+    assert (result.wcrt("h"), result.wcrt("i")) == (ms(5), ms(9))
+
+
+def test_in_mixed_modes_only_those_that_spin_hold_the_cpu() -> None:
+    """i after a suspending h: 4 + 1 and, of h's jitter (4 ms), the same job only.  After a spinning one: 4 + 5."""
+    mixed = rta.find("supply-fp-mixed")
+    suspended = mixed.run(spinning((Waiting.SUSPEND, Waiting.BUSY)))
+    spun = mixed.run(spinning((Waiting.BUSY, Waiting.SUSPEND)))
+    assert (suspended.wcrt("h"), suspended.wcrt("i")) == (ms(5), ms(5))
+    assert (spun.wcrt("h"), spun.wcrt("i")) == (ms(5), ms(9))
+    assert covering(replace(spinning((Waiting.BUSY, Waiting.SUSPEND)), platform=replace(
+        spinning((Waiting.BUSY, Waiting.SUSPEND)).platform, policy="timesliced"))) == [mixed]  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(system=tasksets())
+def test_where_all_suspend_mixed_modes_make_no_difference(system: Taskset) -> None:
+    one, other = rta.find("supply-fp").run(system), rta.find("supply-fp-mixed")
+    whole = replace(system, tasks=tuple(replace(t, waiting=Waiting.SUSPEND) for t in system))
+    assert {t.name: one.wcrt(t.name) for t in system.real_time} == {
+        t.name: other.run(whole).wcrt(t.name) for t in system.real_time
+    }
+
+
+def test_the_wait_of_a_task_above_without_a_bound_is_no_bound() -> None:
+    late = spinning((Waiting.BUSY, Waiting.BUSY))
+    late = replace(late, tasks=(replace(late.tasks[0], deadline=ms(4)), late.tasks[1]))
+    result = rta.find("supply-fp-busy").run(late)
+    assert (result.wcrt("h"), result.wcrt("i")) == (None, None)

@@ -41,14 +41,29 @@ def test_programs_outside_the_file_count(gpurt: Gpurt) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [('"10ms"', '"3ms"', "no slices and levels were found"),
-     ('priority = 30', 'priority = 30\nwaiting = "busy"', "camera waits busily"),
+     ('priority = 30', 'priority = 30\nwaiting = "busy"\npartition = "p"', "camera waits busily"),
      ('theta = "100us"', "", "theta is missing"),
      ("priority = ", "priority = 0 # ", "no real-time task uses the GPU")],
 )  # fmt: skip
 def test_what_is_not_covered_is_said(gpurt: Gpurt, tmp_path: Path, old: str, new: str, why: str) -> None:
     file = tmp_path / "set.toml"
-    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    shared = '[[partition]]\nname = "p"\nshared = "deadline"\n' if "partition" in new else ""
+    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new) + shared, encoding="utf-8")
     code, out, _ = gpurt("slices", file)
     assert code == 1
     assert out.startswith(f"NOT PROVED: {why}")
     assert out.count("\n") == 1
+
+
+def test_tasks_that_wait_busily_are_planned_for(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Alone on their CPUs they have the same bounds; the file that is written has the bounds that were printed."""
+    file, out = tmp_path / "set.toml", tmp_path / "out.toml"
+    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace("cpu = 0\n", 'cpu = 0\nwaiting = "busy"\n'))
+    code, text, _ = gpurt("slices", file, "-o", out, "--json", "--explain")
+    tasks = json.loads(text)["tasks"]
+    assert code == 0
+    assert tasks == json.loads(gpurt("slices", EXAMPLE, "--json")[1])["tasks"]
+    code, text, _ = gpurt("analyze", out, "--test", "supply-fp-mixed", "--json")
+    assert code == 0
+    (test,) = json.loads(text)["tests"]
+    assert {name: one["wcrt_ns"] for name, one in test["tasks"].items()} == {n: t["wcrt_ns"] for n, t in tasks.items()}
