@@ -231,6 +231,52 @@ def test_what_happens_takes_no_longer_than_what_is_counted(
         assert seen.tasks[name].worst >= tasks[index][5] * 1000 + alone
 
 
+def response(own: int, higher: list[tuple[int, int]]) -> int | None:
+    """Fixed priorities: the least R = own + sum of ceil(R / T) C, ns; None: more than a millisecond."""
+    bound = own
+    while bound <= MS:
+        more = own + sum(-(-bound // period) * cost for period, cost in higher)
+        if more == bound:
+            return bound
+        bound = more
+    return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    tasks=st.lists(
+        st.tuples(
+            st.sampled_from("ab"), st.sampled_from(["memory", "compute"]), st.sampled_from(["1", "1.2", "2.3", "3"]),
+            st.integers(5, 40), st.integers(0, 9), st.integers(1, 10), st.integers(60, 300), st.integers(0, 99),
+        ), min_size=2, max_size=6,
+    )
+)  # fmt: skip
+def test_bounds_hold_where_conflicts_come_and_go(tmp_path_factory: pytest.TempPathFactory, tasks: list[Any]) -> None:
+    """Tasks of two partitions, each on a CPU of its own; bounds with the times that contain all conflicts.
+
+    The virtual GPU may be one ns later for each segment whose pace changed.
+    """
+    text = FILE.replace("cpus = 4", "cpus = 6") + "".join(
+        TASK.format(
+            name=f"t{i}", cpu=i, priority=len(tasks) - i, period=period, partition=partition, kind=kind,
+            conflict=conflict, parallel=parallel, serial=serial, work=work,
+        )
+        for i, (partition, kind, conflict, parallel, serial, work, period, _) in enumerate(tasks)
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("bounds") / "tasks.toml"
+    path.write_text(text, encoding="utf-8")
+    system = load(path).taskset
+    seen = simulate(system, Options(contention=True), [offset * 1000 for *_, offset in tasks])
+    higher: dict[str, list[tuple[int, int]]] = {"a": [], "b": []}
+    for index, one in enumerate(system):
+        partition = tasks[index][0]
+        bound = response(one.gpu_time + 1, higher[partition])
+        higher[partition].append((one.period, one.gpu_time + 1))
+        if bound is None or one.cpu_time + bound > one.period:
+            break  # its jobs may wait for each other; nothing is said of those below
+        assert seen.tasks[one.name].worst <= one.cpu_time + bound
+
+
 def test_what_cannot_be_known_is_refused() -> None:
     pair = [replace(task(name, 0, 1, 9, gpu(0, 1)), conflict=Fraction(2)) for name in "hl"]
     nowhere = conflicting(*pair)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -146,13 +148,41 @@ def test_nothing_is_lost_however_often_time_passes(work: int, one: int, other: i
         assert pace.left == 0
 
 
+#: Paces at the ends of their range and between, and what may be done of a ns at each.
+PACES = [10**6, 10**6 + 1000, 1_500_000, 2_300_000, 64_000_000, 2300 * 2300, 63_999 * 64_000, 64_000 * 64_000]
+WORK = [1, 2, 999_999, 10**6, 10**6 + 1, 3_600_000_000_000, 2**52, 2**62, 2**64 - 1]
+
+
+def test_nothing_overflows_at_the_ends_of_the_ranges() -> None:
+    """Every pace after every other, with some or nothing done of the first ns: as with numbers of any size."""
+    checked = 0
+    for work, before, slow in itertools.product(WORK, PACES, PACES):
+        for done in (0, 1, before // 3, before - 1):
+            pace = ffi.new("struct gpurt_pace *", {"left": work, "slow": before, "done": done})
+            kept = done if slow == before else done * slow // before
+            exact = -(-(work * slow - kept) // 10**6)
+            time = lib.gpurt_pace_time(pace, slow)
+            if time == lib.GPURT_PACE_NEVER:
+                assert exact > 2**61
+                continue
+            assert time == exact
+            for passed in {exact - 1, exact // 2, exact}:
+                again = ffi.new("struct gpurt_pace *", {"left": work, "slow": before, "done": done})
+                lib.gpurt_pace_pass(again, slow, passed)
+                if passed == exact:
+                    assert again.left == 0
+                else:
+                    made = passed * 10**6 + kept
+                    assert (again.left, again.done) == (work - made // slow, made % slow)
+                checked += 1
+    assert checked > 3000
+
+
 @given(
     work=st.integers(1, 10**13),
     turns=st.lists(st.tuples(FACTOR, FACTOR, st.integers(1, 10**9)), min_size=1, max_size=30),
 )  # fmt: skip
 def test_a_change_of_pace_forgets_less_than_a_millionth_of_a_ns(work: int, turns: list[tuple[int, int, int]]) -> None:
-    from fractions import Fraction
-
     pace, exact = ffi.new("struct gpurt_pace *"), Fraction(work)
     lib.gpurt_pace_init(pace, work)
     for changes, (one, other, ns) in enumerate(turns):
