@@ -109,11 +109,11 @@ def _repeat(
     begin, counts = time.monotonic_ns() + options.discard, not options.discard
 
     def look() -> None:
-        """Reads the sensors; the window begins at the first readings after what is discarded."""
-        nonlocal counts
+        """Reads the sensors; the window begins at the first readings after what is discarded, however late they are."""
+        nonlocal counts, begin
         sample()
-        if not counts and time.monotonic_ns() >= begin:
-            counts, found.runs, found.ran = True, 0, 0
+        if not counts and (now := time.monotonic_ns()) >= begin:
+            counts, begin, found.runs, found.ran = True, now, 0, 0
             for one in accounts:
                 one.begin()
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,29 @@ def test_what_is_discarded_does_not_count(run: Gpurt, fake: Any, tmp_path: Path)
     assert abs(energy["power_uw"] - 100_000_000) <= energy["error_uw"]
     code, text, _ = run("measure", "--interval", "1ms", "--discard", "100ms", "--json", "--", "true")
     assert (code, document(text, "measure")["complete"]) == (0, True)
+
+
+class Stalling:
+    """A counter of 100 W whose first reading after a tenth of a second takes three more."""
+
+    about = About("stalling", "a counter", Kind.COUNTER, Scope.GPU)
+
+    def __init__(self) -> None:
+        self.begin, self.stalled = time.monotonic_ns(), False
+
+    def value(self) -> int:
+        if not self.stalled and time.monotonic_ns() - self.begin > 100_000_000:
+            self.stalled = True
+            time.sleep(0.3)
+        return (time.monotonic_ns() - self.begin) // 10
+
+
+def test_the_programs_time_begins_with_the_window(run: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is late if the sensor is."""
+    monkeypatch.setattr(find, "chosen", lambda names: [Stalling()])
+    words = ["measure", "--interval", "1ms", "--discard", "100ms", "--json"]
+    (one,) = document(run(*words, "--", "sleep", "0.6")[1], "measure")["rounds"]
+    assert one["program_ns"] <= one["sensors"][0]["time_ns"] + 10**6
 
 
 def test_a_longer_measurement_is_asked_for(run: Gpurt, fake: Any) -> None:
