@@ -86,13 +86,18 @@ def _table(scenarios: Sequence[Scenario]) -> Callable[[int, int, Callable[[], No
     def run(samples: int, seed: int, progress: Callable[[], None]) -> list[Row]:
         rows = []
         for one in scenarios:
-            streams = [matrix(one.measured, one.mask)] + ([matrix(one.other, one.others)] if one.other else [])
-            times, *others = simulate(dispatcher(streams, CHIP), streams, Settings(samples, seed))
-            rows.append(_row(one, times, others[0] if others else []))
+            rows.append(simulated(one, samples, seed))
             progress()
         return rows
 
     return run
+
+
+def simulated(one: Scenario, launches: int, seed: int) -> Row:
+    """A row of the tables: the scenario in simulation, and what was published of it."""
+    streams = [matrix(one.measured, one.mask)] + ([matrix(one.other, one.others)] if one.other else [])
+    times, *others = simulate(dispatcher(streams, CHIP), streams, Settings(launches, seed))
+    return _row(one, times, others[0] if others else [])
 
 
 def _row(one: Scenario, times: Sequence[int], others: Sequence[int]) -> Row:
