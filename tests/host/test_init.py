@@ -48,7 +48,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process with arguments that TOML must escape, on one CPU."""
     words = ['"; x = 1 #', "\\", "\x1b[31m\x7f", "ä\u202e", "two\nlines"]
-    program = "import os,time; os.sched_setaffinity(0,{max(os.sched_getaffinity(0))}); print(flush=True); time.sleep(9)"
+    program = "import os,time; os.sched_setaffinity(0,{max(os.sched_getaffinity(0))}); print(flush=1); time.sleep(999)"
     process = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()

@@ -126,7 +126,7 @@ def test_work_of_other_kinds_and_of_one_client_does_not(host: Path, connect: Con
 
 
 def test_memory_work_is_slowed_down_while_another_partition_does_such(divided: Path) -> None:
-    """One partition begins a little later.  Its 100 ms take 150; of the other's 300 ms, 100 are done meanwhile.
+    """One partition begins later, at most 2 s.  Its 1 s takes 1.5; of the other's 3 s, 1 is done meanwhile.
 
     The rest is done at full pace.  What the second executes as compute intensive then slows nobody down.
     """
@@ -134,11 +134,11 @@ def test_memory_work_is_slowed_down_while_another_partition_does_such(divided: P
         long, short = Part(one, 0), Part(two, 1)
         with held_back(divided, 2):
             starts = long.submit(MS), short.submit(MS)
-            ends = long.submit(300 * MS, MEMORY), short.submit(100 * MS, MEMORY)
-            short.submit(500 * MS, COMPUTE)
+            ends = long.submit(3000 * MS, MEMORY), short.submit(1000 * MS, MEMORY)
+            short.submit(5000 * MS, COMPUTE)
         begun, done = [start() for start in starts], [end() for end in ends]
-        assert done[1] - begun[1] == 150 * MS
-        assert done[0] - begun[0] == 350 * MS
+        assert done[1] - begun[1] == 1500 * MS
+        assert done[0] - begun[0] == 3500 * MS
 
 
 def test_compute_work_of_another_partition_slows_nothing_down(divided: Path) -> None:

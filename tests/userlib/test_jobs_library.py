@@ -87,7 +87,7 @@ static void periods(void)
 	}
 	assert(p.behind == 3 && !p.jitter_sum_ns);
 	assert(!sigaction(SIGALRM, &action, NULL));
-	p.next_ns = now() + 50000000;
+	p.next_ns = now() + 500000000;
 	assert(!setitimer(ITIMER_REAL, &soon, NULL));
 	while ((err = gpurt_periodic_next(&p)) == -EINTR)
 		interrupted++;
