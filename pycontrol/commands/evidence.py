@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpurt.errors import DeviceError, FileError, TasksetError
+from gpurt.errors import FileError, GpurtError, TasksetError
 from gpurt.files import read
 from gpurt.text import filename
 from pycontrol.commands import documents, observed
@@ -137,7 +137,7 @@ def _host(device: str | None) -> tuple[dict[str, Any], list[Any], list[Any]]:
     try:
         with connect(device) as control:
             gpus, latency = control.gpus(), control.latency()
-    except DeviceError as error:
+    except GpurtError as error:  # also one that this user may not ask
         return {"address": device, "why": str(error), "gpus": [], "latency": []}, [], []
     shown = [documents.gpu(one) for one in gpus], [documents.latency(one) for one in latency if one.count]
     return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, gpus, latency
