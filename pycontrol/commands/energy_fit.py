@@ -14,7 +14,7 @@ from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.units import parse_power
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.commands.options import FILE, JSON, Output, Whole
 
 if TYPE_CHECKING:
     from analysis.energy.authors import Copies, Imported
@@ -26,7 +26,7 @@ METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"])
                       show_default=True, help="`thesis` is the published recipe.")  # fmt: skip
 
 
-class Power(click.ParamType[int]):
+class Power(Whole):
     """A power with a unit, as microwatts."""
 
     name = "power"

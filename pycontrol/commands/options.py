@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from analysis.rta import Test
     from pycontrol.live.control import GpuStatus
 
+    Whole = click.ParamType[int]
+    Wholes = click.ParamType[tuple[int, ...]]
+else:
+    Whole = Wholes = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
 #: The module's parameter that says on which CPU the GPUs' threads stay.
 THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
 #: Key of a context's ``meta``: whether the user asked for JSON.
@@ -58,7 +62,7 @@ class Seconds(click.FloatRange):
         return number
 
 
-class Time(click.ParamType[int]):
+class Time(Whole):
     """A time with a unit, as nanoseconds."""
 
     name = "time"

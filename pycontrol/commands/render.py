@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -136,4 +137,5 @@ def plain(value: Any) -> Any:
 
 def progress(total: int, label: str) -> Any:
     """A progress bar on stderr; silent where stderr is not a terminal."""
-    return click.progressbar(length=total, label=label, file=sys.stderr, hidden=not is_terminal(sys.stderr))
+    shown = sys.stderr if is_terminal(sys.stderr) else io.StringIO()  # Debian 12's click cannot hide one
+    return click.progressbar(length=total, label=label, file=shown)

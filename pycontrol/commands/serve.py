@@ -20,7 +20,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import Time
+from pycontrol.commands.options import Time, Whole, Wholes
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
@@ -34,7 +34,7 @@ from pycontrol.host.whole import Layout, alike, factor, of_taskset
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
-class Mode(click.ParamType[int]):
+class Mode(Whole):
     """Permission bits of a socket, in octal."""
 
     name = "mode"
@@ -48,7 +48,7 @@ class Mode(click.ParamType[int]):
         return int(value, 8)
 
 
-class Units(click.ParamType[tuple[int, ...]]):
+class Units(Wholes):
     """Compute units of partitions: numbers with commas between."""
 
     name = "units"
@@ -63,7 +63,7 @@ class Units(click.ParamType[tuple[int, ...]]):
         return units
 
 
-class Factor(click.ParamType[int]):
+class Factor(Whole):
     """A slow-down, in thousandths."""
 
     name = "factor"
@@ -78,7 +78,7 @@ class Factor(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-class Group(click.ParamType[int]):
+class Group(Whole):
     """A group of users, by name or number."""
 
     name = "group"
@@ -93,7 +93,7 @@ class Group(click.ParamType[int]):
             self.fail(f"there is no group {value!r}", param, ctx)
 
 
-class Descriptor(click.ParamType[int]):
+class Descriptor(Whole):
     """A file descriptor that this process was given to write to."""
 
     name = "descriptor"

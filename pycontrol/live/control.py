@@ -347,7 +347,10 @@ def connect(device: str | None = None) -> Control:
             return Control(Link(SocketTransport(str(place))), str(place))
         raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
     tried = ", ".join(map(str, _places(device)))
-    raise DeviceError(f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko, or name one with --device")
+    raise DeviceError(
+        f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko (Debian's package gpurt-dkms), "
+        "or name one with --device"
+    )
 
 
 def _places(device: str | None) -> list[Path]:

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "libgpurt-preload.so"
 #: Set this to use a library built elsewhere.
 VARIABLE = "GPURT_PRELOAD"
-#: Where `make install` puts libraries.
-FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu")
+#: Where `make install` and Debian's package put it.
+FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -38,7 +38,10 @@ def find() -> Path:
     for folder in FOLDERS:
         if os.path.isfile(installed := Path(folder) / NAME):
             return installed
-    raise RuntimeFailure(f"{NAME} is not installed; run `make -C userlib install`, or set {VARIABLE}")
+    raise RuntimeFailure(
+        f"{NAME}, which pip does not install, is not here; install Debian's package gpurt-preload, "
+        f"or run `make -C userlib install` in gpurt's sources, or set {VARIABLE}"
+    )
 
 
 def _build() -> Path:

@@ -40,7 +40,8 @@ def find() -> Path:
         if os.access(installed := Path(directory) / "gpurt-task", os.X_OK):
             return installed
     raise RuntimeFailure(
-        f"gpurt-task is neither in PATH nor to be built from {ROOT}; run `make -C userlib install`, or set {VARIABLE}"
+        "gpurt-task, which pip does not install, is not in PATH; install Debian's package gpurt, "
+        f"or run `make -C userlib install` in gpurt's sources, or set {VARIABLE}"
     )
 
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The packages: what pip builds from the source distribution and installs, and what Debian's are made of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = bool(os.environ.get("GPURT_LONG"))
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+SUITES = ("bookworm", "trixie")
+BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
+#: How setuptools makes either, without the network: the backend that pip calls.
+SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+WHEEL = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+
+
+def call(*command: str | Path, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    made = {**os.environ, **environment}
+    return subprocess.run(list(map(str, command)), cwd=cwd, env=made, capture_output=True, text=True, check=False)
+
+
+def done(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    run = call(*command, cwd=cwd, **environment)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of what git's index has."""
+    folder = tmp_path_factory.mktemp("sdist")
+    done("git", "checkout-index", "-a", f"--prefix={folder}/tree/")
+    done(sys.executable, "-c", SDIST, folder, cwd=folder / "tree")
+    (made,) = folder.glob("*.tar.gz")
+    return made
+
+
+def test_the_source_distribution_has_what_the_extension_is_compiled_of(sdist: Path) -> None:
+    project = tomlkit.parse((ROOT / "pyproject.toml").read_text(encoding="utf-8")).unwrap()
+    (extension,) = project["tool"]["setuptools"]["ext-modules"]
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    needed = {*extension["sources"], *extension["depends"], "userlib/include/gpurt/uapi.h", "pycontrol/bin/gpurt"}
+    assert needed <= names
+    assert not [name for name in names if name.startswith(("tests/", "build/"))]
+
+
+@pytest.mark.slow
+def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "tree", filter="data")
+    (tree,) = (tmp_path / "tree").iterdir()
+    done(sys.executable, "-c", WHEEL, tmp_path, cwd=tree)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.rmtree(tmp_path / "tree")
+    clean = tmp_path / "clean"
+    done(sys.executable, "-m", "venv", "--without-pip", clean)
+    # What it depends on is there already; files that name folders are not read from a folder that one of them names.
+    (site,) = clean.glob("lib/python*/site-packages")
+    (site / "others.pth").write_text(f"{Path(tomlkit.__file__).parents[1]}\n")
+    done(sys.executable, "-m", "pip", f"--python={clean}/bin/python", "install", "-q", "--no-deps", wheel)
+    gpurt = clean / "bin/gpurt"
+    where = "import gpurt, analysis; print(gpurt.__file__, analysis.__file__)"
+    found = done(clean / "bin/python", "-c", where, cwd=tmp_path)
+    assert found.count(str(clean)) == 2
+    assert done(gpurt, "--version", cwd=tmp_path).startswith("gpurt, version")
+    assert "schedulable" in done(gpurt, "analyze", clean / "share/gpurt/examples/two-programs.toml", cwd=tmp_path)
+    environment = {"PATH": f"{clean}/bin", "GPURT_TASK": "", "GPURT_PRELOAD": "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    lacks = {"gpurt": ["demo", "--seconds", "0.1"], "gpurt-preload": ["run", "--auto", "--", "/bin/true"]}
+    for package, arguments in lacks.items():
+        run = call(gpurt, *arguments, cwd=tmp_path, **environment)
+        if package == "gpurt-preload" and run.returncode == 0:
+            continue  # this machine has the library
+        assert run.returncode == 6
+        assert run.stderr.count("\n") == 1
+        assert f"Debian's package {package}" in run.stderr
+
+
+@pytest.mark.skipif(not LONG, reason="compiles, and fetches packages: GPURT_LONG=1")
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_path: Path) -> None:
+    """As a user does: a clean environment, what is needed comes from the package index."""
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    python = shutil.which(f"python{version}") or (str(kept[-1]) if kept else None)
+    if not python:
+        pytest.skip(f"there is no Python {version}")
+    done(python, "-m", "venv", tmp_path / "clean")
+    done(tmp_path / "clean/bin/pip", "install", "-q", sdist)
+    assert done(tmp_path / "clean/bin/gpurt", "--version", cwd=tmp_path).startswith("gpurt, version")
+    done(tmp_path / "clean/bin/gpurt", "analyze", ROOT / "examples/two-programs.toml", cwd=tmp_path)
+    done(tmp_path / "clean/bin/gpurt", "simulate", ROOT / "examples/minimal.toml", "--offsets", "2", cwd=tmp_path)
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    """The source tree that dpkg-buildpackage gets."""
+    return Path(done("scripts/package", "stage", tmp_path).strip())
+
+
+def test_the_debian_tree_is_complete(staged: Path) -> None:
+    control = (staged / "debian/control").read_text()
+    assert set(re.findall(r"^Package: (.*)$", control, re.MULTILINE)) == BINARIES
+    assert "@" not in control.replace(re.findall(r"^Maintainer: (.*)$", control, re.MULTILINE)[0], "")
+    assert os.access(staged / "debian/rules", os.X_OK)
+    exported = set(re.findall(r"^\t(gpurt_\w+);$", (ROOT / "userlib/gpurt.map").read_text(), re.MULTILINE))
+    assert len(exported) > 20
+    symbols = (staged / "debian/libgpurt0.symbols").read_text()
+    assert set(re.findall(r"^ (gpurt_\w+)@GPURT_1 ", symbols, re.MULTILINE)) == exported
+    soversion = re.search(r"^SOVERSION = (\d+)$", (ROOT / "userlib/Makefile").read_text(), re.MULTILINE)
+    assert soversion
+    assert symbols.startswith(f"libgpurt.so.{soversion.group(1)} libgpurt{soversion.group(1)} ")
+    for line in (staged / "debian/gpurt.install").read_text().splitlines():
+        if (source := line.split()[0]).startswith("examples"):
+            assert list(staged.glob(source))
+
+
+def test_what_pip_installs_is_what_debian_s_package_has(staged: Path, tmp_path: Path) -> None:
+    done(sys.executable, staged / "debian/extension.py", "install", tmp_path / "site")
+    packages = ("analysis", "pycontrol", "gpurt")
+    wanted = {str(path.relative_to(ROOT)) for name in packages[:2] for path in (ROOT / name).rglob("*.py")}
+    wanted |= {f"gpurt/{path.name}" for path in (ROOT / "userlib/gpurt").glob("*.py")}
+    assert {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.py")} == wanted
+
+
+@pytest.mark.parametrize("arguments", [[], ["nope"], ["stage"], ["try"], ["try", "a", "b", "c"]])
+def test_wrong_calls_say_how(arguments: list[str]) -> None:
+    run = call("scripts/package", *arguments)
+    assert run.returncode == 2
+    assert "stage" in run.stderr or "takes" in run.stderr
+
+
+def test_no_packages_is_said() -> None:
+    run = call("scripts/package", "try", "bookworm", "/nonexistent")
+    assert (run.returncode, run.stderr) == (
+        3, "package: no packages in /nonexistent; scripts/package deb bookworm makes them\n",
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not LONG, reason="makes systems of their own from the archive: GPURT_LONG=1")
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("suite", SUITES)
+def test_debian_packages_on_a_clean_system(suite: str) -> None:
+    if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
+        pytest.skip("needs root and mmdebstrap")
+    made = done("scripts/package", "deb", suite)
+    assert {Path(name).name.partition("_")[0] for name in made.split() if name.endswith(".deb")} == BINARIES
+    tried = done("scripts/package", "try", suite)
+    assert tried.count("ok: ") > 8
