@@ -4,7 +4,7 @@
 
 Usage: extension.py emit FILE      writes the C code that cffi makes
        extension.py sources        prints the other C files
-       extension.py install DIR    copies the Python packages there, and says their version
+       extension.py install DIR    copies the Python packages there, with what tells their version
 """
 
 from __future__ import annotations
@@ -39,13 +39,17 @@ def sources(project: dict[str, Any]) -> None:
 
 
 def install(project: dict[str, Any], folder: Path) -> None:
-    """Copies the modules of every package, and writes what importlib.metadata reads."""
+    """Copies the modules and data of every package, and writes what importlib.metadata reads."""
     places = project["tool"]["setuptools"]["package-dir"]
+    data = project["tool"]["setuptools"].get("package-data", {})
     for name in project["tool"]["setuptools"]["packages"]:
         target = folder / name.replace(".", "/")
         target.mkdir(parents=True, exist_ok=True)
-        for module in (ROOT / places.get(name, name.replace(".", "/"))).glob("*.py"):
-            shutil.copy(module, target)
+        source = ROOT / places.get(name, name.replace(".", "/"))
+        for file in (one for pattern in ("*.py", *data.get(name, ())) for one in source.glob(pattern)):
+            copy = target / file.relative_to(source)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copy(file, copy)
     info = folder / f"{project['project']['name']}-{project['project']['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(METADATA.format(**project["project"]), encoding="utf-8")

@@ -129,8 +129,24 @@ def test_what_pip_installs_is_what_debian_s_package_has(staged: Path, tmp_path: 
     done(sys.executable, staged / "debian/extension.py", "install", tmp_path / "site")
     packages = ("analysis", "pycontrol", "gpurt")
     wanted = {str(path.relative_to(ROOT)) for name in packages[:2] for path in (ROOT / name).rglob("*.py")}
+    wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "pycontrol").rglob("templates/*")}
     wanted |= {f"gpurt/{path.name}" for path in (ROOT / "userlib/gpurt").glob("*.py")}
-    assert {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.py")} == wanted
+    copied = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*") if path.is_file()}
+    assert {name for name in copied if "dist-info" not in name} == wanted
+
+
+def test_what_debian_s_package_needs_is_what_pip_installs() -> None:
+    project = tomlkit.parse((ROOT / "pyproject.toml").read_text(encoding="utf-8")).unwrap()["project"]
+    wanted = {re.split(r"[<>=;]", one)[0] for one in project["dependencies"]} - {"tomli"}  # Python 3.11 has it
+    control = (ROOT / "scripts/debian/control.in").read_text()
+    assert {name.replace("cffi-backend", "cffi") for name in re.findall(r"python3-([a-z0-9-]+) ?\(|python3-(numpy),", control)
+            for name in name if name} == wanted  # fmt: skip
+
+
+def test_no_command_asks_for_a_late_release_of_click() -> None:
+    """Debian 12's has no generic types of parameters; commands derive from what options.py has for either."""
+    files = (ROOT / "pycontrol").rglob("*.py")
+    assert [path.name for path in files if "click.ParamType[" in path.read_text(encoding="utf-8")] == ["options.py"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["nope"], ["stage"], ["try"], ["try", "a", "b", "c"]])
