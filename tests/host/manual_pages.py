@@ -2,7 +2,7 @@
 """Carries out a page of the manual: its files are written, and its consoles' commands executed, in the page's order.
 
 A fenced block whose language is not `console` is written to the file that the text before it names last, as `name`.
-A command that begins a host is not executed: the test has one.  Commands succeed, unless their comment names exit codes.
+A command that begins a host is not executed: the test has one.  Commands succeed, unless a comment names exit codes.
 """
 
 from __future__ import annotations

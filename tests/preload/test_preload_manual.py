@@ -33,8 +33,8 @@ def test_the_tutorial(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> 
     environment = {
         **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "GPURT_DEVICE": str(host),
         "GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "LD_LIBRARY_PATH": str(built), "FAKE_GPU": str(gpu.path),
-        "LIBRARY_PATH": str(built), "CPATH": str(tmp_path), "FAKE_NVIDIA_VERSION": str(version), "FAKE_FAMILY": "nvidia",
-        "LD_PRELOAD": str(built / "libdriver.so"),
+        "LIBRARY_PATH": str(built), "CPATH": str(tmp_path), "FAKE_NVIDIA_VERSION": str(version),
+        "FAKE_FAMILY": "nvidia", "LD_PRELOAD": str(built / "libdriver.so"),
     }  # fmt: skip
     executed = carry_out(MANUAL / "tutorial.md", tmp_path, environment)
     assert sum("gpurt run --auto" in one for one in executed) == 2
