@@ -137,9 +137,14 @@ def _larger(found: Allocation, failed: Sequence[int]) -> Allocation | None:
     return None
 
 
-def admit(taskset: Taskset, workload: Workload, places: Sequence[Place], task: int, move: bool) -> Admission:
-    """A place for ``task`` so that all tasks of the file have bounds, also those without GPU work."""
-    answer = place_for(workload, places, task, move, merger=Coupled(workload, taskset))
+def admit(
+    taskset: Taskset, workload: Workload, places: Sequence[Place], task: int, move: bool, grow: bool = True
+) -> Admission:  # fmt: skip
+    """A place for ``task`` so that all tasks of the file have bounds, also those without GPU work.
+
+    ``move`` and ``grow``: as analysis.partition.admit has them.
+    """
+    answer = place_for(workload, places, task, move, grow, merger=Coupled(workload, taskset))
     result = verdict(taskset, workload, answer.places) if answer.how else None
     if result is None or result.schedulable:
         return answer

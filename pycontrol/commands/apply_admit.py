@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.partition import plan
+from analysis.model import Taskset, Waiting
+from analysis.partition import coupled, plan
 from analysis.partition.admit import Admission
 from analysis.partition.admit import admit as place_for
 from analysis.partition.workload import Workload
@@ -29,8 +30,6 @@ from pycontrol.live.placed import partition_of
 if TYPE_CHECKING:
     from analysis.taskset import TasksetFile
     from pycontrol.live.control import ClientInfo, Control, GpuStatus
-
-INSIDE = "fp"
 
 
 @dataclass(frozen=True)
@@ -65,19 +64,30 @@ def _place(file: Path, task: Path) -> _Placed:
     taskset = loaded.taskset
     if not taskset.partitions:
         raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
+    inside, shared = _test(taskset), plan.shared_cpus(taskset)
     try:
-        given = plan.workload(taskset, INSIDE)
+        given = plan.workload(taskset, inside)
     except plan.Unplannable as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"{shared}; {error}" if shared else str(error)) from None
     places = places_of(taskset, given, name)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
-    shared = plan.shared_cpus(taskset)
-    answer = Admission(tuple(places), None, (shared,)) if shared else place_for(given, places, index, grow=False)
-    notes = list(plan.conditions(taskset, INSIDE))
+    if shared:
+        answer = coupled.admit(taskset, given, places, index, move=False, grow=False)
+    else:
+        answer = place_for(given, places, index, grow=False)
+    notes = list(plan.conditions(taskset, inside))
     if not answer.how:
         return _Placed(name, given, answer, text, loaded, notes)
     text, remarks = written(loaded, text, given, answer)
     return _Placed(name, given, answer, text, parse(file, text), [*notes, *remarks])
+
+
+def _test(taskset: Taskset) -> str:
+    """The test inside partitions: one that knows the other tasks of its CPU, where tasks share CPUs."""
+    if not plan.shared_cpus(taskset):
+        return "fp"
+    spins = any(task.waiting is Waiting.BUSY for task in plan.members(taskset))
+    return next(name for name, mode in plan.COUPLED.items() if (mode is Waiting.BUSY) is spins)
 
 
 def _unsafe(
@@ -137,7 +147,7 @@ def _set(
 def _tell(file: Path, found: _Placed, matched: Matched, why: str, output: Path, as_json: bool) -> int:
     """Prints the answer; the exit code."""
     notes = [*found.notes, *matched.notes]
-    data, text = told(file, found.name, found.given, found.answer, INSIDE, notes)
+    data, text = told(file, found.name, found.given, found.answer, found.given.inside, notes)
     admitted = bool(found.answer.how) and not why
     pids: dict[str, list[int]] = {}
     for pid, task in sorted(matched.tasks.items()):

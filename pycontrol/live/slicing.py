@@ -73,23 +73,24 @@ class Changed(RefusedError):
 def running(file: TasksetFile, there: Sequence[Hints]) -> Running:
     """Which of these TSGs are whose."""
     of: dict[str, list[Hints]] = defaultdict(list)
-    others, why, notes = [], [], []
-    groups = {task.name: tuple(one.name for one in group) for group in tsgs(file.taskset) for task in group}
+    others, why, notes = [], list[str](), list[str]()
+    groups = {task.name: group for group in tsgs(file.taskset) for task in group}
     for hints in there:
         stat = procs.stat(hints.pid)
-        comm = stat.comm if stat else ""
-        names = [one for one in tasks_of(file, comm, procs.command(hints.pid)) if one in groups] if stat else []
-        process = f"process {hints.pid} ({comm})" if stat else f"process {hints.pid}, which cannot be seen from here,"
-        if len({groups[name] for name in names}) > 1:
+        found = tasks_of(file, stat.comm, procs.command(hints.pid)) if stat else []
+        names = [name for name in found if name in groups]
+        process = f"process {hints.pid} ({stat.comm})" if stat else f"process {hints.pid}, which is hidden from here,"
+        mates = groups[names[0]] if names else ()
+        if any(groups[name] is not mates for name in names):
             why.append(f"{process} may be {' or '.join(names)}: their commands do not tell them apart")
-        if names:
-            for name in groups[names[0]]:
-                of[name].append(hints)
-        else:
-            others.append(hints)
-        if hints.mode == WAITS_FOR_KERNELS:
-            why.append(f"kernels of {process} execute to their end: compute preemption of TSG {hints.tsg} is WFI")
-        elif hints.mode == WAITS_FOR_BLOCKS:
+        if stat and mates and stat.priority not in [task.priority for task in mates]:
+            said = " and ".join(f"{task.priority} for {task.name}" for task in mates)
+            notes.append(f"{process} executes at priority {stat.priority}, the file says {said}")
+        for task in mates:
+            of[task.name].append(hints)
+        others += [] if mates else [hints]
+        why += _endless(process, hints)
+        if hints.mode == WAITS_FOR_BLOCKS:
             notes.append(f"theta has to contain the longest thread block of {process}: TSG {hints.tsg} has mode CTA")
     for task in file.taskset.real_time:
         if len(of[task.name]) > 1:
@@ -97,6 +98,14 @@ def running(file: TasksetFile, there: Sequence[Hints]) -> Running:
             why.append(f"{task.name} has {len(of[task.name])} TSGs (process {pids}), and its bound is for one")
     return Running({name: tuple(found) for name, found in of.items()}, tuple(others), why[0] if why else "",
                    tuple(notes))  # fmt: skip
+
+
+def _endless(process: str, hints: Hints) -> Iterator[str]:
+    """Why turns of a TSG do not end with its slice."""
+    if not hints.slice_us:
+        yield f"{process} has no time slice on TSG {hints.tsg}"
+    if hints.mode == WAITS_FOR_KERNELS:
+        yield f"kernels of {process} execute to their end: compute preemption of TSG {hints.tsg} is WFI"
 
 
 def planned(file: TasksetFile, now: Running, headroom: int, stretch: bool) -> Planned:

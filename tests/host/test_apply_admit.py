@@ -179,6 +179,25 @@ def test_a_partition_is_one_gpu_that_runs_its_policy(start_host: StartHost, file
         assert (code, "partition a has clients on GPUs 0 and 1, and is one GPU" in out) == (1, True), out
 
 
+def test_tasks_that_share_a_cpu_are_bounded_together(start_host: StartHost, file: Path, apply: Apply) -> None:
+    """A CPU segment of 70 ms above the task that runs leaves it no time, though the partitions have room."""
+    host = start_host("--gpus=2")
+    small = file.with_name("small.toml")
+    small.write_text(small.read_text().replace("cpu = 1", "cpu = 0"))
+    with SocketClient(host) as client:
+        client.begin()
+        code, out, _ = apply(host, file, "small", "out.toml", "--json")
+        told = json.loads(out)
+        assert (code, told["test"], told["admitted"]) == (0, "gcaps-suspend", True)
+        above = small.read_text().replace("priority = 7", "priority = 12")
+        small.write_text(above.replace("segments = [", 'segments = [{ cpu = "70ms" }, '))
+        code, out, _ = apply(host, file, "small", "other.toml", "--json")
+        assert (code, json.loads(out)["admitted"], file.with_name("other.toml").exists()) == (1, False, False)
+        file.write_text(file.read_text().replace('"segment"', '"boosted"'))
+        code, out, err = apply(host, file, "small", "other.toml")
+        assert (code, out, "share CPU 0" in err, "policy segment" in err) == (2, "", True, True)
+
+
 def test_two_admissions_at_once_know_of_each_other(start_host: StartHost, file: Path) -> None:
     host = start_host()
     for at in (2, 3):

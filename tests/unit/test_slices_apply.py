@@ -139,9 +139,12 @@ def test_a_high_level_of_another_program_is_no_low_one(gpurt: Gpurt, tegra: Tegr
 def test_what_the_bounds_do_not_cover_is_not_applied(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     tegra.groups[1].mode = 1
     assert "compute preemption of TSG 303 is WFI" in gpurt("slices", file, "--apply")[1]
-    tegra.groups[1].mode = 2
+    tegra.groups[1].mode, tegra.groups[1].slice_us = 4, 0
+    assert "(sleep) has no time slice on TSG 303" in gpurt("slices", file, "--apply")[1]
+    tegra.groups[1].mode, tegra.groups[1].slice_us = 2, 1_024
     code, _, err = gpurt("slices", file, "--apply")
     assert (code, "theta has to contain the longest thread block of process" in err) == (0, True)
+    assert f"process {tegra.programs[0].pid} (sleep) executes at priority 0, the file says 30 for camera" in err
     tegra.groups[1].slice_us, tegra.groups[1].mode = 1_024, 4
     before = tegra.state()
     tegra.open(tegra.programs[0].pid, 950)
