@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpurt import files
-from gpurt.errors import DeviceError, TasksetError, UsageError
+from gpurt.errors import DeviceError, RefusedError, TasksetError, UsageError
 from gpurt.units import US
 from pycontrol import procs
 from pycontrol.commands import render
@@ -186,7 +186,10 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
                 return 1
             while not (news := slicing.unplanned(node, found)):
                 node.opened(GLANCE)
-            found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+            try:
+                found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+            except RefusedError as error:
+                raise RefusedError(f"the guarantee is gone: {error}", error.errno) from None
     except KeyboardInterrupt:
         return 0
 

@@ -275,6 +275,18 @@ def test_watching_says_in_words_that_the_guarantee_is_gone(gpurt: Gpurt, tegra: 
     assert tegra.state() == PLAN
 
 
+def test_a_new_plan_that_the_driver_refuses_ends_the_watch(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
+    def before(step: int) -> None:
+        if tegra.steps[step] == "1" and tegra.steps.count("1") == 5:
+            tegra.open(tegra.programs[3].pid, 950)
+            tegra.fails = lambda late: errno.EIO if late > step and tegra.steps[late] == "5" else 0
+
+    tegra.before = before
+    code, out, err = gpurt("slices", file, "--apply", "--watch", "--json")
+    assert (code, len(out.splitlines())) == (5, 1)
+    assert "the guarantee is gone: the driver refuses a slice" in json.loads(err)["error"]["message"]
+
+
 def test_ctrl_c_ends_the_watch(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     def before(step: int) -> None:
         if tegra.steps.count("1") == 6:
