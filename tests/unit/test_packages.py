@@ -92,7 +92,8 @@ def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: 
 def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_path: Path) -> None:
     """As a user does: a clean environment, what is needed comes from the package index."""
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    python = shutil.which(f"python{version}") or (str(kept[-1]) if kept else None)
+    # first: what stands for a kept one in PATH works only where that is chosen
+    python = str(kept[-1]) if kept else shutil.which(f"python{version}")
     if not python:
         pytest.skip(f"there is no Python {version}")
     done(python, "-m", "venv", tmp_path / "clean")
