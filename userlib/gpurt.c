@@ -84,6 +84,23 @@ static int call(struct gpurt_handle *h, uint32_t code, void *argument, enum gpur
 	return err;
 }
 
+/* The GPU that the environment names: 0 if it names none, -EINVAL if that is no number of one. */
+static int environment_gpu(uint32_t *gpu)
+{
+	const char *text = getenv("GPURT_GPU");
+	char *end;
+	unsigned long number;
+
+	*gpu = 0;
+	if (!text)
+		return 0;
+	number = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || number >= GPURT_MAX_GPUS)
+		return -EINVAL;
+	*gpu = (uint32_t)number;
+	return 0;
+}
+
 int gpurt_open(struct gpurt_handle **handle, const char *device)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
@@ -93,12 +110,17 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 	if (!h)
 		return -ENOMEM;
 	h->owner = getpid();
-	err = open_any(device, &h->transport, &h->state);
+	err = environment_gpu(&h->gpu);
+	if (!err)
+		err = open_any(device, &h->transport, &h->state);
 	if (err) {
 		free(h);
 		return err;
 	}
+	query.gpu = h->gpu;
 	err = call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED);
+	if (err == -ENODEV && h->gpu)
+		err = -ENXIO;
 	if (!err && query.version < GPURT_VERSION)
 		err = -EPROTO;
 	if (err == -ENOTTY)

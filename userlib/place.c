@@ -101,6 +101,10 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 
 	if (err == -EACCES && place)
 		explain_refusal(place, text, size);
+	else if (err == -ENXIO && getenv("GPURT_GPU"))
+		snprintf(text, size, "the host has no GPU %s (GPURT_GPU); see gpurt status", getenv("GPURT_GPU"));
+	else if (err == -EINVAL && getenv("GPURT_GPU"))
+		snprintf(text, size, "GPURT_GPU is not the number of a GPU, 0 to %d", GPURT_MAX_GPUS - 1);
 	else
 		snprintf(text, size, "no host%s%s (%s); start 'gpurt emulate', load gpurt.ko, or set GPURT_DEVICE",
 			 place ? " at " : "", place ? place : "", strerror(-err));

@@ -106,7 +106,7 @@ def run(
         gpus = control.gpus()  # raises DeviceError before anything is changed
         mode = Waiting(waiting) if waiting else None
         _check_boosted(policy or gpus[0].policy.word, loaded.taskset, mode, gpus, device)
-        confined = confine(loaded, all(gpu.emulated for gpu in gpus))
+        confined = confine(loaded, all(gpu.emulated for gpu in gpus), gpus=len(gpus))
         if policy:
             control.set_policy(policy)
         gpus = control.gpus()

@@ -19,7 +19,7 @@ from analysis.masks.hsa_text import parse as parse_text
 from analysis.masks.lint import Masked, hangs, lint
 from analysis.masks.mapping import parse_mask, parse_release
 from analysis.masks.topology import CHIPS, Topology
-from analysis.model import Partition, Platform
+from analysis.model import Partition, Platform, Taskset
 from analysis.taskset import Launch, TasksetFile
 from analysis.taskset.mechanisms import way_of
 from gpurt.errors import RefusedError, UsageError
@@ -30,6 +30,8 @@ from pycontrol.run import preload, sms
 
 #: Names in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
+#: Which GPU of the host a program uses.
+GPU = "GPURT_GPU"
 #: What HIP and OpenCL give each of their queues, of which ROCm takes what HSA_MASK has, too.
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
@@ -47,11 +49,11 @@ class Confined:
     notes: tuple[str, ...] = ()
 
 
-def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ) -> Confined:
+def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
     """The environments of the file's tasks that are in a partition.
 
     ``emulated``: the host has virtual GPUs only, of which no mechanism of a real one divides any.
-    ``given``: the environment that programs would have.
+    ``given``: the environment that programs would have.  ``gpus``: how many the host has.
 
     Raises:
         RefusedError: a mask would hang a queue, is for another chip, or leaves nothing of the program's own mask; MPS
@@ -72,6 +74,7 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
         made[task.name] = {**made.get(task.name, {}), **given_sms.get(id(task.partition), {})}
     notes = [remark] if remark and launched else []
     if emulated:
+        notes += _virtual(file.taskset, gpus, made)
         notes += [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
         return Confined(made, tuple(notes))
     of_part = {}
@@ -81,6 +84,18 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
     for task in launched:
         made[task.name] = {**made.get(task.name, {}), **of_part[id(task.partition)]}
     return Confined(made, tuple(dict.fromkeys(notes)))
+
+
+def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> list[str]:
+    """Has programs use the virtual GPU that is their partition (`gpurt emulate --taskset`); a remark if none is."""
+    parts = len(taskset.parts)
+    if parts > 1 and gpus != parts:
+        return [f"the host has {gpus} GPU(s) and the file {parts} partitions: all programs use GPU 0; "
+                "gpurt emulate --taskset FILE has one for each"]  # fmt: skip
+    for task in taskset if parts > 1 else ():
+        if task.name in made:
+            made[task.name] = {**made[task.name], GPU: str(taskset.part_of(task))}
+    return []
 
 
 def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

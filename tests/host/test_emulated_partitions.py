@@ -63,6 +63,18 @@ def test_each_partition_of_a_file_is_a_gpu(start_host: Callable[..., Path], tmp_
     lib.gpurt_close(handle[0])
 
 
+def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path], tmp_path: Path) -> None:
+    """The file's only task is in its second partition; a job a second."""
+    (file := tmp_path / "tasks.toml").write_text(FILE.replace('"boosted"', '"segment"'), encoding="utf-8")
+    host = start_host(f"--taskset={file}")
+    command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file), "--seconds=2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert "all programs use GPU 0" not in done.stdout + done.stderr
+    with connect(str(host)) as plane:
+        updates = [one.commits for one in plane.status()]
+    assert updates[0] == 0 < updates[1], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

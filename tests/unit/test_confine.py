@@ -35,13 +35,13 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def confined(
     tmp_path: Path, first: str, second: str = "", units: int = 60, chip: str = "", emulated: bool = False,
-    command: str = COMMAND, **given: str,
+    command: str = COMMAND, gpus: int = 2, **given: str,
 ) -> Confined:  # fmt: skip
     path = tmp_path / "set.toml"
     tasks = "".join(TASK.format(name, at) + f'partition = "{part}"\n{command}'
                     for name, at, part in (("t", 9, "a"), ("u", 8, "b")))  # fmt: skip
     path.write_text(HEAD.format(units, chip) + PART.format("a", first) + PART.format("b", second) + tasks)
-    return confine(load(path), emulated, given)
+    return confine(load(path), emulated, given, gpus)
 
 
 def test_masks_reach_the_preload_library_and_rocm(tmp_path: Path) -> None:
@@ -175,8 +175,20 @@ def test_a_domain_is_refused_as_long_as_nothing_sets_it(tmp_path: Path) -> None:
 
 def test_a_virtual_gpu_is_divided_by_none_of_these(tmp_path: Path) -> None:
     found = confined(tmp_path, 'cu_mask = "0xfffff"', emulated=True)
-    assert found.environments == {"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}}
+    assert found.environments == {
+        "t": {"GPURT_PARTITION": "a", "GPURT_GPU": "0"}, "u": {"GPURT_PARTITION": "b", "GPURT_GPU": "1"}
+    }  # fmt: skip
     assert found.notes == ("the host's GPU is virtual: cu_mask of the file are not set",)
+
+
+def test_a_host_with_another_number_of_virtual_gpus_has_all_programs_on_the_first(tmp_path: Path) -> None:
+    for gpus in (1, 3):
+        found = confined(tmp_path, "", emulated=True, command="", gpus=gpus)
+        assert found.environments == {"t": {"GPURT_PARTITION": "a"}, "u": {"GPURT_PARTITION": "b"}}
+        assert found.notes == (
+            f"the host has {gpus} GPU(s) and the file 2 partitions: all programs use GPU 0; "
+            "gpurt emulate --taskset FILE has one for each",
+        )
 
 
 def test_tasks_without_a_command_use_the_host_alone(tmp_path: Path) -> None:
@@ -188,7 +200,10 @@ def test_partitions_that_only_have_units_get_sms_of_their_own(tmp_path: Path) ->
     sms = [{"GPURT_SM_FIRST": "0", "GPURT_SM_COUNT": "20"}, {"GPURT_SM_FIRST": "20", "GPURT_SM_COUNT": "20"}]
     for emulated in (False, True):
         found = confined(tmp_path, "", emulated=emulated)
-        assert found.environments == {"t": {"GPURT_PARTITION": "a", **sms[0]}, "u": {"GPURT_PARTITION": "b", **sms[1]}}
+        gpu = [{"GPURT_GPU": str(number)} if emulated else {} for number in range(2)]
+        assert found.environments == {
+            "t": {"GPURT_PARTITION": "a", **sms[0], **gpu[0]}, "u": {"GPURT_PARTITION": "b", **sms[1], **gpu[1]}
+        }  # fmt: skip
         assert ["GPURT_SM_FIRST" in note for note in found.notes] == [True]
     path = tmp_path / "set.toml"
     one = TASK.format("t", 9) + f"partition = {{ compute_units = 2 }}\n{COMMAND}"

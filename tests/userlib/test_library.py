@@ -462,6 +462,26 @@ def test_an_installed_library_is_found_by_pkg_config_and_exports_its_api_only(pr
     assert not (prefix / "include/gpurt/uapi.h").is_symlink()
 
 
+def test_the_environment_names_the_gpu(emulator: Path) -> None:
+    code = """
+from gpurt import Client
+try:
+    with Client() as client:
+        print(client.open_tsg())
+except OSError as error:
+    print(error.errno, error.strerror)
+"""
+    def said(gpu: str) -> str:
+        environment = {**os.environ, "GPURT_DEVICE": str(emulator), "GPURT_GPU": gpu}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert said("0") == "0"
+    assert said("7") == f"{errno.ENXIO} the host has no GPU 7 (GPURT_GPU); see gpurt status"
+    for wrong in ("", "x", "-1", " 1", "1 ", "16", str(2**64), "0x1"):
+        assert said(wrong) == f"{errno.EINVAL} GPURT_GPU is not the number of a GPU, 0 to 15"
+
+
 def test_python_segments(emulator: Path) -> None:
     code = """
 from gpurt import Client, segment

@@ -13,7 +13,8 @@
  *
  * Every function returns 0 or -errno.  The host is the argument of gpurt_open(), or the environment variable
  * GPURT_DEVICE, or /dev/gpurt, or the emulator's socket: the first of these that is set or exists.  A character
- * device is called with ioctls, a socket with packets.
+ * device is called with ioctls, a socket with packets.  A new handle uses the GPU whose number is in GPURT_GPU, or GPU 0:
+ * gpurt_open() returns -ENXIO if the host has no such GPU, -EINVAL if that is no number of one.
  *
  * If there is no host, or the process may not open it, calls on the NULL handle return -ENODEV or -EACCES, one line on
  * stderr says so and why once, and the program can run on unmanaged.  If the environment has GPURT_REQUIRED=1,
