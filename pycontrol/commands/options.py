@@ -136,7 +136,12 @@ def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
 
 
 def analysable(file: Path) -> Any:
-    """A taskset file that has what bounds need.
+    """A taskset file that has what bounds need; see `analysable_text`."""
+    return analysable_text(file)[0]
+
+
+def analysable_text(file: Path) -> tuple[Any, str]:
+    """A taskset file that has what bounds need, and its text.  It is read once, so that it may be a pipe.
 
     Raises:
         FileError: it cannot be read.
@@ -144,10 +149,11 @@ def analysable(file: Path) -> Any:
     """
     from analysis import taskset
 
-    loaded = taskset.load(file)
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
     if loaded.lacks:
         raise TasksetError(file, loaded.lacks)
-    return loaded
+    return loaded, text
 
 
 def connect(device: str | None) -> Any:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpurt import files
-from gpurt.errors import DeviceError, TasksetError, UsageError
+from gpurt.errors import DeviceError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
-from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.commands.options import FILE, JSON, Output, analysable_text
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
@@ -105,7 +105,7 @@ def partition(
         return _federated(file, name, units, sizes, objective or OBJECTIVES[0], frontier, output, as_json)
     if order and "-" not in variant:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
-    loaded, text_of_file = _loaded(file)
+    loaded, text_of_file = analysable_text(file)
     if output:
         files.check_writable(output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
@@ -196,17 +196,6 @@ def _unproved(given: Any, shared: str) -> str:
     if not given.items:
         return "no real-time task uses the GPU, so nothing was proved"
     return f"{shared}; --gpu-only plans the GPU work alone" if shared else ""
-
-
-def _loaded(file: Path) -> tuple[TasksetFile, str]:
-    """The file and its text.  Raises TasksetError without epsilon."""
-    from analysis import taskset
-
-    text = taskset.read(file)
-    loaded = taskset.parse(file, text)
-    if loaded.lacks:
-        raise TasksetError(file, loaded.lacks)
-    return loaded, text
 
 
 def _workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Any:

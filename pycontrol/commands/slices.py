@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpurt import files
-from gpurt.errors import DeviceError, RefusedError, TasksetError, UsageError
+from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.units import US
 from pycontrol import procs
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, connect
+from pycontrol.commands.options import FILE, JSON, Output, analysable_text, connect
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
@@ -76,7 +76,7 @@ def slices(
             raise UsageError(f"{name} goes with --apply")
     if watch and output:
         raise UsageError("--watch goes without -o: the plan changes")
-    loaded, text = _loaded(file)
+    loaded, text = analysable_text(file)
     if output:
         files.check_writable(output)
     asked = _Asked(loaded, text, others, pessimistic, explain, output, as_json)
@@ -102,17 +102,6 @@ class _Asked:
     explain: bool
     output: Path | None
     as_json: bool
-
-
-def _loaded(file: Path) -> tuple[TasksetFile, str]:
-    """The file and its text, which is read once.  Raises TasksetError for mistakes, and without epsilon."""
-    from analysis import taskset
-
-    text = taskset.read(file)
-    loaded = taskset.parse(file, text)
-    if loaded.lacks:
-        raise TasksetError(file, loaded.lacks)
-    return loaded, text
 
 
 def _plan(asked: _Asked) -> int:
