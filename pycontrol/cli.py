@@ -69,6 +69,7 @@ COMMANDS = {
     "clients": ("live", "clients"),
     "top": ("top", "top"),
     "trace": ("live", "trace"),
+    "watch": ("watch", "watch"),
     "doctor": ("system", "doctor"),
     "probe": ("probe", "probe"),
     "completion": ("system", "completion"),

@@ -7,6 +7,7 @@ Exit codes: 0; 4 what failed is printed.
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
 
 import gpurt
@@ -21,6 +22,7 @@ def work_on_gpu(client: gpurt.Client, tsg: int) -> None:
 
 def main() -> int:
     """Runs jobs."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else None
     with gpurt.Client() as client:
         planner = gpurt.periodic("planner", PERIOD, client=client)

@@ -158,13 +158,13 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> d
     from pycontrol.report import runs
 
     why = runs.beyond_the_bounds(recorded, file, test)
-    lines, notes = compared(path, recorded, file, None if why else test)
+    seen, notes = compared(path, recorded, file, None if why else test)
     gone = runs.lost(recorded)
     if gone:
         notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
     spread, open_ = runs.distributions(recorded, file), runs.unfinished(recorded, file)
     tasks = {}
-    for name, one in observed.data(lines).items():
+    for name, one in observed.data(seen.lines).items():
         count, waited = open_.get(name, (0, None))
         tasks[name] = {**one, "distribution": spread.get(name), "unfinished_jobs": count, "waited_ns": waited}
     return {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from analysis.rta import Test
     from analysis.taskset import TasksetFile
     from analysis.trace import Trace
-    from pycontrol.run.check import Line
+    from pycontrol.run.check import Judged
 
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
@@ -165,6 +165,10 @@ def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
     return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
 
 
+#: Of broken assumptions, so many are printed.
+SHOWN = 5
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -187,27 +191,31 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from analysis import taskset
     from analysis.trace import load
     from pycontrol.commands import observed
+    from pycontrol.commands.watch import data
     from pycontrol.run.check import in_time
 
     loaded = analysable(file) if name else taskset.load(file)
     test = tests((name,))[0] if name else None
-    lines, remarks = compared(trace, load(trace), loaded, test)
+    seen, remarks = compared(trace, load(trace), loaded, test)
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     render.note(*remarks, as_json=as_json)
+    lines = seen.lines
     passed = in_time(lines)
     whole = {
         "file": file, "trace": trace, "test": name, "in_time": passed, "tasks": observed.data(lines), "notes": remarks,
+        "findings": list(map(data, seen.findings)),
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
     return 0 if passed else 1
 
 
-def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[list[Line], list[str]]:
-    """What a trace has of each task of the file, and remarks on the trace.
+def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
+    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
 
     ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it speaks of none of the tasks.
     """
-    from pycontrol.run.check import compare, meant, notes
+    from pycontrol.run.check import judged, meant, notes
+    from pycontrol.run.finding import Sort
     from pycontrol.run.placement import FOLDED
 
     known, file = meant(recorded, loaded), loaded.path
@@ -217,13 +225,17 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
             f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
             "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
         )
-    lines = compare(recorded, loaded, test)
-    remarks = notes(lines, recorded)
+    seen = judged(recorded, loaded, test)
+    broken = [one for one in seen.findings if one.what.sort is Sort.ASSUMPTION]
+    remarks = notes(seen.lines, recorded)
     if test and recorded.meta.get("placement") == FOLDED:
         remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
+    remarks += [f"an assumption of the analysis was broken: {one.line()}" for one in broken[:SHOWN]]
+    if len(broken) > SHOWN:
+        remarks.append(f"{len(broken) - SHOWN} times more an assumption was broken (--json has all)")
     if others:
         remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
-    return lines, remarks
+    return seen, remarks
 
 
 @click.command(

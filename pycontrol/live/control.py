@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier
@@ -442,13 +443,14 @@ def _bus(message: Message) -> BusStatus:
     )  # fmt: skip
 
 
+_EVENT_KINDS = {int(kind): kind for kind in EventKind}
+_CAUSES = {int(cause): cause for cause in Cause}
+
+
 def _event(message: Message) -> EventRecord:
-    cause = message.attributes.get("CAUSE")
+    get: Any = message.attributes.get
     return EventRecord(
-        EventKind(_number(message, "EVENT")), _number(message, "TIME_NS"), _number(message, "GPU"),
-        _number(message, "CLIENT"), _number(message, "PID", NO_PID), _text(message, "COMM"),
-        _number(message, "PRIORITY"), Cause(cause) if isinstance(cause, int) else None,
-        _number(message, "LATENCY_NS"), _number(message, "LOST"),
-        _text(message, "TASK"), _number(message, "JOB") if "JOB" in message.attributes else None,
-        _number(message, "CPU_NS"),
+        _EVENT_KINDS[get("EVENT", 0)], get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
+        get("COMM", ""), get("PRIORITY", 0), _CAUSES.get(get("CAUSE", -1)), get("LATENCY_NS", 0), get("LOST", 0),
+        get("TASK", ""), get("JOB"), get("CPU_NS", 0),
     )  # fmt: skip

@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -57,10 +58,21 @@ SOCKET_FAMILY = formats.GENL_ID_CTRL + 1
 NLM_F_CAPPED = 0x100
 #: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
 NLA_TYPE_MASK = 0x3FFF
+#: asm-generic/socket.h; not in Python.
+SO_RCVBUFFORCE = 33
+#: Bytes of events that may wait to be read.
+ROOM = 8 << 20
 #: A host that has not answered after this time counts as hung, seconds.
 PATIENCE = 30.0
 
 HEADER = struct.Struct("=IHHII")
+#: Bytes of a generic netlink header, of which the first is the command.
+GENERIC_BYTES = 4
+_ATTRIBUTE = struct.Struct("=HH").unpack_from
+_NUMBERS = {"u32": struct.Struct("=I").unpack_from, "u64": struct.Struct("=Q").unpack_from}
+#: Name of each attribute by its number, and what reads it if it is a number.
+READERS = {NUMBERS[name]: (name, _NUMBERS.get(kind)) for name, kind in TYPES.items()}
+_COMMANDS = {int(command): command for command in Command}
 PACKET = struct.Struct("=IIIi")
 
 
@@ -90,15 +102,31 @@ def encode(command: Command, attributes: Attributes, family: int, flags: int, se
 
 
 def decode(data: bytes) -> Message:
-    """Reads one message of family gpurt.  Leaves out attributes that this version does not know."""
-    message = GpurtMessage(data)
-    message.decode()
-    known = {}
-    for name, value in message["attrs"]:
-        short = name.removeprefix(PREFIX)
-        if short in TYPES:
-            known[short] = value
-    return Message(Command(message["cmd"]), known)
+    """Reads one message of family gpurt.  Leaves out attributes that this version does not know.
+
+    pyroute2 takes several times as long, which a reader of 10,000 events a second would notice.
+
+    Raises:
+        DeviceError: an attribute is cut off or has another size than its type.
+    """
+    known: dict[str, Value] = {}
+    at, end = HEADER.size + GENERIC_BYTES, len(data)
+    try:
+        while at + 4 <= end:
+            length, kind = _ATTRIBUTE(data, at)
+            if length < 4 or at + length > end:
+                raise DeviceError("an attribute of the host's message is cut off")
+            if found := READERS.get(kind & NLA_TYPE_MASK):
+                name, number = found
+                known[name] = number(data, at + 4)[0] if number else _content(name, data[at + 4 : at + length])
+            at += (length + 3) & ~3
+    except struct.error:
+        raise DeviceError("an attribute of the host's message is too short") from None
+    return Message(_COMMANDS[data[HEADER.size]], known)
+
+
+def _content(name: str, data: bytes) -> Value:
+    return data.partition(b"\0")[0].decode("utf-8", "replace") if TYPES[name] == "string" else data
 
 
 def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
@@ -290,10 +318,18 @@ class GenericTransport:
             group = self._groups.get(ffi.string(name).decode())
             try:
                 if group is not None:
+                    self._make_room()
                     self._socket.setsockopt(formats.SOL_NETLINK, formats.NETLINK_ADD_MEMBERSHIP, group)
                     return
             except PermissionError:
                 continue
+
+    def _make_room(self) -> None:
+        """The usual buffer holds few events; one above the system's limit needs privilege."""
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM)
+        except PermissionError:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)
 
     def close(self) -> None:
         """Closes the socket."""
@@ -367,7 +403,8 @@ class Link:
                 return
             data = self._transport.receive()
             if not data:
-                self._early.append(Message(Command.EVENT, {"EVENT": int(EventKind.LOST), "LOST": 0}))
+                lost: dict[str, Value] = {"EVENT": int(EventKind.LOST), "TIME_NS": time.monotonic_ns(), "LOST": 0}
+                self._early.append(Message(Command.EVENT, lost))
             self._early += [decode(message) for kind, _, _, message in split(data) if kind == self._transport.family]
 
     def fileno(self) -> int:

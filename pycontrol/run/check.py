@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.model import Task
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import About, Kind, Trace
-from pycontrol.run.programs import tasks_of
+from pycontrol.run.finding import Finding
+from pycontrol.run.judge import Judge
+from pycontrol.run.seen import meaning
 
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
@@ -77,52 +78,54 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
     return found + [event.detail for event in trace.events if event.kind is Kind.LOST and event.detail]
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a trace shows: a line for each task of the file, and what was found, in order of time."""
+
+    lines: list[Line]
+    findings: list[Finding]
+
+
 def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> list[Line]:
     """One line for each task of the file; ``test``: whose bounds to compare with."""
+    return judged(trace, file, test).lines
+
+
+def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
+    """What a trace shows; ``test``: whose bounds to compare with."""
     result = test.run(file.taskset) if test else None
-    names: dict[str, list[str]] = {}
+    bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
+    judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
+                  policy=trace.meta.get("policy"))  # fmt: skip
+    known = meant(trace, file)
+    priorities = {name: about.priority for name, about in trace.tasks.items() if name not in known}
+    findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
+    findings += judge.advance(trace.end)
+    return Judged(lines_of(judge, _ended(trace, file)), findings)
+
+
+def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
+    """When the first program of each task ended, of those that did before the end of the run, ns."""
+    found: dict[str, int] = {}
     for name, task in meant(trace, file).items():
-        names.setdefault(task, []).append(name)
-    seen = _Seen(trace)
-    return [
-        seen.line(task, names.get(task.name, []), result.wcrt(task.name) if result else None) for task in file.taskset
-    ]
+        ended = trace.tasks.get(name, About()).ended
+        if ended is not None:
+            found[task] = min(ended, found.get(task, ended))
+    return found
 
 
-class _Seen:
-    """What a trace has of each of its names."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace, self._end = trace, trace.end
-        self._responses, self._unfinished = trace.responses(), trace.unfinished()
-        self._segments: dict[str, int] = {}
-        for event in trace.events:
-            if event.kind is Kind.END:
-                self._segments[event.task] = self._segments.get(event.task, 0) + 1
-
-    def line(self, task: Task, names: Collection[str], bound: int | None) -> Line:
-        times = [job.response for name in names for job in self._responses.get(name, [])]
-        waited = [self._end - release for name in names for release in self._unfinished.get(name, [])]
-        ended = [about.ended for name in names if (about := self._trace.tasks.get(name, About())).ended is not None]
-        return Line(
-            task.name, len(times), max(times, default=None), bound, task.deadline,
-            sum(time > task.deadline for time in (*times, *waited)), task.best_effort,
-            sum(self._segments.get(name, 0) for name in names), min(ended, default=None),
-        )  # fmt: skip
+def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[Line]:
+    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns."""
+    found = []
+    for task in judge.file.taskset:
+        seen = judge.tally(task.name)
+        found.append(Line(
+            task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
+            seen.segments, ended.get(task.name),
+        ))  # fmt: skip
+    return found
 
 
 def meant(trace: Trace, file: TasksetFile) -> dict[str, str]:
-    """The task of the file that each name of the trace means; names that mean none are left out.
-
-    A name means the task of that name.  `gpurt trace` names a process NAME-PID.  That means the task which that process
-    is (``tasks_of``), if there is only one.
-    """
-    found = {}
-    for name in trace.names():
-        program, _, pid = name.rpartition("-")
-        tasks = [task.name for task in file.taskset if task.name == name]
-        if not tasks and pid.isdecimal():
-            tasks = tasks_of(file, program)
-        if len(tasks) == 1:
-            found[name] = tasks[0]
-    return found
+    """The task of the file that each name of the trace means (``meaning``); names that mean none are left out."""
+    return {name: task for name in trace.names() if (task := meaning(file, name))}

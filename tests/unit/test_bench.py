@@ -26,6 +26,7 @@ FIGURES = {
     "peers": {"peers.simso.jobs_per_s", "simulate.over_simso"},
     "rtgpu": {"rtgpu.rtgpu.7_tasks_28_units.ms", "rtgpu.nanosecond_below_second.ms", "rtgpu.fig8_to_11.seconds"},
     "simulate": {"simulate.jobs_per_s"},
+    "watch": {"watch.cpu_us_per_event", "watch.cpu_percent_at_10000_events_per_s"},
 }
 #: What those may be at most: a begin and an end over two ioctls that do nothing; beside 1,000 clients over beside one.
 COUNTED = {

@@ -25,6 +25,7 @@ GPURT = f"{Path(sys.executable).parent}/gpurt"
 READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
+    "watch": ["FILE"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
     "slices": ["FILE"], "kernel-fit": ["TIMES"], "sm-check": ["PTX", "PTXAS"],
@@ -81,7 +82,7 @@ def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path) -> None
                 f"<(cat {content}) {' '.join(rest)}"):  # fmt: skip
         done = shell(f"{GPURT} {name} {how}")
         assert (done.returncode, done.stdout) == (as_file.returncode, as_file.stdout), done.stderr
-    assert as_file.returncode == (4 if name in ("apply", "run") else 0)
+    assert as_file.returncode == (4 if name in ("apply", "run", "watch") else 0)
 
 
 def test_messages_name_standard_input() -> None:

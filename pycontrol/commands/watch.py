@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that watches a running system against its analysis: watch."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from logging.handlers import SysLogHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import RuntimeFailure
+from pycontrol.commands import observed, render
+from pycontrol.commands.options import FILE, JSON, analysable, connect, covering_test, time_of, unlike
+
+if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from pycontrol.run.finding import Finding
+    from pycontrol.run.judge import Judge
+
+#: So many findings of one kind about one task are printed in a second; the others are counted in the next line of it.
+MOST = 5
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt watch robot.toml
+  gpurt watch robot.toml --until 10min --json >> findings.jsonl
+  gpurt watch robot.toml --until finding && echo never reached
+  gpurt watch robot.toml --syslog
+
+\b
+Ctrl-C ends it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen; 1 otherwise;
+2 wrong usage; 3 the file is wrong; 4 no host, or it has gone; 6 there is no syslog."""
+)
+@FILE
+@click.option("--test", "name", metavar="NAME", help="Compare with this test's bounds, not with those of the verdict.")
+@click.option("--until", "until", metavar="WHEN", help="End after this time, such as 10s, or at the first \"finding\".")
+@click.option("--syslog", "log", is_flag=False, flag_value="/dev/log", metavar="[SOCKET]",
+              help="Tell the system's log (journald) of findings, too.")  # fmt: skip
+@JSON
+@click.pass_obj
+def watch(
+    device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool
+) -> int:  # fmt: skip
+    """Watch a running system against its analysis, and tell within a period what does not hold.
+
+    Response times against bounds and deadlines; and what the analysis takes for granted: lengths of segments, CPU
+    times, periods, priorities, the cost of updates, clients.  Jobs are known of programs that tell of them
+    (docs/watching.md).
+    """
+    from pycontrol.live.watch import PATIENCE, Watcher
+    from pycontrol.run.judge import Judge
+
+    seconds = None if until in (None, "finding") else time_of(until, "--until")
+    loaded = analysable(file)
+    chosen = covering_test(loaded.taskset, name)
+    bounds = _bounds(chosen.test, loaded.taskset)
+    with connect(device) as control, connect(device) as asks, _interruptible() as stop:
+        gpus = asks.gpus()
+        judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE)
+        watcher, teller = Watcher(control, asks, judge), Teller(as_json, _syslog(log))
+        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, unlike(loaded.taskset.platform, gpus)])]
+        end = None if seconds is None else time.monotonic_ns() + seconds
+        batches = watcher.findings(stop, end)
+        found = next(batches)
+        teller.begin(loaded.path, chosen.test, bounds, remarks)
+        teller.tell(found)
+        for found in batches:
+            teller.tell(found)
+            if until == "finding" and teller.counts:
+                break
+        return teller.end(judge, watcher.events)
+
+
+def _bounds(test: Any, taskset: Any) -> dict[str, int]:
+    """The test's bounds by task; none of tasks without one."""
+    from analysis import compiled
+
+    result = compiled.run(test, taskset) if test else None
+    return {} if result is None else {
+        name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
+    }  # fmt: skip
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Inside the context SIGINT and SIGTERM set the event that this yields; no event of the host is lost by them."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Quiet(SysLogHandler):
+    """A log that has gone does not disturb the watch."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Does nothing: the next line is sent to the log anew."""
+
+
+def _syslog(address: str | None) -> logging.Logger | None:
+    if address is None:
+        return None
+    logger = logging.Logger("gpurt")
+    try:
+        handler = _Quiet(address, SysLogHandler.LOG_DAEMON)
+    except OSError as error:
+        raise RuntimeFailure(f"--syslog: {address}: {error.strerror or error}; is a system log running?") from None
+    handler.ident = "gpurt: "
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    return logger
+
+
+class Teller:
+    """Prints findings, or JSON documents, and writes them to the system's log."""
+
+    def __init__(self, as_json: bool, log: logging.Logger | None) -> None:
+        self.as_json, self.log = as_json, log
+        self.counts: Counter[Any] = Counter()
+        self._window = 0
+        self._recent: Counter[tuple[Any, str]] = Counter()
+        self._held: Counter[tuple[Any, str]] = Counter()
+
+    def begin(self, file: Path, test: Any, bounds: dict[str, int], notes: list[str]) -> None:
+        """The watch has begun."""
+        if self.as_json:
+            render.emit_line({"event": "begin", "file": file, "test": test.name if test else None, "notes": notes})
+            return
+        render.note(*notes, as_json=False)
+        compared = f"the bounds of {test.name}" if bounds else "deadlines only"
+        render.say(f"watching: {compared}; Ctrl-C ends it", err=True)
+
+    def tell(self, findings: Iterable[Finding]) -> None:
+        """Tells of findings; of many alike in one second, how many there were."""
+        second = time.monotonic_ns() // 1_000_000_000
+        if second != self._window:
+            self._window = second
+            self._recent.clear()
+        for finding in findings:
+            key = finding.what, finding.task
+            self.counts[finding.what] += 1
+            self._recent[key] += 1
+            if self._recent[key] > MOST:
+                self._held[key] += 1
+            else:
+                self._say(finding, self._held.pop(key, 0))
+
+    def _say(self, finding: Finding, more: int) -> None:
+        also = f" ({more} more like it before)" if more else ""
+        line = f"{finding.what.sort.value}: {finding.what.value}: {finding.line()}{also}"
+        if self.log:
+            level = logging.ERROR if finding.what.sort.value == "promise" else logging.WARNING
+            self.log.log(level, "%s", line)
+        if self.as_json:
+            render.emit_line({"event": "finding", **data(finding), "more": more})
+        else:
+            render.say(f"{finding.time / 1e9:14.6f}  {line}")
+
+    def end(self, judge: Judge, events: int) -> int:
+        """Prints the summary and returns the exit code."""
+        from pycontrol.run.check import in_time, lines_of
+
+        lines = lines_of(judge, {})
+        passed = in_time(lines) and not self.counts
+        counts = {what.value: count for what, count in self.counts.items()}
+        held = sum(self._held.values())
+        if self.as_json:
+            render.emit_line({
+                "event": "end", "file": judge.file.path, "in_time": passed, "events": events, "found": counts,
+                "tasks": observed.data(lines),
+            })  # fmt: skip
+            return 0 if passed else 1
+        if held:
+            render.say(f"{held} more findings of these kinds were not printed")
+        summary = ", ".join(f"{what} {count}" for what, count in counts.items()) or "nothing found"
+        render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {summary}")
+        return 0 if passed else 1
+
+
+def data(finding: Finding) -> dict[str, Any]:
+    """A finding for JSON; times in ns."""
+    return {
+        "finding": finding.what.value, "sort": finding.what.sort.value, "task": finding.task or None,
+        "job": finding.job, "message": finding.line(), "seen_ns": finding.seen, "allowed_ns": finding.allowed,
+        "because": [one.value for one in finding.because], "time_ns": finding.time,
+    }  # fmt: skip

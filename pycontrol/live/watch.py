@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Feeds a running host's events to the judge of observed jobs and segments (pycontrol/run/judge.py)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from gpurt.enums import EventKind
+from gpurt.text import visible
+from pycontrol.live.control import ClientInfo, Control, EventRecord
+from pycontrol.live.events import Names, to_events
+from pycontrol.run.finding import Finding, What
+from pycontrol.run.judge import JUMP, Judge
+from pycontrol.run.seen import meaning
+
+NS = 1_000_000_000
+#: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
+#: events once a tick, and a host of ordinary priority when it has a CPU.
+PATIENCE = 50_000_000
+#: How often events are read, seconds: to wake up for each of them would cost more than all the rest.
+TICK = 0.01
+#: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
+LOOK, MOST = NS, 1000
+
+
+class Watcher:
+    """One host, watched by a judge, which must have been made with ``patience`` PATIENCE.
+
+    ``control`` gets the events, ``asks`` is a second connection for requests: a host closes one that leaves answers
+    unread, and of one that only leaves events unread it drops events, and says so.
+    """
+
+    def __init__(self, control: Control, asks: Control, judge: Judge) -> None:
+        self.control, self.asks, self.judge = control, asks, judge
+        self.events = 0
+        self._names = Names({})
+        self._asleep = _asleep()
+        self._told: set[object] = set()
+
+    def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
+        """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
+
+        What comes first is the list of what is wrong at the beginning; the subscription holds then.
+
+        Raises:
+            DeviceError: the host is gone.
+        """
+        stream = self.control.events(0)
+        yield self._look()
+        looked = now = time.monotonic_ns()
+        while not stop.is_set() and (until is None or now < until):
+            found: list[Finding] = []
+            for count, record in enumerate(stream, 1):
+                found += self._take(record)
+                if count == MOST:
+                    break
+            else:
+                stop.wait(TICK)
+                stream = self.control.more(0)
+            now = time.monotonic_ns()
+            found += self._check_sleep(now)
+            found += self.judge.advance(now)
+            if now >= looked + LOOK:
+                looked = now
+                found += self._look()
+            yield found
+
+    def _take(self, record: EventRecord) -> list[Finding]:
+        self.events += 1
+        name = self._names.of(record)
+        found: list[Finding] = []
+        if record.time_ns > time.monotonic_ns() + JUMP:
+            text = "the host's clock is ahead of this machine's; its events are left out"
+            return self._once("clock", What.CLOCK, text)
+        for event in to_events(record, name):
+            found += self.judge.feed(event, record.priority if record.client else None)
+        return found
+
+    def _once(self, key: object, what: What, text: str) -> list[Finding]:
+        """Reports something that holds on, when it is seen first."""
+        if key in self._told:
+            return []
+        self._told.add(key)
+        return self.judge.report(time.monotonic_ns(), what, "", text)
+
+    def _check_sleep(self, now: int) -> list[Finding]:
+        """CLOCK_MONOTONIC stands still while the machine is suspended."""
+        slept, self._asleep = _asleep() - self._asleep, _asleep()
+        if slept < NS // 10:
+            return []
+        text = f"the machine was suspended for {slept / NS:.1f} s; what was under way is left out"
+        return self.judge.blind(now, text)
+
+    def _look(self) -> list[Finding]:
+        """What no event tells: the host's policy, and clients that never began a segment."""
+        found: list[Finding] = []
+        for gpu in self.asks.status():
+            if gpu.policy.word != self.judge.policy:
+                text = f"GPU {gpu.gpu} has policy {gpu.policy.word}, not {self.judge.policy}"
+                found += self._once((gpu.gpu, gpu.policy), What.POLICY, text)
+            if gpu.late:
+                text = f"GPU {gpu.gpu}: {gpu.late} processes have not left it in time: isolation is lost"
+                found += self._once((gpu.gpu, "late"), What.LATE, text)
+        for client in self.asks.clients():
+            if client.tsgs and self._interferes(client) and not self._is_declared(client):
+                name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
+                text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
+                found += self._once((client.gpu, client.client), What.UNDECLARED, text)
+        return found
+
+    def _interferes(self, client: ClientInfo) -> bool:
+        """Whether its TSGs take time of real-time tasks without a segment."""
+        policy = self.judge.policy
+        return client.exempt or policy == "timesliced" or (policy == "job" and client.priority > 0)
+
+    def _is_declared(self, client: ClientInfo) -> bool:
+        record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
+        return meaning(self.judge.file, self._names.of(record)) is not None
+
+
+def _asleep() -> int:
+    """How long the machine has been suspended since it started, ns."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The one judge of observed jobs and segments: `gpurt check` feeds it a trace, `gpurt watch` a running host's events.
+
+It compares with what the analysis promises (bounds, deadlines), and with what the analysis assumes (segments' worst
+cases, CPU times, periods, the cost of updates, the set of clients), and keeps the two apart.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from analysis.model import Task, Waiting
+from analysis.taskset import TasksetFile
+from analysis.trace import Event, Kind
+from gpurt.text import visible
+from pycontrol.run.finding import Finding, Sort, What
+from pycontrol.run.seen import Held, Job, Seen, Tally, meaning, on_cpu
+
+#: A clock that goes back by more than this has jumped, ns.  Hosts tell of an update after events that are younger.
+JUMP = 1_000_000_000
+#: Of so many undeclared names each is told; the others are one.
+MANY = 1000
+#: Policies under which a client that owns the GPU has it alone.
+EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
+
+
+class Judge:
+    """Judges events in the order in which they come.
+
+    Args:
+        file: the system as its file describes it.
+        bounds: of tasks that have one, ns.
+        policy: the host's; None: the file's.
+        patience: how much later than it happened an event may come, ns.  A job that is not done is late only then.
+        observe: called with the task and the response time of each job, ns.
+    """
+
+    def __init__(
+        self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
+        observe: Callable[[str, int], None] = lambda _task, _response: None,
+    ) -> None:  # fmt: skip
+        self.file, self.bounds, self.patience = file, bounds, patience
+        self.policy = policy or file.taskset.platform.policy
+        self.counts: Counter[tuple[What, str]] = Counter()
+        self.undeclared: dict[str, int | None] = {}
+        self._observe = observe
+        self._tasks = {task.name: Seen(task) for task in file.taskset}
+        self._meanings: dict[str, Seen | None] = {}
+        self._due: list[tuple[int, int, str, int]] = []
+        self._orders = 0
+        self._excuses: dict[What, None] = {}
+        self._found: list[Finding] = []
+        self._latest = 0
+        platform = file.taskset.platform
+        known = not file.lacks
+        self._alpha = max(platform.costs(part)[0] for part in file.taskset.parts) if known else None
+        self._epsilon = max(sum(platform.costs(part)) for part in file.taskset.parts)
+
+    def tally(self, task: str) -> Tally:
+        """What was seen of a task of the file."""
+        return self._tasks[task].tally
+
+    def feed(self, event: Event, priority: int | None = None) -> list[Finding]:
+        """Takes the next event, of a client of that GPU priority if it is known, and returns what it shows."""
+        self._check_clock(event)
+        handler = _HANDLERS.get(event.kind)
+        if handler:
+            handler(self, event, priority)
+        self._expire(self._latest - self.patience)
+        return self._take()
+
+    def advance(self, now: int) -> list[Finding]:
+        """It is `now`, ns of the events' clock: returns what has become late."""
+        self._expire(now - self.patience)
+        return self._take()
+
+    def report(self, time: int, what: What, task: str, text: str) -> list[Finding]:
+        """Takes note of something that no event tells."""
+        self._find(time, what, task, text)
+        return self._take()
+
+    def blind(self, time: int, text: str) -> list[Finding]:
+        """The clock has jumped in a way that no event tells."""
+        self._forget()
+        return self.report(time, What.CLOCK, "", text)
+
+    def _take(self) -> list[Finding]:
+        found, self._found = self._found, []
+        return found
+
+    def _find(
+        self, time: int, what: What, task: str, text: str, job: int | None = None, seen: int | None = None,
+        allowed: int | None = None,
+    ) -> None:  # fmt: skip
+        because: tuple[What, ...] = ()
+        if what.sort is Sort.PROMISE:
+            because = tuple(self._excuses)
+        else:
+            self._excuses[what] = None
+        self.counts[what, task] += 1
+        self._found.append(Finding(time, what, task, text, job, seen, allowed, because))
+
+    def _of(self, event: Event) -> Seen | None:
+        """The task that the event's name means."""
+        if event.task not in self._meanings:
+            if len(self._meanings) > MANY:
+                self._meanings.clear()
+            task = meaning(self.file, event.task)
+            self._meanings[event.task] = self._tasks[task] if task else None
+        return self._meanings[event.task]
+
+    def _check_clock(self, event: Event) -> None:
+        if event.kind is Kind.RELEASE or event.kind is Kind.COPY:  # told of when the job begins, or the copy ends
+            return
+        if event.time < self._latest - JUMP:
+            back = (self._latest - event.time) / 1e9
+            text = f"the events' clock went back by {back:.3f} s; what was under way is left out"
+            self._find(event.time, What.CLOCK, "", text)
+            self._forget()
+            self._latest = event.time
+        elif event.time > self._latest:
+            self._latest = event.time
+
+    def _forget(self) -> None:
+        """What is under way may have ended unseen."""
+        self._due.clear()
+        for seen in self._tasks.values():
+            seen.jobs.clear()
+            seen.held.clear()
+            seen.last = None
+
+    # Jobs
+
+    def _release(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen is None:
+            return
+        if event.time not in seen.jobs:
+            self._check_period(seen, event)
+            seen.add(Job(event.job, event.time))
+            name = seen.task.name
+            for limit in {seen.task.deadline, self.bounds.get(name, seen.task.deadline)}:
+                heapq.heappush(self._due, (event.time + limit, self._orders, name, event.time))
+                self._orders += 1
+
+    def _check_period(self, seen: Seen, event: Event) -> None:
+        if seen.last is not None and not seen.task.best_effort and event.time - seen.last < seen.task.period:
+            text = "released sooner after the job before it than the period"
+            apart = event.time - seen.last
+            self._find(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
+        seen.last = event.time
+
+    def _start(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen is None:
+            self._undeclared(event, None)
+        elif event.duration is not None:
+            seen.tally.jitter = max(seen.tally.jitter, event.duration)
+
+    def _complete(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen is None or event.duration is None:
+            return
+        task, tally = seen.task, seen.tally
+        job = seen.jobs.pop(event.time - event.duration, None) or Job(event.job, event.time - event.duration)
+        tally.jobs += 1
+        tally.mort = event.duration if tally.mort is None else max(tally.mort, event.duration)
+        self._observe(task.name, event.duration)
+        self._check_cpu_time(task, event)
+        if job.begun > task.eta and not task.best_effort:
+            text = f"had {job.begun} GPU segments, the file declares {task.eta}"
+            self._find(event.time, What.SEGMENT, task.name, text, event.job)
+        self._check_response(seen, job, event.time)
+        self._settle()
+
+    def _check_cpu_time(self, task: Task, event: Event) -> None:
+        """Not of tasks that wait busily: they execute for as long as they wait."""
+        most = task.cpu_time + task.misc_time
+        busy = task.uses_gpu and task.waiting is Waiting.BUSY
+        if event.executed is not None and event.executed > most and not busy and not task.best_effort:
+            text = "its thread executed for longer than the worst cases in the file together"
+            self._find(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
+
+    def _check_response(self, seen: Seen, job: Job, now: int) -> None:
+        """The job was not done before `now`."""
+        task, spent = seen.task, now - job.release
+        bound = self.bounds.get(task.name)
+        if bound is not None and spent > bound and not job.above and not job.gone:
+            job.above = True
+            text = "exceeded its bound"
+            if not self._excuses:
+                text += ", and no assumption was seen broken since the system was idle (see gpurt doctor)"
+            self._find(now, What.BOUND, task.name, text, job.number, spent, bound)
+        if spent > task.deadline and not job.missed:
+            job.missed = True
+            seen.tally.misses += 1
+            if not task.best_effort and not job.gone:
+                self._find(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
+
+    def _expire(self, now: int) -> None:
+        while self._due and self._due[0][0] < now:
+            _, _, name, release = heapq.heappop(self._due)
+            seen = self._tasks[name]
+            if job := seen.jobs.get(release):
+                self._check_response(seen, job, now)
+                if job.gone and now - release > self._last_limit(seen.task):
+                    del seen.jobs[release]
+        self._settle()
+
+    def _last_limit(self, task: Task) -> int:
+        return max(task.deadline, self.bounds.get(task.name, 0))
+
+    def _settle(self) -> None:
+        """What was broken before does not matter once the system is idle."""
+        if self._excuses and not any(seen.jobs or seen.held for seen in self._tasks.values()):
+            self._excuses.clear()
+
+    # Segments
+
+    def _begin(self, event: Event, priority: int | None) -> None:
+        seen = self._of(event)
+        if seen is None:
+            self._undeclared(event, priority)
+            return
+        self._check_priority(seen.task, event, priority)
+        job = seen.current()
+        place = 0
+        if job:
+            place, job.begun = job.begun, job.begun + 1
+        seen.held[event.task] = Held(job.number if job else None, place if job else -1)
+
+    def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
+        if priority is None or task.best_effort or self.policy in ("timesliced", "lock-fifo"):
+            return
+        if priority != task.segment_priority:
+            text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
+            self._find(event.time, What.PRIORITY, task.name, text)
+
+    def _grant(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen and (held := seen.held.get(event.task)):
+            held.since = event.time
+
+    def _preempt(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen and (held := seen.held.get(event.task)) and held.since is not None:
+            held.total, held.since = held.total + event.time - held.since, None
+            held.updates += 1
+
+    def _end(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        if seen is None:
+            return
+        seen.tally.segments += event.kind is Kind.END
+        held = seen.held.pop(event.task, None)
+        if event.kind is Kind.GONE:
+            self._leave(seen, event.time)
+        if held and event.kind is Kind.END:
+            self._check_segment(seen, held, event.time)
+        self._settle()
+
+    def _leave(self, seen: Seen, now: int) -> None:
+        """The program is gone, and does not end its jobs."""
+        for job in seen.jobs.values():
+            if not job.gone and not seen.task.best_effort:
+                self._find(now, What.ENDED, seen.task.name, "its program ended in the middle of the job", job.number)
+            job.gone = True
+
+    def _check_segment(self, seen: Seen, held: Held, now: int) -> None:
+        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
+        task = seen.task
+        owned = held.total + (now - held.since if held.since is not None else 0)
+        seen.tally.longest = max(seen.tally.longest, owned)
+        if self.policy not in EXCLUSIVE or task.best_effort or not task.eta:
+            return
+        worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]
+        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
+        allowed = declared + held.updates * self._epsilon + self._interference(task, owned)
+        if owned > allowed:
+            text = f"a GPU segment of {declared / 1e6:.3f} ms at most owned the GPU for longer than it can"
+            self._find(now, What.SEGMENT, task.name, text, held.number, owned, allowed)
+
+    def _interference(self, task: Task, window: int) -> int:
+        """What more urgent tasks of its CPU can execute in a window, ns.  Under `boosted` an owner has its CPU."""
+        if self.policy == "boosted":
+            return 0
+        others = [one for one in self.file.taskset if one.cpu == task.cpu and one.priority > task.priority]
+        return sum((window // one.period + 2) * on_cpu(one) for one in others)
+
+    # What is not a task's
+
+    def _undeclared(self, event: Event, priority: int | None) -> None:
+        """A best-effort client changes nothing where real-time ones have the GPU alone."""
+        if priority == 0 and self.policy in (*EXCLUSIVE, "job"):
+            return
+        if event.task in self.undeclared or len(self.undeclared) >= MANY:
+            return
+        self.undeclared[event.task] = priority
+        name = visible(event.task) or "a process that this user may not know"
+        how = f" at GPU priority {priority}" if priority else ""
+        self._find(event.time, What.UNDECLARED, "", f"{name} uses the GPU{how}, and no task of the file is it")
+
+    def _commit(self, event: Event, _priority: int | None) -> None:
+        if self._alpha is not None and event.duration is not None and event.duration > self._alpha:
+            cause = event.detail or "unknown cause"
+            text = f"a runlist update ({cause}) on GPU {event.gpu} took longer than the file's alpha"
+            self._find(event.time, What.EPSILON, "", text, None, event.duration, self._alpha)
+        if event.detail == "policy":
+            self._find(event.time, What.POLICY, "", f"the policy of GPU {event.gpu} was changed")
+        elif event.detail == "reset":
+            self._find(event.time, What.RESET, "", f"GPU {event.gpu} was reset or resumed")
+
+    def _overrun(self, event: Event, _priority: int | None) -> None:
+        seen = self._of(event)
+        who = "" if seen else f"{visible(event.task)}: " if event.task else ""
+        task = seen.task.name if seen else ""
+        self._find(event.time, What.OVERRUN, task, f"{who}used its budget up, or kept the bus too long")
+
+    def _late(self, event: Event, _priority: int | None) -> None:
+        who = visible(event.task) or "a process"
+        self._find(event.time, What.LATE, "", f"{who} has not left the GPU in time: isolation is lost")
+
+    def _lost(self, event: Event, _priority: int | None) -> None:
+        self._find(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
+        self._forget()
+
+
+_HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {
+    Kind.RELEASE: Judge._release, Kind.START: Judge._start, Kind.COMPLETE: Judge._complete,
+    Kind.BEGIN: Judge._begin, Kind.GRANT: Judge._grant, Kind.RESUME: Judge._grant, Kind.PREEMPT: Judge._preempt,
+    Kind.END: Judge._end, Kind.GONE: Judge._end, Kind.COMMIT: Judge._commit, Kind.OVERRUN: Judge._overrun,
+    Kind.LATE: Judge._late, Kind.LOST: Judge._lost,
+}  # fmt: skip

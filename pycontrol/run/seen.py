@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a judge keeps of the tasks of a file while it looks at their jobs and segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analysis.model import CpuSegment, Task, Waiting
+from analysis.taskset import TasksetFile
+from pycontrol.run.programs import tasks_of
+
+#: Of a task that has more jobs under way than this, a program is broken.
+MOST_OPEN = 10_000
+
+
+def meaning(file: TasksetFile, name: str) -> str | None:
+    """The task of the file that a name in a trace means: the task of that name.
+
+    `gpurt trace` names a process NAME-PID.  That means the task which that process is (``tasks_of``), if there is only
+    one.  None: the name means no task.
+    """
+    program, _, pid = name.rpartition("-")
+    tasks = [task.name for task in file.taskset if task.name == name]
+    if not tasks and pid.isdecimal():
+        tasks = tasks_of(file, program)
+    return tasks[0] if len(tasks) == 1 else None
+
+
+@dataclass
+class Tally:
+    """What was seen of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too."""
+
+    jobs: int = 0
+    mort: int | None = None
+    misses: int = 0
+    segments: int = 0
+    longest: int = 0
+    jitter: int = 0
+
+
+@dataclass
+class Job:
+    """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended."""
+
+    number: int | None
+    release: int
+    begun: int = 0
+    gone: bool = False
+    missed: bool = False
+    above: bool = False
+
+
+@dataclass
+class Held:
+    """A segment: since when its client owns the GPU (None: it does not), for how long before, which of its job."""
+
+    number: int | None
+    place: int
+    since: int | None = None
+    total: int = 0
+    updates: int = 1
+
+
+@dataclass
+class Seen:
+    """The state of a task: its jobs by release, the last release, and the segments by the names of its processes."""
+
+    task: Task
+    tally: Tally = field(default_factory=Tally)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    last: int | None = None
+
+    def add(self, job: Job) -> None:
+        """Takes a job up; the oldest of far too many is left out."""
+        if len(self.jobs) >= MOST_OPEN:
+            del self.jobs[next(iter(self.jobs))]
+        self.jobs[job.release] = job
+
+    def current(self) -> Job | None:
+        """The job that executes: a task's jobs execute one after the other."""
+        return next((job for job in self.jobs.values() if not job.gone), None)
+
+
+def on_cpu(task: Task) -> int:
+    """What a job executes on its CPU at most, ns."""
+    busy = task.waiting is Waiting.BUSY
+    pieces = [one.time.worst if isinstance(one, CpuSegment) else one.misc.worst + one.pure.worst * busy
+              for one in task.segments]  # fmt: skip
+    return sum(pieces)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt watch` beside a real emulator and programs that tell of their jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from links import MS, PATIENCE
+from processes import StartHost
+
+from gpurt import Client, job, segment
+from gpurt.enums import Policy
+from pycontrol.live.control import connect
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
+#: Times so long that a slow machine does not exceed them by itself.
+FILE = """[platform]
+cpus = 1
+epsilon = "100s"
+policy = "segment"
+[[task]]
+name = "camera"
+cpu = 0
+priority = 7
+period = "1000s"
+segments = [{ cpu = "10s" }, { misc = "10s", gpu = "10s" }]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE)
+    return path
+
+
+class Watch:
+    """A running `gpurt watch --json`, which has begun."""
+
+    def __init__(self, host: Path, file: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", file, "--json", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout
+        self._lines = iter(self.process.stdout)
+        self.begin = self.next()
+        assert self.begin["event"] == "begin", self.begin
+
+    def next(self) -> dict[str, Any]:
+        """The next document."""
+        line = next(self._lines, None)
+        assert line, self.process.communicate(timeout=PATIENCE)[1]
+        found = json.loads(line)
+        assert not [error.message for error in Draft202012Validator(SCHEMA).iter_errors(found)], line
+        assert isinstance(found, dict)
+        return found
+
+    def end(self, number: signal.Signals | None = signal.SIGINT) -> tuple[int, dict[str, Any]]:
+        """Ends it: its exit code and its last document."""
+        if number:
+            self.process.send_signal(number)
+        documents = [self.next()]
+        while documents[-1]["event"] != "end":
+            documents.append(self.next())
+        return self.process.wait(PATIENCE), documents[-1]
+
+
+@pytest.fixture
+def watch(file: Path) -> Iterator[Callable[..., Watch]]:
+    running: list[Watch] = []
+
+    def start(host: Path, *options: str) -> Watch:
+        running.append(Watch(host, file, *options))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.process.kill()
+        one.process.communicate(timeout=PATIENCE)
+
+
+def test_nothing_is_found_where_all_is_well(host: Path, watch: Callable[..., Watch]) -> None:
+    running = watch(host)
+    assert (running.begin["test"], running.begin["notes"]) == ("gcaps-suspend", [])
+    with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
+        pass
+    with Client(str(host)) as other, segment(client=other):  # of best effort, which changes nothing
+        pass
+    with connect(str(host)) as plane:
+        plane.status()  # answered after the events were sent
+    time.sleep(0.1)  # a watch that has read them finds nothing in them
+    code, last = running.end(signal.SIGTERM)
+    assert (code, last["in_time"], last["found"]) == (0, True, {})
+    seen = last["tasks"]["camera"]
+    assert (seen["jobs"], seen["segments"], seen["misses"], seen["verdict"]) == (1, 1, 0, "ok")
+    assert last["events"] > 8
+
+
+def test_what_is_wrong_is_told_and_logged(host: Path, watch: Callable[..., Watch], tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+        log.bind(str(tmp_path / "log"))
+        running = watch(host, "--syslog", str(tmp_path / "log"))
+        with Client(str(host)) as client, job("camera", 5, time.monotonic_ns() - 1001 * 1000 * MS, client=client):
+            pass
+        (first, second) = running.next(), running.next()
+        assert {first["finding"], second["finding"]} == {"bound", "deadline"}
+        assert {(one["task"], one["job"], one["sort"]) for one in (first, second)} == {("camera", 5, "promise")}
+        log.settimeout(PATIENCE)
+        said = log.recv(4096).decode()
+        assert said.startswith("<27>gpurt: promise: ")  # daemon.err
+        assert "camera #5" in said
+        with Client(str(host)) as rogue, segment(30, client=rogue):
+            pass
+        assert running.next()["finding"] == "undeclared"
+        with connect(str(host)) as plane:
+            plane.set_policy(Policy.LOCK_FIFO)
+        assert running.next()["finding"] == "policy"
+    code, last = running.end()
+    assert (code, last["in_time"]) == (1, False)
+    assert last["found"]["undeclared"] == 1
+
+
+def test_a_job_that_hangs_is_told_of_before_it_ends(host: Path, file: Path, watch: Callable[..., Watch]) -> None:
+    file.write_text(FILE.replace('"1000s"', '"100ms"').replace('"10s"', '"1ms"').replace('"100s"', '"1ms"'))
+    running = watch(host, "--until", "finding")
+    with Client(str(host)) as client, job("camera", 3, client=client):
+        first = running.next()
+        assert (first["finding"], first["job"]) == ("bound", 3)
+    assert running.end(None)[0] == 1
+
+
+def test_a_program_that_is_killed_in_a_job(host: Path, watch: Callable[..., Watch]) -> None:
+    running = watch(host)
+    client = Client(str(host))
+    begun = job("camera", 3, client=client)
+    begun.__enter__()
+    client.close()
+    assert running.next()["finding"] == "ended"
+    with pytest.raises(OSError, match="closed"):
+        begun.__exit__(None, None, None)
+
+
+def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: Callable[..., Watch]) -> None:
+    running = watch(start_host("--policy", "timesliced"))
+    assert "policy timesliced, not segment" in running.next()["message"]
+    assert any("the host runs timesliced" in note for note in running.begin["notes"])
+
+
+def test_a_time_ends_it_and_no_job_is_no_yes(host: Path, watch: Callable[..., Watch]) -> None:
+    code, last = watch(host, "--until", "1ms").end(None)
+    assert (code, last["tasks"]["camera"]["verdict"], last["found"]) == (1, "unseen", {})
+
+
+def test_a_host_that_goes_is_one_line(tmp_path: Path, file: Path, watch: Callable[..., Watch]) -> None:
+    place = tmp_path / "own.sock"
+    reader, ready = os.pipe()
+    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={place}", f"--ready-fd={ready}", "--quiet"]
+    with subprocess.Popen(command, pass_fds=[ready]) as emulator:
+        os.read(reader, 16)
+        running = watch(place)
+        emulator.terminate()
+    _, err = running.process.communicate(timeout=PATIENCE)
+    assert running.process.returncode == 4
+    assert "host" in json.loads(err)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--until", "5"], 2, "--until: "), (["--test", "nope"], 2, "--test: "),
+        (["--syslog", "/nonexistent/log"], 6, "--syslog: /nonexistent/log: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_one_line(host: Path, file: Path, options: list[str], code: int, text: str) -> None:
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", file, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith(f"gpurt: {text}")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge of observed jobs: each finding from hand-made events, and none in simulations of what files describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from analysis import taskset
+from analysis.model import Waiting
+from analysis.simulate import Options, simulate
+from analysis.taskset import TasksetFile
+from analysis.trace import Event, Kind
+from pycontrol.run.check import judged
+from pycontrol.run.finding import Finding, Sort, What
+from pycontrol.run.judge import JUMP, Judge
+
+MS = 1_000_000
+FILE = """[platform]
+cpus = 2
+alpha = "200us"
+theta = "100us"
+policy = "segment"
+[[task]]
+name = "fast"
+cpu = 0
+priority = 20
+period = "10ms"
+segments = [{ cpu = "1ms" }, { misc = "0.5ms", gpu = "2ms" }]
+[[task]]
+name = "slow"
+cpu = 0
+priority = 10
+period = "100ms"
+segments = [{ cpu = "2ms" }, { misc = "1ms", gpu = "10ms" }, { misc = "0ms", gpu = "1ms" }]
+command = ["/opt/slow"]
+[[task]]
+name = "idle"
+cpu = 1
+priority = 0
+period = "1s"
+segments = [{ misc = "1ms", gpu = "1ms" }]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TasksetFile:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE)
+    return taskset.load(path)
+
+
+def job(task: str, number: int, release: int, end: int, executed: int | None = None) -> list[Event]:
+    """A job as a program tells of it, with times in us."""
+    release, end = release * 1000, end * 1000
+    return [Event(release, Kind.RELEASE, task, number), Event(release, Kind.START, task, number, 0),
+            Event(end, Kind.COMPLETE, task, number, end - release, executed=executed)]  # fmt: skip
+
+
+def segment(task: str, begin: int, end: int) -> list[Event]:
+    """A segment that owns the GPU at once, with times in us."""
+    return [Event(at * 1000, kind, task, gpu=0) for kind, at in
+            ((Kind.BEGIN, begin), (Kind.GRANT, begin), (Kind.END, end))]  # fmt: skip
+
+
+def found(judge: Judge, events: Iterable[Event], priority: int | None = None) -> list[Finding]:
+    ordered = sorted(events, key=lambda event: event.time)
+    return [one for event in ordered for one in judge.feed(event, priority)]
+
+
+def kinds(findings: Iterable[Finding]) -> list[tuple[What, str, int | None]]:
+    return [(one.what, one.task, one.job) for one in findings]
+
+
+def test_what_the_file_describes_is_no_finding(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    events = [*job("fast", 0, 0, 8000, 1500 * 1000), *segment("fast", 1000, 3500), *job("fast", 1, 10_000, 11_000)]
+    assert found(judge, events) == []
+    seen = judge.tally("fast")
+    assert (seen.jobs, seen.mort, seen.misses, seen.segments, seen.longest) == (2, 8 * MS, 0, 1, 2500 * 1000)
+
+
+def test_a_response_above_its_bound_or_deadline(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    late, bound = found(judge, job("fast", 3, 0, 10_001))
+    assert kinds([late, bound]) == [(What.BOUND, "fast", 3), (What.DEADLINE, "fast", 3)]
+    assert (late.seen, late.allowed) == (10_001_000, 8 * MS)
+    assert {late.what.sort, bound.what.sort} == {Sort.PROMISE}
+    assert late.because == ()
+    assert found(judge, job("fast", 4, 20_000, 28_000)) == []  # exactly the bound
+
+
+def test_a_job_that_does_not_end_is_late_before_it_ends(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS}, patience=MS)
+    assert found(judge, job("fast", 0, 0, 1)[:2]) == []
+    assert judge.advance(9 * MS) == []
+    assert kinds(judge.advance(9 * MS + 1)) == [(What.BOUND, "fast", 0)]
+    assert kinds(judge.advance(12 * MS)) == [(What.DEADLINE, "fast", 0)]
+    assert judge.advance(10**12) == []
+    assert found(judge, [Event(15 * MS, Kind.COMPLETE, "fast", 0, 15 * MS)]) == []  # was told
+    assert (judge.tally("fast").misses, judge.tally("fast").mort) == (1, 15 * MS)
+
+
+def test_an_exceeded_worst_case_is_no_broken_bound(file: TasksetFile) -> None:
+    """Until the system is idle, what follows from it is told as its consequence."""
+    judge = Judge(file, {"fast": 8 * MS, "slow": 50 * MS})
+    events = [*job("slow", 0, 0, 60_000), *job("fast", 0, 0, 9000, 1500 * 1000 + 1), *job("slow", 1, 100_000, 160_000)]
+    cpu, fast, slow, alone = found(judge, events)
+    assert kinds([cpu]) == [(What.CPU_TIME, "fast", 0)]
+    assert cpu.what.sort is Sort.ASSUMPTION
+    assert [one.because for one in (fast, slow, alone)] == [(What.CPU_TIME,), (What.CPU_TIME,), ()]
+    assert "assumptions were broken before: cpu-time" in fast.line()
+    assert "no assumption was seen broken" in alone.line()
+
+
+def test_segments_against_their_declared_worst_cases(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    fast = 2500 + 300  # worst case, and one update
+    assert found(judge, [*job("fast", 0, 0, 5000), *segment("fast", 1000, 1000 + fast)]) == []
+    assert kinds(found(judge, [*job("fast", 1, 10_000, 15_000), *segment("fast", 11_000, 11_001 + fast)])) == [
+        (What.SEGMENT, "fast", 1)
+    ]
+    # the more urgent task of its CPU executes 1.5 ms in each of three periods; the second segment is the shorter one
+    slow = 11_000 + 300 + 3 * 1500
+    events = [*job("slow", 0, 100_000, 160_000), *segment("slow", 110_000, 110_000 + slow)]
+    assert found(judge, [*events, *segment("slow", 140_000, 141_300 + 2 * 1500)]) == []
+    events = [*job("slow", 1, 200_000, 260_000), *segment("slow", 210_000, 210_001 + slow)]
+    assert kinds(found(judge, [*events, *segment("slow", 240_000, 241_000)])) == [(What.SEGMENT, "slow", 1)]
+    three = [one for at in (301_000, 302_000, 303_000) for one in segment("slow", at, at + 500)]
+    assert [one.text for one in found(judge, [*job("slow", 2, 300_000, 320_000), *three])] == [
+        "had 3 GPU segments, the file declares 2"
+    ]
+
+
+def test_time_without_the_gpu_is_no_part_of_a_segment(file: TasksetFile) -> None:
+    begin, grant, end = segment("fast", 1000, 9000)
+    away = [Event(2 * MS, Kind.PREEMPT, "fast", gpu=0), Event(8 * MS, Kind.RESUME, "fast", gpu=0)]
+    judge = Judge(file, {})
+    assert found(judge, [begin, grant, *away, end]) == []
+    assert judge.tally("fast").longest == 2 * MS
+
+
+def test_other_assumptions(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    assert kinds(found(judge, [*job("fast", 0, 0, 1), *job("fast", 1, 9999, 10_001)])) == [(What.PERIOD, "fast", 1)]
+    told = found(judge, [
+        Event(20 * MS, Kind.COMMIT, "", None, 200_000, gpu=0, detail="begin"),
+        Event(21 * MS, Kind.COMMIT, "", None, 200_001, gpu=0, detail="policy"),
+        Event(22 * MS, Kind.COMMIT, "", None, 1, gpu=0, detail="reset"),
+        Event(23 * MS, Kind.OVERRUN, "fast", gpu=0), Event(24 * MS, Kind.LATE, "Xorg-7", gpu=0),
+    ])  # fmt: skip
+    assert kinds(told) == [(What.EPSILON, "", None), (What.POLICY, "", None), (What.RESET, "", None),
+                           (What.OVERRUN, "fast", None), (What.LATE, "", None)]  # fmt: skip
+    assert kinds(found(judge, segment("fast", 30_000, 31_000), priority=20)) == []
+    assert kinds(found(judge, segment("fast", 40_000, 41_000), priority=9)) == [(What.PRIORITY, "fast", None)]
+
+
+def test_clients_that_no_task_declares(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    assert found(judge, segment("slow-77", 0, 1), priority=10) == []  # the command's program
+    assert found(judge, segment("Xorg-7", 1, 2), priority=0) == []  # best effort: off while real-time ones run
+    (one,) = found(judge, segment("rogue-8", 3, 4), priority=30)
+    assert (one.what, "rogue-8 uses the GPU at GPU priority 30" in one.text) == (What.UNDECLARED, True)
+    assert found(judge, segment("rogue-8", 5, 6), priority=30) == []  # told once
+    sliced = Judge(file, {}, policy="timesliced")
+    assert kinds(found(sliced, segment("Xorg-7", 1, 2), priority=0)) == [(What.UNDECLARED, "", None)]
+    hostile = found(judge, segment("a\x1b[2J", 7, 8))
+    assert "\x1b" not in hostile[0].line()
+
+
+def test_a_program_that_ends_in_a_job(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    events = [*job("fast", 5, 0, 1)[:2], Event(2 * MS, Kind.GONE, "fast", gpu=0)]
+    assert kinds(found(judge, events)) == [(What.ENDED, "fast", 5)]
+    assert judge.advance(20 * MS) == []  # told already; it counts as a miss
+    assert judge.tally("fast").misses == 1
+
+
+def test_after_lost_events_nothing_is_said_of_what_was_under_way(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    events = [*job("fast", 0, 0, 1)[:2], Event(MS, Kind.LOST, detail="7 events lost")]
+    (lost,) = found(judge, events)
+    assert (lost.what.sort, lost.line()) == (Sort.BLIND, "7 events lost; what was under way is left out")
+    assert judge.advance(100 * MS) == []
+    assert kinds(found(judge, job("fast", 9, 200_000, 209_000))) == [(What.BOUND, "fast", 9)]  # it sees again
+
+
+def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    start = 5 * JUMP
+    assert judge.feed(Event(start, Kind.RELEASE, "fast", 0)) == []
+    judge.feed(Event(start, Kind.START, "fast", 0, 0))
+    assert judge.feed(Event(start - JUMP, Kind.COMMIT, "", None, 0, gpu=0)) == []  # updates are told of late
+    (jump,) = judge.feed(Event(start - JUMP - 1, Kind.COMMIT, "", None, 0, gpu=0))
+    assert jump.line() == "the events' clock went back by 1.000 s; what was under way is left out"
+    assert judge.advance(start + JUMP) == []
+
+
+def test_a_flood_of_jobs_that_never_end_takes_no_memory(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    for number in range(12_000):
+        judge.feed(Event(10 * MS * number, Kind.RELEASE, "idle", number))
+    assert len(judge._tasks["idle"].jobs) <= 10_000
+
+
+@pytest.mark.parametrize("policy", ["segment", "boosted", "lock-priority", "lock-fifo", "timesliced", "job"])
+@pytest.mark.parametrize("execution", ["worst", "random"])
+def test_simulations_break_no_assumption(file: TasksetFile, policy: str, execution: str) -> None:
+    """The simulator is another piece of code; its tasks execute for no longer than the file says."""
+    options = Options(policy, Waiting.BUSY if policy == "job" else None, execution, horizon=400 * MS, seed=7)
+    trace = simulate(file.taskset, options, events=20_000).trace
+    assert trace
+    result = judged(trace, file)
+    assert [one.line() for one in result.findings if one.what.sort is not Sort.PROMISE] == []
+    worst = trace.observed_worst()
+    assert {line.task: line.mort for line in result.lines if line.jobs} == worst
+    assert sum(line.jobs for line in result.lines) == sum(map(len, trace.responses().values()))
