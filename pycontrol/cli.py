@@ -70,6 +70,7 @@ COMMANDS = {
     "top": ("top", "top"),
     "trace": ("live", "trace"),
     "watch": ("watch", "watch"),
+    "metrics": ("metrics", "metrics"),
     "doctor": ("system", "doctor"),
     "probe": ("probe", "probe"),
     "completion": ("system", "completion"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -62,11 +63,12 @@ def watch(
     seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file)
     chosen = covering_test(loaded.taskset, name)
-    bounds = _bounds(chosen.test, loaded.taskset)
+    bounds = bounds_of(chosen.test, loaded.taskset)
+    log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, _interruptible() as stop:
         gpus = asks.gpus()
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE)
-        watcher, teller = Watcher(control, asks, judge), Teller(as_json, _syslog(log))
+        watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, unlike(loaded.taskset.platform, gpus)])]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
@@ -80,7 +82,7 @@ def watch(
         return teller.end(judge, watcher.events)
 
 
-def _bounds(test: Any, taskset: Any) -> dict[str, int]:
+def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
     """The test's bounds by task; none of tasks without one."""
     from analysis import compiled
 
@@ -114,9 +116,11 @@ def _syslog(address: str | None) -> logging.Logger | None:
         return None
     logger = logging.Logger("gpurt")
     try:
-        handler = _Quiet(address, SysLogHandler.LOG_DAEMON)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as trial:  # the handler would say nothing
+            trial.connect(address)
     except OSError as error:
         raise RuntimeFailure(f"--syslog: {address}: {error.strerror or error}; is a system log running?") from None
+    handler = _Quiet(address, SysLogHandler.LOG_DAEMON)
     handler.ident = "gpurt: "
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger.addHandler(handler)

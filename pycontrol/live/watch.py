@@ -104,7 +104,7 @@ class Watcher:
                 text = f"GPU {gpu.gpu}: {gpu.late} processes have not left it in time: isolation is lost"
                 found += self._once((gpu.gpu, "late"), What.LATE, text)
         for client in self.asks.clients():
-            if client.tsgs and self._interferes(client) and not self._is_declared(client):
+            if client.tsgs and self._interferes(client) and self.task_of(client) is None:
                 name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
                 text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
                 found += self._once((client.gpu, client.client), What.UNDECLARED, text)
@@ -115,9 +115,10 @@ class Watcher:
         policy = self.judge.policy
         return client.exempt or policy == "timesliced" or (policy == "job" and client.priority > 0)
 
-    def _is_declared(self, client: ClientInfo) -> bool:
+    def task_of(self, client: ClientInfo) -> str | None:
+        """The task that a client is, from what it has said or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
-        return meaning(self.judge.file, self._names.of(record)) is not None
+        return meaning(self.judge.file, self._names.of(record))
 
 
 def _asleep() -> int:

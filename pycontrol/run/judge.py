@@ -229,7 +229,7 @@ class Judge:
         place = 0
         if job:
             place, job.begun = job.begun, job.begun + 1
-        seen.held[event.task] = Held(job.number if job else None, place if job else -1)
+        seen.held[event.task] = Held(job.number if job else None, place if job else -1, event.time)
 
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
         if priority is None or task.best_effort or self.policy in ("timesliced", "lock-fifo"):
@@ -241,12 +241,15 @@ class Judge:
     def _grant(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
         if seen and (held := seen.held.get(event.task)):
-            held.since = event.time
+            if held.asked is not None:
+                seen.tally.waited += max(0, event.time - held.asked)
+            held.asked, held.since = None, event.time
 
     def _preempt(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
         if seen and (held := seen.held.get(event.task)) and held.since is not None:
             held.total, held.since = held.total + event.time - held.since, None
+            held.asked = event.time
             held.updates += 1
 
     def _end(self, event: Event, _priority: int | None) -> None:
@@ -273,6 +276,7 @@ class Judge:
         task = seen.task
         owned = held.total + (now - held.since if held.since is not None else 0)
         seen.tally.longest = max(seen.tally.longest, owned)
+        seen.tally.owned += owned
         if self.policy not in EXCLUSIVE or task.best_effort or not task.eta:
             return
         worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]

@@ -28,13 +28,19 @@ def meaning(file: TasksetFile, name: str) -> str | None:
 
 @dataclass
 class Tally:
-    """What was seen of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too."""
+    """What was seen of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
+
+    ``longest``: for how long a segment owned the GPU at most; ``owned``, ``waited``: for how long all segments owned
+    it, and waited for it.  ``jitter``: how long after its release a job began at most.
+    """
 
     jobs: int = 0
     mort: int | None = None
     misses: int = 0
     segments: int = 0
     longest: int = 0
+    waited: int = 0
+    owned: int = 0
     jitter: int = 0
 
 
@@ -52,10 +58,11 @@ class Job:
 
 @dataclass
 class Held:
-    """A segment: since when its client owns the GPU (None: it does not), for how long before, which of its job."""
+    """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it."""
 
     number: int | None
     place: int
+    asked: int | None = None
     since: int | None = None
     total: int = 0
     updates: int = 1

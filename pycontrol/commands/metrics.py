@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that serves metrics to Prometheus: metrics."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpurt.errors import GpurtError, RuntimeFailure, UsageError
+from gpurt.text import visible
+from pycontrol.commands import render
+from pycontrol.commands.options import analysable, connect, covering_test
+
+#: Where Prometheus finds it unless told otherwise.
+HOST, PORT = "127.0.0.1", 9925
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt metrics
+  gpurt metrics --watch robot.toml --listen 127.0.0.1:9100
+  curl http://127.0.0.1:9925/metrics
+
+\b
+Ctrl-C and SIGTERM end it.  Exit codes: 0 ended so; 2 wrong usage; 3 the file is wrong; 4 no host;
+6 the address is taken, or prometheus-client is missing (pip install 'gpurt[metrics]')."""
+)
+@click.option("--listen", default=f"{HOST}:{PORT}", show_default=True, metavar="ADDRESS:PORT",
+              help="Where to serve.  Other addresses than loopback are open to everyone who reaches them.")  # fmt: skip
+@click.option("--watch", "file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Judge jobs as `gpurt watch FILE` does, and name clients by their tasks.")  # fmt: skip
+@click.option("--test", "name", metavar="NAME", help="With --watch: the test whose bounds count.")
+@click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
+              help="Whose processes' names everyone who reads the metrics may know.")  # fmt: skip
+@click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,
+              help="The most names of clients; the others are one, \"other\".")  # fmt: skip
+@click.pass_obj
+def metrics(device: str | None, listen: str, file: Path | None, name: str | None, names: str, most: int) -> int:
+    """Serve counters and histograms of the host, its clients and jobs to Prometheus (docs/watching.md)."""
+    address, port = address_of(listen)
+    if name and not file:
+        raise UsageError("--test goes with --watch")
+    loaded = analysable(file) if file else None
+    try:
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        from pycontrol.live.metrics import HostCollector, Naming
+    except ImportError:
+        raise RuntimeFailure("prometheus-client is missing: pip install 'gpurt[metrics]'") from None
+    registry, stop = CollectorRegistry(), threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    connect(device).close()  # raises DeviceError before anything is served
+    task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
+    registry.register(HostCollector(lambda: connect(device), Naming(names), most, task_of))
+    try:
+        server, thread = start_http_server(port, address, registry)
+    except OSError as error:
+        stop.set()
+        raise RuntimeFailure(f"--listen {visible(listen)}: {error.strerror}; name another address") from None
+    if not _is_loopback(address):
+        render.say(f"note: {address} is no loopback address: everyone who reaches it can read", err=True)
+    render.say(f"serving http://{listen_text(address, server.server_port)}/metrics", err=True)
+    stop.wait()
+    server.shutdown()
+    thread.join()
+    return 0
+
+
+def address_of(listen: str) -> tuple[str, int]:
+    """The address and the port of ADDRESS:PORT, [ADDRESS]:PORT, :PORT or PORT.
+
+    Raises:
+        UsageError: it is none of these, or the address is no number.
+    """
+    host, _, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or HOST
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise UsageError(f"--listen: {visible(host)!r} is no IP address, such as {HOST}") from None
+    if not (port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise UsageError(f"--listen: {visible(port)!r} is no port, 0 (any) to 65535")
+    return host, int(port)
+
+
+def listen_text(address: str, port: int) -> str:
+    """Both as in an URL."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback
+
+
+def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
+    """Starts to watch, and returns what tells the task of a client."""
+    from pycontrol.commands.watch import bounds_of
+    from pycontrol.live.metrics import JudgeCollector, responses
+    from pycontrol.live.watch import PATIENCE, Watcher
+    from pycontrol.run.judge import Judge
+
+    chosen = covering_test(loaded.taskset, name)
+    if chosen.why:
+        render.note(chosen.why, as_json=False)
+    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, observe=responses(registry))
+    watcher = Watcher(connect(device), connect(device), judge)
+    batches = watcher.findings(stop)
+    next(batches)
+
+    def follow() -> None:
+        try:
+            for _ in batches:
+                pass
+        except (GpurtError, OSError) as error:
+            render.say(f"gpurt: the watch has ended: {visible(error)}", err=True)
+
+    thread = threading.Thread(target=follow, name="gpurt-watch", daemon=True)
+    thread.start()
+    registry.register(JudgeCollector(judge, thread.is_alive))
+    return watcher.task_of

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A host's state, and what a judge counts, as metrics of Prometheus.
+
+The sets of labels are bounded: GPUs, causes, kinds of findings, tasks of a file, and at most so many names of clients.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+
+from prometheus_client import Histogram
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import CollectorRegistry
+
+from gpurt._gpurt import lib
+from gpurt.enums import State
+from gpurt.errors import GpurtError
+from gpurt.text import visible
+from pycontrol import procs
+from pycontrol.live.control import ClientInfo, Control, Times
+from pycontrol.run.judge import Judge
+
+#: What clients are called that have no name of their own here.
+OTHER = "other"
+#: Of the host's log-linear histograms, every fourth edge from 1 us to 17 s is a bucket here.
+EDGES = [bucket for bucket in range(0, lib.GPURT_HIST_BUCKETS, lib.GPURT_HIST_SUB)
+         if 1_000 <= int(lib.gpurt_hist_floor(bucket)) <= 20_000_000_000]  # fmt: skip
+#: Upper edges of response times, seconds.
+RESPONSES = tuple(base * 10.0**power for power in range(-4, 2) for base in (1, 2, 5))
+#: What is added up of clients, by the metric's name, and how it is explained.
+SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
+    "gpurt_client_segments": (lambda one: one.segments, "GPU segments that clients began"),
+    "gpurt_client_preemptions": (lambda one: one.preemptions, "how often clients were preempted"),
+    "gpurt_client_owned_seconds": (lambda one: one.held_ns / 1e9, "how long clients owned the GPU"),
+    "gpurt_client_overruns": (lambda one: one.overruns, "how often clients used their budget up"),
+    "gpurt_client_copies": (lambda one: one.copies, "how often clients were given the bus"),
+}
+
+
+class Naming(str, Enum):
+    """Whose processes' names are told to everyone who reads the metrics."""
+
+    NONE = "none"
+    OWN = "own"
+    ALL = "all"
+
+
+class HostCollector:
+    """A collector of prometheus_client: asks the host at each scrape.
+
+    Args:
+        connect: makes a connection to the host; raises GpurtError if there is none.
+        naming: whose processes are named; others are OTHER, unless `task_of` knows their task.
+        most: how many different names of clients there are at most.
+        task_of: the task of a client's process; None: it is none's, or no file is known.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Control], naming: Naming, most: int,
+        task_of: Callable[[ClientInfo], str | None] = lambda _client: None,
+    ) -> None:  # fmt: skip
+        self._connect, self._naming, self._most, self._task_of = connect, naming, most, task_of
+        self._lock = threading.Lock()
+        self._names: dict[str, None] = {}
+        self._live: dict[tuple[int, int], tuple[str, ClientInfo]] = {}
+        self._past: dict[tuple[str, int, str], float] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics."""
+        with self._lock:
+            up = GaugeMetricFamily("gpurt_host_up", "whether the host answers")
+            try:
+                found = list(self._of_host())
+            except GpurtError:
+                found = []
+            up.add_metric([], float(bool(found)))
+            yield up
+            yield from found
+
+    def _of_host(self) -> Iterator[Metric]:
+        with self._connect() as control:
+            gpus, clients = control.status(), control.clients()
+            latencies, buses = control.latency(), control.buses()
+        info = InfoMetricFamily("gpurt_gpu", "a GPU of the host", labels=["gpu"])
+        for gpu in gpus:
+            info.add_metric([str(gpu.gpu)], {"driver": visible(gpu.driver), "tier": gpu.tier.word,
+                                             "policy": gpu.unit_policy or gpu.policy.word})  # fmt: skip
+        yield info
+        yield _of_gpus(CounterMetricFamily, "gpurt_failed_updates", "runlist updates that failed",
+                       ((one.gpu, one.faults) for one in gpus))  # fmt: skip
+        yield _of_gpus(CounterMetricFamily, "gpurt_refused_agents", "agents refused, whose processes are unmanaged",
+                       ((one.gpu, one.refused) for one in gpus))  # fmt: skip
+        yield _of_gpus(GaugeMetricFamily, "gpurt_late_agents", "processes that have not left the GPU in time",
+                       ((one.gpu, one.late) for one in gpus))  # fmt: skip
+        yield _histograms("gpurt_runlist_update_seconds", "how long runlist updates took", "cause",
+                          [(one, one.cause.word) for one in latencies])  # fmt: skip
+        waits = [(one, "") for one in buses]
+        yield _histograms("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
+        yield _states(clients)
+        yield from self._sums(clients)
+
+    def _sums(self, clients: Iterable[ClientInfo]) -> Iterator[Metric]:
+        """What clients that have gone did still counts: counters never go back."""
+        live = {(one.gpu, one.client): (self._name(one), one) for one in clients}
+        for key in self._live.keys() - live.keys():
+            self._add(self._past, *self._live[key])
+        self._live = live
+        totals = dict(self._past)
+        for name, one in live.values():
+            self._add(totals, name, one)
+        for metric, (_, text) in SUMS.items():
+            family = CounterMetricFamily(metric, text, labels=["gpu", "client"])
+            for (which, gpu, name), value in sorted(totals.items()):
+                if which == metric:
+                    family.add_metric([str(gpu), name], value)
+            yield family
+
+    def _add(self, totals: dict[tuple[str, int, str], float], name: str, one: ClientInfo) -> None:
+        for metric, (value, _) in SUMS.items():
+            key = metric, one.gpu, name
+            totals[key] = totals.get(key, 0.0) + value(one)
+
+    def _name(self, one: ClientInfo) -> str:
+        """A client keeps the name under which it was seen first."""
+        if seen := self._live.get((one.gpu, one.client)):
+            return seen[0]
+        name = self._task_of(one) or (visible(one.comm) if one.comm and self._may_name(one) else OTHER)
+        if name not in self._names and len(self._names) >= self._most:
+            return OTHER
+        self._names[name] = None
+        return name
+
+    def _may_name(self, one: ClientInfo) -> bool:
+        if self._naming is Naming.OWN:
+            return procs.status(one.pid, "Uid")[1:2] == [str(os.geteuid())]
+        return self._naming is Naming.ALL
+
+
+def _of_gpus(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily], name: str, text: str, values: Iterable[tuple[int, float]]
+) -> Metric:
+    family = kind(name, text, labels=["gpu"])
+    for gpu, value in values:
+        family.add_metric([str(gpu)], value)
+    return family
+
+
+def _states(clients: Iterable[ClientInfo]) -> Metric:
+    """How many clients do what; those that are pending wait for the GPU."""
+    counts = Counter((one.gpu, one.state) for one in clients)
+    family = GaugeMetricFamily("gpurt_clients", "clients by what they do", labels=["gpu", "state"])
+    for gpu in sorted({gpu for gpu, _ in counts}):
+        for state in State:
+            family.add_metric([str(gpu), state.word], counts[gpu, state])
+    return family
+
+
+def _histograms(name: str, text: str, label: str, found: Iterable[tuple[Times, str]]) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=["gpu", *([label] if label else [])])
+    for times, value in found:
+        labels = [str(times.gpu), *([value] if label else [])]
+        family.add_metric(labels, buckets_of(times), times.total / 1e9)
+    return family
+
+
+def buckets_of(times: Times) -> list[tuple[str, float]]:
+    """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns."""
+    found = [(repr((int(lib.gpurt_hist_floor(edge)) - 1) / 1e9), float(sum(times.buckets[:edge]))) for edge in EDGES]
+    return [*found, ("+Inf", float(times.count))]
+
+
+class JudgeCollector:
+    """What a judge has counted; ``running``: whether it still gets events."""
+
+    def __init__(self, judge: Judge, running: Callable[[], bool]) -> None:
+        self._judge, self._running = judge, running
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics."""
+        judge = self._judge
+        yield GaugeMetricFamily("gpurt_watching", "whether the host's events are read", float(self._running()))
+        findings = CounterMetricFamily("gpurt_findings", "what was found wrong", labels=["kind", "sort", "task"])
+        for (what, task), count in list(judge.counts.items()):
+            findings.add_metric([what.value, what.sort.value, task], count)
+        yield findings
+        misses = CounterMetricFamily("gpurt_deadline_misses", "jobs not done by their deadline", labels=["task"])
+        bounds = GaugeMetricFamily("gpurt_bound_seconds", "bounds of response times", labels=["task"])
+        deadlines = GaugeMetricFamily("gpurt_deadline_seconds", "relative deadlines", labels=["task"])
+        longest = GaugeMetricFamily("gpurt_longest_segment_seconds", "longest ownership in a segment", labels=["task"])
+        waited = CounterMetricFamily("gpurt_waiting_seconds", "how long segments waited for the GPU", labels=["task"])
+        owned = CounterMetricFamily("gpurt_owned_seconds", "how long segments owned the GPU", labels=["task"])
+        for one in judge.file.taskset:
+            seen = judge.tally(one.name)
+            misses.add_metric([one.name], seen.misses)
+            longest.add_metric([one.name], seen.longest / 1e9)
+            waited.add_metric([one.name], seen.waited / 1e9)
+            owned.add_metric([one.name], seen.owned / 1e9)
+            deadlines.add_metric([one.name], one.deadline / 1e9)
+            if one.name in judge.bounds:
+                bounds.add_metric([one.name], judge.bounds[one.name] / 1e9)
+        yield from (misses, longest, waited, owned, deadlines, bounds)
+
+
+def responses(registry: CollectorRegistry) -> Callable[[str, int], None]:
+    """A histogram of response times by task, and what takes one of ns."""
+    histogram = Histogram("gpurt_response_seconds", "response times of jobs", ["task"], registry=registry,
+                          buckets=RESPONSES)  # fmt: skip
+    return lambda task, response: histogram.labels(task).observe(response / 1e9)

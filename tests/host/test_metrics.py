@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt metrics`: what a scrape has, read by prometheus_client's parser, and by Prometheus where there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from links import PATIENCE, eventually
+
+from gpurt import Client, job, segment
+from pycontrol import procs
+from pycontrol.commands.metrics import address_of
+from pycontrol.live.control import connect
+
+text_string_to_metric_families = pytest.importorskip(
+    "prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests"
+).text_string_to_metric_families
+ROOT = Path(__file__).resolve().parents[2]
+DASHBOARD = ROOT / "docs/grafana-dashboard.json"
+FILE = """[platform]
+cpus = 1
+epsilon = "100s"
+policy = "segment"
+[[task]]
+name = "camera"
+cpu = 0
+priority = 7
+period = "1000s"
+segments = [{ cpu = "10s" }, { misc = "10s", gpu = "10s" }]
+"""
+#: A sample: its name and its labels.
+Key = tuple[str, frozenset[tuple[str, str]]]
+
+
+class Served:
+    """A running `gpurt metrics`."""
+
+    def __init__(self, host: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "metrics", "--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr
+        found = re.search(r"http://127\.0\.0\.1:\d+/metrics", self.process.stderr.readline())
+        assert found
+        self.url = found[0]
+
+    def text(self) -> str:
+        with urllib.request.urlopen(self.url, timeout=PATIENCE) as answer:
+            return str(answer.read().decode())
+
+    def samples(self) -> dict[Key, float]:
+        """All samples; each is there once."""
+        found: dict[Key, float] = {}
+        for family in text_string_to_metric_families(self.text()):
+            for sample in family.samples:
+                key = sample.name, frozenset(sample.labels.items())
+                assert key not in found
+                found[key] = sample.value
+        return found
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.samples().get((name, frozenset(labels.items())))
+
+
+@pytest.fixture
+def serve(host: Path) -> Iterator[Callable[..., Served]]:
+    running: list[Served] = []
+
+    def start(*options: str) -> Served:
+        running.append(Served(host, *options))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(PATIENCE) == 0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_a_scrape_says_what_the_host_says(host: Path, serve: Callable[..., Served]) -> None:
+    served = serve()
+    with Client(str(host)) as client:
+        for _ in range(3):
+            with segment(5, client=client):
+                pass
+        found = served.samples()
+        assert found["gpurt_host_up", frozenset()] == 1
+        assert served.value("gpurt_client_segments_total", gpu="0", client="other") == 3  # no name without permission
+        assert served.value("gpurt_clients", gpu="0", state="idle") == 1
+        assert procs.name(os.getpid()) not in served.text()
+    with Client(str(host)) as client, segment(5, client=client):
+        pass
+    assert served.value("gpurt_client_segments_total", gpu="0", client="other") in (3, 4)  # never less
+    with connect(str(host)) as plane:
+        times = {one.cause.word: one for one in plane.latency()}
+    found = served.samples()
+    for cause, one in times.items():
+        labels = {("gpu", "0"), ("cause", cause)}
+        assert found["gpurt_runlist_update_seconds_count", frozenset(labels)] == one.count
+        assert found["gpurt_runlist_update_seconds_sum", frozenset(labels)] == pytest.approx(one.total / 1e9)
+        mine = [(float(dict(key)["le"]), value) for (name, key), value in found.items()
+                if name == "gpurt_runlist_update_seconds_bucket" and labels < key]  # fmt: skip
+        counts = [count for _, count in sorted(mine)]
+        assert counts == sorted(counts)
+        assert counts[-1] == one.count
+        assert all(count == (one.count if edge > one.maximum / 1e9 * 1.5 else count) for edge, count in mine)
+
+
+def test_names_only_as_far_as_permitted_and_as_many(host: Path, serve: Callable[..., Served]) -> None:
+    name = procs.name(os.getpid())
+    with Client(str(host)) as client, segment(5, client=client):
+        assert serve("--names", "own").value("gpurt_client_segments_total", gpu="0", client=name) == 1
+        with subprocess.Popen(["sleep", "600"]) as sleeper, Client(str(host)) as second, segment(6, client=second):
+            few = serve("--names", "all", "--clients", "1").samples()
+            sleeper.kill()
+    labels = {dict(key)["client"] for which, key in few if which == "gpurt_client_segments_total"}
+    assert labels == {name}
+
+
+def test_jobs_are_counted_by_task_and_the_dashboard_shows_what_there_is(
+    host: Path, serve: Callable[..., Served], file: str
+) -> None:
+    served = serve("--watch", file)
+    with Client(str(host)) as client:
+        with job("camera", 1, client=client), segment(7, client=client):
+            pass
+        with job("camera", 2, time.monotonic_ns() - 1001 * 10**9, client=client):
+            pass
+        eventually(lambda: served.value("gpurt_response_seconds_count", task="camera") == 2)
+        found = served.samples()
+        assert served.value("gpurt_client_segments_total", gpu="0", client="camera") == 1
+    camera = frozenset({("task", "camera")})
+    assert found["gpurt_deadline_misses_total", camera] == 1
+    assert found["gpurt_deadline_seconds", camera] == 1000
+    assert found["gpurt_owned_seconds_total", camera] > 0
+    kinds = {("kind", "deadline"), ("sort", "promise"), ("task", "camera")}
+    assert found["gpurt_findings_total", frozenset(kinds)] == 1
+    shown = set(re.findall(r"gpurt_\w+", DASHBOARD.read_text())) - {"gpurt"}
+    assert shown <= {name for name, _ in found}
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 10
+
+
+def test_a_host_that_goes_is_said_until_it_comes_back(start_host: Callable[..., Path], tmp_path: Path) -> None:
+    place = tmp_path / "own.sock"
+    reader, ready = os.pipe()
+    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={place}", f"--ready-fd={ready}", "--quiet"]
+    with subprocess.Popen(command, pass_fds=[ready]) as emulator:
+        os.read(reader, 16)
+        served = Served(place)
+        assert served.value("gpurt_host_up") == 1
+        emulator.terminate()
+    assert served.value("gpurt_host_up") == 0
+    served.process.send_signal(signal.SIGINT)
+    assert served.process.wait(PATIENCE) == 0
+
+
+def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        cases = [(["--listen", listen], 6, f"--listen {listen}: Address already in use"),
+                 (["--listen", "localhost:x"], 2, "--listen: "), (["--test", "gcaps-busy"], 2, "--test goes with"),
+                 (["--watch", "/nonexistent"], 3, "/nonexistent: ")]  # fmt: skip
+        for options, code, text in cases:
+            command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "metrics", *options]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            assert (done.returncode, done.stdout) == (code, "")
+            assert done.stderr.startswith(f"gpurt: {text}")
+            assert done.stderr.count("\n") == 1
+
+
+def test_addresses() -> None:
+    assert address_of("9000") == ("127.0.0.1", 9000)
+    assert address_of(":9000") == ("127.0.0.1", 9000)
+    assert address_of("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert address_of("[::1]:9000") == ("::1", 9000)
+
+
+@pytest.mark.skipif(os.environ.get("GPURT_LONG") != "1", reason="GPURT_LONG=1 has Prometheus scrape it")
+def test_prometheus_scrapes_it(host: Path, serve: Callable[..., Served], file: str, tmp_path: Path) -> None:
+    prometheus, promtool = shutil.which("prometheus"), shutil.which("promtool")
+    if not prometheus or not promtool:
+        pytest.skip("needs Debian's prometheus: apt-get install prometheus")
+    served = serve("--watch", file)
+    checked = subprocess.run([promtool, "check", "metrics"], input=served.text(), capture_output=True, text=True,
+                             timeout=PATIENCE, check=False)  # fmt: skip
+    assert (checked.returncode, checked.stderr) == (0, "")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    target = served.url.removeprefix("http://").removesuffix("/metrics")
+    config = tmp_path / "prometheus.yml"
+    scrape = {"job_name": "gpurt", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
+    config.write_text(json.dumps({"scrape_configs": [scrape]}))
+    command = [prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
+               f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+        try:
+            def up() -> bool:
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query=gpurt_host_up") as answer:
+                        found = json.loads(answer.read())["data"]["result"]
+                except OSError:
+                    return False
+                return [one["value"][1] for one in found] == ["1"]
+
+            eventually(up)
+        finally:
+            running.terminate()
