@@ -10,6 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from prometheus_client import Histogram
@@ -55,6 +56,25 @@ class Naming(str, Enum):
     ALL = "all"
 
 
+@dataclass
+class _Known:
+    """A client: its name, what is known of it, and what had been counted of it before it had that name."""
+
+    name: str
+    last: ClientInfo
+    before: dict[str, float]
+
+    def values(self) -> dict[str, float]:
+        """What has been counted of it in all, by metric."""
+        return {metric: value(self.last) for metric, (value, _) in SUMS.items()}
+
+    def leave(self, totals: dict[tuple[str, int, str], float]) -> None:
+        """Adds what was counted under its name."""
+        for metric, value in self.values().items():
+            key = metric, self.last.gpu, self.name
+            totals[key] = totals.get(key, 0.0) + value - self.before.get(metric, 0.0)
+
+
 class HostCollector:
     """A collector of prometheus_client: asks the host at each scrape.
 
@@ -72,7 +92,7 @@ class HostCollector:
         self._connect, self._naming, self._most, self._task_of = connect, naming, most, task_of
         self._lock = threading.Lock()
         self._names: dict[str, None] = {}
-        self._live: dict[tuple[int, int], tuple[str, ClientInfo]] = {}
+        self._live: dict[tuple[int, int], _Known] = {}
         self._past: dict[tuple[str, int, str], float] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -110,14 +130,22 @@ class HostCollector:
         yield from self._sums(clients)
 
     def _sums(self, clients: Iterable[ClientInfo]) -> Iterator[Metric]:
-        """What clients that have gone did still counts: counters never go back."""
-        live = {(one.gpu, one.client): (self._name(one), one) for one in clients}
-        for key in self._live.keys() - live.keys():
-            self._add(self._past, *self._live[key])
-        self._live = live
+        """What clients that have gone did still counts, and under the name that they had: counters never go back."""
+        found = {(one.gpu, one.client): one for one in clients}
+        for key in self._live.keys() - found.keys():
+            self._live.pop(key).leave(self._past)
+        for key, one in found.items():
+            name = self._name(one, self._live.get(key))
+            known = self._live.get(key)
+            if known is None:
+                self._live[key] = known = _Known(name, one, {})
+            elif known.name != name:
+                known.leave(self._past)
+                self._live[key] = known = _Known(name, known.last, known.values())
+            known.last = one
         totals = dict(self._past)
-        for name, one in live.values():
-            self._add(totals, name, one)
+        for known in self._live.values():
+            known.leave(totals)
         for metric, (_, text) in SUMS.items():
             family = CounterMetricFamily(metric, text, labels=["gpu", "client"])
             for (which, gpu, name), value in sorted(totals.items()):
@@ -125,19 +153,15 @@ class HostCollector:
                     family.add_metric([str(gpu), name], value)
             yield family
 
-    def _add(self, totals: dict[tuple[str, int, str], float], name: str, one: ClientInfo) -> None:
-        for metric, (value, _) in SUMS.items():
-            key = metric, one.gpu, name
-            totals[key] = totals.get(key, 0.0) + value(one)
-
-    def _name(self, one: ClientInfo) -> str:
-        """A client keeps the name under which it was seen first."""
-        if seen := self._live.get((one.gpu, one.client)):
-            return seen[0]
+    def _name(self, one: ClientInfo, known: _Known | None) -> str:
+        """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""
+        if known and known.name != OTHER:
+            return known.name
         name = self._task_of(one) or (visible(one.comm) if one.comm and self._may_name(one) else OTHER)
-        if name not in self._names and len(self._names) >= self._most:
+        if name != OTHER and name not in self._names and len(self._names) >= self._most:
             return OTHER
-        self._names[name] = None
+        if name != OTHER:
+            self._names[name] = None
         return name
 
     def _may_name(self, one: ClientInfo) -> bool:

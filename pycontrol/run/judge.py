@@ -68,7 +68,8 @@ class Judge:
         handler = _HANDLERS.get(event.kind)
         if handler:
             handler(self, event, priority)
-        self._expire(self._latest - self.patience)
+        if event.kind is not Kind.RELEASE:  # which is told of with what follows it, perhaps its end
+            self._expire(self._latest - self.patience)
         return self._take()
 
     def advance(self, now: int) -> list[Finding]:

@@ -143,15 +143,19 @@ def test_jobs_are_counted_by_task_and_the_dashboard_shows_what_there_is(
             pass
         with job("camera", 2, time.monotonic_ns() - 1001 * 10**9, client=client):
             pass
-        eventually(lambda: served.value("gpurt_response_seconds_count", task="camera") == 2)
+        deadline = {"kind": "deadline", "sort": "promise", "task": "camera"}
+        eventually(lambda: served.value("gpurt_findings_total", **deadline) == 1)
+        before = served.value("gpurt_client_segments_total", gpu="0", client="camera")  # it has its name by now
+        assert before in (0, 1)  # perhaps not when it began its first segment
+        with segment(7, client=client):
+            pass
         found = served.samples()
-        assert served.value("gpurt_client_segments_total", gpu="0", client="camera") == 1
     camera = frozenset({("task", "camera")})
+    assert found["gpurt_client_segments_total", frozenset({("gpu", "0"), ("client", "camera")})] == before + 1
+    assert found["gpurt_response_seconds_count", camera] == 2
     assert found["gpurt_deadline_misses_total", camera] == 1
     assert found["gpurt_deadline_seconds", camera] == 1000
     assert found["gpurt_owned_seconds_total", camera] > 0
-    kinds = {("kind", "deadline"), ("sort", "promise"), ("task", "camera")}
-    assert found["gpurt_findings_total", frozenset(kinds)] == 1
     shown = set(re.findall(r"gpurt_\w+", DASHBOARD.read_text())) - {"gpurt"}
     assert shown <= {name for name, _ in found}
     panels = json.loads(DASHBOARD.read_text())["panels"]
