@@ -21,15 +21,18 @@ PAGES = [page for page in sorted(MANUAL.glob("*.md")) if page != TUTORIAL]
 WITH_COMMANDS = [page for page in PAGES if "```console" in page.read_text(encoding="utf-8")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=[page.stem for page in WITH_COMMANDS])
-def test_the_commands_of_a_page_work(page: Path, start_host: StartHost, prefix: Path, tmp_path: Path) -> None:
-    environment = {
-        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{prefix}/lib",
-        "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
-    }  # fmt: skip
+def test_the_commands_of_a_page_work(
+    page: Path, start_host: StartHost, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     text = page.read_text(encoding="utf-8")
-    if "pkg-config" in text and not shutil.which("pkg-config"):
-        pytest.skip("needs pkg-config")
+    if "pkg-config" in text:
+        if not shutil.which("pkg-config"):
+            pytest.skip("needs pkg-config")
+        prefix = request.getfixturevalue("prefix")
+        environment |= {"LD_LIBRARY_PATH": f"{prefix}/lib", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"}
     if "gpurt emulate &" in text:
         environment["GPURT_DEVICE"] = str(start_host())
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

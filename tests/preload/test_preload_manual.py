@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from machines import FakeGpu
 from manual_pages import MANUAL, carry_out
 
@@ -25,6 +26,7 @@ CUresult cuCtxSynchronize(void), cuLaunchKernel(CUfunction, unsigned, unsigned, 
 """
 
 
+@pytest.mark.slow
 def test_the_tutorial(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> None:
     version = tmp_path / "version"
     version.write_text("570.86.15\n")
