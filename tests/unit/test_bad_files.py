@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from analysis.taskset import json_schema
 from analysis.taskset.file import MAX_BYTES
 from analysis.trace import MAX_BYTES as MAX_TRACE
-from analysis.trace import Event, Kind, Trace
+from analysis.trace import VERSION, Event, Kind, Trace
 from gpurt.units import TIME_PATTERN
 from pycontrol import cli
 
@@ -136,7 +136,7 @@ def bad_traces(good: bytes) -> dict[str, bytes]:
     *before, last = document["traceEvents"]
     backwards = {**last, "args": {**last["args"], "duration": -5}}
     return {
-        "cut off": good[:-20], "another version": good.replace(b'"version": 3', b'"version": 99'),
+        "cut off": good[:-20], "another version": good.replace(f'"version": {VERSION}'.encode(), b'"version": 99'),
         "no events": json.dumps({**document, "traceEvents": 1}).encode(), "not ours": b'{"traceEvents": []}',
         "a negative time": json.dumps({**document, "traceEvents": [*before, backwards]}).encode(),
     }  # fmt: skip
