@@ -85,8 +85,8 @@ def _eligible(test: Test, taskset: Taskset) -> bool:
 
 
 def _used(taskset: Taskset) -> list[Partition]:
-    """The partitions that are scheduled as GPUs of their own, and that real-time tasks use."""
-    parts = (t.partition for t in taskset.real_time if t.uses_gpu)
+    """The partitions that are scheduled as GPUs of their own, and whose updates can delay real-time tasks."""
+    parts = (*(t.partition for t in taskset.real_time if t.uses_gpu), *taskset.locked_beside)
     return [part for part in parts if part is not None and part.own_gpu]
 
 

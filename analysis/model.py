@@ -323,15 +323,28 @@ class Taskset:
 
     @property
     def partitioned(self) -> bool:
-        """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own."""
+        """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own.
+
+        Or another partition's updates can delay them (``locked_beside``).
+        """
         used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.own_gpu]
         own = any(part.alpha is not None or part.theta is not None for part in used)
-        return own or len({part.name for part in used}) > 1
+        return own or len({part.name for part in used}) > 1 or bool(self.locked_beside)
+
+    @property
+    def locked_beside(self) -> tuple[Partition, ...]:
+        """The partitions without real-time tasks under policies lock-*.  There best effort updates runlists, too."""
+        used = {t.partition.name for t in self.real_time if t.uses_gpu and t.partition}
+        others = (part for part in self.parts if part.name is not None and part.name not in used)
+        return tuple(part for part in others if (part.policy or self.platform.policy).startswith("lock-"))
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies under which real-time tasks use the GPU, in alphabetical order; the platform's if none does."""
-        parts = [t.partition for t in self.real_time if t.uses_gpu]
+        """The policies under which real-time tasks use the GPU, in alphabetical order; the platform's if none does.
+
+        With those of ``locked_beside``, for best effort's updates delay real-time tasks of its CPUs.
+        """
+        parts = [*(t.partition for t in self.real_time if t.uses_gpu), *self.locked_beside]
         own = {part.policy if part and part.own_gpu and part.policy else self.platform.policy for part in parts}
         return tuple(sorted(own)) or (self.platform.policy,)
 

@@ -21,12 +21,20 @@ def home(task: Task) -> str | None:
 
 
 def homeless(taskset: Taskset) -> str | None:
-    """Why partitions are not isolated: a task that uses the GPU and names none; None if there is no such task."""
-    if not taskset.partitioned:
+    """Why partitions are not isolated: a task that uses the GPU and names none, where others do; None elsewhere."""
+    users = [task for task in taskset if task.uses_gpu]
+    if not taskset.partitioned and all(home(task) is None for task in users):
         return None
-    for task in taskset:
-        if task.uses_gpu and home(task) is None:
+    for task in users:
+        if home(task) is None:
             return f"{task.name} uses the GPU and names no partition, so that nothing keeps it off those of other tasks"
+    return None
+
+
+def locked(taskset: Taskset) -> str | None:
+    """Why tasks can be delayed by updates that no bound has: best effort makes them in another partition."""
+    for part in taskset.locked_beside:
+        return f"in partition {part.name} best effort updates runlists, under policy lock-*, and can do so on any CPU"
     return None
 
 

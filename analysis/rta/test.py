@@ -10,7 +10,7 @@ from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
-from analysis.rta.partition_order import homeless, out_of_order
+from analysis.rta.partition_order import homeless, locked, out_of_order
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands
@@ -128,7 +128,7 @@ class Test:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere."""
         if not self.partitions and taskset.partitioned:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
-        if self.partitions and (reason := homeless(taskset)):
+        if self.partitions and (reason := homeless(taskset) or locked(taskset)):
             return self._refused(taskset, Reason.PARTITIONS, reason)
         spins = any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
         reason = self._disorder(taskset, spins) or equals_that_wait(taskset, self.equals(spins))

@@ -17,6 +17,7 @@ from analysis import rta
 from analysis.attack.report import toml
 from analysis.attack.search import Effort, attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
+from analysis.choose import choose
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
 from analysis.rta import Bound, Kind, Reason, partitioned
 from analysis.rta import partition_order as order
@@ -25,6 +26,7 @@ from analysis.rta.regions import with_region
 from analysis.rta.system import System
 from analysis.simulate import Options, simulate
 from analysis.taskset import load
+from analysis.verdict import answer
 
 SUSPEND, BUSY = rta.find("partitioned-suspend"), rta.find("partitioned-busy")
 
@@ -413,6 +415,45 @@ def test_a_task_without_a_partition_has_all_units_and_isolates_nobody() -> None:
             reason, text = why(test, system)
             assert reason is Reason.PARTITIONS
             assert text.startswith("loose uses the GPU and names no partition")
+
+
+def test_a_task_beside_the_only_partition_shares_its_units_and_its_lock() -> None:
+    """The simulator has them on one GPU, and each was bounded as if the other were on another."""
+    system = taskset(on(Partition(4, name="b"), task("in", 0, 1, 100, gpu(0, 1))), task("out", 1, 9, 200, gpu(0, 50)))
+    assert not system.partitioned
+    for test in (SUSPEND, BUSY):
+        seen = simulate(system, Options("segment", test.waiting, horizon=ms(1) + 1), [ms(1), 0]).tasks
+        assert seen["in"].worst == ms(50)
+        reason, text = why(test, system)
+        assert reason is Reason.PARTITIONS
+        assert text.startswith("out uses the GPU and names no partition")
+
+
+def test_best_effort_under_a_lock_in_a_partition_of_its_own_leaves_no_bound() -> None:
+    """j's end begins its update of 5 on i's CPU just before i is released.
+
+    i and k are alone in their partitions, so that these schedule as under `segment`, for which all are simulated.
+    """
+    i, k, j = task("i", 0, 9, 40, gpu(0, 1)), task("k", 1, 9, 40, gpu(0, 1)), task("j", 0, 0, 40, gpu(0, 1))
+    for policy in ("lock-priority", "lock-fifo"):
+        slow = replace(home("slow", 5), policy=policy)
+        for name in ("a", "c"):
+            system = taskset(on(A, i), on(home(name, 0.1), k), on(slow, j))
+            system = replace(system, platform=replace(system.platform, policy="segment"))
+            seen = simulate(system, Options(policy, horizon=ms(1) + 1), [ms(1), 0, 0]).tasks["i"].worst
+            assert seen == ms(5.2)
+            alone = replace(system, tasks=system.tasks[:2])
+            bound = SUSPEND.run(alone).wcrt("i")
+            assert bound is not None
+            assert bound < seen
+            assert answer(alone).schedulable
+            assert answer(system).result is None
+            assert why(SUSPEND, system)[0] is why(BUSY, system)[0] is Reason.PARTITIONS
+            assert {"segment", policy} == set(system.policies)
+            assert choose(alone) is not None
+            assert choose(system) is None
+            harmless = replace(system, tasks=(*alone.tasks, on(home("slow", 5), j)))
+            assert answer(harmless).schedulable
 
 
 def test_a_counterexample_is_written_as_a_file_that_is_the_same_system(tmp_path: Path) -> None:
