@@ -215,7 +215,7 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it speaks of none of the tasks.
     """
     from pycontrol.run.check import judged, meant, notes
-    from pycontrol.run.finding import Sort
+    from pycontrol.run.finding import Sort, What
     from pycontrol.run.placement import FOLDED
 
     known, file = meant(recorded, loaded), loaded.path
@@ -226,13 +226,14 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
             "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
         )
     seen = judged(recorded, loaded, test)
-    broken = [one for one in seen.findings if one.what.sort is Sort.ASSUMPTION]
+    broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
     remarks = notes(seen.lines, recorded)
     if test and recorded.meta.get("placement") == FOLDED:
         remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
-    remarks += [f"an assumption of the analysis was broken: {one.line()}" for one in broken[:SHOWN]]
+    said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
+    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
     if len(broken) > SHOWN:
-        remarks.append(f"{len(broken) - SHOWN} times more an assumption was broken (--json has all)")
+        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
     if others:
         remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
     return seen, remarks

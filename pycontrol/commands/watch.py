@@ -33,7 +33,7 @@ MOST = 5
     epilog="""\b
 Examples:
   gpurt watch robot.toml
-  gpurt watch robot.toml --until 10min --json >> findings.jsonl
+  gpurt watch robot.toml --until 600s --json >> findings.jsonl
   gpurt watch robot.toml --until finding && echo never reached
   gpurt watch robot.toml --syslog
 

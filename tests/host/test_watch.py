@@ -18,6 +18,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
 from processes import StartHost
+from watched import FILE
 
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
@@ -25,18 +26,6 @@ from pycontrol.live.control import connect
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
-#: Times so long that a slow machine does not exceed them by itself.
-FILE = """[platform]
-cpus = 1
-epsilon = "100s"
-policy = "segment"
-[[task]]
-name = "camera"
-cpu = 0
-priority = 7
-period = "1000s"
-segments = [{ cpu = "10s" }, { misc = "10s", gpu = "10s" }]
-"""
 
 
 @pytest.fixture
