@@ -138,6 +138,7 @@ void gpurt_close(struct gpurt_handle *h)
 {
 	if (!h)
 		return;
+	gpurt_job_forget(h);
 	if (h->owner == getpid()) {
 		h->transport->close(h->state);
 		lower_all(h);

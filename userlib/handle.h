@@ -25,6 +25,10 @@ int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int p
 __attribute__((visibility("hidden")))
 int gpurt_handle_gpu(struct gpurt_handle *handle, uint32_t *gpu);
 
+/* The handle is closed: a job that this thread has begun with it is over, and nobody is told. */
+__attribute__((visibility("hidden")))
+void gpurt_job_forget(const struct gpurt_handle *handle);
+
 /*
  * Carries out ioctl @code.  @argument begins with its own size and names its GPU.  @handle: NULL for the process's own.
  * Returns 0 or -errno.  -EINTR only if @interruptible.

@@ -16,6 +16,7 @@
 /* The job that this thread has begun, and the CPU time that it had used then. */
 static _Thread_local struct {
 	bool open;
+	struct gpurt_handle *handle;
 	char task[GPURT_TASK_LEN];
 	uint64_t job, release_ns, cpu_ns;
 } own;
@@ -68,8 +69,15 @@ int gpurt_job_begin(struct gpurt_handle *h, const char *task, uint64_t job, uint
 	own.release_ns = release_ns ? release_ns : read_clock(CLOCK_MONOTONIC);
 	own.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	err = mark(h, GPURT_MARK_BEGIN, 0);
+	own.handle = h;
 	own.open = !err;
 	return err;
+}
+
+void gpurt_job_forget(const struct gpurt_handle *h)
+{
+	if (own.handle == h)
+		own.open = false;
 }
 
 int gpurt_job_end(struct gpurt_handle *h)
