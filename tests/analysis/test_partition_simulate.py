@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
+from analysis import rta
 from analysis.model import MS, Partition, Task, Taskset, Waiting
 from analysis.simulate import Options, simulate
 from analysis.trace import Kind
@@ -100,3 +101,25 @@ def test_each_update_of_a_higher_task_lets_a_lower_one_of_another_partition_upda
     seen = responses(system, [0, 0.001, 0.002, *(gap - 0.005 for gap in gaps)])
     charged = 0.1 + 2 * 0.01 + 2 * 0.01 + 6 * 2 * 0.01 + 2 * 0.01  # own, its updates, blocking, the k, l's updates
     assert seen["i"] > charged + 3 * 2 + 2 * 2
+
+
+def test_a_task_spins_below_an_owner_that_sleeps_at_its_end() -> None:
+    """CPU 1 executes y while the owner z2 above it sleeps: w was handed the lock, and g has its CPU until 10.05.
+
+    z2's work is over while f has its CPU, until 8; v updates until 8.2, and w from 10.05 to 11.05.
+    """
+    slow = replace(B, alpha=ms(1), theta=0)
+    system = taskset(
+        on(slow, task("y", 1, 3, 200, gpu(0, 10))), on(slow, task("z2", 1, 4, 200, gpu(0, 3))),
+        task("f", 1, 5, 200, cpu(2.1)), on(slow, task("w", 2, 9, 200, gpu(0, 1))), task("g", 2, 10, 200, cpu(3)),
+        on(slow, task("v", 3, 20, 200, gpu(0, 0.1))),
+        on(A, task("z", 1, 2, 200, gpu(1, 1))), on(A, task("i", 0, 1, 200, gpu(0, 1))),
+    )  # fmt: skip
+    test = rta.find("partitioned-busy")
+    offsets = [ms(at) for at in (0.2, 2, 5.9, 7, 7.05, 6.1, 0, 0.5)]
+    seen = simulate(system, Options("segment", test.waiting, horizon=ms(8)), offsets, 200)
+    assert seen.trace is not None
+    spun = {(e.time, e.duration) for e in seen.trace.events if e.task == "y" and e.kind is Kind.CPU}
+    assert (ms(8), ms(3.05)) in spun
+    result = test.run(system)
+    assert all(one.worst <= (result.wcrt(name) or 0) for name, one in seen.tasks.items())
