@@ -8,34 +8,49 @@ from collections.abc import Sequence
 from analysis.masks import planner
 from analysis.masks.topology import Topology
 from analysis.model import Partition
+from analysis.partition.instances import Grain, Profile, placed
 from analysis.taskset.mechanisms import percentage_of
 from gpurt._gpurt import lib
 
 #: TPC pairs of SMs are what masks of TPCs switch.
-CU_MASK, MPS, TPC, VIRTUAL = "cu-mask", "mps", "tpc", "vgpu"
-NAMES = (CU_MASK, MPS, TPC, VIRTUAL)
+CU_MASK, MPS, TPC, VIRTUAL, GREEN, MIG = "cu-mask", "mps", "tpc", "vgpu", "green-context", "mig"
+NAMES = (CU_MASK, MPS, TPC, VIRTUAL, GREEN, MIG)
+#: What is known of the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
+Hardware = Topology | Grain | tuple[Profile, ...] | None
+#: green_context of [[partition]] is 0 to 255.
+MOST_CONTEXTS = 256
 
 
-def sizes(name: str, units: int, topology: Topology | None) -> tuple[int, ...]:
-    """The sizes of partitions, ascending.  ``topology``: needed for CU masks.
+def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
+    """The sizes of partitions, ascending.  ``hardware``: needed for CU masks, green contexts and MIG.
 
     MPS takes whole percentages and is taken to round SMs down (unverified on hardware).
     """
     if name == CU_MASK:
-        assert topology is not None
-        return tuple(size for size in planner.sizes(topology) if size <= units)
+        assert isinstance(hardware, Topology)
+        return tuple(size for size in planner.sizes(hardware) if size <= units)
+    if name == GREEN:
+        assert isinstance(hardware, Grain)
+        return hardware.sizes(units)
+    if name == MIG:
+        assert isinstance(hardware, tuple)
+        return tuple(one.units for one in hardware if one.units <= units)
     if name == MPS:
         return tuple(sorted({percent * units // 100 for percent in range(1, 101)} - {0}))
     return tuple(range(2, units + 1, 2)) if name == TPC else tuple(range(1, units + 1))
 
 
-def most(name: str) -> int | None:
+def most(name: str, hardware: Hardware = None) -> int | None:
     """How many partitions there may be; None: any number."""
-    return {CU_MASK: planner.MOST_PARTITIONS, VIRTUAL: int(lib.GPURT_MAX_GPUS)}.get(name)
+    if name == MIG:
+        assert isinstance(hardware, tuple)
+        return max((one.most for one in hardware), default=0)
+    limits = {CU_MASK: planner.MOST_PARTITIONS, VIRTUAL: int(lib.GPURT_MAX_GPUS), GREEN: MOST_CONTEXTS}
+    return limits.get(name)
 
 
 def realised(
-    name: str, units: int, parts: Sequence[tuple[str, int]], topology: Topology | None
+    name: str, units: int, parts: Sequence[tuple[str, int]], hardware: Hardware
 ) -> tuple[list[Partition], str]:
     """What the file says of partitions of these names and sizes; and why the mechanism has no such ones, if so."""
     made = [Partition(size, name=part) for part, size in parts]
@@ -44,12 +59,22 @@ def realised(
         why = f"as percentages of MPS the partitions need {sum(shares)} %" if sum(shares) > 100 else ""
         return [Partition(size, name=part, mps_percentage=share)
                 for (part, size), share in zip(parts, shares, strict=True)], why  # fmt: skip
+    if name == GREEN:
+        return [Partition(size, name=part, green_context=at) for at, (part, size) in enumerate(parts)], ""
+    if name == MIG:
+        assert isinstance(hardware, tuple)
+        fits = placed(hardware, [size for _, size in parts]) is not None
+        return made, "" if fits else f"no instances of MIG have these sizes together: {_listed(parts)}"
     if name != CU_MASK or not parts:
         return made, ""
-    assert topology is not None
+    assert isinstance(hardware, Topology)
     try:
-        found = planner.plan([planner.Want(part, size) for part, size in parts], topology)
+        found = planner.plan([planner.Want(part, size) for part, size in parts], hardware)
     except planner.Impossible as none:
         return made, f"no disjoint masks have these sizes: {none}"
     return [Partition(size, one.mask, part)
             for (part, size), one in zip(parts, found.parts, strict=True)], ""  # fmt: skip
+
+
+def _listed(parts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{part} {size}" for part, size in parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpurt import files
-from gpurt.errors import DeviceError, UsageError
+from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
@@ -18,11 +18,11 @@ from pycontrol.commands.options import FILE, JSON, Output, analysable_text
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
-    from analysis.masks.topology import Topology
     from analysis.model import Partition, Taskset
     from analysis.partition.variants import Allocation
     from analysis.rta import Result
     from analysis.taskset import TasksetFile
+    from pycontrol.commands.offered import Offer
 
 #: Tests where tasks of all partitions share CPUs, as analysis.partition.coupled has them (a test compares).
 COUPLED = ("gcaps-suspend", "gcaps-busy")
@@ -44,9 +44,12 @@ MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNIT
 OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
                    help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
 #: As analysis.partition.mechanism has them (a test compares).
-MECHANISMS = ("cu-mask", "mps", "tpc", "vgpu")
+MECHANISMS = ("cu-mask", "mps", "tpc", "vgpu", "green-context", "mig")
 MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
                          help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
+DEVICE = click.option("--device", type=click.IntRange(0, 255), metavar="NUMBER",
+                      help="The GPU that cu-mask, green-context or mig read sizes from.  "
+                           "[default: 0; cu-mask: the only one]")  # fmt: skip
 GPU_ONLY = click.option("--gpu-only", is_flag=True,
                         help="Plan GPU work alone where tasks share CPUs; whole jobs are not proved.")  # fmt: skip
 EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
@@ -61,7 +64,7 @@ Examples:
   gpurt partition examples/federated.toml --federated --frontier
 
 \b
-Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."""
+Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 4 the mechanism's GPU is not there."""
 )
 @FILE
 @click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
@@ -72,6 +75,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @UNITS
 @SIZES
 @MECHANISM
+@DEVICE
 @MOST
 @GPU_ONLY
 @EXPLAIN
@@ -87,9 +91,8 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong."
 @click.pass_context
 def partition(
     context: click.Context, file: Path, variant: str, order: str | None, inside: str, units: int | None,
-    sizes: str | None, mechanism: str | None, most: int | None, gpu_only: bool, explain: bool, owned: bool,
-    name: str | None,
-    objective: str | None, frontier: bool, output: Path | None, as_json: bool,
+    sizes: str | None, mechanism: str | None, device: int | None, most: int | None, gpu_only: bool, explain: bool,
+    owned: bool, name: str | None, objective: str | None, frontier: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
     from dataclasses import replace
@@ -97,6 +100,7 @@ def partition(
     from analysis.partition import plan
     from analysis.partition.mechanism import realised
     from analysis.partition.merge import Infeasible
+    from pycontrol.commands import offered
 
     _check_options(context, owned)
     if gpu_only and inside in COUPLED:
@@ -109,22 +113,20 @@ def partition(
     if output:
         files.check_writable(output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
+    offer = _offer(mechanism, device, sizes, taskset)
     given = _workload(taskset, inside, units, sizes, most)
-    chip = None
-    if mechanism:
-        if sizes:
-            raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
-        chip, given = _offered(mechanism, taskset, given)
+    if offer:
+        given = offered.limited(offer, given)
     found, result = _planned(taskset, given, variant, order)
     notes = list(plan.conditions(taskset, inside))
-    if mechanism == "mps":
-        notes.append("MPS limits how many SMs a program uses, not which: partitions are not isolated")
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
     why = why or (str(result.failures[0]) if result and result.failures else "")
     shared = "" if inside in COUPLED else plan.shared_cpus(taskset)
     parts = _partitions(found)
-    if mechanism and not why and parts:
-        parts, why = realised(mechanism, given.units, [(one.name or "", one.size or 0) for one in parts], chip)
+    if offer and not why and parts:
+        wanted = [(one.name or "", one.size or 0) for one in parts]
+        parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
+    notes += offered.conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
     why = why or _unproved(given, "" if gpu_only else shared)
     data: dict[str, Any] = {
         "file": file, "test": inside, "fits": not why, "why": why or None, "variant": variant, "order": order,
@@ -144,6 +146,19 @@ def partition(
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 1 if why else 0
+
+
+def _offer(mechanism: str | None, device: int | None, sizes: str | None, taskset: Taskset) -> Offer | None:
+    """What the mechanism offers; None without one.  Raises UsageError, DeviceError."""
+    from pycontrol.commands import offered
+
+    if mechanism is None:
+        if device is not None:
+            raise UsageError("--device goes with --mechanism cu-mask, green-context or mig")
+        return None
+    if sizes:
+        raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
+    return offered.read(mechanism, device, taskset)
 
 
 def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> tuple[Any, Result | None]:
@@ -166,7 +181,7 @@ def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> t
 
 def _check_options(context: click.Context, owned: bool) -> None:
     """Raises UsageError for an option that does not go with --federated, or only with it."""
-    ways = ("variant", "order", "inside", "mechanism", "most", "gpu_only", "explain")
+    ways = ("variant", "order", "inside", "mechanism", "device", "most", "gpu_only", "explain")
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and owned and option.name in ways:
@@ -310,35 +325,6 @@ def _partitions(found: Any) -> list[Partition]:
     if isinstance(found, Infeasible):
         return []
     return [Partition(part.size, name=name) for name, part in zip(_names(found), found.parts, strict=True)]
-
-
-def _offered(mechanism: str, taskset: Taskset, given: Any) -> tuple[Topology | None, Any]:
-    """The chip, for CU masks, and the workload with the sizes that the mechanism offers.  Raises UsageError."""
-    from dataclasses import replace
-
-    from analysis.masks.topology import CHIPS
-    from analysis.partition.mechanism import most, sizes
-    from pycontrol.topology import gpus
-
-    chip = None
-    if mechanism == "cu-mask":
-        chip = CHIPS.get(taskset.platform.chip or "")
-        if chip is None:
-            try:
-                there = gpus()
-            except DeviceError:
-                there = []
-            if len(there) != 1:
-                count = f"{len(there)} AMD GPUs are here" if there else "no AMD GPU is here"
-                raise UsageError(f"--mechanism cu-mask: {count}; name one of {', '.join(CHIPS)} as chip in [platform]")
-            chip = there[0].topology
-        if chip.units != given.units:
-            raise UsageError(f"--mechanism cu-mask: {chip.name} has {chip.units} CUs, the platform {given.units}")
-    at_most = min((one for one in (given.most, most(mechanism)) if one is not None), default=None)
-    offered = tuple(one for one in sizes(mechanism, given.units, chip) if one in given.allowed)  # the file's count too
-    if not offered:
-        raise UsageError(f"--mechanism {mechanism}: it offers none of the sizes that the file's units allow")
-    return chip, replace(given, sizes=offered, most=at_most)
 
 
 def _write(loaded: TasksetFile, text: str, output: Path, found: Allocation, parts: list[Partition]) -> None:

@@ -101,7 +101,7 @@ def find() -> Iterator[NvmlSensor | Absent]:
 def _sensors(library: Any, index: int) -> Iterator[NvmlSensor | Absent]:
     try:
         handle = library.nvmlDeviceGetHandleByIndex(index)
-        model = f"{_text(library.nvmlDeviceGetName(handle))} {_text(library.nvmlDeviceGetUUID(handle))}"
+        model = f"{text_of(library.nvmlDeviceGetName(handle))} {text_of(library.nvmlDeviceGetUUID(handle))}"
     except library.NVMLError as error:
         yield Absent(f"nvml:{index}", f"NVML says: {error}")
         return
@@ -117,5 +117,6 @@ def _sensors(library: Any, index: int) -> Iterator[NvmlSensor | Absent]:
             yield sensor
 
 
-def _text(raw: Any) -> str:
+def text_of(raw: Any) -> str:
+    """A text of NVML, which older nvidia-ml-py leaves as bytes."""
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)

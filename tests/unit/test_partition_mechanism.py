@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from calls import Gpurt, caller
+from test_topology import values, write
 
 from analysis.masks.lint import Masked, lint
 from analysis.masks.topology import CHIPS
@@ -65,6 +66,22 @@ def test_masks_are_written_and_hold(gpurt: Gpurt, tmp_path: Path) -> None:
                 if one.error]  # fmt: skip
 
 
+def test_one_amd_gpu_of_several(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--device chooses it; without, or with a number that there is not, nothing is guessed."""
+    monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "two", None, values("gfx1030"), values("radeon-vii", 129)))
+    file = tmp_path / "set.toml"
+    file.write_text(AMD.replace('chip = "radeon-vii"', ""))
+    given = ("partition", file, "--mechanism", "cu-mask")
+    assert gpurt(*given, "--device", "1")[0] == 0
+    for arguments, why in (
+        ((), "2 AMD GPUs are here; name one of"),
+        (("--device", "2"), "2 AMD GPUs are here, none with number 2"),
+        (("--device", "0"), "has 80 CUs, the platform 60"),
+    ):
+        code, out, err = gpurt(*given, *arguments)
+        assert (code, out, why in err) == (2, "", True), err
+
+
 def test_percentages_are_written(gpurt: Gpurt, tmp_path: Path) -> None:
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(EXAMPLE.replace(UNITS, ""))
@@ -78,8 +95,9 @@ def test_percentages_are_written(gpurt: Gpurt, tmp_path: Path) -> None:
     [
         (EXAMPLE, ["--mechanism", "cu-mask"], "no AMD GPU is here; name one of radeon-vii"),
         (EXAMPLE, ["--mechanism", "mps", "--sizes", "4:2"], "--mechanism excludes --sizes"),
-        (EXAMPLE, ["--mechanism", "mig"], "Invalid value for '--mechanism'"),
+        (EXAMPLE, ["--mechanism", "slices"], "Invalid value for '--mechanism'"),
         (EXAMPLE, ["--federated", "--mechanism", "mps"], "--mechanism does not go with --federated"),
+        (AMD, ["--mechanism", "cu-mask", "--device", "0"], "--device: the file names its chip, radeon-vii"),
         (AMD.replace("= 60", "= 59"), ["--mechanism", "cu-mask"], "radeon-vii has 60 CUs, the platform 59"),
         (EXAMPLE.replace("minimum = 4, step = 2", "minimum = 3, step = 2"), ["--mechanism", "tpc"], "offers none"),
     ],

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
+enum { SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9,
        GPU_IS_LOST = 15 };
 enum { TYPE_UNSIGNED_INT = 1 };
 enum { POWER_AVERAGE = 185, POWER_INSTANT = 186 };
@@ -24,12 +24,39 @@ struct field_value {
 };
 _Static_assert(sizeof(struct field_value) == 40, "nvmlFieldValue_t");
 
+/* What a GPU has of MIG; NO_PLACES: its user may not ask for placements; NO_SMS: a profile without SMs. */
+enum mig { NO_MIG, MIG, NO_PLACES, NO_SMS };
+struct profile_info {
+	unsigned int id, p2p, slices, instances, sms, copy, decoders, encoders, jpeg, ofa;
+	unsigned long long megabytes;
+};
+_Static_assert(sizeof(struct profile_info) == 48, "nvmlGpuInstanceProfileInfo_t");
+struct placement {
+	unsigned int start, size;
+};
+#define KINDS 10
+/* The profiles of an A100 with 40 GB, by NVML's numbers of profiles, as NVIDIA's guide to MIG lists them. */
+static const struct profile {
+	struct profile_info info;
+	unsigned int count;
+	struct placement places[7];
+} profiles[KINDS] = {
+	[0] = {{19, 0, 1, 7, 14, 1, 0, 0, 0, 0, 4864}, 7, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}},
+	[1] = {{14, 0, 2, 3, 28, 2, 1, 0, 0, 0, 9856}, 3, {{0, 2}, {2, 2}, {4, 2}}},
+	[2] = {{9, 0, 3, 2, 42, 3, 2, 0, 0, 0, 19968}, 2, {{0, 4}, {4, 4}}},
+	[3] = {{5, 0, 4, 1, 56, 4, 2, 0, 0, 0, 19968}, 1, {{0, 4}}},
+	[4] = {{0, 0, 7, 1, 98, 7, 5, 0, 1, 1, 40192}, 1, {{0, 8}}},
+	[7] = {{20, 0, 1, 1, 14, 1, 1, 0, 1, 1, 4864}, 7, {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}}},
+	[9] = {{15, 0, 1, 4, 14, 1, 1, 0, 0, 0, 9856}, 4, {{0, 2}, {2, 2}, {4, 2}, {6, 2}}},
+};
+
 #define MOST 4
 struct fake_gpu {
 	int energy, power, fields; /* whether it has them */
 	unsigned int milliwatts;
 	long long step_ns, stop_ns; /* the counter's; stop_ns: it stands still from then on, 0: never */
 	long reads_left; /* then the GPU is lost; -1: never */
+	int mig; /* an enum mig */
 };
 static struct fake_gpu gpus[MOST];
 static unsigned int count;
@@ -52,7 +79,7 @@ void fake_reset(unsigned int gpu_count, int driver)
 	initialised = 0;
 	epoch = now_ns();
 	for (unsigned int i = 0; i < MOST; i++)
-		gpus[i] = (struct fake_gpu){1, 1, 1, 100000 * (i + 1), 2000000, 0, -1};
+		gpus[i] = (struct fake_gpu){1, 1, 1, 100000 * (i + 1), 2000000, 0, -1, 0};
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -76,6 +103,11 @@ void fake_counter(unsigned int gpu, long long step_ns, long long stop_after_ns)
 void fake_lose_after(unsigned int gpu, long reads)
 {
 	gpus[gpu].reads_left = reads;
+}
+
+void fake_mig(unsigned int gpu, int mig)
+{
+	gpus[gpu].mig = mig;
 }
 
 static struct fake_gpu *of(void *handle)
@@ -109,6 +141,7 @@ const char *nvmlErrorString(int code)
 	case UNINITIALIZED: return "Uninitialized";
 	case INVALID_ARGUMENT: return "Invalid Argument";
 	case NOT_SUPPORTED: return "Not Supported";
+	case NO_PERMISSION: return "Insufficient Permissions";
 	case INSUFFICIENT_SIZE: return "Insufficient Size";
 	case DRIVER_NOT_LOADED: return "Driver Not Loaded";
 	case GPU_IS_LOST: return "GPU is lost";
@@ -240,4 +273,44 @@ int nvmlDeviceGetFieldValues(void *handle, int values_count, struct field_value 
 		one->value.ui = of(handle)->milliwatts + (one->id == POWER_INSTANT ? now_ns() / 1000 % 1000 : 0);
 	}
 	return SUCCESS;
+}
+
+int nvmlDeviceGetGpuInstanceProfileInfo(void *handle, unsigned int kind, struct profile_info *info)
+{
+	int result = checked(handle, info);
+
+	if (result)
+		return result;
+	if (kind >= KINDS)
+		return INVALID_ARGUMENT; /* a driver that is older than the profile */
+	if (!of(handle)->mig || !profiles[kind].count)
+		return NOT_SUPPORTED;
+	*info = profiles[kind].info;
+	if (of(handle)->mig == NO_SMS)
+		info->sms = 0;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetGpuInstancePossiblePlacements_v2(void *handle, unsigned int id, struct placement *out,
+						  unsigned int *room)
+{
+	int result = checked(handle, room);
+
+	if (result)
+		return result;
+	if (of(handle)->mig == NO_PLACES)
+		return NO_PERMISSION;
+	for (unsigned int kind = 0; kind < KINDS; kind++) {
+		const struct profile *one = &profiles[kind];
+
+		if (!one->count || one->info.id != id)
+			continue;
+		if (out && *room < one->count)
+			return INSUFFICIENT_SIZE;
+		*room = one->count;
+		if (out)
+			memcpy(out, one->places, one->count * sizeof(*out));
+		return SUCCESS;
+	}
+	return INVALID_ARGUMENT;
 }

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPU instance profiles of an NVIDIA GPU with MIG, through NVML (nvidia-ml-py, the extra ``nvml``).
+
+NVML tells placements to privileged users; older drivers tell them only while MIG is enabled.  Written after nvml.h; not
+confirmed on hardware.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+from typing import Any
+
+from analysis.partition.instances import Profile, plainest
+from gpurt.errors import DeviceError
+from gpurt.text import visible
+from pycontrol.power.nvml import EXTRA, text_of
+
+#: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
+MOST = 4096
+
+
+def read(number: int) -> tuple[str, tuple[Profile, ...]]:
+    """A GPU's name, and one profile for each size, ascending.  Raises DeviceError where there are none."""
+    try:
+        import pynvml
+    except ImportError:
+        raise DeviceError(f"nvidia-ml-py is not installed: {EXTRA}") from None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise DeviceError(f"NVML says: {error}") from None
+    try:
+        return _read(pynvml, number)
+    except pynvml.NVMLError as error:
+        raise DeviceError(f"GPU {number}: NVML says: {error}") from None
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _read(library: Any, number: int) -> tuple[str, tuple[Profile, ...]]:
+    count = library.nvmlDeviceGetCount()
+    if number >= count:
+        raise DeviceError(f"NVML has no GPU {number}, it has {count}")
+    handle = library.nvmlDeviceGetHandleByIndex(number)
+    name = visible(text_of(library.nvmlDeviceGetName(handle)))
+    found = []
+    for kind in range(library.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        try:
+            info = library.nvmlDeviceGetGpuInstanceProfileInfo(handle, kind, version=1)
+        except (library.NVMLError_NotSupported, library.NVMLError_InvalidArgument):
+            continue  # this GPU, or this driver, has no such profile
+        found.append(_profile(library, handle, info))
+    if not found:
+        raise DeviceError(f"GPU {number} ({name}) has no MIG: it has no profile of an instance")
+    return name, plainest(found)
+
+
+def _profile(library: Any, handle: Any, info: Any) -> Profile:
+    """A profile and its placements.  Raises DeviceError, NVMLError."""
+    count = ctypes.c_uint()
+    try:
+        library.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, None, ctypes.byref(count))
+        room = (library.c_nvmlGpuInstancePlacement_t * min(count.value, MOST))()
+        count.value = len(room)
+        library.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, room, ctypes.byref(count))
+    except library.NVMLError as error:
+        cure = "ask as root, with MIG enabled (nvidia-smi -mig 1)"
+        raise DeviceError(f"where instances of profile {info.id} may be: NVML says: {error}; {cure}") from None
+    places = tuple((one.start, one.size) for one in room[: min(count.value, len(room))])
+    numbers = (info.multiprocessorCount, info.sliceCount, info.instanceCount, *(size for _, size in places))
+    if not places or not all(1 <= value <= MOST for value in numbers):
+        raise DeviceError(f"profile {info.id}: NVML says what cannot be of its SMs, slices, instances or places")
+    return Profile(info.id, info.multiprocessorCount, info.sliceCount, info.instanceCount, places)
