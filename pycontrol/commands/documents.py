@@ -71,16 +71,17 @@ def _times(one: Times, counted: str) -> dict[str, Any]:
 
 
 def seen(
-    *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None
+    *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
+    above: bool = False,
 ) -> dict[str, Any]:
     """What was seen of a task in a run, simulated or real.
 
-    ``verdict``: "ok", "missed" (a deadline), "above-bound" (``mort`` exceeds ``wcrt``), "unseen" (no job of a real-time
-    task), or "best-effort".
+    ``verdict``: "ok", "missed" (a deadline), "above-bound" (``mort`` exceeds ``wcrt``, or ``above``:
+    a job that is not done did), "unseen" (no job of a real-time task), or "best-effort".
     """
     if best_effort:
         verdict = "best-effort"
-    elif mort is not None and wcrt is not None and mort > wcrt:
+    elif above or (mort is not None and wcrt is not None and mort > wcrt):
         verdict = "above-bound"
     elif misses:
         verdict = "missed"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from analysis.taskset import TasksetFile
     from analysis.trace import Trace
     from pycontrol.report.assumptions import Assumption
+    from pycontrol.run.finding import Finding
 
 #: What no bound covers, however it was found.
 UNCOVERED = (
@@ -95,11 +96,13 @@ def gather(given: Inputs) -> dict[str, Any]:
     test = covering_test(system, given.test).test
     sensitivity, _ = study(file.path, system, given.test)
     host, gpus, latency = (None, [], []) if given.elsewhere else _host(given.device)
-    seen = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
+    judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
+    seen = [run for run, _ in judged_runs]
+    findings = [(filename(run["trace"]), told) for run, told in judged_runs if run["comparable"]]
     pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
     result = next((result for _, result in answer.results), None)
     cpus = None if given.elsewhere else os.cpu_count()
-    assumptions = judged(Evidence(file, test, result, gpus, latency, pairs, cpus))
+    assumptions = judged(Evidence(file, test, result, gpus, latency, pairs, cpus, findings))
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
@@ -153,8 +156,8 @@ def _machine(device: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> dict[str, Any]:
-    """What a trace has, with bounds where they speak of its run."""
+def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], list[Finding]]:
+    """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
     from pycontrol.report import runs
 
     why = runs.beyond_the_bounds(recorded, file, test)
@@ -170,7 +173,7 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> d
     return {
         "trace": path, "comparable": not why, "why": why or None, "lost": gone, "meta": dict(recorded.meta),
         "length_ns": recorded.end, "tasks": tasks, "notes": list(dict.fromkeys(notes)),
-    }  # fmt: skip
+    }, seen.findings  # fmt: skip
 
 
 def _system(file: TasksetFile) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def data(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
         line.task: {
             **documents.seen(
                 best_effort=line.best_effort, jobs=line.jobs, mort=line.mort, wcrt=line.bound, deadline=line.deadline,
-                misses=line.misses,
+                misses=line.misses, above=line.above_bound,
             ),
             "segments": line.segments, "ended_ns": line.ended,
         } for line in lines

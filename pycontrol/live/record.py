@@ -14,6 +14,7 @@ from analysis.trace import About, Trace
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, connect
 from pycontrol.live.events import LINGER, named_events, process
+from pycontrol.live.watch import PATIENCE
 from pycontrol.run.trace import owned_events
 
 #: How often the recorder looks whether the recording is to end while no event arrives, seconds.
@@ -41,9 +42,10 @@ def record(
         for some in stream:
             records += some
             progress(len(records))
+        over = time.monotonic_ns()
         if not tracepoints:
             records += _rest(control)
-    return assemble(records, policy)
+    return assemble(records, policy, over - PATIENCE)
 
 
 @contextmanager
@@ -92,12 +94,16 @@ def _rest(control: Control) -> list[EventRecord]:
     return found
 
 
-def assemble(records: list[EventRecord], policy: str) -> Trace:
-    """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU."""
+def assemble(records: list[EventRecord], policy: str, over: int = 0) -> Trace:
+    """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
+
+    ``over``: until when all events are known, ns of their clock.  A job that has not ended then was not done.
+    """
     events = named_events(records, {})
     events += owned_events(events, {event.task for event in events if event.task})
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
     meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy}
     tasks = {process(one): About(one.priority) for one in sorted(records, key=lambda one: one.priority) if one.pid}
-    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks)
+    until = max(0, over - origin) if events else 0
+    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks, until)

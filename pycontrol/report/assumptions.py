@@ -16,6 +16,7 @@ from gpurt.units import exact_ms
 from pycontrol.commands.options import demanded, outside, unlike
 from pycontrol.live.control import GpuStatus, Latency
 from pycontrol.report import runs
+from pycontrol.run.finding import Finding, What
 
 
 class Support(str, Enum):
@@ -41,7 +42,8 @@ class Evidence:
     """What there is to check assumptions with.
 
     ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
-    ``cpus``: how many this machine has; None if it was not looked at.
+    ``cpus``: how many this machine has; None if it was not looked at.  ``findings``: by name, of the traces of which
+    the bounds speak.
     """
 
     file: TasksetFile
@@ -51,13 +53,22 @@ class Evidence:
     latency: Sequence[Latency] = ()
     traces: Sequence[tuple[str, Trace]] = ()
     cpus: int | None = None
+    findings: Sequence[tuple[str, Sequence[Finding]]] = ()
+
+    def against(self, *kinds: What) -> str:
+        """What was seen of these kinds; empty if nothing was."""
+        for name, findings in self.findings:
+            if told := [one for one in findings if one.what in kinds]:
+                more = f", and {len(told) - 1} more like it" if len(told) > 1 else ""
+                return f"{name}: {told[0].line()}{more}"
+        return ""
 
 
 def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
-        _proof(evidence), _subject(evidence), _times(), _releases(evidence), _updates(evidence), _policy(evidence),
-        _control(evidence), _placement(evidence), *_partitions(evidence),
+        _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
+        _policy(evidence), _control(evidence), _placement(evidence), *_partitions(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -114,11 +125,12 @@ def _partitions(evidence: Evidence) -> list[Assumption]:
     ]  # fmt: skip
 
 
-def _times() -> Assumption:
-    return Assumption(
-        "No segment takes longer than the file says.", Support.UNCHECKED,
-        "the file states them; this report measured none, and a longest time that was seen would be no bound",
-    )  # fmt: skip
+def _times(evidence: Evidence) -> Assumption:
+    assumed = "No segment takes longer than the file says."
+    if longer := evidence.against(What.SEGMENT, What.CPU_TIME, What.OVERRUN):
+        return Assumption(assumed, Support.REFUTED, longer)
+    text = "the file states them; this report measured none, and a longest time that was seen would be no bound"
+    return Assumption(assumed, Support.UNCHECKED, text)
 
 
 def _releases(evidence: Evidence) -> Assumption:
@@ -127,6 +139,8 @@ def _releases(evidence: Evidence) -> Assumption:
     for name, trace in evidence.traces:
         if why := runs.too_close(trace, evidence.file):
             return Assumption(assumed, Support.REFUTED, f"{name}: {why}")
+    if broken := evidence.against(What.PERIOD):
+        return Assumption(assumed, Support.REFUTED, broken)
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
     return Assumption(assumed, Support.UNCHECKED, "no trace that was given has releases of jobs")
@@ -137,6 +151,8 @@ def _updates(evidence: Evidence) -> Assumption:
     assumed = f"No runlist update takes longer than alpha, {exact_ms(platform.alpha)}"
     assumed += f", and no context switch longer than theta, {exact_ms(platform.theta)}." if platform.theta_known else \
                " (the file gives no theta of its own)."  # fmt: skip
+    if longer := evidence.against(What.EPSILON):
+        return Assumption(assumed, Support.REFUTED, longer)
     if not evidence.latency:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     count, longest = sum(one.count for one in evidence.latency), max(one.maximum for one in evidence.latency)
@@ -151,6 +167,8 @@ def _updates(evidence: Evidence) -> Assumption:
 def _policy(evidence: Evidence) -> Assumption:
     policy = evidence.test.policy if evidence.test else " and ".join(evidence.file.taskset.policies)
     assumed = f"The GPU is scheduled by policy {policy}, as the analysis has it."
+    if other := evidence.against(What.POLICY, What.PRIORITY):
+        return Assumption(assumed, Support.REFUTED, other)
     if not evidence.gpus:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
     taskset = evidence.file.taskset
@@ -163,6 +181,8 @@ def _policy(evidence: Evidence) -> Assumption:
 
 def _control(evidence: Evidence) -> Assumption:
     assumed = "All work on the GPU runs when the scheduler says so, and only then."
+    if lost := evidence.against(What.LATE, What.RESET):
+        return Assumption(assumed, Support.REFUTED, lost)
     if not evidence.gpus:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
     for gpu in evidence.gpus:

@@ -28,7 +28,8 @@ class Line:
     """One task: its observed response times, its bound and its deadline, ns.
 
     ``misses``: jobs that finished after their deadline, or were unfinished then.  ``segments``: GPU segments that
-    ended.  ``ended``: when its program ended if that was before the end of the run, ns.
+    ended.  ``ended``: when its program ended if that was before the end of the run, ns.  ``above``: jobs
+    that were not done within their bound, also those that are not done at all.
     """
 
     task: str
@@ -40,11 +41,12 @@ class Line:
     best_effort: bool
     segments: int
     ended: int | None
+    above: int = 0
 
     @property
     def above_bound(self) -> bool:
         """Whether the observation contradicts the bound."""
-        return self.mort is not None and self.bound is not None and self.mort > self.bound
+        return self.above > 0 or (self.mort is not None and self.bound is not None and self.mort > self.bound)
 
     @property
     def failed(self) -> bool:
@@ -121,7 +123,7 @@ def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[Line]:
         seen = judge.tally(task.name)
         found.append(Line(
             task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
-            seen.segments, ended.get(task.name),
+            seen.segments, ended.get(task.name), seen.above,
         ))  # fmt: skip
     return found
 

@@ -138,7 +138,11 @@ class Judge:
         seen = self._of(event)
         if seen is None:
             return
-        if event.time not in seen.jobs:
+        open_ = seen.jobs.get(event.time)
+        if open_ and open_.number != event.job and not seen.task.best_effort:
+            text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
+            self._find(event.time, What.PERIOD, seen.task.name, text, event.job)
+        if open_ is None:
             self._check_period(seen, event)
             seen.add(Job(event.job, event.time))
             name = seen.task.name
@@ -170,7 +174,7 @@ class Judge:
         tally.mort = event.duration if tally.mort is None else max(tally.mort, event.duration)
         self._observe(task.name, event.duration)
         self._check_cpu_time(task, event)
-        if job.begun > task.eta and not task.best_effort:
+        if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"
             self._find(event.time, What.SEGMENT, task.name, text, event.job)
         self._check_response(seen, job, event.time)
@@ -190,6 +194,7 @@ class Judge:
         bound = self.bounds.get(task.name)
         if bound is not None and spent > bound and not job.above and not job.gone:
             job.above = True
+            seen.tally.above += 1
             text = "exceeded its bound"
             if not self._excuses:
                 text += ", and no assumption was seen broken since the system was idle (see gpurt doctor)"
@@ -226,6 +231,7 @@ class Judge:
             self._undeclared(event, priority)
             return
         self._check_priority(seen.task, event, priority)
+        self._check_single(seen, event)
         job = seen.current()
         place = 0
         if job:
@@ -233,22 +239,32 @@ class Judge:
         seen.held[event.task] = Held(job.number if job else None, place if job else -1, event.time)
 
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
-        if priority is None or task.best_effort or self.policy in ("timesliced", "lock-fifo"):
+        if priority is None or self.policy in ("timesliced", "lock-fifo"):
             return
         if priority != task.segment_priority:
             text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
             self._find(event.time, What.PRIORITY, task.name, text)
 
+    def _check_single(self, seen: Seen, event: Event) -> None:
+        """A task has GPU segments, and one after the other."""
+        task, text = seen.task, ""
+        if not task.eta:
+            text = "began a GPU segment, the file declares none"
+        elif seen.held:
+            text = "began a GPU segment inside another one of it: several clients do its jobs, and the bound is for one"
+        if text and not task.best_effort:
+            self._find(event.time, What.SEGMENT, task.name, text)
+
     def _grant(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
-        if seen and (held := seen.held.get(event.task)):
+        if seen and (held := seen.held.get(seen.holder(event.task))):
             if held.asked is not None:
                 seen.tally.waited += max(0, event.time - held.asked)
             held.asked, held.since = None, event.time
 
     def _preempt(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
-        if seen and (held := seen.held.get(event.task)) and held.since is not None:
+        if seen and (held := seen.held.get(seen.holder(event.task))) and held.since is not None:
             held.total, held.since = held.total + event.time - held.since, None
             held.asked = event.time
             held.updates += 1
@@ -258,7 +274,7 @@ class Judge:
         if seen is None:
             return
         seen.tally.segments += event.kind is Kind.END
-        held = seen.held.pop(event.task, None)
+        held = seen.held.pop(seen.holder(event.task), None)
         if event.kind is Kind.GONE:
             self._leave(seen, event.time)
         if held and event.kind is Kind.END:

@@ -31,7 +31,8 @@ class Tally:
     """What was seen of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
 
     ``longest``: for how long a segment owned the GPU at most; ``owned``, ``waited``: for how long all segments owned
-    it, and waited for it.  ``jitter``: how long after its release a job began at most.
+    it, and waited for it.  ``jitter``: how long after its release a job began at most.  ``above``: jobs that were not
+    done within their bound, also those that are not done at all.
     """
 
     jobs: int = 0
@@ -42,6 +43,7 @@ class Tally:
     waited: int = 0
     owned: int = 0
     jitter: int = 0
+    above: int = 0
 
 
 @dataclass
@@ -83,6 +85,12 @@ class Seen:
         if len(self.jobs) >= MOST_OPEN:
             del self.jobs[next(iter(self.jobs))]
         self.jobs[job.release] = job
+
+    def holder(self, name: str) -> str:
+        """Under which name a process began the segment that it has: it may have told of its task since."""
+        if name not in self.held and name == self.task.name and len(self.held) == 1:
+            return next(iter(self.held))
+        return name
 
     def current(self) -> Job | None:
         """The job that executes: a task's jobs execute one after the other."""

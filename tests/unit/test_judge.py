@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analysis import taskset
 from analysis.model import Waiting
+from analysis.rta import find
 from analysis.simulate import Options, simulate
 from analysis.taskset import TasksetFile
-from analysis.trace import Event, Kind
+from analysis.trace import Event, Kind, Trace
+from gpurt.enums import EventKind
+from pycontrol.commands.observed import data
+from pycontrol.live.control import EventRecord
+from pycontrol.live.record import assemble
 from pycontrol.run.check import judged
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import JUMP, Judge
@@ -203,6 +209,77 @@ def test_a_flood_of_jobs_that_never_end_takes_no_memory(file: TasksetFile) -> No
     for number in range(12_000):
         judge.feed(Event(10 * MS * number, Kind.RELEASE, "idle", number))
     assert len(judge._tasks["idle"].jobs) <= 10_000
+
+
+def test_a_job_that_never_ends_is_above_its_bound_before_its_deadline(file: TasksetFile) -> None:
+    """It has no response time, and its deadline is yet to come."""
+    test = find("gcaps-suspend")
+    bound = test.run(file.taskset).wcrt("slow")
+    assert bound is not None
+    assert bound < 100 * MS
+    hung = Trace({}, (*job("slow", 0, 0, 10_000), *job("slow", 1, 100_000, 1)[:2]), until=100 * MS + bound + 1)
+    result = judged(hung, file, test)
+    assert kinds(result.findings) == [(What.BOUND, "slow", 1)]
+    line = next(one for one in result.lines if one.task == "slow")
+    assert (line.above_bound, line.failed, line.misses) == (True, True, 0)
+    assert data([line])["slow"]["verdict"] == "above-bound"
+    on_time = judged(replace(hung, until=100 * MS + bound), file, test)
+    assert not next(one for one in on_time.lines if one.task == "slow").failed
+
+
+def test_a_best_effort_task_has_no_priority(file: TasksetFile) -> None:
+    """With one it would delay all tasks that are less urgent, and no bound has it."""
+    judge = Judge(file, {})
+    assert found(judge, segment("idle", 0, 1), priority=0) == []
+    assert kinds(found(judge, segment("idle", 2, 3), priority=99)) == [(What.PRIORITY, "idle", None)]
+
+
+def test_a_task_without_gpu_segments_has_none(file: TasksetFile) -> None:
+    """Also if its program tells of no jobs."""
+    path = Path(file.path)
+    plan = '[[task]]\nname = "plan"\ncpu = 1\npriority = 5\nperiod = "1s"\nsegments = [{ cpu = "1ms" }]\n'
+    path.write_text(FILE + plan)
+    judge = Judge(taskset.load(path), {})
+    assert kinds(found(judge, segment("plan", 0, 1), priority=5)) == [(What.SEGMENT, "plan", None)]
+    assert kinds(found(judge, [*job("plan", 0, 10, 20), *segment("plan", 11, 12)])) == [(What.SEGMENT, "plan", None)]
+
+
+def test_two_clients_of_one_task_are_not_what_its_bound_is_for(file: TasksetFile) -> None:
+    """The end of the one must not hide for how long the other owned the GPU."""
+    judge = Judge(file, {})
+    twins = [Event(MS, Kind.BEGIN, "slow"), Event(2 * MS, Kind.BEGIN, "slow"), Event(3 * MS, Kind.END, "slow")]
+    assert kinds(found(judge, twins)) == [(What.SEGMENT, "slow", None)]
+    judge = Judge(file, {})
+    assert kinds(found(judge, [Event(MS, Kind.BEGIN, "slow-7"), Event(2 * MS, Kind.BEGIN, "slow-8")])) == [
+        (What.SEGMENT, "slow", None)
+    ]
+    judge = Judge(file, {})
+    first, second = job("fast", 4, 0, 1), job("fast", 9, 0, 5)
+    assert kinds(found(judge, [*first[:2], *second[:2], *first[2:]])) == [(What.PERIOD, "fast", 9)]
+
+
+def test_a_client_that_says_its_task_within_a_segment(file: TasksetFile) -> None:
+    """Its name changes, and the segment is still the one that began."""
+    judge = Judge(file, {"fast": 8 * MS})
+    begin, grant, end = segment("fast-7", 0, 50), segment("fast-7", 0, 50), segment("fast", 0, 50_000)
+    (long,) = found(judge, [begin[0], grant[1], end[2]])
+    assert (long.what, long.seen) == (What.SEGMENT, 50 * MS)
+    assert found(judge, segment("fast", 60_000, 61_000)) == []
+    away = [Event(71 * MS, Kind.PREEMPT, "fast"), Event(79 * MS, Kind.RESUME, "fast")]
+    assert found(judge, [*segment("fast-7", 70_000, 80_000)[:2], *away, *segment("fast", 0, 80_000)[2:]]) == []
+    hers = segment("fast-8", 90_000, 140_000)
+    (long,) = found(judge, [*hers[:2], Event(91 * MS, Kind.GONE, "fast-7"), hers[2]])
+    assert (long.what, long.seen) == (What.SEGMENT, 50 * MS)
+
+
+def test_a_recording_ends_when_it_ends_and_not_with_its_last_event(file: TasksetFile) -> None:
+    """Otherwise the last job would not be late if it hung for ever, for nothing happens after it."""
+    begun = EventRecord(EventKind.JOB_BEGIN, 10**12, 0, 3, 77, "fast", 20, None, 0, 0, "fast", 8)
+    done = replace(begun, kind=EventKind.JOB_END, time_ns=10**12 + MS, latency_ns=MS)
+    hung = replace(begun, time_ns=10**12 + 10 * MS, job=9)
+    for over, misses in ((20 * MS, 0), (20 * MS + 1, 1)):
+        line = judged(assemble([begun, done, hung], "segment", 10**12 + over), file).lines[0]
+        assert (line.task, line.jobs, line.misses, line.failed) == ("fast", 1, misses, misses > 0)
 
 
 @pytest.mark.parametrize("policy", ["segment", "boosted", "lock-priority", "lock-fifo", "timesliced", "job"])

@@ -290,7 +290,7 @@ def test_a_job_that_hangs_is_not_forgotten(gpurt: Gpurt, run: Path, tmp_path: Pa
     late = changed(run, tmp_path / "late.json", events=(*trace.events, hung), until=hung.time + 150_000_000)
     code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", late)
     one = document["traces"][0]["tasks"]["mapper"]
-    assert (one["verdict"], one["unfinished_jobs"], one["waited_ns"]) == ("ok", 1, 150_000_000)
+    assert (one["verdict"], one["unfinished_jobs"], one["waited_ns"]) == ("above-bound", 1, 150_000_000)
     assert (code, document["why"]) == (1, f"a job of mapper was unfinished in {late} for longer than its bound")
     assert "150.000" in [text for _, _, text in page.numbers]
 
@@ -338,6 +338,30 @@ def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Pat
     assert code == 1
     assert "two jobs of detector were released" in document["why"]
     assert "DOES NOT HOLD" in page.text
+
+
+@pytest.mark.parametrize(("event", "assumed"), [
+    (Event(1, Kind.COMMIT, "", None, 10**9, gpu=0, detail="begin"), "No runlist update takes longer"),
+    (Event(1, Kind.COMMIT, "", None, 1, gpu=0, detail="policy"), "The GPU is scheduled by policy"),
+    (Event(1, Kind.COMMIT, "", None, 1, gpu=0, detail="reset"), "All work on the GPU runs when"),
+    (Event(1, Kind.LATE, "Xorg-7", gpu=0), "All work on the GPU runs when"),
+    (Event(1, Kind.COMPLETE, "detector", 999, 1, executed=10**9), "No segment takes longer"),
+])  # fmt: skip
+def test_a_run_that_breaks_an_assumption_refutes_it(
+    gpurt: Gpurt, run: Path, tmp_path: Path, event: Event, assumed: str
+) -> None:
+    """Every deadline was met by luck: the bounds do not hold of such a system."""
+    trace = load_trace(run)
+    events = (*trace.events, replace(event, time=trace.end + event.time))
+    broken = changed(run, tmp_path / "broken.json", events=events)
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", broken)
+    (refuted,) = [one for one in document["assumptions"] if one["support"] == "refuted"]
+    assert refuted["assumption"].startswith(assumed)
+    assert code == 1
+    assert document["why"].startswith(f"an assumption does not hold: {assumed}")
+    assert "DOES NOT HOLD" in page.text
+    other = changed(broken, tmp_path / "other.json", meta={**trace.meta, "placement": "folded"})
+    assert made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", other)[0] == 0
 
 
 def test_a_trace_that_is_no_evidence_is_refused(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
