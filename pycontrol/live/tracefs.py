@@ -21,8 +21,13 @@ from gpurt.errors import DeviceError
 from pycontrol.live.control import EventRecord
 
 ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
-LINE = re.compile(rb": gpurt_(\w+): (.*)")
-LOST = re.compile(rb"LOST (\d+) EVENTS")
+#: Processes choose the names in a line: before the time there is that of the process which was executing, in the fields
+#: that of the client, of 15 bytes at most.  So nothing that would fit into a name begins an event.
+LINE = re.compile(rb"\d\.\d{6}: gpurt_(\w+): (.*)")
+LOST = re.compile(rb"CPU:\d+ \[LOST (\d+) EVENTS\]")
+LATENCY = re.compile(r"(.*) latency_ns=(\d+)", re.DOTALL)
+#: What has a latency after the names, by the name of its tracepoint.
+LATENT = ("work", "late", "copy_begin", "job_begin", "job_end")
 #: Size of the kernel's buffer for each CPU, KiB.
 BUFFER_KB = 4096
 CHUNK = 1 << 16
@@ -38,11 +43,13 @@ def parse(line: bytes) -> EventRecord | None:
     # only task and latency_ns may follow the name; the names themselves may have spaces
     text = found.group(2).decode("utf-8", "replace")
     head, _, tail = text.partition(" comm=")
-    comm, _, latency = tail.rpartition(" latency_ns=") if " latency_ns=" in tail else (tail, "", "")
+    name = found.group(1).decode()
+    ends = LATENCY.fullmatch(tail) if name in LATENT else None
+    comm, latency = ends.groups() if ends else (tail, "")
     fields = dict(part.split("=", 1) for part in head.split() if "=" in part)
     comm, _, task = comm.partition(" task=") if "job" in fields else (comm, "", "")
     cause = fields.get("cause")
-    kind = EventKind.parse(found.group(1).decode().replace("_", "-"))
+    kind = EventKind.parse(name.replace("_", "-"))
     return EventRecord(
         EventKind(kind), int(fields["time_ns"]), int(fields["gpu"]),
         int(fields["client"]), int(fields["pid"]), comm, int(fields.get("priority", 0)),
