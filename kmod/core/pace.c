@@ -23,6 +23,9 @@ u64 gpurt_pace_time(const struct gpurt_pace *p, u64 slow)
 {
 	u64 whole = p->left / GPURT_PACE, rest = p->left % GPURT_PACE * slow, done = done_at(p, slow);
 
+	/* All is done: what more was done, less than a ns at the pace before, may be many at this one. */
+	if (!p->left)
+		return 0;
 	if (whole >= GPURT_PACE_NEVER / slow)
 		return GPURT_PACE_NEVER;
 	if (rest < done)	/* rest is 0, for else it is at least slow */

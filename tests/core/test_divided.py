@@ -222,6 +222,17 @@ def test_a_whole_gpu_that_stood_still_goes_on_where_it_was() -> None:
     assert sorted(gpu.done) == [(0, 0, 1, 120), (1, 0, 1, 120)]
 
 
+def test_work_that_is_done_is_over_whatever_pace_begins_then() -> None:
+    """At 3 part 1 has done 2 2/3 ns of 2, and part 0 begins to slow it down by 64."""
+    gpu = Compiled([(100, 3, 0), (100, 0, 0)], 64000)
+    gpu.submit(1, 0, 2, MEMORY, 1500, 0)
+    gpu.submit(1, 1, 9, MEMORY, 1000, 0)
+    gpu.submit(0, 0, 9, MEMORY, 1000, 0)
+    assert lib.gpurt_vgpu_drop(gpu.parts[1], gpu.tsgs[1][1], 1) == gpu.works[1]
+    lib.gpurt_vgpu_advance(gpu.parts[0], 1000)
+    assert gpu.done == [(1, 0, 1, 3), (0, 0, 1, 12)]
+
+
 def test_a_partition_that_goes_slows_nothing_down() -> None:
     gpu = Compiled([(100, 0, 0)] * 2, 2000)
     gpu.submit(0, 0, 10, MEMORY, 1000, 0)
