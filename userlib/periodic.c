@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <gpurt.h>
 
@@ -16,6 +17,7 @@
 /* The job that this thread has begun, and the CPU time that it had used then. */
 static _Thread_local struct {
 	bool open;
+	pid_t owner;			/* a child has not begun its parent's job */
 	struct gpurt_handle *handle;
 	char task[GPURT_TASK_LEN];
 	uint64_t job, release_ns, cpu_ns;
@@ -55,11 +57,16 @@ static int mark(struct gpurt_handle *h, uint32_t what, uint64_t cpu_ns)
 	return gpurt_call(h, GPURT_IOC_JOB_MARK, &m, false);
 }
 
+static bool has_job(void)
+{
+	return own.open && own.owner == getpid();
+}
+
 int gpurt_job_begin(struct gpurt_handle *h, const char *task, uint64_t job, uint64_t release_ns)
 {
 	int err;
 
-	if (own.open)
+	if (has_job())
 		return -EBUSY;
 	memset(own.task, 0, sizeof(own.task));
 	err = name_of(task, own.task);
@@ -70,6 +77,7 @@ int gpurt_job_begin(struct gpurt_handle *h, const char *task, uint64_t job, uint
 	own.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	err = mark(h, GPURT_MARK_BEGIN, 0);
 	own.handle = h;
+	own.owner = getpid();
 	own.open = !err;
 	return err;
 }
@@ -82,7 +90,7 @@ void gpurt_job_forget(const struct gpurt_handle *h)
 
 int gpurt_job_end(struct gpurt_handle *h)
 {
-	if (!own.open)
+	if (!has_job())
 		return -ENOENT;
 	own.open = false;
 	return mark(h, GPURT_MARK_END, read_clock(CLOCK_THREAD_CPUTIME_ID) - own.cpu_ns);

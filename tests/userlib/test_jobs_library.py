@@ -32,7 +32,9 @@ C = r"""
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include <gpurt.h>
 
 static void ignore(int signal)
@@ -96,10 +98,29 @@ static void periods(void)
 	assert(!gpurt_periodic_stop(&p) && !gpurt_periodic_stop(&p));
 }
 
+/* A child has not begun its parent's job, and cannot end it. */
+static void children(void)
+{
+	int status;
+	pid_t child;
+
+	assert(!gpurt_job_begin(NULL, "parent", 0, 0));
+	child = fork();
+	assert(child >= 0);
+	if (!child) {
+		assert(gpurt_job_end(NULL) == -ENOENT);
+		assert(!gpurt_job_begin(NULL, "child", 0, 0) && !gpurt_job_end(NULL));
+		_exit(0);
+	}
+	assert(waitpid(child, &status, 0) == child && !status);
+	assert(!gpurt_job_end(NULL));
+}
+
 int main(void)
 {
 	one_by_one();
 	periods();
+	children();
 	return 0;
 }
 """
@@ -151,7 +172,11 @@ def test_every_function_as_the_header_says(
         (EventKind.JOB_BEGIN, "said", 2**64 - 1), (EventKind.JOB_END, "said", 2**64 - 1),
     ]  # fmt: skip
     assert min(one.latency_ns for one in seen[2:4]) >= 5_000_000
-    assert [one.job for one in seen[4:]] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [one.job for one in seen[4:12]] == [0, 0, 1, 1, 2, 2, 3, 3]
+    begin, end = JOBS
+    assert [(one.kind, one.task) for one in seen[12:]] == [
+        (begin, "parent"), (begin, "child"), (end, "child"), (end, "parent")
+    ]
     first, second, third = (one.time_ns - one.latency_ns for one in seen[4:10:2])
     assert (second - first, third - second) == (10_000_000, 10_000_000)
 
