@@ -38,6 +38,7 @@ class Watcher:
         self._names = Names({})
         self._asleep = _asleep()
         self._told: set[object] = set()
+        self._tellers: dict[str, dict[int, int]] = {}  # of a task of the file: process ids by clients
 
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
         """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
@@ -74,9 +75,28 @@ class Watcher:
         if record.time_ns > time.monotonic_ns() + JUMP:
             text = "the host's clock is ahead of this machine's; its events are left out"
             return self._once("clock", What.CLOCK, text)
+        found += self._check_teller(record)
         for event in to_events(record, name):
             found += self.judge.feed(event, record.priority if record.client else None)
         return found
+
+    def _check_teller(self, record: EventRecord) -> list[Finding]:
+        """A mark is its caller's word: whoever says that another's job is over hides that it is late."""
+        if record.kind is EventKind.LOST:
+            self._tellers.clear()
+        elif record.kind is EventKind.GONE:
+            for clients in self._tellers.values():
+                clients.pop(record.client, None)
+        if not record.task or (task := meaning(self.judge.file, record.task)) is None:
+            return []
+        clients = self._tellers.setdefault(task, {})
+        clients[record.client] = record.pid
+        others = sorted(set(clients.values()) - {record.pid})
+        if not others:
+            return []
+        name = visible(f"{record.comm}-{record.pid}")
+        text = f"{name} tells of jobs of {task}, and so does process {others[0]}: one of them is not that task"
+        return self._once(("teller", task), What.UNDECLARED, text)
 
     def _once(self, key: object, what: What, text: str) -> list[Finding]:
         """Reports something that holds on, when it is seen first."""

@@ -142,6 +142,33 @@ def test_a_program_that_is_killed_in_a_job(host: Path, watch: Callable[..., Watc
         pass  # the thread has no job open any more
 
 
+TELL = "import sys; from gpurt import Client, job\nwith Client(sys.argv[1]) as c, job('camera', 6, client=c): pass"
+
+
+def test_two_processes_that_tell_of_one_task(host: Path, watch: Callable[..., Watch]) -> None:
+    """One of them may hide that the other's job hangs."""
+    running = watch(host)
+    with Client(str(host)) as client, job("camera", 5, client=client):
+        subprocess.run([sys.executable, "-c", TELL, host], check=True, timeout=PATIENCE)
+        first = running.next()
+    assert first["finding"] == "undeclared"
+    assert first["message"].endswith(f"and so does process {os.getpid()}: one of them is not that task")
+    code, last = running.end()
+    assert (code, last["found"]["undeclared"]) == (1, 1)
+
+
+def test_a_program_may_be_started_again(host: Path, watch: Callable[..., Watch]) -> None:
+    running = watch(host)
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", TELL, host], check=True, timeout=PATIENCE)
+    with Client(str(host)) as client, Client(str(host)) as another:
+        for one in (client, another):
+            with job("camera", 7, client=one):
+                pass
+    assert [running.next()["finding"] for _ in range(3)] == ["period"] * 3
+    assert set(running.end()[1]["found"]) == {"period"}
+
+
 def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: Callable[..., Watch]) -> None:
     running = watch(start_host("--policy", "timesliced"))
     assert "policy timesliced, not segment" in running.next()["message"]
