@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta.boosted import last_segment
 from analysis.rta.regions import whole_segments
@@ -129,6 +130,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
 
     Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
     """
+    sliced = [task for taskset in tasksets for task in apart(taskset)]
     tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform
     costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice, t.platform.theta_known) for t in tasksets}
@@ -142,12 +144,13 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
                "busy": task.waiting is Waiting.BUSY, "ends": last_segment(task) is not None}  # fmt: skip
         for name, number in row.items():
             batch.numbers[name][at] = number
-        for name, time in zip(TIMES, _times(task, platform), strict=True):
+        for name, time in zip(TIMES, (*_times(task), _slices(sliced[at], platform)), strict=True):
             batch.times[name][at] = time
     return batch
 
 
-def _times(task: Task, platform: Platform) -> tuple[int, ...]:
+def _times(task: Task) -> tuple[int, ...]:
+    """The times of a task up to the number of its slices."""
     segments = task.gpu_segments
     return (
         task.period, task.deadline, task.cpu_time, task.misc_time, task.pure_time,
@@ -155,8 +158,12 @@ def _times(task: Task, platform: Platform) -> tuple[int, ...]:
         max((s.misc.worst for s in segments), default=0),
         max((s.pure.worst for s in segments), default=0),
         *_last(task),
-        sum(-(-s.pure.worst // platform.time_slice) for s in segments) if platform.time_slice else 0,
     )  # fmt: skip
+
+
+def _slices(task: Task, platform: Platform) -> int:
+    length = platform.time_slice
+    return sum(-(-s.pure.worst // length) for s in task.gpu_segments) if length else 0
 
 
 def _last(task: Task) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from analysis.batch import Batch, from_tasksets, pointer
 from analysis.model import CpuSegment, Taskset, Waiting
 from analysis.rta.order import Equals
 from analysis.rta.recurrence import solve
-from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
 from gpurt._gpurt import ffi, lib
@@ -154,7 +153,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     """
     if test.analysis is not None:
         return test.run(taskset)
-    taskset = whole_segments(taskset)
+    taskset = test.seen(taskset)
     result = test.refusal(taskset) or _analyse(test, taskset, False)
     if result is None or (test.assigns and not result.schedulable):
         return test.run(taskset)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Copies and kernels as a GPU segment, for analyses of a GPU that tasks share in time."""
+"""Copies and kernels as GPU segments, for analyses of a GPU that tasks share in time."""
 
 from __future__ import annotations
 
-from analysis.model import Copy, GpuSegment, Kernel, Span
+from dataclasses import replace
+
+from analysis.model import Copy, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
 from analysis.rtgpu import kernel
 
 
@@ -18,3 +20,30 @@ def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
         time = part.time if isinstance(part, Copy) else kernel.best_of(part, units)
         best, worst = best + time.best, worst + time.worst
     return GpuSegment(Span.exactly(0), Span(worst, min(best, worst)), parts=parts)
+
+
+def units_of(task: Task, platform: Platform) -> int:
+    """How many units its GPU work has now; 0 if nothing says."""
+    return (task.partition.size if task.partition else None) or platform.compute_units
+
+
+def apart(taskset: Taskset) -> Taskset:
+    """The taskset with a GPU segment for each copy and kernel, for time slices.
+
+    A program that waits for one before it asks for the next leaves its TSG without work meanwhile, which ends the TSG's
+    turn (docs/readings.md, "Round robin").  Does nothing where it has been applied.
+    """
+    if all(len(segment.parts) < 2 for task in taskset for segment in task.gpu_segments):
+        return taskset
+    tasks = (
+        replace(task, segments=tuple(one for s in task.segments for one in _apart(s, units_of(task, taskset.platform))))
+        for task in taskset
+    )
+    return replace(taskset, tasks=tuple(tasks))
+
+
+def _apart(segment: Segment, units: int) -> list[Segment]:
+    if not isinstance(segment, GpuSegment) or len(segment.parts) < 2:
+        return [segment]
+    pieces = [whole_gpu((part,), units or 1) for part in segment.parts]
+    return [replace(pieces[0], misc=segment.misc), *pieces[1:]]

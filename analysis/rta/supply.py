@@ -57,7 +57,7 @@ def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list
     """What a job's pure GPU segments take beyond their own time, and the tasks of its TSG that this rests on."""
     entry = table.of(task)
     supply = table.supply(entry)
-    mates = [t for t in entry.tasks if t is not task and not t.best_effort]
+    mates = [t for t in entry.tasks if t.name != task.name and not t.best_effort]
     if sharing is Sharing.PRIORITY:
         mates = [t for t in mates if t.segment_priority >= task.segment_priority]
     ahead = _by_priority(mates, system) if sharing is Sharing.PRIORITY else _by_deadline(task, mates, system)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
@@ -111,7 +112,7 @@ class Test:
         """
         if self.analysis is not None:
             return self.analysis(taskset)
-        taskset = whole_segments(taskset)
+        taskset = self.seen(taskset)
         result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
         if not self.assigns or result.schedulable:
             return result
@@ -123,6 +124,13 @@ class Test:
             return result
         changed = taskset.with_gpu_priorities(assignment.priorities)
         return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
+
+    def seen(self, taskset: Taskset) -> Taskset:
+        """The taskset as the formula sees it: copies and kernels are GPU segments.
+
+        Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.
+        """
+        return whole_segments(apart(taskset) if self.policy == "timesliced" and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere."""
@@ -155,4 +163,4 @@ class Test:
 
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
-        return assign(self.demands, self.waiting, whole_segments(taskset), any_order=self.any_order)
+        return assign(self.demands, self.waiting, self.seen(taskset), any_order=self.any_order)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from analysis.fold import apart
 from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import solve
@@ -35,7 +36,7 @@ def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
     First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
     without real-time tasks keep their slices and levels.
     """
-    whole = whole_segments(taskset)
+    whole = whole_segments(apart(taskset))
     start = runlist(whole, stretch)
     planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
     planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
@@ -175,7 +176,7 @@ def verdict(taskset: Taskset, planned: Runlist) -> Result:
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
     waiting = waiting_of(taskset)
     name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]
-    return analyse(name, demands(order, planned, waiting), whole_segments(taskset))
+    return analyse(name, demands(order, planned, waiting), whole_segments(apart(taskset)))
 
 
 def refusal(taskset: Taskset) -> str:

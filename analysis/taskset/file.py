@@ -311,6 +311,11 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
         )
     if "boosted" in taskset.policies:
         yield from _boosted(taskset)
+    if "timesliced" in taskset.policies:
+        yield (
+            "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a "
+            "program that waits, or launches more, in between needs a GPU segment in the file for each piece"
+        )
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):

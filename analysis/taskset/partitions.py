@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from analysis.fold import whole_gpu
+from analysis.fold import units_of, whole_gpu
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Sharing, Span, Task, Taskset
 from analysis.partition.scaling import Measured
 from analysis.taskset import mechanisms
@@ -155,11 +155,6 @@ class Neighbours:
         """Whether a task of its intensity shares its partition."""
         name = task.partition.name if task.partition else None
         return task.intensity is not None and self.inside[name, task.intensity] > 1
-
-
-def units_of(task: Task, platform: Platform) -> int:
-    """How many units its GPU work has now; 0 if nothing says."""
-    return (task.partition.size if task.partition else None) or platform.compute_units
 
 
 def placed(taskset: Taskset, report: Report) -> Taskset:

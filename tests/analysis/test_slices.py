@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import rta
-from analysis.model import MS, US, Partition, Sharing, Taskset, Waiting
+from analysis.fold import apart, whole_gpu
+from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
 from analysis.partition.inside import Job
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulate import Options, simulate, worst_over_offsets
 from analysis.slices.driver import LONGEST, SHORTEST, settable, settled, stretched
+from analysis.slices.plan import plan, verdict
 from analysis.slices.runlist import runlist
 from analysis.slices.supply import Supply, edf, response
 from analysis.verdict import answer, covering
@@ -177,3 +179,41 @@ def test_the_wait_of_a_task_above_without_a_bound_is_no_bound() -> None:
     late = replace(late, tasks=(replace(late.tasks[0], deadline=ms(4)), late.tasks[1]))
     result = rta.find("supply-fp-busy").run(late)
     assert (result.wcrt("h"), result.wcrt("i")) == (None, None)
+
+
+def in_a_row(waiting: Waiting, **home: str | Sharing) -> Taskset:
+    """a has 4 kernels of 0.1 ms in a row, beside b with turns of 1 ms."""
+    short = Kernel(Span.exactly(0), times=(Span.exactly(ms(0.1)),))
+    parts = [Partition(name=name, slice=MS, **home) for name in "ab"] if home else [None, None]  # type: ignore[arg-type]
+    tasks = (
+        replace(task("a", 0, 9, 50, whole_gpu((short,) * 4, 1)), waiting=waiting, partition=parts[0]),
+        replace(task("b", 1, 8, 90, gpu(0, 30)), waiting=waiting, partition=parts[1]),
+    )
+    made = taskset(*tasks)
+    return replace(
+        made, platform=replace(made.platform, time_slice=MS, policy="timesliced"), partitions=tuple(filter(None, parts))
+    )
+
+
+@pytest.mark.parametrize("waiting", Waiting)
+@pytest.mark.parametrize("home", [{}, {"interleave": "low"}, {"shared": Sharing.PRIORITY}])
+def test_a_program_that_waits_for_each_kernel_loses_its_turn_each_time(
+    waiting: Waiting, home: dict[str, str | Sharing]
+) -> None:
+    """As one piece of work a would wait once: 1.4 ms.  Each kernel waits for b, which takes 4 (0.1 + 1) ms."""
+    system = in_a_row(waiting, **home)
+    seen = simulate(apart(system), Options("timesliced", horizon=MS), [US, 0]).tasks["a"].worst
+    found = covering(system)
+    assert found
+    for test in found:
+        assert seen <= (test.run(system).wcrt("a") or 0) == ms(4.4)
+    assert seen > ms(4.3)
+
+
+def test_the_planner_of_slices_counts_a_turn_for_each_kernel() -> None:
+    system = in_a_row(Waiting.SUSPEND)
+    table = plan(system)
+    assert table is not None
+    assert verdict(system, table).wcrt("a") == ms(4.4)
+    tight = replace(system, tasks=(replace(system.tasks[0], deadline=ms(4)), system.tasks[1]))
+    assert plan(tight) is None, "no slice of b is shorter than 1 ms, whatever the levels are"
