@@ -78,7 +78,8 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
 
 def _eligible(test: Test, taskset: Taskset) -> bool:
     """Whether a test is about what a file can state, for a policy that is compared and one mode, on this machine."""
-    usable = stated(test) and test.usual and not thread_moves(test, taskset) and not lacks_theta(test, taskset)
+    usable = stated(test) and test.usual and test.fits_turns(taskset)
+    usable = usable and not thread_moves(test, taskset) and not lacks_theta(test, taskset)
     if test.partitions != taskset.partitioned or {part.policy for part in _used(taskset)} - {None, test.policy}:
         return False
     return usable and test.policy in COMPARED and test.waiting is not None
@@ -124,7 +125,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
     users = _users(taskset)
     spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
-    if len(users) < 2 or lacks_theta(rta.find(test), spinning):
+    if len(users) < 2 or not rta.find(test).fits_turns(taskset) or lacks_theta(rta.find(test), spinning):
         return []
     if len(users) <= MOST_COMBINED:
         every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))

@@ -83,14 +83,18 @@ class Test:
 
     def fits(self, taskset: Taskset) -> bool:
         """Whether the bound holds for these tasks: their forms under `boosted`, their TSGs under `timesliced`."""
-        orders = {t.partition.shared for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
-        one_slice = self.policy == "timesliced" and self.sharing is None
-        if not orders <= {self.sharing} or (one_slice and taskset.time_partitioned):
+        if not self.fits_turns(taskset):
             return False
         forms = ((t.form_in(t.waiting), FORMS[t.waiting][0]) for t in taskset.real_time if t.uses_gpu)
         return self.policy != "boosted" or all(
             form in self.forms or (None in self.forms and form is natural) for form, natural in forms
         )
+
+    def fits_turns(self, taskset: Taskset) -> bool:
+        """Whether the bound holds for the slices, levels and shared TSGs of these tasks, in any form and mode."""
+        orders = {t.partition.shared for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
+        one_slice = self.policy == "timesliced" and self.sharing is None
+        return orders <= {self.sharing} and not (one_slice and taskset.time_partitioned)
 
     @property
     def ordered(self) -> bool:

@@ -298,6 +298,13 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
     return ()
 
 
+#: What bounds of policy timesliced assume (docs/readings.md, "Round robin").
+TURNS = (
+    "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
+    "that waits, or launches more, in between needs a GPU segment in the file for each piece"
+)
+
+
 def assumptions(taskset: Taskset) -> Iterator[str]:
     """What every bound assumes that the user may not have meant."""
     platform = taskset.platform
@@ -312,10 +319,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
     if "boosted" in taskset.policies:
         yield from _boosted(taskset)
     if "timesliced" in taskset.policies:
-        yield (
-            "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a "
-            "program that waits, or launches more, in between needs a GPU segment in the file for each piece"
-        )
+        yield TURNS
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):

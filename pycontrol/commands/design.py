@@ -141,9 +141,13 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         return 1
     found = choices(loaded)
     if not found:
+        shared = any(task.partition and task.partition.shared for task in loaded)
         raise UsageError(
-            f"{filename(file)}: its partitions have policies of their own; where several share CPUs, bounds are known "
-            "for policy segment only"
+            f"{filename(file)}: TSGs are shared, and no test covers them; those for policy timesliced need theta in "
+            "[platform] and one order for all of them"
+            if shared
+            else f"{filename(file)}: its partitions have policies of their own; where several share CPUs, bounds are "
+            "known for policy segment only"
         )
     best, divided = found[0], divide.divisions(loaded)
     recommended = divide.best(found, divided)

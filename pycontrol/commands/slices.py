@@ -189,10 +189,11 @@ def _tell(
 ) -> None:  # fmt: skip
     """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
     from analysis.slices.explain import explain
+    from analysis.taskset.file import TURNS
 
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
     reasons = list(explain(table)) if table and asked.explain else []
-    notes = [BOUNDS if not found else WATCHED if opened is not None else ALONE]
+    notes = [TURNS, BOUNDS if not found else WATCHED if opened is not None else ALONE]
     if found:
         notes += found.running.notes
         notes += [f"{name} is not running; its TSG counts as planned" for name in found.missing]

@@ -13,7 +13,7 @@ from builders import cpu, gpu, ms, task, taskset
 from analysis import rta
 from analysis.attack.tasksets import random_taskset, with_random_modes
 from analysis.choose import COMPARED, choices, choose, slack, with_modes
-from analysis.model import Task, Taskset, Waiting
+from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
 from analysis.simulate import Options, simulate
 from analysis.verdict import stated, thread_moves
 
@@ -176,3 +176,18 @@ def test_no_choice_for_what_cannot_be() -> None:
     only_best_effort = choose(taskset(task("be", 0, 0, 10, gpu(1, 1))))
     assert only_best_effort is not None
     assert only_best_effort.slack == 1
+
+
+def test_what_is_chosen_covers_slices_levels_and_shared_tsgs() -> None:
+    """Turns of 20 ms delay a for 60; the bound of tsg-rr-suspend for turns of 1 ms is 6."""
+    homes = Partition(name="p", slice=MS), Partition(name="q", slice=20 * MS, interleave="high")
+    pair = task("a", 0, 9, 90, gpu(0, 3)), task("b", 1, 8, 200, gpu(0, 60))
+    tasks = tuple(replace(one, partition=home) for one, home in zip(pair, homes, strict=True))
+    sliced = replace(taskset(*tasks), tasks=tasks, partitions=homes)
+    sliced = replace(sliced, platform=replace(sliced.platform, time_slice=MS))
+    turned = [one for one in choices(sliced) if one.policy == "timesliced"]
+    assert {one.test for one in turned} == {"supply-fp", "supply-edf", "supply-fp-busy"}
+    assert all((one.result.wcrt("a") or 90 * MS) >= ms(62) for one in turned)
+    together = replace(homes[0], shared=Sharing.PRIORITY)
+    shared = replace(sliced, tasks=tuple(replace(one, partition=together) for one in tasks), partitions=(together,))
+    assert {one.test for one in choices(shared)} == {"supply-fp", "supply-fp-busy"}
