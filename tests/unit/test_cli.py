@@ -400,7 +400,7 @@ def test_a_bug_is_one_line_too(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("analysis.taskset.load", broken)
+    monkeypatch.setattr("analysis.taskset.parse", broken)
     code, _, err = gpurt("analyze", MINIMAL)
     assert code == 70
     assert one_line(err)
