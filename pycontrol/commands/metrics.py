@@ -101,16 +101,19 @@ def _is_loopback(address: str) -> bool:
 
 def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
     """Starts to watch, and returns what tells the task of a client."""
-    from pycontrol.commands.watch import bounds_of
+    from pycontrol.commands.watch import bounds_of, differs, mismatch
     from pycontrol.live.metrics import JudgeCollector, responses
     from pycontrol.live.watch import PATIENCE, Watcher
     from pycontrol.run.judge import Judge
 
     chosen = covering_test(loaded.taskset, name)
-    if chosen.why:
-        render.note(chosen.why, as_json=False)
+    asks = connect(device)
+    gpus = asks.gpus()
+    remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
+    render.note(*remarks, as_json=False)
     judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, observe=responses(registry))
-    watcher = Watcher(connect(device), connect(device), judge)
+    mismatch(judge, gpus)
+    watcher = Watcher(connect(device), asks, judge)
     batches = watcher.findings(stop)
     next(batches)
 

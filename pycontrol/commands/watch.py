@@ -19,7 +19,7 @@ import click
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.commands import observed, render
-from pycontrol.commands.options import FILE, JSON, analysable, connect, covering_test, time_of, unlike
+from pycontrol.commands.options import FILE, JSON, analysable, connect, covering_test, demanded, time_of, unlike
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from pycontrol.run.finding import Finding
@@ -69,12 +69,13 @@ def watch(
         gpus = asks.gpus()
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE)
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
-        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, unlike(loaded.taskset.platform, gpus)])]
+        wrong = mismatch(judge, gpus)
+        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
         found = next(batches)
         teller.begin(loaded.path, chosen.test, bounds, remarks)
-        teller.tell(found)
+        teller.tell([*wrong, *found])
         for found in batches:
             teller.tell(found)
             if until == "finding" and teller.counts:
@@ -90,6 +91,21 @@ def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
     return {} if result is None else {
         name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
     }  # fmt: skip
+
+
+def differs(taskset: Any, gpus: Any) -> str:
+    """Why bounds for the taskset do not speak of this host; empty if they do."""
+    return unlike(demanded(taskset), gpus, taskset.partitioned)
+
+
+def mismatch(judge: Judge, gpus: Any) -> list[Finding]:
+    """Why the bounds do not speak of this host, as a finding.  Of its policy the watch tells itself."""
+    from pycontrol.run.finding import What
+
+    if any(gpu.policy.word != judge.policy for gpu in gpus):
+        return []
+    why = differs(judge.file.taskset, gpus)
+    return judge.report(time.monotonic_ns(), What.POLICY, "", why) if why else []
 
 
 @contextmanager

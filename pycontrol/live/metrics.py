@@ -135,8 +135,11 @@ class HostCollector:
         for key in self._live.keys() - found.keys():
             self._live.pop(key).leave(self._past)
         for key, one in found.items():
-            name = self._name(one, self._live.get(key))
             known = self._live.get(key)
+            if known and known.last.pid != one.pid:  # of another host, which numbers its clients anew
+                self._live.pop(key).leave(self._past)
+                known = None
+            name = self._name(one, known)
             if known is None:
                 self._live[key] = known = _Known(name, one, {})
             elif known.name != name:

@@ -39,6 +39,7 @@ class Watcher:
         self._asleep = _asleep()
         self._told: set[object] = set()
         self._tellers: dict[str, dict[int, int]] = {}  # of a task of the file: process ids by clients
+        self._failures: dict[tuple[int, str], int] = {}
 
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
         """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
@@ -123,12 +124,22 @@ class Watcher:
             if gpu.late:
                 text = f"GPU {gpu.gpu}: {gpu.late} processes have not left it in time: isolation is lost"
                 found += self._once((gpu.gpu, "late"), What.LATE, text)
+            found += self._check_count(gpu.gpu, "runlist updates failed", gpu.faults)
+            found += self._check_count(gpu.gpu, "agents were refused: their processes are unmanaged", gpu.refused)
         for client in self.asks.clients():
             if client.tsgs and self._interferes(client) and self.task_of(client) is None:
                 name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
                 text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
                 found += self._once((client.gpu, client.client), What.UNDECLARED, text)
         return found
+
+    def _check_count(self, gpu: int, what: str, count: int) -> list[Finding]:
+        """Failures that no event tells, of which there are more than at the last look."""
+        more = count - self._failures.get((gpu, what), 0)
+        self._failures[gpu, what] = count
+        if more <= 0:
+            return []
+        return self.judge.report(time.monotonic_ns(), What.LATE, "", f"GPU {gpu}: {more} {what}; isolation is lost")
 
     def _interferes(self, client: ClientInfo) -> bool:
         """Whether its TSGs take time of real-time tasks without a segment."""

@@ -14,7 +14,9 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from links import PATIENCE, eventually
@@ -23,7 +25,7 @@ from watched import FILE
 from gpurt import Client, job, segment
 from pycontrol import procs
 from pycontrol.commands.metrics import address_of
-from pycontrol.live.control import connect
+from pycontrol.live.control import ClientInfo, Control, connect
 
 text_string_to_metric_families = pytest.importorskip(
     "prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests"
@@ -122,6 +124,40 @@ def test_names_only_as_far_as_permitted_and_as_many(host: Path, serve: Callable[
             sleeper.kill()
     labels = {dict(key)["client"] for which, key in few if which == "gpurt_client_segments_total"}
     assert labels == {name}
+
+
+def test_a_host_that_was_restarted_numbers_its_clients_anew(host: Path) -> None:
+    """What the new client does must not be counted as the task's that had its number."""
+    with Client(str(host)) as client, segment(5, client=client), connect(str(host)) as plane:
+        (mine,) = plane.clients()
+
+    from pycontrol.live.metrics import HostCollector, Naming
+
+    class Hosts:
+        """Two hosts, one after the other."""
+
+        found = mine
+
+        def __enter__(self) -> Hosts:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def status(self) -> list[Any]:
+            return []
+
+        def clients(self) -> list[ClientInfo]:
+            return [self.found]
+
+        latency = buses = status
+
+    hosts = Hosts()
+    names = {mine.pid: "camera", mine.pid + 1: "rogue"}
+    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9, lambda one: names[one.pid])
+    list(collector.collect())
+    hosts.found = replace(mine, pid=mine.pid + 1, segments=7)
+    (family,) = [one for one in collector.collect() if one.name == "gpurt_client_segments"]
+    assert {one.labels["client"]: one.value for one in family.samples} == {"camera": 1, "rogue": 7}
 
 
 def test_jobs_are_counted_by_task_and_the_dashboard_shows_what_there_is(

@@ -9,10 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -20,9 +22,12 @@ from links import MS, PATIENCE
 from processes import StartHost
 from watched import FILE
 
+from analysis.taskset import load
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
-from pycontrol.live.control import connect
+from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.live.watch import Watcher
+from pycontrol.run.judge import Judge
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
@@ -173,6 +178,46 @@ def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: C
     running = watch(start_host("--policy", "timesliced"))
     assert "policy timesliced, not segment" in running.next()["message"]
     assert any("the host runs timesliced" in note for note in running.begin["notes"])
+
+
+def test_costs_above_the_file_s_are_found(start_host: StartHost, file: Path, watch: Callable[..., Watch]) -> None:
+    """No event tells of context switches, so that nothing else would be found."""
+    file.write_text(FILE.replace('epsilon = "100s"', 'alpha = "100s"\ntheta = "1us"'))
+    running = watch(start_host("--theta", "101s"), "--until", "1ms")
+    told = running.next()
+    assert (told["finding"], told["sort"]) == ("policy", "assumption")
+    assert "on the host's virtual GPU a runlist update and a context switch takes 101000.000 ms" in told["message"]
+    assert running.end(None)[0] == 1
+
+
+class Failing:
+    """A host that answers as the real one, with failures of updates and of agents."""
+
+    def __init__(self, control: Control) -> None:
+        self.control, self.faults, self.refused = control, 0, 0
+
+    def status(self) -> list[GpuStatus]:
+        return [replace(one, faults=self.faults, refused=self.refused) for one in self.control.status()]
+
+    def clients(self) -> list[ClientInfo]:
+        return self.control.clients()
+
+
+def test_failed_updates_and_refused_agents_are_found(host: Path, file: Path) -> None:
+    """No event tells of them."""
+    with connect(str(host)) as control, connect(str(host)) as asks:
+        failing = Failing(asks)
+        watcher = Watcher(control, cast("Control", failing), Judge(load(file), {}))
+        batches = watcher.findings(threading.Event())
+        assert next(batches) == []
+        failing.faults, failing.refused = 2, 1
+        assert [one.text for one in watcher._look()] == [
+            "GPU 0: 2 runlist updates failed; isolation is lost",
+            "GPU 0: 1 agents were refused: their processes are unmanaged; isolation is lost",
+        ]
+        assert watcher._look() == []  # told once
+        failing.faults = 3
+        assert [one.text for one in watcher._look()] == ["GPU 0: 1 runlist updates failed; isolation is lost"]
 
 
 def test_a_time_ends_it_and_no_job_is_no_yes(host: Path, watch: Callable[..., Watch]) -> None:
