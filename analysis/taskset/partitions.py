@@ -135,13 +135,24 @@ def _counts(task: Task) -> bool:
 
 
 class Neighbours:
-    """How many real-time tasks of each intensity use the GPU in each partition, and in all."""
+    """Which tasks that use the GPU execute beside others, by intensity: in their partition, and in all.
+
+    Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
+    on in other partitions.  Nobody has to say of which intensity it is: it counts as any.
+    """
 
     def __init__(self, taskset: Taskset) -> None:
-        users = [task for task in taskset.tasks if _counts(task)]
-        self.cross = taskset.platform.cross_contention
-        self.inside = Counter((task.partition.name if task.partition else None, task.intensity) for task in users)
-        self.memory = sum(task.intensity is Intensity.MEMORY for task in users)
+        platform = taskset.platform
+        self.cross = platform.cross_contention
+        self.inside: Counter[tuple[str | None, Intensity | None]] = Counter()
+        self.memory = 0
+        for task in taskset.tasks:
+            if not task.uses_gpu:
+                continue
+            part = task.partition
+            if not task.best_effort or ((part and part.policy) or platform.policy) == "timesliced":
+                self.inside[_name_of(task), task.intensity] += 1
+            self.memory += task.intensity is Intensity.MEMORY or (task.best_effort and task.intensity is None)
 
     def always(self, task: Task) -> Fraction:
         """What the task's GPU work is multiplied by wherever it executes.
@@ -153,8 +164,13 @@ class Neighbours:
 
     def conflict(self, task: Task) -> bool:
         """Whether a task of its intensity shares its partition."""
-        name = task.partition.name if task.partition else None
-        return task.intensity is not None and self.inside[name, task.intensity] > 1
+        if task.intensity is None:
+            return False
+        return self.inside[_name_of(task), task.intensity] + self.inside[_name_of(task), None] > 1
+
+
+def _name_of(task: Task) -> str | None:
+    return task.partition.name if task.partition else None
 
 
 def placed(taskset: Taskset, report: Report) -> Taskset:

@@ -199,6 +199,38 @@ def test_a_plain_time_is_slowed_down_as_others_are_where_all_share_one_partition
     assert [one.pure_time for one in read(tmp_path, text)] == [23 * MS, 12_266_667]
 
 
+BESIDE = """[[task]]
+name = "e"
+cpu = 1
+priority = 0
+period = "1s"
+partition = "{}"
+{}segments = [{{ misc = "0ns", gpu = "1ms" }}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "partition", "intensity", "slower"),
+    [
+        ("segment", "rest", 'intensity = "memory"\n', 1.5),
+        ("segment", "rest", "", 1.5),
+        ("segment", "rest", 'intensity = "compute"\n', 1),
+        ("segment", "vision", 'intensity = "compute"\n', 1),
+        ("timesliced", "vision", 'intensity = "memory"\n', 1.5 * 2.3),
+        ("timesliced", "vision", "", 1.5 * 2.3),
+        ("timesliced", "vision", 'intensity = "compute"\n', 1),
+    ],
+)
+def test_best_effort_work_slows_down_what_it_executes_beside(
+    tmp_path: Path, policy: str, partition: str, intensity: str, slower: float
+) -> None:
+    """The only real-time task, of 10 ms, loads memory.  Owners are alone in their partition, but not on the GPU."""
+    text = PLATFORM.replace("[platform]\n", f'[platform]\npolicy = "{policy}"\n')
+    text += PARTITIONS.replace('policy = "segment"\n', "") + TASK.format("a", 9, "vision", "memory", '"10ms"')
+    text += BESIDE.format(partition, intensity)
+    assert read(tmp_path, text).tasks[0].pure_time == slower * 10 * MS
+
+
 @pytest.mark.parametrize("own", ["partition = {{ compute_units = 4 }}", 'partition = "p"'])
 def test_a_kernel_has_the_units_of_its_task_and_not_all(tmp_path: Path, own: str) -> None:
     """Lemma 5.1: 80 ms on 4 units, two halves each: 10 ms, not the 80 / 48 of all 24 units."""
