@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a Tegra's unpatched driver offers for partitions: `gpurt probe --tegra`.  Changes nothing."""
+"""What a Tegra's unpatched driver offers for partitions: `gpurt probe --tegra`.  Changes nothing.
+
+Nothing here has run on hardware.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
-from gpurt.errors import GpurtError
+from gpurt.errors import DeviceError, GpurtError, RefusedError
+from gpurt.text import visible
 from pycontrol.doctor import Finding, Status
 from pycontrol.live.hints import SchedNode
+from pycontrol.live.nvs import NODE, Nvs
 
-#: The node of the scheduler of domains, from R35 on.
-DOMAINS = "/dev/nvgpu/igpu0/nvsched"
 #: The version of the interface that was read in the driver's sources.
 VERSION = 1
 
@@ -26,6 +28,17 @@ def examine() -> Iterator[Finding]:
         yield Finding("slices and levels", Status.OK if known else Status.WARN, text)
     except GpurtError as error:
         yield Finding("slices and levels", Status.FAIL, str(error))
-    there = os.path.exists(DOMAINS)
-    text = f"{DOMAINS} is there; nothing here uses it yet" if there else f"no {DOMAINS}: this driver has none"
-    yield Finding("scheduling domains", Status.OK if there else Status.WARN, text)
+    yield _domains()
+
+
+def _domains() -> Finding:
+    """Whether there are scheduling domains, and which programs have made."""
+    try:
+        with Nvs() as nvs:
+            found = nvs.domains()
+    except DeviceError as error:
+        return Finding("scheduling domains", Status.WARN, str(error))
+    except RefusedError as error:
+        return Finding("scheduling domains", Status.FAIL, str(error))
+    listed = ", ".join(f"{visible(one.name)} with turns of {one.slice_ns / 1e6:g} ms" for one in found)
+    return Finding("scheduling domains", Status.OK, f"{NODE} answers, and has {listed or 'no domain'}")

@@ -113,7 +113,7 @@ SHARED_PARTITION = {
     ),
     "domain": Field(
         schema.string("^[A-Za-z0-9_.-]{1,31}$", "up to 31 letters, digits, '.', '_' and '-'"),
-        "a scheduling domain of a Tegra; slice is then the domain's",
+        "a scheduling domain of a Tegra, which gpurt run makes; slice is then the domain's, and no bound is known",
     ),
 }
 

@@ -57,7 +57,8 @@ class Launch:
 class TasksetFile:
     """A taskset file without mistakes.
 
-    ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks.
+    ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks, and
+    ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class TasksetFile:
     launch: dict[str, Launch] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     lacks: tuple[Problem, ...] = ()
+    unmodelled: tuple[Problem, ...] = ()
 
 
 def load(path: Path | str) -> TasksetFile:
@@ -87,7 +89,8 @@ def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: 
     taskset, launch = _interpret(tables, report, unplaced)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
-    return TasksetFile(path, taskset, launch, _notes(taskset), _lacks(tables["platform"], taskset, report))
+    lacks = _lacks(tables["platform"], taskset, report)
+    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, _unmodelled(taskset, report))
 
 
 def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
@@ -296,6 +299,15 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
         text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
         return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
     return ()
+
+
+def _unmodelled(taskset: Taskset, report: Report) -> tuple[Problem, ...]:
+    """Scheduling domains: neither parts of the GPU in space nor TSGs in one runlist, as docs/partitioning.md says."""
+    why = "no bound is known for scheduling domains; `gpurt run` starts programs in them"
+    return tuple(
+        Problem(line_of(report.lines, ("partition", at, "domain")), f"partition {one.name}: domain {one.domain}: {why}")
+        for at, one in enumerate(taskset.partitions) if one.domain is not None
+    )  # fmt: skip
 
 
 #: What bounds of policy timesliced assume (docs/readings.md, "Round robin").

@@ -39,8 +39,8 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
         loaded = parse(file, text, unplaced=True)
     except TasksetError as error:
         raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
-    if loaded.lacks:
-        raise TasksetError(file, loaded.lacks)
+    if loaded.lacks or loaded.unmodelled:
+        raise TasksetError(file, [*loaded.lacks, *loaded.unmodelled])
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])

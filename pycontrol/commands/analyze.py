@@ -12,7 +12,7 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, about_others, analysable, demanded, tests, time_of, unlike
+from pycontrol.commands.options import FILE, JSON, about_others, analysable, demanded, modelled, tests, time_of, unlike
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
@@ -65,14 +65,13 @@ def analyze(
 
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
-    from analysis import taskset
     from analysis.verdict import lacks_theta
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
     chosen = tests(names)
     updates = not names or any(test.policy != "federated" for test in chosen)
-    loaded = analysable(file) if updates and not measured else taskset.load(file)
+    loaded = analysable(file) if updates and not measured else modelled(file)
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)

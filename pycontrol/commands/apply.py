@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.errors import UsageError
+from gpurt.errors import RefusedError, TasksetError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, analysable, connect, demanded, outside, unlike, unraised
+from pycontrol.commands.options import FILE, JSON, Output, connect, demanded, outside, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -69,7 +69,10 @@ def apply(
 
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
-    loaded = taskset.load(file) if force else analysable(file)
+    loaded = taskset.load(file)
+    _check_domains(loaded.taskset)
+    if loaded.lacks and not force:
+        raise TasksetError(file, loaded.lacks)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     why = f"under policy {verdict.policy}, {proof}" if proof else ""
@@ -114,9 +117,17 @@ def _admit(
     return admit(device, file, task, output, as_json)
 
 
+def _check_domains(taskset: Taskset) -> None:
+    """Raises RefusedError for a file with scheduling domains: only a process itself can put its TSGs into one."""
+    for part in taskset.partitions:
+        if part.domain is not None:
+            why = "TSGs of a running program cannot be put into a domain from outside; start it with `gpurt run`"
+            raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")
+
+
 def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
     """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
-    from gpurt.errors import FileError, RefusedError
+    from gpurt.errors import FileError
     from pycontrol.live.hints import Level
     from pycontrol.live.tegra import Setting, whole_us
 
@@ -124,8 +135,6 @@ def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
         part = task.partition
         if part is None or (part.slice, part.interleave) == (None, None):
             continue
-        if part.domain is not None:
-            raise RefusedError(f"partition {part.name}: domain {part.domain}: nothing sets a domain yet")
         try:
             slice_us = None if part.slice is None else whole_us(part.slice)
         except ValueError as error:

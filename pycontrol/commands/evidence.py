@@ -74,6 +74,8 @@ def inputs(
     loaded = taskset.parse(file, taskset.decoded(file, raw))
     if loaded.lacks and not (test and find(test).policy == "federated"):  # as analyze has it
         raise TasksetError(file, loaded.lacks)
+    if loaded.unmodelled:
+        raise TasksetError(file, loaded.unmodelled)
     found = []
     for path in traces:
         content = read(path, trace.MAX_BYTES, "a trace file")

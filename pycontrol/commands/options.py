@@ -146,14 +146,28 @@ def analysable_text(file: Path) -> tuple[Any, str]:
     Raises:
         FileError: it cannot be read.
         TasksetError: it has mistakes, or no epsilon.  Zero is no default here: it would make every bound too small.
+            Or it has what no bound is about.
     """
     from analysis import taskset
 
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
-    if loaded.lacks:
-        raise TasksetError(file, loaded.lacks)
+    if loaded.lacks or loaded.unmodelled:
+        raise TasksetError(file, [*loaded.lacks, *loaded.unmodelled])
     return loaded, text
+
+
+def modelled(file: Path) -> Any:
+    """A taskset file that bounds can be about once it has what they need, as other commands' options say.
+
+    Raises TasksetError and FileError as `analysable_text`.
+    """
+    from analysis import taskset
+
+    loaded = taskset.load(file)
+    if loaded.unmodelled:
+        raise TasksetError(file, loaded.unmodelled)
+    return loaded
 
 
 def connect(device: str | None) -> Any:

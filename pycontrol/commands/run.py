@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def run(
     from analysis.model import Waiting
     from pycontrol.commands import observed
     from pycontrol.live.control import connect
-    from pycontrol.run import crew, launch, preload
+    from pycontrol.run import crew, preload
     from pycontrol.run.check import compare, in_time, notes
     from pycontrol.run.confine import confine
 
@@ -114,18 +115,11 @@ def run(
     other = None if policy else unlike(demanded(loaded.taskset), gpus, loaded.taskset.partitioned)
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell)  # fmt: skip
-    with render.progress(int(seconds * 10), "running") as bar:
-        shown = [0]
-
-        def step(passed: float) -> None:
-            bar.update(int(passed * 10) - shown[0])
-            shown[0] = int(passed * 10)
-
-        seen = launch.launch(loaded, options, step)
+    seen, domains = _launched(loaded, options, confined.domains)
     if trace_path:
         seen.trace.save(trace_path)
     lines = compare(seen.trace, loaded)
-    remarks = [*([other] if other else []), *confined.notes, *seen.notes, *notes(lines, seen.trace)]
+    remarks = [*([other] if other else []), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace)]
     render.note(*remarks, as_json=as_json)
     passed = not seen.interrupted and in_time(lines)
     whole = {
@@ -134,6 +128,24 @@ def run(
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
     return INTERRUPTED if seen.interrupted else 0 if passed else 1
+
+
+def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, list[str]]:
+    """The run, in these domains (slices in ns by name), and remarks on them."""
+    from pycontrol.live.nvs import Nvs, domains_of
+    from pycontrol.run import launch
+
+    with ExitStack() as stack:
+        remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
+        with render.progress(int(options.seconds * 10), "running") as bar:
+            shown = [0]
+
+            def step(passed: float) -> None:
+                bar.update(int(passed * 10) - shown[0])
+                shown[0] = int(passed * 10)
+
+            seen = launch.launch(loaded, options, step)
+    return seen, remarks
 
 
 def _check_boosted(policy: str, taskset: Any, mode: Any, gpus: Any, device: str | None) -> None:

@@ -2,16 +2,16 @@
 """What a program has to find in its environment so that it uses its partition only.
 
 All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
-masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  NVIDIA's libraries read the percentage of
-MPS and the MIG instance.  Green contexts are made by the program itself, from the numbers that it finds; so are kernels
-that stay on given SMs (sms.py).
+masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  On a Tegra that library puts each TSG into
+its partition's domain.  NVIDIA's libraries read the percentage of MPS and the MIG instance.  Green contexts are made by
+the program itself, from the numbers that it finds; so are kernels that stay on given SMs (sms.py).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.masks.hsa_text import Limits, MaskTextError, write
@@ -36,17 +36,30 @@ GPU = "GPURT_GPU"
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
+#: The scheduling domain that the preload library puts the program's TSGs into.
+DOMAIN = "GPURT_DOMAIN"
 #: Where the control daemon of MPS listens, unless CUDA_MPS_PIPE_DIRECTORY says so.
 MPS_PIPES = "/tmp/nvidia-mps"
 ROCR_DEVICES = "ROCR_VISIBLE_DEVICES"
 
 
+#: A remark on every run with domains.
+UNBOUNDED = (
+    "domains take turns by nvgpu's own thread, which gives the driver's own domain and those of others turns, too: "
+    "no bound is known for them"
+)
+
+
 @dataclass(frozen=True)
 class Confined:
-    """What each task's program gets in its environment besides, and remarks."""
+    """What each task's program gets in its environment besides, and remarks.
+
+    ``domains``: which are to be there while programs run, slices in ns by name.
+    """
 
     environments: dict[str, dict[str, str]]
     notes: tuple[str, ...] = ()
+    domains: dict[str, int] = field(default_factory=dict)
 
 
 def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
@@ -73,7 +86,11 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
     for task in launched:
         made[task.name] = {**made.get(task.name, {}), **given_sms.get(id(task.partition), {})}
     notes = [remark] if remark and launched else []
+    domains = {one.domain: one.slice for one in file.taskset.partitions if one.domain and one.slice}
+    if domains and DOMAIN in given:
+        raise UsageError(f"{DOMAIN} is set: unset it, the file says which domains programs use")
     if emulated:
+        ways += ["domain"] if domains else []
         notes += _virtual(file.taskset, gpus, made)
         notes += [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
         return Confined(made, tuple(notes))
@@ -83,7 +100,9 @@ def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.env
         notes += remarks
     for task in launched:
         made[task.name] = {**made.get(task.name, {}), **of_part[id(task.partition)]}
-    return Confined(made, tuple(dict.fromkeys(notes)))
+    if domains:
+        notes.append(UNBOUNDED)
+    return Confined(made, tuple(dict.fromkeys(notes)), domains)
 
 
 def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> list[str]:
@@ -102,8 +121,6 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
     """What the programs of one partition get, and remarks."""
     made: dict[str, str] = {}
     notes: list[str] = []
-    if part.domain is not None:
-        raise RefusedError(f"partition {part.name}: domain {part.domain}: nothing puts a program into a domain yet")
     if part.cu_mask is not None:
         made, notes = _masked(part, file.taskset.platform, given)
     elif part.mps_percentage is not None:
@@ -112,7 +129,9 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
         made, notes = _green(part.green_context, file.taskset.partitions, given)
     elif part.mig is not None:
         made = {DEVICES: part.mig}
-    if part.cu_mask is not None:
+    if part.domain is not None:
+        made[DOMAIN] = part.domain
+    if part.cu_mask is not None or part.domain is not None:
         made["LD_PRELOAD"] = preload.environment(preload.find(), None)["LD_PRELOAD"]
     return made, notes
 

@@ -107,7 +107,8 @@ static void *nested_of_instance(uint64_t address, uint32_t *size)
 
 /*
  * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  In place of
- * the channel that nvgpu binds to a group or unbinds, its cookie goes to the fake GPU.
+ * the channel that nvgpu binds to a group or unbinds, or of the domain that it puts a group into, its cookie goes to the
+ * fake GPU.
  */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
@@ -117,7 +118,7 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 	int32_t fd;
 
 	*size = 0;
-	if (_IOC_TYPE(request) == 'T' && (_IOC_NR(request) <= 2 || _IOC_NR(request) == 11)) {
+	if (_IOC_TYPE(request) == 'T' && (_IOC_NR(request) <= 2 || _IOC_NR(request) == 11 || _IOC_NR(request) == 16)) {
 		memcpy(&fd, argument, sizeof(fd));
 		channel = fake_cookie(fd);
 		*size = sizeof(channel);
@@ -128,6 +129,12 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 
 		memcpy(size, where, sizeof(*size));
 		memcpy(&address, where + 8, sizeof(address));
+		return (void *)(uintptr_t)address;
+	}
+	if (_IOC_TYPE(request) == 'N' && _IOC_NR(request) == 3) {	/* domains, 80 bytes each */
+		memcpy(&address, argument, sizeof(address));
+		memcpy(size, argument + 8, sizeof(*size));
+		*size = address && *size <= 20 ? 80 * *size : 0;
 		return (void *)(uintptr_t)address;
 	}
 	if (_IOC_TYPE(request) == 'K')
