@@ -229,9 +229,9 @@ def test_a_client_that_goes_is_told_of(connect: Connect, plane: Control) -> None
 def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, plane: Control) -> None:
     busy = connect()
     with control(str(host)) as slow:
+        events = slow.events(PATIENCE)  # with a buffer for many
         with socket.socket(fileno=os.dup(slow.fileno())) as shrunk:
             shrunk.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        events = slow.events(PATIENCE)
         # enough to overflow this reader's buffer, but not a buffer of the usual size
         for _ in range(50 if is_device(host) else 4000):
             busy.begin(priority=3)

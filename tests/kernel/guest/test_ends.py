@@ -103,4 +103,4 @@ def test_the_thread_above_all_takes_off_best_effort_that_owns_the_gpu_as_a_lock(
             assert waiter.begin(priority=10) == PENDING
             before = times_slept("gpurt-end")
         assert waiter.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER) == 0
-        assert times_slept("gpurt-end") > before
+        eventually(lambda: times_slept("gpurt-end") > before)  # it sleeps again a moment after the grant
