@@ -34,8 +34,7 @@ static bool traced(void)
 	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
 	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
 	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
-	       trace_gpurt_copy_end_enabled() || trace_gpurt_job_begin_enabled() ||
-	       trace_gpurt_job_end_enabled();
+	       trace_gpurt_copy_end_enabled();
 }
 
 static void trace(const struct gpurt_record *r)

@@ -275,16 +275,11 @@ void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now)
 		;
 }
 
-/*
- * Brings the GPU towards @now by at most @most things that happen on it.  True: it is there; false: more is due, and
- * the GPU's time is still that of the last thing.
- */
-bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
+/* gpurt_vgpu_catch_up() for a GPU that has no other partition. */
+bool gpurt_vgpu_catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most)
 {
 	u64 next;
 
-	if (v->whole)
-		return gpurt_whole_catch_up(v->whole, now, most);
 	while ((next = gpurt_vgpu_next(v)) <= now) {
 		if (!most--)
 			return false;
@@ -294,6 +289,15 @@ bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
 	if (now > v->now)
 		gpurt_vgpu_pass(v, now);
 	return true;
+}
+
+/*
+ * Brings the GPU towards @now by at most @most things that happen on it.  True: it is there; false: more is due, and
+ * the GPU's time is still that of the last thing.
+ */
+bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
+{
+	return v->whole ? gpurt_whole_catch_up(v->whole, now, most) : gpurt_vgpu_catch_up_alone(v, now, most);
 }
 
 /*

@@ -499,7 +499,8 @@ def test_jobs_on_two_gpus(start_host: StartHost) -> None:
 ])  # fmt: skip
 def test_wrong_use_is_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     """Both commands read these options by the same function."""
-    command = "serve" if "--gpus=3" in words else "emulate"
+    served = "--gpus=3" in words or text.startswith("--taskset goes")  # emulate takes partitions from it
+    command = "serve" if served else "emulate"
     call = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={tmp_path}/host.sock", *words]
     done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT)
     assert (done.returncode, done.stdout) == (code, "")
