@@ -4,7 +4,7 @@
  * an update may keep closed for long.  They take constant time, under a raw spinning lock of their own: a thread that
  * takes one cannot lose its CPU in the middle of it.
  *
- * A thread that waits sleeps until its client is given the bus.  Whoever gives it away wakes that thread alone.
+ * A thread that waits sleeps until its client is given the bus.  The call that gives it away wakes that thread alone.
  */
 #include <linux/ktime.h>
 #include <linux/sched.h>

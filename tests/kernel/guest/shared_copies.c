@@ -48,7 +48,7 @@ static void *live(void *argument)
 		copy(on, what, what == GPURT_COPY_BEGIN ? 11 + number : 0, what == GPURT_COPY_END ? 0 : timeout);
 	}
 	left--;
-	/* Whoever waits still is withdrawn; nobody is raised once all copies have ended. */
+	/* Requests that still wait are withdrawn; nobody is raised once all copies have ended. */
 	while (left) {
 		copy(on, GPURT_COPY_END, 0, 0);
 		usleep(1000);

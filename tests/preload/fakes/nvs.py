@@ -30,7 +30,7 @@ class Domain:
 
 
 class NvgpuNvs(File):
-    """The node of the scheduler.  Domains outlive whoever has made them."""
+    """The node of the scheduler.  A domain outlives its maker."""
 
     DOMAINS: ClassVar[list[Domain]] = []
     MADE: ClassVar[list[int]] = [1]
