@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +47,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sys"
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler")
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
-    return trees.compiled(tmp_path_factory.mktemp("nvml"))
-
-
 @pytest.fixture
-def fake(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def fake(fake_nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The only sensors."""
     monkeypatch.setattr(sysfs, "ROOT", tmp_path / "sys")
-    yield from trees.loaded(library)
+    return fake_nvml
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -9,12 +9,11 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import power_trees as trees
 import pytest
 from calls import Gpurt, caller
 
@@ -33,8 +32,6 @@ A100 = (
     Profile(9, 42, 3, 2, ((0, 4), (4, 4))), Profile(5, 56, 4, 1, ((0, 4),)), Profile(0, 98, 7, 1, ((0, 8),)),
 )  # fmt: skip
 
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
 
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
@@ -43,6 +40,8 @@ def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
 
 @pytest.fixture(scope="module")
 def libcuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
     library = tmp_path_factory.mktemp("cuda") / "libcuda.so.1"
     subprocess.run(["cc", *FLAGS, str(HERE / "partition_fake/cuda.c"), "-o", str(library)], check=True)
     return library
@@ -60,17 +59,6 @@ def cuda(libcuda: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return gpu
 
 
-@pytest.fixture(scope="module")
-def libnvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
-    return trees.compiled(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def nvml(libnvml: Path) -> Iterator[Any]:
-    yield from trees.loaded(libnvml)
-
-
 def file_of(folder: Path, units: int) -> Path:
     file = folder / "set.toml"
     file.write_text(EXAMPLE.replace("compute_units = 24\n", f"compute_units = {units}\n", 1))
@@ -86,7 +74,6 @@ def test_least_sizes_and_steps_are_nvidia_s() -> None:
     assert Grain(8, 8).sizes(7) == ()
 
 
-@needs_compiler
 def test_green_contexts_are_written(gpurt: Gpurt, cuda: Callable[..., None], tmp_path: Path) -> None:
     """Sizes are 8 and its multiples; the file's contexts are numbered as `gpurt run` wants them."""
     cuda(24, 9)
@@ -101,7 +88,6 @@ def test_green_contexts_are_written(gpurt: Gpurt, cuda: Callable[..., None], tmp
     assert not [one for one in parts if (one.size or 1) % 8]
 
 
-@needs_compiler
 def test_the_driver_says_how_many_sms_there_are(gpurt: Gpurt, cuda: Callable[..., None], tmp_path: Path) -> None:
     """The file, or --units, must agree with it."""
     cuda(48, 8, 6)
@@ -115,7 +101,6 @@ def test_the_driver_says_how_many_sms_there_are(gpurt: Gpurt, cuda: Callable[...
         assert (code, "with 48 SMs, the platform has" in err) == (2, True), err
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     ("gpu", "arguments", "code", "why"),
     [
@@ -139,7 +124,6 @@ def test_bad_cuda_devices(
     assert (found, text, why in err, out.exists()) == (code, "", True, False), err
 
 
-@needs_compiler
 def test_a_share_of_mps_is_refused(
     gpurt: Gpurt, cuda: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
@@ -176,10 +160,9 @@ def test_sizes_that_no_one_split_has() -> None:
     assert len(conditions(offer, [4, 8])) == 1
 
 
-@needs_compiler
-def test_profiles_are_read(nvml: Any) -> None:
+def test_profiles_are_read(fake_nvml: Any) -> None:
     """Of 14 SMs there are three: the one of which seven fit is taken."""
-    nvml.fake_mig(0, MIG)
+    fake_nvml.fake_mig(0, MIG)
     assert mig.read(0) == ("Fake 0", A100)
 
 
@@ -233,10 +216,9 @@ def test_the_plainest_profile_of_a_size() -> None:
     assert plainest([second, first]) == plainest([first, second]) == (first,)
 
 
-@needs_compiler
-def test_a_plan_of_instances(gpurt: Gpurt, nvml: Any, tmp_path: Path) -> None:
+def test_a_plan_of_instances(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> None:
     """Sizes are the profiles', and the note has the profiles and places to make; the A100 has 108 SMs without MIG."""
-    nvml.fake_mig(0, MIG)
+    fake_nvml.fake_mig(0, MIG)
     out = tmp_path / "out.toml"
     code, text, err = gpurt("partition", file_of(tmp_path, 108), "--mechanism", "mig", "-o", out, "--json")
     assert code == 0, err
@@ -259,7 +241,6 @@ def test_instances_that_do_not_fit_together() -> None:
     assert mechanism.sizes("mig", 60, A100) == (14, 28, 42, 56)
 
 
-@needs_compiler
 @pytest.mark.parametrize(
     ("state", "units", "arguments", "code", "why"),
     [
@@ -271,15 +252,14 @@ def test_instances_that_do_not_fit_together() -> None:
     ],
 )
 def test_bad_gpus_for_mig(
-    gpurt: Gpurt, nvml: Any, tmp_path: Path, state: int, units: int, arguments: list[str], code: int, why: str
+    gpurt: Gpurt, fake_nvml: Any, tmp_path: Path, state: int, units: int, arguments: list[str], code: int, why: str
 ) -> None:
-    nvml.fake_mig(0, state)
+    fake_nvml.fake_mig(0, state)
     found, text, err = gpurt("partition", file_of(tmp_path, units), "--mechanism", "mig", *arguments)
     assert (found, text, why in err) == (code, "", True), err
 
 
-@needs_compiler
-def test_mig_without_a_driver(gpurt: Gpurt, nvml: Any, tmp_path: Path) -> None:
-    nvml.fake_reset(1, 0)
+def test_mig_without_a_driver(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> None:
+    fake_nvml.fake_reset(1, 0)
     code, text, err = gpurt("partition", file_of(tmp_path, 108), "--mechanism", "mig")
     assert (code, text, "NVML says: Driver Not Loaded; without it give the sizes: --units" in err) == (4, "", True), err

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,11 @@ from gpurt.errors import UsageError
 from pycontrol.power import amdgpu, find, nvml, rapl, sysfs, tegra
 from pycontrol.power.sensor import Absent, Kind, Scope, Sensor, SensorError
 
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sysfs, "ROOT", tmp_path)
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
-    return trees.compiled(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def fake(library: Path) -> Iterator[Any]:
-    yield from trees.loaded(library)
 
 
 def split(found: Iterator[Any]) -> tuple[dict[str, Sensor], dict[str, str]]:
@@ -169,8 +155,7 @@ def test_the_host_s_sensors_are_never_taken_for_a_gpu_s(root: Path) -> None:
         find.chosen(("rapl:0", "rapl:0"))
 
 
-@needs_compiler
-def test_nvml_s_sensors(fake: Any, root: Path) -> None:
+def test_nvml_s_sensors(fake_nvml: Any, root: Path) -> None:
     found, absent = split(nvml.find())
     assert absent == {}
     assert list(found) == [f"nvml:0:{word}" for word in ("energy", "instant", "average", "power")]
@@ -181,56 +166,52 @@ def test_nvml_s_sensors(fake: Any, root: Path) -> None:
     assert [one.about.name for one in find.chosen(())] == ["nvml:0:energy"]
 
 
-@needs_compiler
-def test_nvml_without_an_energy_counter(fake: Any, root: Path) -> None:
+def test_nvml_without_an_energy_counter(fake_nvml: Any, root: Path) -> None:
     """As before Volta, and as a T400 or a Jetson may be: "not supported" is no 0."""
-    fake.fake_has(0, 0, 1, 0)
+    fake_nvml.fake_has(0, 0, 1, 0)
     found, absent = split(nvml.find())
     assert list(found) == ["nvml:0:power"]
     assert absent == dict.fromkeys(("nvml:0:energy", "nvml:0:instant", "nvml:0:average"), "NVML says: Not Supported")
     with pytest.raises(SensorError, match="no sensor 'nvml:0:energy': NVML says: Not Supported"):
         find.chosen(("nvml:0:energy",))
-    fake.fake_has(0, 0, 0, 0)
+    fake_nvml.fake_has(0, 0, 0, 0)
     with pytest.raises(SensorError, match="no sensor of a GPU; nvml:0:energy: NVML says: Not Supported"):
         find.chosen(())
 
 
-@needs_compiler
-def test_nvml_without_a_driver_or_a_gpu(fake: Any) -> None:
-    fake.fake_reset(0, 1)
+def test_nvml_without_a_driver_or_a_gpu(fake_nvml: Any) -> None:
+    fake_nvml.fake_reset(0, 1)
     assert list(split(nvml.find())[1].values()) == ["the driver has no GPU that this user may see"]
-    fake.fake_reset(1, 0)
+    fake_nvml.fake_reset(1, 0)
     assert list(split(nvml.find())[1].values()) == ["NVML says: Driver Not Loaded"]
 
 
-@needs_compiler
-def test_a_gpu_that_nvml_loses(fake: Any) -> None:
+def test_a_gpu_that_nvml_loses(fake_nvml: Any) -> None:
     sensor = split(nvml.find())[0]["nvml:0:energy"]
-    fake.fake_lose_after(0, 1)
+    fake_nvml.fake_lose_after(0, 1)
     sensor.value()
     with pytest.raises(SensorError, match="nvml:0:energy: NVML says: GPU is lost"):
         sensor.value()
 
 
-@needs_compiler
-def test_the_fake_is_strict(fake: Any) -> None:
+def test_the_fake_is_strict(fake_nvml: Any) -> None:
     """What the real library refuses, too; nothing works before it is initialised."""
     import pynvml
 
     handle, number = ctypes.c_void_p(), ctypes.c_ulonglong()
-    assert fake.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == pynvml.NVML_ERROR_UNINITIALIZED
-    assert fake.nvmlShutdown() == pynvml.NVML_ERROR_UNINITIALIZED
-    assert fake.nvmlInitWithFlags(0) == 0
-    assert fake.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(handle)) == pynvml.NVML_ERROR_INVALID_ARGUMENT
-    assert fake.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
-    assert fake.nvmlDeviceGetTotalEnergyConsumption(handle, None) == pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert fake_nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == pynvml.NVML_ERROR_UNINITIALIZED
+    assert fake_nvml.nvmlShutdown() == pynvml.NVML_ERROR_UNINITIALIZED
+    assert fake_nvml.nvmlInitWithFlags(0) == 0
+    assert fake_nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(handle)) == pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert fake_nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+    assert fake_nvml.nvmlDeviceGetTotalEnergyConsumption(handle, None) == pynvml.NVML_ERROR_INVALID_ARGUMENT
     stranger = ctypes.c_void_p(1)
-    assert fake.nvmlDeviceGetTotalEnergyConsumption(stranger, ctypes.byref(number)) == 2
-    assert fake.nvmlDeviceGetName(handle, ctypes.create_string_buffer(8), 8) == pynvml.NVML_ERROR_INSUFFICIENT_SIZE
+    assert fake_nvml.nvmlDeviceGetTotalEnergyConsumption(stranger, ctypes.byref(number)) == 2
+    assert fake_nvml.nvmlDeviceGetName(handle, ctypes.create_string_buffer(8), 8) == pynvml.NVML_ERROR_INSUFFICIENT_SIZE
     fields = (pynvml.c_nvmlFieldValue_t * 2)()
     fields[0].fieldId, fields[1].fieldId = pynvml.NVML_FI_DEV_POWER_AVERAGE, 12345
-    assert fake.nvmlDeviceGetFieldValues(handle, 0, ctypes.byref(fields)) == pynvml.NVML_ERROR_INVALID_ARGUMENT
-    assert fake.nvmlDeviceGetFieldValues(handle, 2, ctypes.byref(fields)) == 0
+    assert fake_nvml.nvmlDeviceGetFieldValues(handle, 0, ctypes.byref(fields)) == pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert fake_nvml.nvmlDeviceGetFieldValues(handle, 2, ctypes.byref(fields)) == 0
     assert (fields[0].nvmlReturn, fields[0].value.uiVal) == (0, 100_000)
     assert (fields[1].nvmlReturn, fields[1].value.uiVal) == (pynvml.NVML_ERROR_INVALID_ARGUMENT, 0xDEADBEEF)
     assert (nvml.POWER_AVERAGE, nvml.POWER_INSTANT) == (
