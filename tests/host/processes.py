@@ -3,15 +3,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from links import eventually
+from links import PATIENCE, eventually
 
 from pycontrol import procs
 
 #: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
+#: What Python executes for a host with virtual GPUs.
+EMULATE = ("-m", "pycontrol.cli", "emulate")
+
+
+def started(path: Path, *options: str, program: Sequence[str] = EMULATE) -> subprocess.Popen[bytes]:
+    """A host with its socket at that path, which is ready; what it says is in the same place with .log."""
+    reader, writer = os.pipe()
+    command = [sys.executable, *program, f"--socket={path}", f"--ready-fd={writer}", *options]
+    with path.with_suffix(".log").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
+    os.close(writer)
+    ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+    os.close(reader)
+    if not ready:
+        process.kill()
+        process.wait()
+    assert ready, path.with_suffix(".log").read_text()
+    return process
+
+
+@contextmanager
+def host_at(path: Path) -> Iterator[None]:
+    """An emulator has its socket at that path until the context is left."""
+    process = started(path)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
 
 
 def alive(pid: int) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import pytest
 from links import PATIENCE, eventually
+from processes import host_at
 from watched import FILE
 
 from gpurt import Client, job, segment
@@ -190,16 +191,14 @@ def test_jobs_are_counted_by_task_and_the_dashboard_shows_what_there_is(
     assert len({panel["id"] for panel in panels}) == len(panels) > 10
 
 
-def test_a_host_that_goes_is_said_until_it_comes_back(start_host: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_host_that_goes_is_said_until_it_comes_back(tmp_path: Path) -> None:
     place = tmp_path / "own.sock"
-    reader, ready = os.pipe()
-    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={place}", f"--ready-fd={ready}", "--quiet"]
-    with subprocess.Popen(command, pass_fds=[ready]) as emulator:
-        os.read(reader, 16)
+    with host_at(place):
         served = Served(place)
         assert served.value("gpurt_host_up") == 1
-        emulator.terminate()
     assert served.value("gpurt_host_up") == 0
+    with host_at(place):
+        assert served.value("gpurt_host_up") == 1
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(PATIENCE) == 0
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
-from processes import StartHost
+from processes import StartHost, host_at
 from watched import FILE
 
 from analysis.taskset import load
@@ -227,12 +227,8 @@ def test_a_time_ends_it_and_no_job_is_no_yes(host: Path, watch: Callable[..., Wa
 
 def test_a_host_that_goes_is_one_line(tmp_path: Path, file: Path, watch: Callable[..., Watch]) -> None:
     place = tmp_path / "own.sock"
-    reader, ready = os.pipe()
-    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={place}", f"--ready-fd={ready}", "--quiet"]
-    with subprocess.Popen(command, pass_fds=[ready]) as emulator:
-        os.read(reader, 16)
+    with host_at(place):
         running = watch(place)
-        emulator.terminate()
     _, err = running.process.communicate(timeout=PATIENCE)
     assert running.process.returncode == 4
     assert "host" in json.loads(err)["error"]["message"]
