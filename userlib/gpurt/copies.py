@@ -17,8 +17,8 @@ import errno
 from collections.abc import Generator
 from types import TracebackType
 
-from gpurt._gpurt import ffi, lib
-from gpurt.segments import FOREVER, Client, check
+from gpurt._gpurt import lib
+from gpurt.segments import FOREVER, Client, begun, check, handle_of
 
 Chunks = Generator[tuple[int, int], None, None]
 
@@ -42,17 +42,11 @@ class copy:  # noqa: N801  (reads as a statement)
         self._client = client
         self._open = False
 
-    def _handle(self) -> object:
-        return self._client.handle if self._client else ffi.NULL
-
     def __enter__(self) -> copy:
         if self._open:
             raise OSError(errno.EBUSY, "the copy is open already")
-        status = lib.gpurt_copy_begin(self._handle(), self._priority, self._timeout)
-        unmanaged = status == -errno.ENODEV and self._client is None
-        if not unmanaged:
-            check(status, "begin a copy")
-        self._open = not unmanaged
+        status = lib.gpurt_copy_begin(handle_of(self._client), self._priority, self._timeout)
+        self._open = begun(status, self._client, "begin a copy")
         return self
 
     def next(self) -> None:
@@ -62,7 +56,7 @@ class copy:  # noqa: N801  (reads as a statement)
             OSError: ETIMEDOUT, EINTR; the bus is not this copy's any more then, nor at the end of the block.
         """
         if self._open:
-            status = lib.gpurt_copy_next(self._handle(), self._timeout)
+            status = lib.gpurt_copy_next(handle_of(self._client), self._timeout)
             self._open = not status
             check(status, "go on with a copy")
 
@@ -71,7 +65,7 @@ class copy:  # noqa: N801  (reads as a statement)
     ) -> None:
         if self._open:
             self._open = False
-            status = lib.gpurt_copy_end(self._handle())
+            status = lib.gpurt_copy_end(handle_of(self._client))
             if error is None:
                 check(status, "end a copy")
 

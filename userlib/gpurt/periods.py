@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from gpurt._gpurt import ffi, lib
-from gpurt.segments import Client, check
+from gpurt.segments import Client, begun, check, handle_of
 
 
 def _name(task: str | None) -> object:
@@ -51,22 +51,16 @@ class job:  # noqa: N801  (reads as a statement)
         self._client = client
         self._open = False
 
-    def _handle(self) -> object:
-        return self._client.handle if self._client else ffi.NULL
-
     def __enter__(self) -> None:
-        status = lib.gpurt_job_begin(self._handle(), _name(self._task), self._number, self._release)
-        unmanaged = status == -errno.ENODEV and self._client is None
-        if not unmanaged:
-            check(status, "begin a job")
-        self._open = not unmanaged
+        status = lib.gpurt_job_begin(handle_of(self._client), _name(self._task), self._number, self._release)
+        self._open = begun(status, self._client, "begin a job")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._open:
             self._open = False
-            status = lib.gpurt_job_end(self._handle())
+            status = lib.gpurt_job_end(handle_of(self._client))
             if error is None:
                 check(status, "end a job")
 
@@ -105,7 +99,7 @@ class periodic:  # noqa: N801  (reads as a statement)
     def __init__(self, task: str | None, period: int, first: int = 0, *, client: Client | None = None) -> None:
         self._client = client  # keeps the handle open
         self._state = ffi.new("struct gpurt_periodic *")
-        handle = client.handle if client else ffi.NULL
+        handle = handle_of(client)
         if period <= 0:
             raise OSError(errno.EINVAL, f"a period of {period} ns")
         check(lib.gpurt_periodic_init(self._state, handle, _name(task), period, first), "begin a periodic task")

@@ -143,6 +143,22 @@ class Client:
         return int(place[0])
 
 
+def handle_of(client: Client | None) -> object:
+    """The C handle; NULL, the process's own client, without one.  Raises OSError EBADF if the client is closed."""
+    return client.handle if client else ffi.NULL
+
+
+def begun(status: int, client: Client | None, what: str) -> bool:
+    """Whether a host knows what a function of libgpurt began; False: there is no host, and the block runs unmanaged.
+
+    Raises OSError if it returned an error (-errno), also that there is no host where a ``client`` was given.
+    """
+    if status == -errno.ENODEV and client is None:
+        return False
+    check(status, what)
+    return True
+
+
 #: A segment that has begun: whether a host knows it, and what it waits for before it ends.
 _Open = tuple[bool, Stream | None]
 
@@ -186,22 +202,16 @@ class segment:  # noqa: N801  (reads as a statement)
         self._open = threading.local()
         self._tasks: weakref.WeakKeyDictionary[Any, list[_Open]] = weakref.WeakKeyDictionary()
 
-    def _handle(self) -> object:
-        return self._client.handle if self._client else ffi.NULL
-
     def _started(self, wait: bool) -> _Open:
         """Begins; ``wait``: until the client owns the GPU."""
         stream = None if self._stream is None else streams.chosen(self._stream)
         flags = self._flags | (lib.GPURT_BEGIN_WAIT if wait else 0)
-        status = lib.gpurt_segment_begin(self._handle(), flags, self._priority)
-        unmanaged = status == -errno.ENODEV and self._client is None
-        if status and not unmanaged:
-            check(status, "begin a GPU segment")
-        return not unmanaged, stream
+        status = lib.gpurt_segment_begin(handle_of(self._client), flags, self._priority)
+        return begun(status, self._client, "begin a GPU segment"), stream
 
     def _ended(self, managed: bool, error: BaseException | None) -> None:
         if managed:
-            status = lib.gpurt_segment_end(self._handle(), self._end)
+            status = lib.gpurt_segment_end(handle_of(self._client), self._end)
             if error is None:
                 check(status, "end a GPU segment")
 
@@ -231,7 +241,7 @@ class segment:  # noqa: N801  (reads as a statement)
 
     async def _granted(self) -> None:
         """Waits until the segment owns the GPU.  After any exception the segment has ended, as after a cancellation."""
-        handle = self._handle()
+        handle = handle_of(self._client)
         ended = []
 
         def give_up() -> None:

@@ -17,6 +17,15 @@ inline void check(int err, const char *what)
 		throw std::system_error(-err, std::generic_category(), what);
 }
 
+// Whether a host knows what has begun with this result.  False: there is none, and no client was given.
+inline bool begun(int err, const ::gpurt_handle *handle, const char *what)
+{
+	if (err == -ENODEV && !handle)
+		return false;
+	check(err, what);
+	return true;
+}
+
 // One client of the host.  Throws std::system_error if there is none.
 class client {
 public:
@@ -61,11 +70,7 @@ public:
 private:
 	segment(::gpurt_handle *handle, unsigned int priority, unsigned int flags) : handle_(handle)
 	{
-		int err = gpurt_segment_begin(handle_, flags, priority);
-
-		if (err != -ENODEV || handle_)
-			check(err, "gpurt_segment_begin");
-		open_ = !err;
+		open_ = begun(gpurt_segment_begin(handle_, flags, priority), handle_, "gpurt_segment_begin");
 	}
 
 	::gpurt_handle *handle_;
@@ -102,11 +107,7 @@ public:
 private:
 	copy(::gpurt_handle *handle, unsigned int priority) : handle_(handle)
 	{
-		int err = gpurt_copy_begin(handle_, priority, GPURT_FOREVER);
-
-		if (err != -ENODEV || handle_)
-			check(err, "gpurt_copy_begin");
-		open_ = !err;
+		open_ = begun(gpurt_copy_begin(handle_, priority, GPURT_FOREVER), handle_, "gpurt_copy_begin");
 	}
 
 	::gpurt_handle *handle_;
@@ -132,11 +133,7 @@ public:
 private:
 	job(::gpurt_handle *handle, const char *task, uint64_t number, uint64_t release_ns) : handle_(handle)
 	{
-		int err = gpurt_job_begin(handle_, task, number, release_ns);
-
-		if (err != -ENODEV || handle_)
-			check(err, "gpurt_job_begin");
-		open_ = !err;
+		open_ = begun(gpurt_job_begin(handle_, task, number, release_ns), handle_, "gpurt_job_begin");
 	}
 
 	::gpurt_handle *handle_;
