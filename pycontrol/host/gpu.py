@@ -91,7 +91,6 @@ class Facts:
     refused: int = 0
 
 
-#: Told of every event: GPU, client (None: everyone), kind, time, cause and latency of commits.
 class Mark(NamedTuple):
     """What a program says of a job: its task, its number, and how long it executed on CPUs, ns (0: not known)."""
 
@@ -101,7 +100,7 @@ class Mark(NamedTuple):
 
 
 class Tell(Protocol):
-    """Tells the readers of an event; `mark` if it is about a job."""
+    """Tells the readers of an event.  ``client`` None: it is everyone's.  ``mark``: if it is about a job."""
 
     def __call__(
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
