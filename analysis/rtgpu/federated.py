@@ -18,7 +18,7 @@ from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
-from analysis.rtgpu.verdict import stated, too_many
+from analysis.rtgpu.verdict import assumed, stated, too_many
 from analysis.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.trace import About, Event, Kind, Trace
 from gpurt._gpurt import ffi, lib
@@ -62,6 +62,11 @@ class Federated:
     def order(self) -> list[Any]:
         """The tasks as the compiled simulator counts them."""
         return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
+
+    @property
+    def notes(self) -> list[str]:
+        """How the file is read."""
+        return assumed(self.system.taskset)
 
     def bounds(self) -> dict[str, int]:
         """What the sound test of the waiting mode says of these units, ns by task."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,16 @@ from pycontrol.commands.options import FILE, JSON, Output, Time, about_others, a
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
+    from analysis.model import Taskset
     from analysis.rta import Test
+    from analysis.rtgpu.federated import Federated
+    from analysis.shared import Shared
+    from analysis.simulate import Options, Simulation
     from analysis.taskset import TasksetFile
     from analysis.trace import Trace
     from pycontrol.run.check import Judged
+
+    Subject = Federated | Shared
 
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
@@ -65,61 +72,90 @@ def simulate(
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
-    from analysis.rta.regions import folded
-    from analysis.rtgpu.federated import POLICY, Federated
-    from analysis.rtgpu.verdict import assumed
-    from analysis.simulate import (
-        Options,
-        SimulationError,
-        SuspensionError,
-        default_horizon,
-        simulate,
-        worst_over_offsets,
-    )
+    from analysis.simulate import Options, SimulationError, SuspensionError
     from pycontrol.run.check import NOTHING
 
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
     loaded = costs.taskset if costs else analysable(file).taskset
-    for path in filter(None, (trace_path, plot_path)):
+    files = [path for path in (trace_path, plot_path) if path]
+    for path in files:
         check_writable(path)
     if not policy and len(loaded.policies) > 1:
         raise UsageError(f"partitions have policies {' and '.join(loaded.policies)}; name one for all with --policy")
-    policy = policy or loaded.policies[0]
     mode = Waiting(waiting) if waiting else None
-    options = Options(policy, mode, execution, sporadic, seed=seed, job_cpu=loaded.platform.thread_cpu or 0)
-    own = None  # the units of each task, under policy federated
-    if costs and policy == POLICY:
-        raise UsageError("--energy: nothing prices policy federated")
-    if chunk is not None and (policy != POLICY or chunk <= 0):
-        raise UsageError("--chunk: a time above 0, with --policy federated")
+    options = Options(policy or loaded.policies[0], mode, execution, sporadic, seed=seed,
+                      job_cpu=loaded.platform.thread_cpu or 0)  # fmt: skip
     try:
-        own = Federated.of(loaded, options, chunk or 0) if policy == POLICY else None
-        with render.progress(offsets, "simulating") as bar:
-            done = [0]
-
-            def step(runs: int) -> None:
-                bar.update(runs - done[0])
-                done[0] = runs
-
-            seen = own.worst_over_offsets(offsets, step) if own else worst_over_offsets(loaded, options, offsets, step)
-        if trace_path or costs:
-            first = costs.offsets if costs else None
-            trace = own.trace(MOST_EVENTS) if own else simulate(loaded, options, first, events=MOST_EVENTS).trace
-            assert trace is not None
-            if costs:
-                trace = costs.add(trace, default_horizon(loaded))
-            if trace_path:
-                trace.save(trace_path)
+        subject = _subject(loaded, options, chunk, costs)
+        seen = _worst(subject, offsets)
+        _trace(subject, costs, trace_path)
     except SuspensionError as error:
         nothing: dict[str, Any] = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
-        text = f"NOT SIMULATED under policy {policy}: {error}; --waiting busy simulates that"
-        render.emit({"file": file, "policy": policy, **nothing}, as_json, text)
+        text = f"NOT SIMULATED under policy {options.policy}: {error}; --waiting busy simulates that"
+        render.emit({"file": file, "policy": options.policy, **nothing}, as_json, text)
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    remarks = [*(assumed(loaded) if own else folded(loaded)), *(costs.notes if costs else ())]
+    remarks = [*subject.notes, *(costs.notes if costs else ())]
     render.note(*remarks, as_json=as_json)
-    bounds = own.bounds() if own else _bounds(loaded, policy, waiting)
+    table, data, code = _verdicts(loaded, seen, subject.bounds())
+    given = dict(subject.given) if subject.given is not None else None
+    why = None if loaded.real_time else NOTHING
+    whole = {
+        "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
+        "files": files, "given": given, "notes": remarks, **(costs.document() if costs else {}),
+    }  # fmt: skip
+    owned = [] if given is None else ["units: " + ", ".join(f"{name} {count}" for name, count in given.items())]
+    text = "\n".join([*owned, table, *([why] if why else []), *(["", costs.text()] if costs else [])])
+    if costs and plot_path:
+        costs.plot(options.policy, plot_path)
+    render.emit(whole, as_json, text)
+    return code
+
+
+def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
+    """What is simulated.  Raises UsageError, SimulationError."""
+    from analysis.rtgpu.federated import POLICY, Federated
+    from analysis.shared import Shared
+
+    federated = options.policy == POLICY
+    if costs and federated:
+        raise UsageError("--energy: nothing prices policy federated")
+    if chunk is not None and (not federated or chunk <= 0):
+        raise UsageError("--chunk: a time above 0, with --policy federated")
+    if federated:
+        return Federated.of(loaded, options, chunk or 0)
+    return Shared(loaded, options, costs.offsets if costs else None)
+
+
+def _worst(subject: Subject, offsets: int) -> Simulation:
+    """What was observed in so many runs.  Raises SimulationError."""
+    with render.progress(offsets, "simulating") as bar:
+        done = 0
+
+        def step(runs: int) -> None:
+            nonlocal done
+            bar.update(runs - done)
+            done = runs
+
+        return subject.worst_over_offsets(offsets, step)
+
+
+def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | None) -> None:
+    """Prices the first run, and writes it, if that is asked for.  Raises SimulationError, UsageError, FileError."""
+    from analysis.simulate import default_horizon
+
+    if not (costs or path):
+        return
+    trace = subject.trace(MOST_EVENTS)
+    if costs:
+        trace = costs.add(trace, default_horizon(costs.taskset))
+    if path:
+        trace.save(path)
+
+
+def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> tuple[str, dict[str, Any], int]:
+    """Each task's response times beside its bound and its deadline: the table, the documents, and the exit code."""
     rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:
         observed, bound = seen.tasks[task.name], bounds.get(task.name)
@@ -132,37 +168,7 @@ def simulate(
             best_effort=task.best_effort, jobs=observed.jobs, mort=observed.worst if observed.finished else None,
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )
-    why = None if loaded.real_time else NOTHING
-    text = "units: " + ", ".join(f"{name} {units}" for name, units in own.given.items()) + "\n" if own else ""
-    text += render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows)
-    text += f"\n{why}" if why else ""
-    files = [path for path in (trace_path, plot_path) if path]
-    whole = {
-        "file": file, "policy": policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "files": files, "given": dict(own.given) if own else None, "notes": remarks,
-        **(costs.document() if costs else {}),
-    }  # fmt: skip
-    if costs:
-        text += f"\n\n{costs.text()}"
-        if plot_path:
-            costs.plot(policy, plot_path)
-    render.emit(whole, as_json, text)
-    return code
-
-
-def _bounds(loaded: Any, policy: str, waiting: str | None) -> dict[str, int]:
-    """Bounds for the simulated policy and waiting modes; empty if no sound test covers them."""
-    from analysis.choose import with_modes
-    from analysis.model import Waiting
-    from analysis.verdict import covering
-
-    if waiting:
-        loaded = with_modes(loaded, {task.name: Waiting(waiting) for task in loaded})
-    tests_that_hold = covering(loaded, policy)
-    if not tests_that_hold:
-        return {}
-    result = tests_that_hold[0].run(loaded)
-    return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
+    return render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows), data, code
 
 
 #: Of broken assumptions, so many are printed.

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt simulate` under a policy of the hosts, where tasks share the GPU in time.
+
+The counterpart of `analysis.rtgpu.federated`, where each task owns units of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.choose import with_modes
+from analysis.model import Taskset
+from analysis.rta.regions import folded
+from analysis.simulate import Options, Simulation, simulate, worst_over_offsets
+from analysis.trace import Trace
+from analysis.verdict import covering
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A taskset under the options' policy.  ``offsets``: the first releases of the run that is traced; all at 0."""
+
+    taskset: Taskset
+    options: Options
+    offsets: Sequence[int] | None = None
+
+    @property
+    def given(self) -> Mapping[str, int] | None:
+        """No task owns units."""
+        return None
+
+    @property
+    def notes(self) -> list[str]:
+        """How bounds count what the file says."""
+        return folded(self.taskset)
+
+    def bounds(self) -> dict[str, int]:
+        """Of a sound test of the policy and the waiting modes that are simulated, ns by task; empty without such."""
+        mode, taskset = self.options.waiting, self.taskset
+        if mode:
+            taskset = with_modes(taskset, {task.name: mode for task in taskset})
+        tests = covering(taskset, self.options.policy)
+        if not tests:
+            return {}
+        result = tests[0].run(taskset)
+        return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
+
+    def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
+        """The worst of each task over so many runs.  Raises SimulationError."""
+        return worst_over_offsets(self.taskset, self.options, runs, progress)
+
+    def trace(self, room: int) -> Trace:
+        """The run from ``offsets``, with room for so many events.  Raises SimulationError."""
+        made = simulate(self.taskset, self.options, self.offsets, events=room).trace
+        assert made is not None
+        return made
