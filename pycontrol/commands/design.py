@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,10 @@ from gpurt.files import is_stream
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.options import FILE, JSON, analysable, covering_test
+
+if TYPE_CHECKING:
+    from analysis.choose import Choice
+    from analysis.model import Taskset
 
 NO_WAY = "no policy, waiting modes and GPU priorities are known that hold all deadlines"
 
@@ -121,68 +125,95 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
     from analysis import divide
-    from analysis.choose import choices, with_modes
-    from analysis.model import FORMS
-    from analysis.rta import TESTS
-    from analysis.taskset.file import assumptions
-    from analysis.taskset.write import write_values
-    from analysis.verdict import lacks_theta, slow_turns
-    from gpurt.enums import Form
+    from analysis.choose import choices
 
     loaded = _loaded(file, write).taskset
-    notes: list[str] = []
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
-        data: dict[str, Any] = {
-            "file": file, "schedulable": False, "why": why, "ways": [], "divisions": [], "recommended": None,
-            "files": [], "notes": notes,
-        }  # fmt: skip
-        render.emit(data, as_json, f"NOT SCHEDULABLE: {why}")
+        render.emit(_choice(file, why), as_json, f"NOT SCHEDULABLE: {why}")
         return 1
     found = choices(loaded)
     if not found:
-        shared = any(task.partition and task.partition.shared for task in loaded)
-        raise UsageError(
-            f"{filename(file)}: TSGs are shared, and no test covers them; those for policy timesliced need theta in "
-            "[platform] and one order for all of them"
-            if shared
-            else f"{filename(file)}: its partitions have policies of their own; where several share CPUs, bounds are "
-            "known for policy segment only"
-        )
+        raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
     best, divided = found[0], divide.divisions(loaded)
     recommended = divide.best(found, divided)
-    if any(lacks_theta(test, loaded) for test in TESTS.values()):
-        notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
-    if best.schedulable:
-        chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
-        notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))
-        notes += filter(None, [slow_turns(TESTS[best.test], chosen, best.result)])
+    notes = _conditions(loaded, best)
     render.note(*notes, as_json=as_json)
-    if write and best.schedulable:
-        modes = {name: mode.value for name, mode in best.modes.items()}
-        # `owner` fits both modes, and the bounds of both.
-        stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}
-        forms = {name: FORMS[mode][0].word for name, mode in best.modes.items() if name in stated}
-        write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
-    data = {
-        "file": file, "schedulable": best.schedulable, "why": None if best.schedulable else NO_WAY,
-        "ways": [_data(one) for one in found], "divisions": [_divided(one) for one in divided],
-        "recommended": _recommended(recommended), "files": [file] if write and best.schedulable else [],
-        "notes": notes,
-    }  # fmt: skip
-    rows = [(one.policy, one.test, _percent(one.slack), _modes(one),
-             "assigned" if one.priorities else "as in the file") for one in found]  # fmt: skip
-    table = render.table(("policy", "test", "least slack", "tasks wait", "GPU priorities"), rows)
-    lines = [_verdict(best), table]
+    written = write and best.schedulable
+    if written:
+        _write(file, loaded, best)
+    data = _choice(file, "" if best.schedulable else NO_WAY, found, divided, recommended, written, notes)
+    lines = [_verdict(best), _ways(found)]
     if not best.schedulable:
         lines.append("gpurt analyze says which task fails, and why")
-    elif write:
+    elif written:
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")
     lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
+
+
+def _no_choice(loaded: Taskset) -> str:
+    """Why no policy for all tasks comes into question."""
+    if any(task.partition and task.partition.shared for task in loaded):
+        return (
+            "TSGs are shared, and no test covers them; those for policy timesliced need theta in [platform] and one "
+            "order for all of them"
+        )
+    return (
+        "its partitions have policies of their own; where several share CPUs, bounds are known for policy segment only"
+    )
+
+
+def _conditions(loaded: Taskset, best: Choice) -> list[str]:
+    """On what the answer rests, and what was left out."""
+    from analysis.choose import with_modes
+    from analysis.rta import TESTS
+    from analysis.taskset.file import assumptions
+    from analysis.verdict import lacks_theta, slow_turns
+
+    notes = []
+    if any(lacks_theta(test, loaded) for test in TESTS.values()):
+        notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
+    if best.schedulable:
+        chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
+        notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))
+        notes += filter(None, [slow_turns(TESTS[best.test], chosen, best.result)])
+    return notes
+
+
+def _write(file: Path, loaded: Taskset, best: Choice) -> None:
+    """Writes policy, waiting modes, forms that fit them, and GPU priorities into the file.  Raises FileError."""
+    from analysis.model import FORMS
+    from analysis.taskset.write import write_values
+    from gpurt.enums import Form
+
+    modes = {name: mode.value for name, mode in best.modes.items()}
+    # `owner` fits both modes, and the bounds of both.
+    stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}
+    forms = {name: FORMS[mode][0].word for name, mode in best.modes.items() if name in stated}
+    write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
+
+
+def _choice(
+    file: Path, why: str, found: Sequence[Choice] = (), divided: Sequence[Any] = (), recommended: Any = None,
+    written: bool = False, notes: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """The JSON document; ``why``: it is not schedulable."""
+    return {
+        "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in found],
+        "divisions": [_divided(one) for one in divided], "recommended": _recommended(recommended),
+        "files": [file] if written else [], "notes": notes,
+    }  # fmt: skip
+
+
+def _ways(found: Sequence[Choice]) -> str:
+    """The policies and waiting modes, best first."""
+    rows = [(one.policy, one.test, _percent(one.slack), _modes(one),
+             "assigned" if one.priorities else "as in the file") for one in found]  # fmt: skip
+    return render.table(("policy", "test", "least slack", "tasks wait", "GPU priorities"), rows)
 
 
 def _verdict(best: Any) -> str:
