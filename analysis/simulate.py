@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
-from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace
+from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
 
@@ -329,5 +329,6 @@ def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int
     if lost:
         events.append(Event(events[-1].time, Kind.LOST, detail=f"{lost} events did not fit"))
     waiting = options.waiting.value if options.waiting else "per task"
-    meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting}
+    meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting,
+            "times": times_of(taskset), "gpus": str(len(taskset.parts))}  # fmt: skip
     return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in taskset})

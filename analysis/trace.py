@@ -7,6 +7,7 @@ track for each CPU, each GPU and each task.  The arguments hold exact nanosecond
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -16,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from analysis.model import CpuSegment, Task
 from gpurt.errors import FileError
 from gpurt.files import read, written
 from gpurt.text import filename, visible
@@ -102,7 +104,7 @@ class About:
 
 @dataclass(frozen=True)
 class Trace:
-    """Events in order of time, what is known about the run (source, policy, waiting, taskset), and about its tasks.
+    """Events in order of time, what is known about the run (source, policy, waiting, gpus...), and about its tasks.
 
     ``until``: when the recording ended, ns, if that was after the last event.  ``counters``: by name, such as that of a
     GPU's power, (time, value) in order of time; Perfetto draws each as a track of the GPUs.
@@ -163,6 +165,18 @@ class Trace:
 
 #: json.dumps() would make an encoder for each entry, and json.dump() encodes in Python.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+def times_of(tasks: Iterable[Task]) -> str:
+    """What a trace's ``times`` is where its tasks executed for as long as a file said: a hash of that, in any order.
+
+    It covers names, periods and worst cases.  A run of other times says nothing of these.
+    """
+    found = sorted(
+        (task.name, task.period, [(one.time.worst,) if isinstance(one, CpuSegment) else (one.misc.worst, one.pure.worst)
+                                  for one in task.segments]) for task in tasks
+    )  # fmt: skip
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
 def _rank(about: About | None) -> int:

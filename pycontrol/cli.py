@@ -44,7 +44,7 @@ COMMANDS = {
     "admit": ("partition", "admit"),
     "slices": ("slices", "slices"),
     "simulate": ("simulate", "simulate"),
-    "check": ("simulate", "check"),
+    "check": ("check", "check"),
     "plot": ("simulate", "plot"),
     "report": ("report", "report"),
     "experiment": ("experiment", "experiment"),

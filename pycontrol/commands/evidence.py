@@ -14,14 +14,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpurt.errors import FileError, GpurtError, TasksetError
+from gpurt.errors import GpurtError, TasksetError
 from gpurt.files import read
 from gpurt.text import filename
 from pycontrol.commands import documents, observed
 from pycontrol.commands.analyze import judge
+from pycontrol.commands.check import compared
 from pycontrol.commands.options import connect, covering_test
 from pycontrol.commands.sensitivity import study
-from pycontrol.commands.simulate import compared
 
 if TYPE_CHECKING:
     from analysis.model import GpuSegment, Platform, Segment, Task
@@ -68,7 +68,6 @@ def inputs(
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
     from analysis import taskset, trace
     from analysis.rta import find
-    from pycontrol.report.runs import of_another_taskset
 
     raw = read(file, taskset.MAX_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
@@ -79,10 +78,7 @@ def inputs(
     found = []
     for path in traces:
         content = read(path, trace.MAX_BYTES, "a trace file")
-        recorded = trace.parse(path, content)
-        if why := of_another_taskset(recorded, loaded):
-            raise FileError(f"{filename(path)}: is of another taskset than {filename(file)}: {why}; record it again")
-        found.append((path, recorded, content))
+        found.append((path, trace.parse(path, content), content))
     return Inputs(loaded, raw, found, test, device, elsewhere, output)
 
 
@@ -134,7 +130,9 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
                 what = "exceeded its bound" if one["verdict"] == "above-bound" else "missed a deadline"
                 return f"{name} {what} in {run['trace']}"
     refuted = [one for one in assumptions if one.support is Support.REFUTED]
-    return f"an assumption does not hold: {refuted[0].assumption} {refuted[0].text}" if refuted else ""
+    if refuted:
+        return f"an assumption does not hold: {refuted[0].assumption} {refuted[0].text}"
+    return next((f"{run['trace']}: {run['incomplete']}" for run in seen if run["comparable"] and run["incomplete"]), "")
 
 
 def _host(device: str | None) -> tuple[dict[str, Any], list[Any], list[Any]]:
@@ -158,13 +156,17 @@ def _machine(device: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], list[Finding]]:
+def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
     """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
     from pycontrol.report import runs
+    from pycontrol.run import subject
+    from pycontrol.run.check import incomplete
 
-    why = runs.beyond_the_bounds(recorded, file, test)
+    why = subject.beyond_the_bounds(recorded, file, test)
     seen, notes = compared(path, recorded, file, None if why else test)
-    gone = runs.lost(recorded)
+    if test and why:
+        notes.append(f"not compared with the bounds: {why}")
+    gone = subject.lost(recorded)
     if gone:
         notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
     spread, open_ = runs.distributions(recorded, file), runs.unfinished(recorded, file)
@@ -173,8 +175,8 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> t
         count, waited = open_.get(name, (0, None))
         tasks[name] = {**one, "distribution": spread.get(name), "unfinished_jobs": count, "waited_ns": waited}
     return {
-        "trace": path, "comparable": not why, "why": why or None, "lost": gone, "meta": dict(recorded.meta),
-        "length_ns": recorded.end, "tasks": tasks, "notes": list(dict.fromkeys(notes)),
+        "trace": path, "comparable": not why, "why": why or None, "lost": gone, "incomplete": incomplete(seen) or None,
+        "meta": dict(recorded.meta), "length_ns": recorded.end, "tasks": tasks, "notes": list(dict.fromkeys(notes)),
     }, seen.findings  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about runs: simulate runs a taskset in virtual time, check and plot read the trace of any run."""
+"""Commands about runs: simulate runs a taskset in virtual time, plot draws the trace of any run."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.errors import FileError, UsageError
+from gpurt.errors import UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, energy_simulate, render
-from pycontrol.commands.options import FILE, JSON, Output, Time, about_others, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Output, Time, analysable
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
     from analysis.model import Taskset
-    from analysis.rta import Test
     from analysis.rtgpu.federated import Federated
     from analysis.shared import Shared
     from analysis.simulate import Options, Simulation
-    from analysis.taskset import TasksetFile
-    from analysis.trace import Trace
-    from pycontrol.run.check import Judged
 
     Subject = Federated | Shared
 
@@ -169,80 +165,6 @@ def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> t
             wcrt=bound, deadline=task.deadline, misses=observed.misses,
         )
     return render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows), data, code
-
-
-#: Of broken assumptions, so many are printed.
-SHOWN = 5
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt check run.json examples/case-study.toml --test gcaps-suspend
-
-\b
-Exit codes: 0 jobs of every real-time task were seen, and each met its deadline; 1 otherwise, if there is no
-such task, or if a bound was exceeded; 2 wrong usage; 3 a file is wrong."""
-)
-@click.argument("trace", type=click.Path(path_type=Path))
-@FILE
-@click.option("--test", "name", metavar="NAME", help="Compare with the bounds of this test, too.")
-@JSON
-def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
-    """Compare a trace's response times with the deadlines, and with a test's bounds.
-
-    A trace of `gpurt trace` names processes, such as camera-13441.  That one is the task whose name, or whose command's
-    program, is camera.
-    """
-    from analysis import taskset
-    from analysis.trace import load
-    from pycontrol.commands import observed
-    from pycontrol.commands.watch import data
-    from pycontrol.run.check import in_time
-
-    loaded = analysable(file) if name else taskset.load(file)
-    test = tests((name,))[0] if name else None
-    seen, remarks = compared(trace, load(trace), loaded, test)
-    remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
-    render.note(*remarks, as_json=as_json)
-    lines = seen.lines
-    passed = in_time(lines)
-    whole = {
-        "file": file, "trace": trace, "test": name, "in_time": passed, "tasks": observed.data(lines), "notes": remarks,
-        "findings": list(map(data, seen.findings)),
-    }  # fmt: skip
-    render.emit(whole, as_json, observed.text(lines, bounds=test is not None))
-    return 0 if passed else 1
-
-
-def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
-    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
-
-    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it speaks of none of the tasks.
-    """
-    from pycontrol.run.check import judged, meant, notes
-    from pycontrol.run.finding import Sort, What
-    from pycontrol.run.placement import FOLDED
-
-    known, file = meant(recorded, loaded), loaded.path
-    others = [visible(other) for other in recorded.names() if other not in known]
-    if others and not known:
-        raise FileError(
-            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
-            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
-        )
-    seen = judged(recorded, loaded, test)
-    broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
-    remarks = notes(seen.lines, recorded)
-    if test and recorded.meta.get("placement") == FOLDED:
-        remarks.append("the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of")
-    said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
-    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
-    if len(broken) > SHOWN:
-        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
-    if others:
-        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
-    return seen, remarks
 
 
 @click.command(

@@ -190,23 +190,25 @@ class Teller:
 
     def end(self, judge: Judge, events: int) -> int:
         """Prints the summary and returns the exit code."""
-        from pycontrol.run.check import in_time, lines_of
+        from pycontrol.run.check import Judged, against, lines_of
 
         lines = lines_of(judge, {})
-        passed = in_time(lines) and not self.counts
         counts = {what.value: count for what, count in self.counts.items()}
+        found = ", ".join(f"{what} {count}" for what, count in counts.items())
+        why = against(Judged(lines, ())) or (f"found {found}" if found else "")
         held = sum(self._held.values())
         if self.as_json:
             render.emit_line({
-                "event": "end", "file": judge.file.path, "in_time": passed, "events": events, "found": counts,
-                "tasks": observed.data(lines),
+                "event": "end", "file": judge.file.path, "in_time": not why, "why": why or None,
+                "events": events, "found": counts, "tasks": observed.data(lines),
             })  # fmt: skip
-            return 0 if passed else 1
+            return 1 if why else 0
         if held:
             render.say(f"{held} more findings of these kinds were not printed")
-        summary = ", ".join(f"{what} {count}" for what, count in counts.items()) or "nothing found"
-        render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {summary}")
-        return 0 if passed else 1
+        render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {found or 'nothing found'}")
+        if why:
+            render.say(f"NO: {why}")
+        return 1 if why else 0
 
 
 def data(finding: Finding) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def record(
     """
     records: list[EventRecord] = []
     with connect(device) as control, _interruptible() as stop:
-        policy = control.gpus()[0].policy.word
+        gpus = control.gpus()
         stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
         for some in stream:
             records += some
@@ -45,7 +45,7 @@ def record(
         over = time.monotonic_ns()
         if not tracepoints:
             records += _rest(control)
-    return assemble(records, policy, over - PATIENCE)
+    return assemble(records, gpus[0].policy.word, over - PATIENCE, len(gpus))
 
 
 @contextmanager
@@ -94,16 +94,17 @@ def _rest(control: Control) -> list[EventRecord]:
     return found
 
 
-def assemble(records: list[EventRecord], policy: str, over: int = 0) -> Trace:
+def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int = 1) -> Trace:
     """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
 
     ``over``: until when all events are known, ns of their clock.  A job that has not ended then was not done.
+    ``gpus``: how many the host has.
     """
     events = named_events(records, {})
     events += owned_events(events, {event.task for event in events if event.task})
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
-    meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy}
+    meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy, "gpus": str(gpus)}
     tasks = {process(one): About(one.priority) for one in sorted(records, key=lambda one: one.priority) if one.pid}
     until = max(0, over - origin) if events else 0
     return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks, until)

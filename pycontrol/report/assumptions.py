@@ -68,7 +68,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
         _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
-        _policy(evidence), _control(evidence), _placement(evidence), *_partitions(evidence),
+        _policy(evidence), _control(evidence), _tasks(evidence), _placement(evidence), *_partitions(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -197,6 +197,16 @@ def _control(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.UNCHECKED, "the host has virtual GPUs only, which say nothing of a real one")
     ways = ", ".join(tier.word for tier in tiers)
     return Assumption(assumed, Support.UNCHECKED, f"the host reports no failure now (tier {ways}), but no proof of it")
+
+
+def _tasks(evidence: Evidence) -> Assumption:
+    assumed = "Only tasks of the file delay each other on the GPU, and none ends in the middle of a job."
+    if other := evidence.against(What.UNDECLARED, What.ENDED):
+        return Assumption(assumed, Support.REFUTED, other)
+    seen = [name for name, _ in evidence.findings]
+    if seen:
+        return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
+    return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of such a run")
 
 
 def _placement(evidence: Evidence) -> Assumption:

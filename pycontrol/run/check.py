@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import About, Kind, Trace
-from pycontrol.run.finding import Finding
+from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import Judge
 from pycontrol.run.seen import meaning
 
@@ -82,13 +82,43 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a trace shows: a line for each task of the file, and what was found, in order of time."""
+    """What was seen: a line for each task of the file, and what was found, in order of time."""
 
-    lines: list[Line]
-    findings: list[Finding]
+    lines: Sequence[Line]
+    findings: Sequence[Finding]
 
 
-def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> list[Line]:
+def against(seen: Judged) -> str:
+    """Why the answer is no; empty if jobs of every real-time task were seen, all in time, and nothing was found."""
+    if any(one.what is What.CLOCK for one in seen.findings):  # no time is worth much then
+        return incomplete(seen)
+    for line in seen.lines:
+        if not line.best_effort and (line.above_bound or line.misses):
+            return f"{line.task} {'exceeded its bound' if line.above_bound else 'missed a deadline'}"
+    if why := incomplete(seen):
+        return why
+    return f"{seen.findings[0].what.value}: {seen.findings[0].line()}" if seen.findings else ""
+
+
+def incomplete(seen: Judged) -> str:
+    """Why it says nothing that no late job was seen: some were not seen; empty if none is known to be missing."""
+    if all(line.best_effort for line in seen.lines):
+        return NOTHING
+    blind = [one for one in seen.findings if one.what.sort is Sort.BLIND]
+    if blind:
+        more = f", and {len(blind) - 1} more like it" if len(blind) > 1 else ""
+        return f"not everything was seen: {blind[0].line()}{more}"
+    unseen = [line.task for line in seen.lines if not line.best_effort and not line.jobs]
+    return f"no job of {', '.join(unseen)} was seen" if unseen else ""
+
+
+def unbounded(lines: Sequence[Line], test: Test) -> str:
+    """Which tasks the test has no bound of; empty if it bounds every real-time task."""
+    without = [line.task for line in lines if not line.best_effort and line.bound is None]
+    return f"{test.name} has no bound of {', '.join(without)}" if without else ""
+
+
+def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[Line]:
     """One line for each task of the file; ``test``: whose bounds to compare with."""
     return judged(trace, file, test).lines
 
@@ -98,7 +128,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     result = test.run(file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
-                  policy=trace.meta.get("policy"))  # fmt: skip
+                  policy=trace.meta.get("policy"), jump=0)  # fmt: skip
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items() if name not in known}
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]

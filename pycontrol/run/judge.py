@@ -18,7 +18,7 @@ from gpurt.text import visible
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.seen import Held, Job, Seen, Tally, meaning, on_cpu
 
-#: A clock that goes back by more than this has jumped, ns.  Hosts tell of an update after events that are younger.
+#: What ``jump`` is of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
 #: Of so many undeclared names each is told; the others are one.
 MANY = 1000
@@ -34,14 +34,16 @@ class Judge:
         bounds: of tasks that have one, ns.
         policy: the host's; None: the file's.
         patience: how much later than it happened an event may come, ns.  A job that is not done is late only then.
+        jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
         observe: called with the task and the response time of each job, ns.
     """
 
     def __init__(
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
-        observe: Callable[[str, int], None] = lambda _task, _response: None,
+        jump: int = JUMP, observe: Callable[[str, int], None] = lambda _task, _response: None,
     ) -> None:  # fmt: skip
         self.file, self.bounds, self.patience = file, bounds, patience
+        self._jump = jump
         self.policy = policy or file.taskset.platform.policy
         self.counts: Counter[tuple[What, str]] = Counter()
         self.undeclared: dict[str, int | None] = {}
@@ -113,11 +115,11 @@ class Judge:
         return self._meanings[event.task]
 
     def _check_clock(self, event: Event) -> None:
-        if event.kind is Kind.RELEASE or event.kind is Kind.COPY:  # told of when the job begins, or the copy ends
+        if self._jump and event.kind in (Kind.RELEASE, Kind.COPY):  # told of when the job begins, or the copy ends
             return
-        if event.time < self._latest - JUMP:
+        if event.time < self._latest - self._jump:
             back = (self._latest - event.time) / 1e9
-            text = f"the events' clock went back by {back:.3f} s; what was under way is left out"
+            text = f"the events' clock went back by {back:.6f} s; what was under way is left out"
             self._find(event.time, What.CLOCK, "", text)
             self._forget()
             self._latest = event.time
@@ -294,7 +296,7 @@ class Judge:
         owned = held.total + (now - held.since if held.since is not None else 0)
         seen.tally.longest = max(seen.tally.longest, owned)
         seen.tally.owned += owned
-        if self.policy not in EXCLUSIVE or task.best_effort or not task.eta:
+        if self.policy not in EXCLUSIVE or task.best_effort or not task.eta or self._alpha is None:
             return
         worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
@@ -304,10 +306,14 @@ class Judge:
             self._find(now, What.SEGMENT, task.name, text, held.number, owned, allowed)
 
     def _interference(self, task: Task, window: int) -> int:
-        """What more urgent tasks of its CPU can execute in a window, ns.  Under `boosted` an owner has its CPU."""
+        """What tasks of its CPU that are no less urgent can execute in a window, ns.
+
+        An equal task that has the CPU keeps it.  Under `boosted` an owner has its CPU.
+        """
         if self.policy == "boosted":
             return 0
-        others = [one for one in self.file.taskset if one.cpu == task.cpu and one.priority > task.priority]
+        others = [one for one in self.file.taskset
+                  if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
         return sum((window // one.period + 2) * on_cpu(one) for one in others)
 
     # What is not a task's

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import Trace
+from analysis.trace import Trace, times_of
 from gpurt.errors import RefusedError
 from pycontrol.live.events import Listener
 from pycontrol.run import placement, task_program
@@ -79,6 +79,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         Listener(options.device) as listener,
         Crew(file, options, where, fifo, Path(directory), program) as crew,
     ):
+        gpus = len(listener.control.gpus())
         crew.start()
         crew.await_ready()
         notes += _set_priorities(crew, listener)
@@ -100,6 +101,8 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "waiting": options.waiting.value if options.waiting else "per task",
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
         "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
+        "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
+        "gpus": str(gpus),
     }  # fmt: skip
     trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended)
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace)

@@ -168,7 +168,7 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
     assert code == 0
     seen = json.loads(out)["tasks"]
     assert all(entry["mort_ns"] <= entry["wcrt_ns"] for entry in seen.values())
-    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend", "--json")
+    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "boosted-suspend", "--json")
     assert code == 0
     assert {name: entry["verdict"] for name, entry in json.loads(out)["tasks"].items()} == dict.fromkeys(seen, "ok")
     for name, magic in (("a.png", PNG), ("b.svg", b"<?xml")):
@@ -181,7 +181,7 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
     from analysis.trace import Event, Kind, Trace, load
 
     trace = tmp_path / "bad.json"
-    Trace({}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
+    Trace({"policy": "segment"}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
     code, out, err = gpurt("check", str(trace), MINIMAL)
     assert code == 1
     assert "MISSED" in out
@@ -228,7 +228,8 @@ def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
 
     trace = tmp_path / "lost.json"
     job = Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000)
-    Trace({"placement": "folded"}, (job, Event(6_000_000, Kind.LOST, detail="9 events lost"))).save(trace)
+    about = {"policy": "segment", "placement": "folded"}
+    Trace(about, (job, Event(6_000_000, Kind.LOST, detail="9 events lost"))).save(trace)
     _, _, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert "note: 9 events lost" in err
     assert "folded the file's CPUs" in err

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from placed import COUPLED
 
 from analysis import taskset
 from analysis.model import Waiting
@@ -200,7 +201,7 @@ def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
     judge.feed(Event(start, Kind.START, "fast", 0, 0))
     assert judge.feed(Event(start - JUMP, Kind.COMMIT, "", None, 0, gpu=0)) == []  # updates are told of late
     (jump,) = judge.feed(Event(start - JUMP - 1, Kind.COMMIT, "", None, 0, gpu=0))
-    assert jump.line() == "the events' clock went back by 1.000 s; what was under way is left out"
+    assert jump.line() == "the events' clock went back by 1.000000 s; what was under way is left out"
     assert judge.advance(start + JUMP) == []
 
 
@@ -280,6 +281,19 @@ def test_a_recording_ends_when_it_ends_and_not_with_its_last_event(file: Taskset
     for over, misses in ((20 * MS, 0), (20 * MS + 1, 1)):
         line = judged(assemble([begun, done, hung], "segment", 10**12 + over), file).lines[0]
         assert (line.task, line.jobs, line.misses, line.failed) == ("fast", 1, misses, misses > 0)
+
+
+def test_an_equal_task_of_its_cpu_lengthens_a_segment(tmp_path: Path) -> None:
+    """An equal is not preempted: it may have the CPU when the GPU's work is done."""
+    path = tmp_path / "set.toml"
+    path.write_text(COUPLED)
+    loaded = taskset.load(path)
+    for execution in ("worst", "random"):
+        trace = simulate(loaded.taskset, Options("segment", None, execution, horizon=10**9), events=20_000).trace
+        assert trace
+        result = judged(trace, loaded)
+        assert result.findings == []
+        assert any(event.gpu for event in trace.events)
 
 
 @pytest.mark.parametrize("policy", ["segment", "boosted", "lock-priority", "lock-fifo", "timesliced", "job"])

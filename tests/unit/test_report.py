@@ -20,12 +20,15 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
+from analysis.rta import find
 from analysis.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.trace import About, Event, Kind
 from analysis.trace import load as load_trace
 from pycontrol.commands.render import bound, room
+from pycontrol.report.assumptions import Evidence, Support, judged
 from pycontrol.report.page import DOWN, EXACT
+from pycontrol.run.finding import Finding, Sort, What
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY, TWO = ROOT / "examples/case-study.toml", ROOT / "examples/two-programs.toml"
@@ -200,8 +203,8 @@ def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
     code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")
     assert (code, document["machine"], document["host"]) == (0, None, None)
     assert {one["support"] for one in document["assumptions"]} == {"unchecked", "unrefuted", "checked"}
-    assert "8 are unchecked" in page.text
-    assert page.text.count("UNCHECKED") == 8 + 2  # and machine and host
+    assert "9 are unchecked" in page.text
+    assert page.text.count("UNCHECKED") == 9 + 2  # and machine and host
     subject = next(one for one in document["assumptions"] if "the system of the file" in one["assumption"])
     assert subject["support"] == "checked"
 
@@ -320,10 +323,30 @@ def test_lost_events_are_said_wherever_the_run_is(gpurt: Gpurt, run: Path, tmp_p
     gone = changed(run, tmp_path / "gone.json", events=(*trace.events, Event(trace.end, Kind.LOST)))
     _, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", gone)
     assert document["traces"][0]["lost"] == 1
+    assert document["why"].startswith(f"{gone}: not everything was seen: events lost")
     assert any("events were lost" in note for note in document["notes"])
     assert "INCOMPLETE" in page.text
     code, _, err = gpurt("report", TWO, "--elsewhere", "--trace", gone, "-o", tmp_path / "page.html")
-    assert (code, err.count("events were lost")) == (0, 1)
+    assert (code, err.count("events were lost")) == (1, 1)
+
+
+def test_a_task_without_a_job_is_no_yes(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    trace = load_trace(run)
+    silent = changed(run, tmp_path / "silent.json", events=tuple(e for e in trace.events if e.task != "mapper"))
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", silent)
+    assert (code, document["why"]) == (1, f"{silent}: no job of mapper was seen")
+    assert document["traces"][0]["incomplete"] == "no job of mapper was seen"
+    assert "INCOMPLETE: no job of mapper was seen." in page.text
+
+
+@pytest.mark.parametrize("what", [what for what in What if what.sort is Sort.ASSUMPTION])
+def test_whatever_the_judge_finds_refutes_an_assumption(what: What) -> None:
+    """No kind of finding may be unknown to the report."""
+    file = load_taskset(TWO)
+    test = find("boosted-suspend")
+    found = [("run.json", [Finding(1, what, "detector", "was seen")])]
+    (refuted,) = [one for one in judged(Evidence(file, test, findings=found)) if one.support is Support.REFUTED]
+    assert refuted.text == "run.json: detector: was seen"
 
 
 def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:

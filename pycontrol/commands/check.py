@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command that judges the trace of a run: check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpurt.errors import FileError
+from gpurt.text import filename, visible
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests
+
+if TYPE_CHECKING:
+    from analysis.rta import Test
+    from analysis.taskset import TasksetFile
+    from analysis.trace import Trace
+    from pycontrol.run.check import Judged
+
+#: Of broken assumptions, so many are printed.
+SHOWN = 5
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt check run.json examples/case-study.toml --test gcaps-suspend
+
+\b
+Exit codes: 0 jobs of every real-time task were seen, each met its deadline and its bound, and nothing else was found;
+1 otherwise, also if events were lost or the bounds do not speak of the run; 2 wrong usage; 3 a file is wrong, or the
+trace is of another taskset."""
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@FILE
+@click.option("--test", "name", metavar="NAME", help="Compare with the bounds of this test, too.")
+@JSON
+def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
+    """Compare a trace's response times with the deadlines, and with a test's bounds.
+
+    The answer is yes only if nothing in the trace speaks against it: no lost events, no jump of the clock, and nothing
+    that the file rules out (docs/watching.md).
+
+    A trace of `gpurt trace` names processes, such as camera-13441.  That one is the task whose name, or whose command's
+    program, is camera.
+    """
+    from analysis import taskset
+    from analysis.trace import load
+    from pycontrol.commands import observed
+    from pycontrol.commands.watch import data
+    from pycontrol.run.check import against, unbounded
+    from pycontrol.run.subject import beyond_the_bounds
+
+    loaded = analysable(file) if name else taskset.load(file)
+    test = tests((name,))[0] if name else None
+    recorded = load(trace)
+    beyond = beyond_the_bounds(recorded, loaded, test) if test else ""
+    seen, remarks = compared(trace, recorded, loaded, None if beyond else test)
+    remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
+    lines = seen.lines
+    apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
+    remarks += [apart] if apart else []
+    missing = unbounded(lines, test) if test and not beyond else ""
+    why = against(seen) or apart or missing
+    render.note(*remarks, as_json=as_json)
+    whole = {
+        "file": file, "trace": trace, "test": name, "in_time": not why, "why": why or None, "comparable": not beyond,
+        "tasks": observed.data(lines), "notes": remarks, "findings": list(map(data, seen.findings)),
+    }  # fmt: skip
+    text = observed.text(lines, bounds=test is not None and not beyond)
+    render.emit(whole, as_json, f"{text}\nNO: {why}" if why else text)
+    return 1 if why else 0
+
+
+def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
+    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
+
+    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or
+    speaks of none of the tasks.
+    """
+    from pycontrol.run.check import judged, meant, notes
+    from pycontrol.run.finding import Sort, What
+    from pycontrol.run.subject import of_another_taskset
+
+    known, file = meant(recorded, loaded), loaded.path
+    if why := of_another_taskset(recorded, loaded):
+        raise FileError(f"{filename(trace)}: is of another taskset than {filename(file)}: {why}; record it again")
+    others = [visible(other) for other in recorded.names() if other not in known]
+    if others and not known:
+        raise FileError(
+            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
+            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
+        )
+    seen = judged(recorded, loaded, test)
+    broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
+    remarks = notes(seen.lines, recorded)
+    said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
+    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
+    if len(broken) > SHOWN:
+        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
+    if others:
+        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    return seen, remarks

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt check` says yes only of a trace of this system that shows everything, and nothing wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Gpurt, caller
+from placed import COUPLED
+
+from analysis.simulate import Options, simulate
+from analysis.taskset import load as load_taskset
+from analysis.trace import About, Event, Kind, Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+TWO = ROOT / "examples/two-programs.toml"
+TEST = ("--test", "boosted-suspend")
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+@pytest.fixture(scope="module")
+def run() -> Trace:
+    trace = simulate(load_taskset(TWO).taskset, Options("boosted", horizon=2 * 10**9), events=100_000).trace
+    assert trace
+    return trace
+
+
+def checked(gpurt: Gpurt, trace: Trace, path: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    trace.save(path)
+    code, out, err = gpurt("check", path, TWO, "--json", *options)
+    assert err == ""
+    document = json.loads(out)
+    assert (code == 0, code == 1) == (document["in_time"], document["why"] is not None)
+    return code, document
+
+
+def test_a_run_of_the_system_in_which_all_is_well(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    for options in ((), TEST):
+        assert checked(gpurt, run, tmp_path / "run.json", *options)[0] == 0
+
+
+def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    known, detector = run.tasks, run.tasks["detector"]
+    others = {
+        "has task \\x1b[31m, which the file lacks": replace(run, tasks={**known, "\x1b[31m": About(1, 5)}),
+        "lacks the file's task mapper": replace(run, tasks={"detector": detector}),
+        "priority 3 there": replace(run, tasks={**known, "detector": replace(detector, priority=3)}),
+        "deadline of 1 ns there": replace(run, tasks={**known, "detector": replace(detector, deadline=1)}),
+        "other periods or worst-case times": replace(run, meta={**run.meta, "times": "0123456789abcdef"}),
+    }
+    path = tmp_path / "run.json"
+    for why, trace in others.items():
+        trace.save(path)
+        for options in ((), TEST, ("--json",)):
+            code, out, err = gpurt("check", path, TWO, *options)
+            assert (code, out, err.count("\n")) == (3, "", 1), why
+            assert why in (json.loads(err)["error"]["message"] if options == ("--json",) else err)
+            assert "record it again" in err
+
+
+def test_a_file_with_larger_times_was_not_what_executed(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """Its deadlines and priorities are the same, and nothing that was seen exceeds its times."""
+    slower, path = tmp_path / "slower.toml", tmp_path / "run.json"
+    slower.write_text(TWO.read_text().replace('worst = "8ms"', 'worst = "9ms"'))
+    run.save(path)
+    assert gpurt("check", path, TWO)[0] == 0
+    assert gpurt("check", path, slower)[0] == 3
+    slower.write_text(TWO.read_text().replace('epsilon = "1ms"', 'epsilon = "2ms"'))  # no time of a task
+    assert gpurt("check", path, slower)[0] == 0
+    replace(run, meta={key: value for key, value in run.meta.items() if key != "times"}).save(path)  # of an older gpurt
+    assert gpurt("check", path, TWO)[0] == 0
+
+
+@pytest.mark.parametrize(("key", "value", "why"), [
+    ("policy", "segment", "under policy segment"), ("policy", "", "under policy unknown"),
+    ("placement", "folded", "folded"), ("scheduling", "default class", "not permitted SCHED_FIFO"),
+    ("waiting", "busy", "waited in mode busy"),
+])  # fmt: skip
+def test_bounds_are_not_compared_with_another_kind_of_run(
+    gpurt: Gpurt, run: Trace, tmp_path: Path, key: str, value: str, why: str
+) -> None:
+    other = replace(run, meta={**run.meta, key: value})
+    code, document = checked(gpurt, other, tmp_path / "run.json", *TEST)
+    assert (code, document["comparable"]) == (1, False)
+    assert re.match(rf"not compared with the bounds of boosted-suspend: .*{why}", document["why"])
+    assert all(one["wcrt_ns"] is None for one in document["tasks"].values())
+    code, document = checked(gpurt, other, tmp_path / "run.json")  # its deadlines were met all the same
+    assert (code, document["comparable"]) == (0, True)
+
+
+def test_bounds_of_partitions_are_for_a_gpu_each(gpurt: Gpurt, tmp_path: Path) -> None:
+    file, path = tmp_path / "set.toml", tmp_path / "run.json"
+    file.write_text(COUPLED)
+    loaded = load_taskset(file).taskset
+    policy = loaded.policies[0]
+    trace = simulate(loaded, Options(policy, horizon=10**9), events=100_000).trace
+    assert trace
+    assert trace.meta["gpus"] == str(len(loaded.parts)) != "1"
+    replace(trace, meta={**trace.meta, "gpus": "1"}).save(path)
+    code, out, _ = gpurt("check", path, file, "--test", "gcaps-suspend", "--json")
+    assert (code, json.loads(out)["comparable"]) == (1, False)
+    assert "the run's host had 1 GPU(s), and the file has" in json.loads(out)["why"]
+
+
+def test_what_was_not_seen_is_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    path, middle = tmp_path / "run.json", run.end // 2
+    lost = Event(middle, Kind.LOST, detail="7 events lost")
+    back = replace(run.events[-1], time=run.end + 3 * 10**9)
+    traces = {
+        "7 events lost": tuple(sorted((*run.events, lost), key=lambda event: event.time)),
+        "the events' clock went back by": (*run.events[:20], back, *run.events[20:]),
+        "no job of mapper was seen": tuple(event for event in run.events if event.task != "mapper"),
+        "no job of detector, mapper was seen": (),
+    }  # fmt: skip
+    for why, events in traces.items():
+        for options in ((), TEST):
+            code, document = checked(gpurt, replace(run, events=events), path, *options)
+            assert code == 1
+            assert why in document["why"]
+            assert document["why"].startswith("no job" if why.startswith("no job") else "not everything was seen: ")
+    late = Event(run.end, Kind.COMPLETE, "detector", 999, 21_000_000)  # a miss is one, whatever else was lost
+    missed = replace(run, events=(lost, *run.events, late))
+    assert checked(gpurt, replace(run, events=(*run.events, lost, late)), path)[1]["why"].startswith("not everything")
+    events = tuple(sorted(missed.events, key=lambda event: event.time))
+    assert checked(gpurt, replace(run, events=events), path)[1]["why"] == "detector missed a deadline"
+
+
+def test_broken_assumptions_are_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    slow = Event(run.end, Kind.COMMIT, "", None, 10**9, gpu=0, detail="begin")
+    code, document = checked(gpurt, replace(run, events=(*run.events, slow)), tmp_path / "run.json")
+    assert code == 1
+    assert document["why"].startswith("epsilon: a runlist update (begin) on GPU 0 took longer")
+    code, out, err = gpurt("check", tmp_path / "run.json", TWO)
+    assert (code, out.splitlines()[-1]) == (1, f"NO: {document['why']}")
+    assert "an assumption of the analysis was broken" in err
+
+
+def test_a_task_that_the_test_does_not_bound_is_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    tight, path = tmp_path / "tight.toml", tmp_path / "run.json"
+    tight.write_text(TWO.read_text().replace('epsilon = "1ms"', 'epsilon = "40ms"'))
+    run.save(path)
+    assert gpurt("check", path, tight)[0] == 0
+    code, out, _ = gpurt("check", path, tight, *TEST, "--json")
+    assert (code, json.loads(out)["why"]) == (1, "boosted-suspend has no bound of detector, mapper")
