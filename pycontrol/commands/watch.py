@@ -67,7 +67,8 @@ def watch(
     log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, _interruptible() as stop:
         gpus = asks.gpus()
-        judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE)
+        judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
+                      gpus=len(gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         wrong = mismatch(judge, gpus)
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]

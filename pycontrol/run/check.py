@@ -127,8 +127,9 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     """What a trace shows; ``test``: whose bounds to compare with."""
     result = test.run(file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
+    parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
-                  policy=trace.meta.get("policy"), jump=0)  # fmt: skip
+                  policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0)
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items() if name not in known}
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]

@@ -7,23 +7,22 @@ cases, CPU times, periods, the cost of updates, the set of clients), and keeps t
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from analysis.model import Task, Waiting
+from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind
 from gpurt.text import visible
+from pycontrol.run.due import Due
 from pycontrol.run.finding import Finding, Sort, What
-from pycontrol.run.seen import Held, Job, Seen, Tally, meaning, on_cpu
+from pycontrol.run.limits import EXCLUSIVE, Limits
+from pycontrol.run.seen import MOST_OPEN, Held, Job, Seen, Tally, meaning
 
 #: What ``jump`` is of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
 #: Of so many undeclared names each is told; the others are one.
 MANY = 1000
-#: Policies under which a client that owns the GPU has it alone.
-EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
 
 
 class Judge:
@@ -35,12 +34,13 @@ class Judge:
         policy: the host's; None: the file's.
         patience: how much later than it happened an event may come, ns.  A job that is not done is late only then.
         jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
+        gpus: how many the host has; 0: not known.
         observe: called with the task and the response time of each job, ns.
     """
 
     def __init__(
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
-        jump: int = JUMP, observe: Callable[[str, int], None] = lambda _task, _response: None,
+        jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
     ) -> None:  # fmt: skip
         self.file, self.bounds, self.patience = file, bounds, patience
         self._jump = jump
@@ -50,15 +50,11 @@ class Judge:
         self._observe = observe
         self._tasks = {task.name: Seen(task) for task in file.taskset}
         self._meanings: dict[str, Seen | None] = {}
-        self._due: list[tuple[int, int, str, int]] = []
-        self._orders = 0
+        self._due = Due(lambda task, release: release in self._tasks[task].jobs)
+        self._limits = Limits(file, self.policy, gpus)
         self._excuses: dict[What, None] = {}
         self._found: list[Finding] = []
         self._latest = 0
-        platform = file.taskset.platform
-        known = not file.lacks
-        self._alpha = max(platform.costs(part)[0] for part in file.taskset.parts) if known else None
-        self._epsilon = max(sum(platform.costs(part)) for part in file.taskset.parts)
 
     def tally(self, task: str) -> Tally:
         """What was seen of a task of the file."""
@@ -127,12 +123,10 @@ class Judge:
             self._latest = event.time
 
     def _forget(self) -> None:
-        """What is under way may have ended unseen."""
+        """What is under way may have ended unseen, and other things may have begun."""
         self._due.clear()
         for seen in self._tasks.values():
-            seen.jobs.clear()
-            seen.held.clear()
-            seen.last = None
+            seen.forget()
 
     # Jobs
 
@@ -140,17 +134,19 @@ class Judge:
         seen = self._of(event)
         if seen is None:
             return
+        seen.known()
         open_ = seen.jobs.get(event.time)
         if open_ and open_.number != event.job and not seen.task.best_effort:
             text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
             self._find(event.time, What.PERIOD, seen.task.name, text, event.job)
         if open_ is None:
             self._check_period(seen, event)
-            seen.add(Job(event.job, event.time))
             name = seen.task.name
+            if seen.add(Job(event.job, event.time)):
+                text = f"has {MOST_OPEN} jobs under way: the oldest of them are left out"
+                self._find(event.time, What.LOST, name, text, event.job)
             for limit in {seen.task.deadline, self.bounds.get(name, seen.task.deadline)}:
-                heapq.heappush(self._due, (event.time + limit, self._orders, name, event.time))
-                self._orders += 1
+                self._due.add(event.time + limit, name, event.time)
 
     def _check_period(self, seen: Seen, event: Event) -> None:
         if seen.last is not None and not seen.task.best_effort and event.time - seen.last < seen.task.period:
@@ -159,19 +155,23 @@ class Judge:
             self._find(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
         seen.last = event.time
 
-    def _start(self, event: Event, _priority: int | None) -> None:
+    def _start(self, event: Event, priority: int | None) -> None:
         seen = self._of(event)
         if seen is None:
-            self._undeclared(event, None)
+            self._undeclared(event, priority)
         elif event.duration is not None:
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
+            before = seen.current()
+            if before and before.release != event.time - event.duration and not seen.task.best_effort:
+                text = f"began before job {before.number} had ended: the bound is for one after the other"
+                self._find(event.time, What.PERIOD, seen.task.name, text, event.job)
 
     def _complete(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
         if seen is None or event.duration is None:
             return
         task, tally = seen.task, seen.tally
-        job = seen.jobs.pop(event.time - event.duration, None) or Job(event.job, event.time - event.duration)
+        job = self._ended(seen, event, event.time - event.duration)
         tally.jobs += 1
         tally.mort = event.duration if tally.mort is None else max(tally.mort, event.duration)
         self._observe(task.name, event.duration)
@@ -182,11 +182,21 @@ class Judge:
         self._check_response(seen, job, event.time)
         self._settle()
 
+    def _ended(self, seen: Seen, event: Event, release: int) -> Job:
+        """Takes the job out that ends.  What has begun before the judge saw it, or not told of it, has no segments."""
+        job, text = seen.jobs.pop(release, None), ""
+        if job is None and seen.tells:
+            text = "ended, and had not begun, or ended twice: two programs do its jobs, and the bound is for one"
+        elif job and any(held.job is job for held in seen.held.values()):
+            text = "ended inside its GPU segment: what the segment takes is no part of its response time"
+        if text and not seen.task.best_effort:
+            self._find(event.time, What.SEGMENT if job else What.PERIOD, seen.task.name, text, event.job)
+        seen.known()
+        return job or Job(event.job, release)
+
     def _check_cpu_time(self, task: Task, event: Event) -> None:
-        """Not of tasks that wait busily: they execute for as long as they wait."""
-        most = task.cpu_time + task.misc_time
-        busy = task.uses_gpu and task.waiting is Waiting.BUSY
-        if event.executed is not None and event.executed > most and not busy and not task.best_effort:
+        most = self._limits.cpu(task)
+        if most is not None and event.executed is not None and event.executed > most:
             text = "its thread executed for longer than the worst cases in the file together"
             self._find(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
 
@@ -208,8 +218,7 @@ class Judge:
                 self._find(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
 
     def _expire(self, now: int) -> None:
-        while self._due and self._due[0][0] < now:
-            _, _, name, release = heapq.heappop(self._due)
+        for name, release in self._due.before(now):
             seen = self._tasks[name]
             if job := seen.jobs.get(release):
                 self._check_response(seen, job, now)
@@ -221,8 +230,8 @@ class Judge:
         return max(task.deadline, self.bounds.get(task.name, 0))
 
     def _settle(self) -> None:
-        """What was broken before does not matter once the system is idle."""
-        if self._excuses and not any(seen.jobs or seen.held for seen in self._tasks.values()):
+        """What was broken before does not matter once the system is idle, as far as the judge can know."""
+        if self._excuses and not any(seen.active for seen in self._tasks.values()):
             self._excuses.clear()
 
     # Segments
@@ -233,12 +242,14 @@ class Judge:
             self._undeclared(event, priority)
             return
         self._check_priority(seen.task, event, priority)
-        self._check_single(seen, event)
         job = seen.current()
+        self._check_single(seen, event, job)
+        if not seen.tally.jobs and not seen.tells:  # else only its next job says that the one before it has ended
+            seen.lost = False
         place = 0
         if job:
             place, job.begun = job.begun, job.begun + 1
-        seen.held[event.task] = Held(job.number if job else None, place if job else -1, event.time)
+        seen.held[event.task] = Held(job, place if job else -1, event.time)
 
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
         if priority is None or self.policy in ("timesliced", "lock-fifo"):
@@ -247,13 +258,15 @@ class Judge:
             text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
             self._find(event.time, What.PRIORITY, task.name, text)
 
-    def _check_single(self, seen: Seen, event: Event) -> None:
-        """A task has GPU segments, and one after the other."""
+    def _check_single(self, seen: Seen, event: Event, job: Job | None) -> None:
+        """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""
         task, text = seen.task, ""
         if not task.eta:
             text = "began a GPU segment, the file declares none"
         elif seen.held:
             text = "began a GPU segment inside another one of it: several clients do its jobs, and the bound is for one"
+        elif seen.tells and job is None:
+            text = "began a GPU segment outside its jobs, which no bound has"
         if text and not task.best_effort:
             self._find(event.time, What.SEGMENT, task.name, text)
 
@@ -284,7 +297,8 @@ class Judge:
         self._settle()
 
     def _leave(self, seen: Seen, now: int) -> None:
-        """The program is gone, and does not end its jobs."""
+        """The program is gone, and does not end its jobs.  The next one may begin with segments outside jobs."""
+        seen.tells = False
         for job in seen.jobs.values():
             if not job.gone and not seen.task.best_effort:
                 self._find(now, What.ENDED, seen.task.name, "its program ended in the middle of the job", job.number)
@@ -296,25 +310,9 @@ class Judge:
         owned = held.total + (now - held.since if held.since is not None else 0)
         seen.tally.longest = max(seen.tally.longest, owned)
         seen.tally.owned += owned
-        if self.policy not in EXCLUSIVE or task.best_effort or not task.eta or self._alpha is None:
-            return
-        worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]
-        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
-        allowed = declared + held.updates * self._epsilon + self._interference(task, owned)
-        if owned > allowed:
-            text = f"a GPU segment of {declared / 1e6:.3f} ms at most owned the GPU for longer than it can"
-            self._find(now, What.SEGMENT, task.name, text, held.number, owned, allowed)
-
-    def _interference(self, task: Task, window: int) -> int:
-        """What tasks of its CPU that are no less urgent can execute in a window, ns.
-
-        An equal task that has the CPU keeps it.  Under `boosted` an owner has its CPU.
-        """
-        if self.policy == "boosted":
-            return 0
-        others = [one for one in self.file.taskset
-                  if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
-        return sum((window // one.period + 2) * on_cpu(one) for one in others)
+        if (limits := self._limits.segment(task, held, owned)) and owned > limits[1]:
+            text = f"a GPU segment of {limits[0] / 1e6:.3f} ms at most owned the GPU for longer than it can"
+            self._find(now, What.SEGMENT, task.name, text, held.job.number if held.job else None, owned, limits[1])
 
     # What is not a task's
 
@@ -325,15 +323,19 @@ class Judge:
         if event.task in self.undeclared or len(self.undeclared) >= MANY:
             return
         self.undeclared[event.task] = priority
+        if len(self.undeclared) == MANY:
+            self._find(event.time, What.UNDECLARED, "", f"{MANY} clients are no task of the file; more are not named")
+            return
         name = visible(event.task) or "a process that this user may not know"
         how = f" at GPU priority {priority}" if priority else ""
         self._find(event.time, What.UNDECLARED, "", f"{name} uses the GPU{how}, and no task of the file is it")
 
     def _commit(self, event: Event, _priority: int | None) -> None:
-        if self._alpha is not None and event.duration is not None and event.duration > self._alpha:
+        alpha = self._limits.alpha(event.gpu or 0)
+        if alpha is not None and event.duration is not None and event.duration > alpha:
             cause = event.detail or "unknown cause"
             text = f"a runlist update ({cause}) on GPU {event.gpu} took longer than the file's alpha"
-            self._find(event.time, What.EPSILON, "", text, None, event.duration, self._alpha)
+            self._find(event.time, What.EPSILON, "", text, None, event.duration, alpha)
         if event.detail == "policy":
             self._find(event.time, What.POLICY, "", f"the policy of GPU {event.gpu} was changed")
         elif event.detail == "reset":

@@ -10,7 +10,7 @@ from analysis.taskset import TasksetFile
 from pycontrol.run.programs import tasks_of
 
 #: Of a task that has more jobs under way than this, a program is broken.
-MOST_OPEN = 10_000
+MOST_OPEN = 1000
 
 
 def meaning(file: TasksetFile, name: str) -> str | None:
@@ -60,9 +60,12 @@ class Job:
 
 @dataclass
 class Held:
-    """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it."""
+    """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it.
 
-    number: int | None
+    ``place``: which of its job it is, from 0; -1: not known, as the job is not.
+    """
+
+    job: Job | None
     place: int
     asked: int | None = None
     since: int | None = None
@@ -72,19 +75,45 @@ class Held:
 
 @dataclass
 class Seen:
-    """The state of a task: its jobs by release, the last release, and the segments by the names of its processes."""
+    """The state of a task: its jobs by release, the last release, and the segments by the names of its processes.
+
+    ``tells``: whether it tells of its jobs, so that those under way are known.  ``lost``: events were lost since it was
+    seen last, so that what it does now is not known.  ``flooded``: more jobs were under way than are kept.
+    """
 
     task: Task
     tally: Tally = field(default_factory=Tally)
     jobs: dict[int, Job] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     last: int | None = None
+    tells: bool = False
+    lost: bool = False
+    flooded: bool = False
 
-    def add(self, job: Job) -> None:
-        """Takes a job up; the oldest of far too many is left out."""
-        if len(self.jobs) >= MOST_OPEN:
+    @property
+    def active(self) -> bool:
+        """Whether a job or a segment of it is under way, or may be."""
+        return bool(self.jobs or self.held or self.lost)
+
+    def known(self) -> None:
+        """It tells of a job: what it did before is over."""
+        self.tells, self.lost = True, False
+
+    def forget(self) -> None:
+        """What it does is not known from now on."""
+        self.lost = self.active or self.tells or self.tally.jobs > 0 or self.tally.segments > 0
+        self.tells, self.last = False, None
+        self.jobs.clear()
+        self.held.clear()
+
+    def add(self, job: Job) -> bool:
+        """Takes a job up; the oldest of far too many is left out.  Whether that is so for the first time in a row."""
+        full, before = len(self.jobs) >= MOST_OPEN, self.flooded
+        if full:
             del self.jobs[next(iter(self.jobs))]
         self.jobs[job.release] = job
+        self.flooded = full or (before and len(self.jobs) > MOST_OPEN // 2)
+        return full and not before
 
     def holder(self, name: str) -> str:
         """Under which name a process began the segment that it has: it may have told of its task since."""

@@ -21,8 +21,10 @@ from pycontrol.commands.observed import data
 from pycontrol.live.control import EventRecord
 from pycontrol.live.record import assemble
 from pycontrol.run.check import judged
+from pycontrol.run.due import FEW
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import JUMP, Judge
+from pycontrol.run.seen import MOST_OPEN
 
 MS = 1_000_000
 FILE = """[platform]
@@ -160,6 +162,7 @@ def test_other_assumptions(file: TasksetFile) -> None:
     ])  # fmt: skip
     assert kinds(told) == [(What.EPSILON, "", None), (What.POLICY, "", None), (What.RESET, "", None),
                            (What.OVERRUN, "fast", None), (What.LATE, "", None)]  # fmt: skip
+    judge = Judge(file, {})
     assert kinds(found(judge, segment("fast", 30_000, 31_000), priority=20)) == []
     assert kinds(found(judge, segment("fast", 40_000, 41_000), priority=9)) == [(What.PRIORITY, "fast", None)]
 
@@ -194,6 +197,71 @@ def test_after_lost_events_nothing_is_said_of_what_was_under_way(file: TasksetFi
     assert kinds(found(judge, job("fast", 9, 200_000, 209_000))) == [(What.BOUND, "fast", 9)]  # it sees again
 
 
+def test_after_lost_events_no_state_is_believed_before_it_is_seen_again(file: TasksetFile) -> None:
+    """`fast` may still be in the job and the segment that it had, or in another one."""
+    judge = Judge(file, {"fast": 8 * MS, "slow": 50 * MS})
+    events = [*job("fast", 0, 0, 1)[:2], *segment("fast", 1, 2)[:2], Event(MS, Kind.LOST, detail="7 events lost")]
+    assert kinds(found(judge, events)) == [(What.LOST, "", None)]
+    (bound,) = found(judge, job("slow", 1, 10_000, 70_000))  # all that is known is idle now
+    assert bound.because == (What.LOST,)
+    assert "no assumption was seen broken" not in bound.line()
+    assert found(judge, segment("fast", 75_000, 76_000)) == []  # of a job whose begin was lost, perhaps
+    assert found(judge, [Event(80 * MS, Kind.COMPLETE, "fast", 0, 5 * MS)]) == []  # so was that of this one
+    (bound,) = found(judge, job("slow", 2, 110_000, 170_000))
+    assert bound.because == ()  # both were seen since: the system was idle
+    assert judge.tally("fast").misses == judge.tally("fast").above == 0
+
+
+def test_tasks_that_tell_of_no_jobs_are_seen_again_by_their_segments(file: TasksetFile) -> None:
+    judge = Judge(file, {"fast": 8 * MS})
+    told = found(judge, [*segment("slow", 0, 1), Event(2 * MS, Kind.LOST), *segment("slow", 3000, 4000)])
+    assert kinds(told) == [(What.LOST, "", None)]
+    (bound,) = found(judge, job("fast", 0, 10_000, 19_000))
+    assert bound.because == ()
+
+
+def test_segments_outside_jobs(file: TasksetFile) -> None:
+    """Only of a task that tells of jobs; what it does before its first one, and its next program, is not known."""
+    judge = Judge(file, {})
+    assert found(judge, segment("fast", 0, 1000)) == []
+    assert found(judge, [*job("fast", 0, 10_000, 12_000), *segment("fast", 10_500, 11_500)]) == []
+    (outside,) = found(judge, segment("fast", 14_000, 15_000))
+    assert outside.line() == "fast: began a GPU segment outside its jobs, which no bound has"
+    assert outside.what is What.SEGMENT
+    assert found(judge, [Event(16 * MS, Kind.GONE, "fast"), *segment("fast", 17_000, 18_000)]) == []
+    events = [*job("fast", 1, 20_000, 22_000), *segment("fast", 21_000, 23_000)]
+    assert kinds(found(judge, events)) == [(What.SEGMENT, "fast", 1)]  # its end is no part of the response
+
+
+def test_jobs_that_overlap_or_end_twice(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    first, second = job("slow", 0, 0, 120_000), job("slow", 1, 100_000, 130_000)
+    assert kinds(found(judge, [*first, *second])) == [
+        (What.PERIOD, "slow", 1), (What.DEADLINE, "slow", 0),
+    ]  # fmt: skip
+    waits = [second[0], replace(second[1], time=120 * MS, duration=20 * MS), second[2]]
+    assert kinds(found(Judge(file, {}), [*first, *waits])) == [(What.DEADLINE, "slow", 0)]  # begins when it may
+    judge = Judge(file, {})
+    (twice,) = found(judge, [*job("fast", 0, 0, 5000), Event(6 * MS, Kind.COMPLETE, "fast", 0, 6 * MS)])
+    assert "ended, and had not begun, or ended twice" in twice.text
+    assert found(Judge(file, {}), [Event(6 * MS, Kind.COMPLETE, "fast", 0, 6 * MS)]) == []  # began before it watched
+
+
+def test_each_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    costly = COUPLED.replace('name = "two"\n', 'name = "two"\nepsilon = "3ms"\n')
+    path.write_text(costly)
+    loaded = taskset.load(path)
+    slow = [Event(MS, Kind.COMMIT, "", None, 2 * MS, gpu=gpu, detail="begin") for gpu in (0, 1)]
+    assert [one.text for one in found(Judge(loaded, {}, gpus=2), slow)] == [
+        "a runlist update (begin) on GPU 0 took longer than the file's alpha"
+    ]
+    assert found(Judge(loaded, {}, gpus=1), slow) == []  # whose updates these are is not known
+    late = segment("old", 10_000, 14_000)  # of 1.5 ms, and of 1.5 ms and 3 ms more for the update of the other one
+    late += segment("second", 20_000, 24_000)
+    assert [one.task for one in found(Judge(loaded, {}, gpus=2), late)] == ["old"]
+
+
 def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
     judge = Judge(file, {"fast": 8 * MS})
     start = 5 * JUMP
@@ -205,11 +273,28 @@ def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
     assert judge.advance(start + JUMP) == []
 
 
+def test_a_flood_of_jobs_that_end_at_once_takes_no_memory(file: TasksetFile) -> None:
+    """What a job leaves behind until its deadline has passed is thrown away before; those under way are kept."""
+    judge = Judge(file, {"fast": 8 * MS})
+    hung = job("slow", 7, 0, 1)[:2]
+    found(judge, hung)
+    most = 0
+    for number in range(10_000):
+        found(judge, job("fast", number, number + 1, number + 1))
+        most = max(most, len(judge._due))
+    assert most <= FEW + 2
+    late = [one for one in judge.advance(100 * MS + 1) if one.what is What.DEADLINE]
+    assert kinds(late) == [(What.DEADLINE, "slow", 7)]
+
+
 def test_a_flood_of_jobs_that_never_end_takes_no_memory(file: TasksetFile) -> None:
-    judge = Judge(file, {})
+    judge, told = Judge(file, {}), []
     for number in range(12_000):
-        judge.feed(Event(10 * MS * number, Kind.RELEASE, "idle", number))
-    assert len(judge._tasks["idle"].jobs) <= 10_000
+        told += judge.feed(Event(10 * MS * number, Kind.RELEASE, "idle", number))
+    assert len(judge._tasks["idle"].jobs) <= MOST_OPEN
+    (flood,) = told
+    assert flood.line() == f"idle #{MOST_OPEN}: has {MOST_OPEN} jobs under way: the oldest of them are left out"
+    assert flood.what.sort is Sort.BLIND
 
 
 def test_a_job_that_never_ends_is_above_its_bound_before_its_deadline(file: TasksetFile) -> None:

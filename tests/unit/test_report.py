@@ -368,7 +368,7 @@ def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Pat
     (Event(1, Kind.COMMIT, "", None, 1, gpu=0, detail="policy"), "The GPU is scheduled by policy"),
     (Event(1, Kind.COMMIT, "", None, 1, gpu=0, detail="reset"), "All work on the GPU runs when"),
     (Event(1, Kind.LATE, "Xorg-7", gpu=0), "All work on the GPU runs when"),
-    (Event(1, Kind.COMPLETE, "detector", 999, 1, executed=10**9), "No segment takes longer"),
+    (Event(1, Kind.OVERRUN, "detector", gpu=0), "No segment takes longer"),
 ])  # fmt: skip
 def test_a_run_that_breaks_an_assumption_refutes_it(
     gpurt: Gpurt, run: Path, tmp_path: Path, event: Event, assumed: str

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a taskset file allows segments, jobs and updates to take."""
+
+from __future__ import annotations
+
+from analysis.model import Task, Waiting
+from analysis.taskset import TasksetFile
+from pycontrol.run.seen import Held, on_cpu
+
+#: Policies under which a client that owns the GPU has it alone.
+EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
+
+
+class Limits:
+    """The limits under ``policy``, on a host with so many ``gpus``.  Without update costs in the file some are unknown.
+
+    A host with a GPU for each partition has the partitions' order.  Any other host does not say whose updates are
+    which, so that the costliest partition's count there.
+    """
+
+    def __init__(self, file: TasksetFile, policy: str, gpus: int) -> None:
+        self._file, self._policy = file, policy
+        taskset = file.taskset
+        self._costs = [taskset.platform.costs(part) for part in taskset.parts]
+        self._apart = gpus == len(taskset.parts)
+
+    def alpha(self, gpu: int) -> int | None:
+        """How long a runlist update on a GPU may take, ns."""
+        if self._file.lacks:
+            return None
+        if self._apart and gpu < len(self._costs):
+            return self._costs[gpu][0]
+        return max(alpha for alpha, _ in self._costs)
+
+    def cpu(self, task: Task) -> int | None:
+        """How long a job may execute on its CPU, ns.  A task that waits busily executes for as long as it waits."""
+        busy = task.uses_gpu and task.waiting is Waiting.BUSY
+        return None if busy or task.best_effort else task.cpu_time + task.misc_time
+
+    def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
+        """Of a segment that owned the GPU for so long, its declared worst case, and for how long it may own it, ns."""
+        if self._policy not in EXCLUSIVE or task.best_effort or not task.eta or self._file.lacks:
+            return None
+        worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]
+        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
+        taskset = self._file.taskset
+        epsilon = sum(taskset.platform.costs(taskset.parts[taskset.part_of(task)]))
+        return declared, declared + held.updates * epsilon + self._interference(task, owned)
+
+    def _interference(self, task: Task, window: int) -> int:
+        """What tasks of its CPU that are no less urgent can execute in a window, ns.
+
+        An equal task that has the CPU keeps it.  Under `boosted` an owner has its CPU.
+        """
+        if self._policy == "boosted":
+            return 0
+        others = [one for one in self._file.taskset
+                  if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
+        return sum((window // one.period + 2) * on_cpu(one) for one in others)
