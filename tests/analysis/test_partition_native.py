@@ -140,10 +140,20 @@ def test_heuristics_fit_what_the_papers_figures_say_and_fullest_first_fits_more(
     assert (at_46[:4] >= 55).all()
     assert (at_46[:4] <= 85).all()
     assert at_46[4:].min() >= at_46[:4].max() + 8
-    every = [(variant, order) for variant in VARIANTS for order in ORDERS]
+
+
+def test_the_best_of_all_heuristics_schedules_88_per_cent_at_46() -> None:
+    """Acceptance check 7, as far as a sample can say it: of many samples that are at 88 %, few have less than this.
+
+    Of 10,000 tasksets 88.15 % are schedulable, so that about every second sample of 200 has less than 88 %.
+    """
+    count, claimed = 10_000 if LONG else 500, 0.88
     parameters = Parameters(utilization=46)
-    found = results(parameters, generate(parameters, 1, 200), every)
-    assert (found["status"] == FITS).any(axis=1).mean() >= 0.88  # 87 and 90.5 % with seeds 2 and 3
+    every = [(variant, order) for variant in VARIANTS if variant != "1g" for order in ORDERS]
+    share = (results(parameters, generate(parameters, 1, count), every)["status"] == FITS).any(axis=1).mean()
+    print(f"{100 * share:.2f} % of {count}")
+    deviation = (claimed * (1 - claimed) / count) ** 0.5
+    assert share >= claimed - 3 * deviation
 
 
 def test_at_200_tasks_only_fullest_first_fits() -> None:
