@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from analysis.fold import units_of
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, times_of
 from gpurt._gpurt import ffi, lib
@@ -237,7 +238,7 @@ def thousandths(factor: Fraction) -> int:
 
 def _alone(task: Task, platform: Platform) -> Task:
     """The task with its GPU work's times where it executes, without conflicts.  Raises SimulationError."""
-    units = (task.partition.size if task.partition else None) or platform.compute_units
+    units = units_of(task, platform)
     if not units and task.intensity and max(task.conflict, platform.cross_contention) > 1 and task.uses_gpu:
         raise SimulationError("compute_units is missing in [platform]: times without conflicts are not known")
     segments = tuple(

@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.partition.exact import EXACT
 from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
 
-#: Sets that are tested at most, and how long HiGHS may take, seconds.
+#: Sets that are tested at most.
 MOST_SETS = 60_000
 #: Most tasks: a set is an integer of 64 bits.
 MOST = 62
 #: Prices are whole parts of one.
 SCALE = 10**6
+#: How long HiGHS may take, seconds.
 PATIENCE = 120.0
-#: Name of the way to plan, as exact.EXACT.
-EXACT = "exact"
 
 
 def exact(
