@@ -55,7 +55,7 @@ COMMANDS = {
     "schema": ("system", "schema"),
     "demo": ("run", "demo"),
     "run": ("run", "run"),
-    "profile": ("run", "profile"),
+    "profile": ("profile", "profile"),
     "emulate": ("serve", "emulate"),
     "serve": ("serve", "serve"),
     "apply": ("apply", "apply"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that start programs: demo, run, profile."""
+"""Commands that start programs: demo, run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import click
 from click.core import ParameterSource
 
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
-from gpurt.files import check_writable, written
+from gpurt.files import check_writable
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Output, Time, demanded, outside, unlike, unraised
+from pycontrol.commands.options import JSON, Output, demanded, outside, unlike, unraised
 from pycontrol.start import INTERRUPTED
-
-STDERR = 2
 
 
 @click.command(
@@ -166,44 +164,3 @@ def _refuse_options_of_tasksets() -> None:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in ("what", "auto", "priority"):
             raise UsageError(f"{option.opts[0]} goes with a taskset file, not with --auto")
-
-
-@click.command(
-    context_settings={"allow_interspersed_args": False},
-    epilog="""\b
-Examples:
-  gpurt profile -- ./detector --frames 100
-  gpurt profile --period 33ms -o detector.toml -- ./detector
-
-\b
-Exit codes: the program's own, 0 if all went well; 2 wrong usage; 3 the entry cannot be written; 4 no host;
-6 the program cannot be started, or used no GPU segment."""
-)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--name", help="Name of the task; the program's name unless given.")
-@click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
-              help="Period to write into the entry.")  # fmt: skip
-@click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
-@JSON
-@click.pass_obj
-def profile(
-    device: str | None, command: tuple[str, ...], name: str | None, period: int, output: Path | None, as_json: bool
-) -> int:
-    """Run a program that uses the library and write its segments' measured times as a task entry.
-
-    What the program itself writes on stdout goes to stderr, unless all that is printed goes to a file (-o without
-    --json).
-    """
-    from pycontrol.run.profile import measure
-
-    if output:
-        check_writable(output)
-    measured = measure(list(command), device, None if output and not as_json else STDERR)
-    entry = measured.entry(name or Path(command[0]).name, period) + "\n"
-    if output:
-        with written(output) as file:
-            file.write(entry.encode())
-    if as_json or not output:
-        data = {"program": command, **measured.as_dict(), "entry": entry, "files": [output] if output else []}
-        render.emit(data, as_json, entry.rstrip("\n"))
-    return measured.exit_code

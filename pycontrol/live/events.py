@@ -116,6 +116,10 @@ class Listener:
         if self._thread.is_alive():
             self._thread.join()
 
+    def so_far(self) -> list[EventRecord]:
+        """The events that have arrived, as the host sent them."""
+        return self._records
+
     def records(self) -> list[EventRecord]:
         """Ends the collecting and returns all events as the host sent them."""
         self._finish()

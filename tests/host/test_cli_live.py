@@ -16,7 +16,6 @@ import pytest
 from links import PATIENCE, SocketClient, eventually
 from processes import StartHost
 
-from analysis.taskset import load as load_taskset
 from analysis.trace import Kind, load
 from gpurt._gpurt import lib
 from pycontrol import cli, procs
@@ -344,60 +343,6 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
     assert gpurt("run", MINIMAL, "--seconds", "0", "--policy", "lock-fifo")[0] == 2
     assert not mark.exists()
     assert json.loads(gpurt("policy", "--json")[1])["gpus"] == before
-
-
-@pytest.fixture
-def busy(tmp_path: Path) -> Path:
-    """A program with five GPU segments of 20 ms that writes on stdout."""
-    program = tmp_path / "busy.py"
-    program.write_text(
-        "print('of the program', flush=True)\n"
-        "from gpurt import Client, segment\n"
-        "with Client() as c:\n"
-        "    t = c.open_tsg()\n"
-        "    for _ in range(5):\n"
-        "        with segment(client=c):\n"
-        "            c.wait_work(t, c.submit(t, 20_000_000))\n"
-    )
-    return program
-
-
-def test_profile_keeps_the_program_s_output_apart(host: Path, busy: Path, tmp_path: Path) -> None:
-    def profile(*options: str) -> tuple[str, str]:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *options, "--",
-                   sys.executable, str(busy)]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return done.stdout, done.stderr
-
-    entry = tmp_path / "entry.toml"
-    out, err = profile("--json", "-o", str(entry))
-    document = json.loads(out)
-    assert (document["segments"], document["files"], document["entry"]) == (5, [str(entry)], entry.read_text())
-    assert 20_000_000 <= document["gpu_best_ns"] <= document["gpu_worst_ns"]
-    assert err == "of the program\n"
-    out, err = profile("--period", "33ms")
-    assert out.startswith("# 5 segments")
-    assert 'period = "33ms"' in out
-    assert err == "of the program\n"
-    assert profile("-o", str(entry)) == ("of the program\n", "")
-    code = subprocess.run([sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", "-o", "/dev/full",
-                           "--", sys.executable, str(busy)], capture_output=True, check=False).returncode  # fmt: skip
-    assert code == 3
-
-
-def test_profile_measures_a_program_s_segments(gpurt: Gpurt, busy: Path, tmp_path: Path) -> None:
-    entry = tmp_path / "entry.toml"
-    code, _, err = gpurt("profile", "--period", "50ms", "--name", "busy", "-o", str(entry), "--", sys.executable,
-                         str(busy))  # fmt: skip
-    assert (code, err) == (0, "")
-    whole = tmp_path / "whole.toml"
-    whole.write_text("[platform]\ncpus = 1\n" + entry.read_text())
-    (task,) = load_taskset(whole).taskset.tasks
-    assert task.name == "busy"
-    assert 20_000_000 <= task.gpu_segments[0].pure.best <= task.gpu_segments[0].pure.worst
-    code, _, err = gpurt("profile", "--", "true")
-    assert code == 6
-    assert "no GPU segment" in err
 
 
 def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:

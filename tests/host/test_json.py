@@ -80,7 +80,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "top": [(["--once", "--interval", "0.1"], 0)],
     "trace": [(["-o", "OUT/trace.json", "--duration", "100ms"], 0)],
     "plot": [(["TRACE"], 0), (["TRACE", "--kind", "responses", "-o", "OUT/responses.svg"], 0)],
-    "profile": [(["--json", "--", sys.executable, "-c", PROGRAM], 0)],
+    "profile": [(["--runs", "1", "--condition", "quiet", "--json", "--", sys.executable, "-c", PROGRAM], 0)],
     "demo": [(["--policy", "segment-suspend", "--seconds", "0.3", "--out", "OUT/demo"], 0)],
     "doctor": [([], 0)],
     "mask": [(["plan", *VII, "a=40", "20"], 0), (["plan", *VII, "31", "29"], 1), (["show", *VII], 0),

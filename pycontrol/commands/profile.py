@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt profile`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import RefusedError, RuntimeFailure, UsageError
+from gpurt.files import check_writable, written
+from pycontrol.commands import render
+from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.start import INTERRUPTED
+
+if TYPE_CHECKING:
+    from pycontrol.profile.conditions import Here
+    from pycontrol.profile.entry import Account
+    from pycontrol.profile.summary import Time as Seen
+
+STDERR = 2
+CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside", "drop-caches")
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  gpurt profile --priority 20 -- ./detector --frames 100
+  gpurt profile --runs 60 --input day.bin --input night.bin -o detector.toml -- ./detector --frames 100 {}
+  gpurt profile --auto --beside './mapper --loop' -- ./unmodified-cuda-program
+
+\b
+Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host; 5 a condition that was named,
+or the priority, is not permitted;
+6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C.
+If a run fails after complete ones, or at Ctrl-C, the entry of those that were complete is written, and says so.""",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--runs", type=click.IntRange(1), metavar="N",
+              help="How often to run it; 20 unless given, or once for each input under each condition.")  # fmt: skip
+@click.option("--input", "inputs", multiple=True, metavar="TEXT",
+              help="Put this for each {} of the command, in some of the runs; may be repeated.")  # fmt: skip
+@click.option("--condition", "named", multiple=True, type=click.Choice(CONDITIONS),
+              help="Only runs under this condition; may be repeated. All that can be made unless given.")  # fmt: skip
+@click.option("--beside", metavar="COMMAND", help="A program to run beside it: condition beside.")
+@click.option("--seed", default=1, show_default=True, help="For the order of the runs.")
+@click.option("--margin", default="20%", show_default=True, metavar="PERCENT",
+              help="Write the largest observed time and so much more; the smallest likewise less.")  # fmt: skip
+@click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the program, not its own.")
+@click.option("--auto", is_flag=True, help="An unmodified program: its GPU work becomes segments (gpurt run --auto).")
+@click.option("--segments", "per_job", type=click.IntRange(1), metavar="N",
+              help="GPU segments of each job, for a program that announces no jobs; 1 unless given.")  # fmt: skip
+@click.option("--task", metavar="NAME", help="Of a program that announces jobs of several tasks: which one.")
+@click.option("--timeout", type=Time(), metavar="TIME", help="A run that takes longer has failed.")
+@click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
+@click.option("--name", help="Name of the task; what the program calls it, or the program's name, unless given.")
+@click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
+              help="Period to write into the entry.")  # fmt: skip
+@click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
+@JSON
+@click.pass_obj
+def profile(
+    device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
+    beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
+    task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int, output: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
+
+    What was observed is no bound: docs/manual/measure-times.md. What the program itself writes on stdout goes to
+    stderr, unless all that is printed goes to a file (-o without --json).
+    """
+    from pycontrol.profile.campaign import measure
+    from pycontrol.profile.conditions import choose
+    from pycontrol.profile.entry import Account, entry
+    from pycontrol.profile.plan import plan
+    from pycontrol.profile.run import Options
+    from pycontrol.profile.summary import read_margin, times
+
+    _check(command, inputs, timeout, duration)
+    share = read_margin(margin)
+    if output:
+        check_writable(output)
+    here = _here(device, priority, beside)
+    conditions, without = choose(named, here)
+    planned = plan(runs, inputs, conditions, seed)
+    options = Options(
+        command, device, all(gpu.emulated for gpu in here.gpus), timeout, duration, _library() if auto else "",
+        priority or 0, task, per_job, None if output and not as_json else STDERR,
+    )  # fmt: skip
+    with render.progress(len(planned), "measuring") as bar:
+        measured = measure(planned, options, here, bar.update)
+    results = measured.results
+    account = Account(
+        name or results[0].jobs.task or Path(command[0]).name, period, command, planned, results, measured.stopped,
+        seed, share, here, without,
+    )  # fmt: skip
+    found = times(results, share)
+    text = entry(account, found) + "\n"
+    if output:
+        with written(output) as file:
+            file.write(text.encode())
+    notes = _notes(account, found)
+    render.note(*notes, as_json=as_json)
+    code = INTERRUPTED if measured.interrupted else RuntimeFailure.exit_code if measured.stopped else 0
+    if as_json or not output:
+        data = {**_data(account, found, measured.interrupted), "exit_code": code, "entry": text, "notes": notes,
+                "files": [output] if output else []}  # fmt: skip
+        render.emit(data, as_json, text.rstrip("\n"))
+    return code
+
+
+def _check(command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None) -> None:
+    """Raises UsageError if the options make no sense together."""
+    from pycontrol.profile.plan import PLACE
+
+    if inputs and not any(PLACE in word for word in command):
+        raise UsageError(f"--input needs a {PLACE} in the command, where the input goes")
+    for option, time in (("--timeout", timeout), ("--duration", duration)):
+        if time == 0:
+            raise UsageError(f"{option} is more than 0")
+    if timeout and duration and timeout <= duration:
+        raise UsageError("--timeout is longer than --duration, which ends each run in good order")
+
+
+def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
+    """What conditions depend on.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
+    from pycontrol.live.control import connect
+    from pycontrol.profile.conditions import Here
+    from pycontrol.run.placement import fifo_permitted
+
+    try:
+        words = shlex.split(beside or "")
+    except ValueError as error:
+        raise UsageError(f"--beside: {error}") from None
+    if beside is not None and not words:
+        raise UsageError("--beside names no program")
+    with connect(device) as control:
+        gpus = control.gpus()
+    if priority and not fifo_permitted(priority):
+        raise RefusedError(f"SCHED_FIFO priority {priority} is not permitted: run as root, or raise `ulimit -r`")
+    return Here(gpus, priority, words)
+
+
+def _library() -> str:
+    """What LD_PRELOAD has for a program under the preload library."""
+    from pycontrol.run import preload
+
+    return preload.environment(preload.find(), None)["LD_PRELOAD"]
+
+
+def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
+    """Remarks: what is missing, and what still grows."""
+    from pycontrol.profile.summary import chances
+
+    results = account.results
+    notes = [f"{account.stopped}; the entry is of the {len(results)} runs before"] if account.stopped else []
+    notes += [f"condition {one.value} was not measured: {why}" for one, why in account.without.items()]
+    pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
+    seen = len({(one.planned.condition, one.planned.given) for one in results})
+    if seen < pairs:
+        notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
+    outside = sum(one.jobs.outside for one in results)
+    if outside:
+        notes.append(f"{outside} GPU segments are of no job, and were left out")
+    if any(not segment.priority for one in results for segment in one.segments):
+        notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
+    return [*notes, chances(len(results)), *(warning for one in found for warning in one.warnings)]
+
+
+def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> dict[str, Any]:
+    """For JSON: what was planned, done and seen."""
+    from pycontrol.profile.conditions import Condition, about
+    from pycontrol.profile.entry import percent
+
+    results = account.results
+    extremes = {
+        f"{what}_{which}_ns": most(getattr(one, which) for one in found if one.what == what)
+        for what in {one.what for one in found if one.segment} for which, most in (("worst", max), ("best", min))
+    }  # fmt: skip
+    conditions = [
+        {"name": one.value, "runs": sum(run.planned.condition is one for run in results),
+         "about": about(one, account.here), "reason": account.without.get(one)} for one in Condition
+    ]  # fmt: skip
+    executions = [
+        {"run_number": one.planned.number, "under": one.planned.condition, "argument": one.planned.given,
+         "jobs": len(one.jobs.jobs), "segments": len(one.segments), "cpu_ns": one.cpu, "wall_ns": one.wall}
+        for one in results
+    ]  # fmt: skip
+    return {
+        "program": account.command, "task": account.name, "complete": not account.stopped, "interrupted": interrupted,
+        "why": account.stopped or None,
+        "runs": len(results), "planned_runs": len(account.plan), "seed": account.seed,
+        "margin": percent(account.margin), "segments": sum(len(one.segments) for one in results),
+        "jobs": sum(len(one.jobs.jobs) for one in results), "cpu_ns": sum(one.cpu for one in results),
+        "wall_ns": sum(one.wall for one in results), **extremes, "observed": [one.as_dict() for one in found],
+        "conditions": conditions, "executions": executions,
+    }  # fmt: skip

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A measured task as an entry of a taskset file.  What was not measured is a `?`, which no command takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from analysis.taskset import task_name
+from gpurt.text import visible
+from gpurt.units import UNKNOWN, format_time
+from pycontrol.profile.conditions import Condition, Here, about
+from pycontrol.profile.plan import Planned
+from pycontrol.profile.run import Result
+from pycontrol.profile.summary import Time, chances
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How a task was measured.  ``without``: the conditions that were left out, and why."""
+
+    name: str
+    period: int
+    command: Sequence[str]
+    plan: Sequence[Planned]
+    results: Sequence[Result]
+    stopped: str
+    seed: int
+    margin: Fraction
+    here: Here
+    without: Mapping[Condition, str]
+
+
+def percent(share: Fraction) -> str:
+    """A share as the user writes it: 1/5 is "20%"."""
+    return f"{float(share * 100):g}%"
+
+
+def entry(account: Account, times: Sequence[Time]) -> str:
+    """The [[task]] entry in TOML."""
+    priority = account.here.priority
+    head = [visible(line) for line in _account(account, times)]
+    return "\n".join([
+        *(f"# {line}" for line in head),
+        "[[task]]",
+        f'name = "{task_name(account.name)}"',
+        "cpu = 0  # not measured",
+        f"priority = {priority or 1}" + ("" if priority else "  # not measured"),
+        f'period = "{format_time(account.period)}"  # not measured',
+        "segments = [",
+        *_segments(account, times),
+        "]",
+    ])  # fmt: skip
+
+
+def _account(account: Account, times: Sequence[Time]) -> list[str]:
+    """What was done and seen, line by line."""
+    results = account.results
+    jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
+    gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
+    done = {one.planned.condition: 0 for one in results}
+    for one in results:
+        done[one.planned.condition] += 1
+    return [
+        f"Measured by gpurt profile: {len(results)} of {len(account.plan)} runs, order of seed {account.seed}; {jobs} "
+        f"jobs of {size} GPU segment{'s' if size > 1 else ''}; on {', '.join(sorted(gpus))}.",
+        f"Command: {' '.join(account.command)}",
+        f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
+        f"{chances(len(results))}.",
+        *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
+        *(f"Condition {one.value}, {done[one]} runs: {about(one, account.here)}." for one in Condition if one in done),
+        *(f"Not measured: condition {one.value}: {why}." for one, why in account.without.items()),
+        *map(_line, times),
+        *(f"WARNING: {warning}." for one in times for warning in one.warnings),
+    ]
+
+
+def _line(one: Time) -> str:
+    """What was seen of a time."""
+    where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
+    each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
+    return (
+        f"Observed {one.name}: {format_time(one.best)} to {format_time(one.worst)} in {one.count}; the largest in "
+        f"{where}; largest by condition: {each}."
+    )
+
+
+def _given(planned: Planned) -> str:
+    return "" if planned.given is None else f", input {planned.given}"
+
+
+def _segments(account: Account, times: Sequence[Time]) -> list[str]:
+    by_place = {(one.segment, one.what): one for one in times}
+    size = len(account.results[0].jobs.jobs[0].segments)
+    return [
+        _cpu(account, by_place.get((0, "cpu"))),
+        *(_gpu(by_place.get((at, "misc")), by_place[at, "gpu"]) for at in range(1, size + 1)),
+    ]
+
+
+def _cpu(account: Account, known: Time | None) -> str:
+    """The CPU segment: the CPU time of a job, if the program says it."""
+    if known is not None:
+        return f"  {{ cpu = {_span(known)} }},  # of the whole job, also that inside its GPU segments"
+    jobs = sum(len(one.jobs.jobs) for one in account.results)
+    mean = format_time(sum(one.cpu for one in account.results) // jobs // 1000 * 1000)
+    return (
+        f'  {{ cpu = "{UNKNOWN}" }},  # not measured, for the program announces no jobs with CPU times; its start '
+        f"included, it used {mean} of CPU time per job in the mean"
+    )
+
+
+def _gpu(misc: Time | None, gpu: Time) -> str:
+    if misc is None:
+        return (
+            f'  {{ misc = "{UNKNOWN}", gpu = {_span(gpu)} }},  # gpu: all the time with the GPU, for this host sees no '
+            "work; misc: how much of that is CPU work"
+        )
+    return f"  {{ misc = {_span(misc)}, gpu = {_span(gpu)} }},"
+
+
+def _span(time: Time) -> str:
+    worst, best = time.written
+    return f'{{ worst = "{format_time(worst)}", best = "{format_time(best)}" }}'

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What co-runners do, until they are killed; a script.  `cpu NUMBER BYTES`: copies memory on that CPU.  `gpu`: keeps a
+virtual GPU busy.  Each writes a line once it does."""
+
+import os
+import sys
+
+#: Length of the GPU work, ns, and how many items are always submitted.
+WORK, DEEP = 1_000_000, 4
+
+
+def cpu(number: int, size: int) -> None:
+    """Copies memory, with nothing but the time that no other thread of the CPU wants."""
+    os.sched_setaffinity(0, {number})
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    source, target = bytes(max(size // 2, 1)), memoryview(bytearray(max(size // 2, 1)))
+    target[:] = source
+    print("ready", flush=True)
+    while True:
+        target[:] = source
+
+
+def gpu() -> None:
+    """Submits work and waits for it, so that the GPU never has none."""
+    from gpurt.segments import Client
+
+    with Client() as client:
+        tsg = client.open_tsg()
+        waiting = [client.submit(tsg, WORK) for _ in range(DEEP)]
+        print("ready", flush=True)
+        while True:
+            client.wait_work(tsg, waiting.pop(0))
+            waiting.append(client.submit(tsg, WORK))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "cpu":
+        cpu(int(sys.argv[2]), int(sys.argv[3]))
+    else:
+        gpu()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One run of a program under a condition: its jobs, or why it does not count."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpurt.enums import EventKind
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from gpurt.units import UNITS, format_time
+from pycontrol.live.control import EventRecord
+from pycontrol.live.events import Listener
+from pycontrol.profile import processes
+from pycontrol.profile.conditions import Condition, Here, chill
+from pycontrol.profile.plan import Planned
+from pycontrol.profile.segments import Jobs, Segment, jobs, segments
+
+#: How long the host may take to tell of the program's end, seconds.
+SETTLE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to execute the program.
+
+    ``device``: the host's, None for the usual search.  ``sees_work``: whether the host tells of completed work.
+    ``timeout``: a run that takes longer fails; ``duration``: a run is ended after so long; ns, None: no limit.
+    ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
+    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
+    """
+
+    command: Sequence[str]
+    device: str | None = None
+    sees_work: bool = True
+    timeout: int | None = None
+    duration: int | None = None
+    preload: str = ""
+    priority: int = 0
+    task: str | None = None
+    per_job: int | None = None
+    stdout: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run has shown.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
+
+    planned: Planned
+    jobs: Jobs
+    segments: tuple[Segment, ...]
+    cpu: int
+    wall: int
+
+
+def execute(planned: Planned, options: Options, here: Here) -> Result:
+    """Executes the program once.
+
+    Raises:
+        DeviceError: there is no host.
+        RefusedError: the condition cannot be made.
+        RuntimeFailure: the run does not count: the program or a co-runner failed, took too long, used no GPU segment,
+            or not all of it was seen.
+        KeyboardInterrupt: the program has been ended.
+    """
+    command = planned.command(options.command)
+    with Listener(options.device) as listener:
+        device = listener.control.device
+        chill(planned.condition, command)
+        with processes.beside(planned.condition, here, device):
+            pid, cpu, wall = _carried_out(command, device, options)
+            _settle(listener, pid)
+        records = listener.records()
+    return _read(planned, options, records, pid, (cpu, wall))
+
+
+def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple[int, int, int]:
+    """Executes the program to its end: its id, CPU time and wall-clock time, ns."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.monotonic_ns()
+    process, start = processes.start(
+        command, {**os.environ, "GPURT_DEVICE": device}, stdout=options.stdout, priority=options.priority,
+        preload=options.preload,
+    )  # fmt: skip
+    try:
+        _await(process, options)
+    except KeyboardInterrupt:
+        processes.interrupt(process)
+        raise
+    finally:
+        processes.end(process)  # what it has left behind would disturb the next run
+    wall = time.monotonic_ns() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    return process.pid, max(int(used * UNITS["s"]) - start, 0), wall
+
+
+def _await(process: subprocess.Popen[bytes], options: Options) -> None:
+    """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
+    limit = min((one for one in (options.timeout, options.duration) if one is not None), default=None)
+    name = visible(options.command[0])
+    try:
+        code = process.wait(None if limit is None else limit / UNITS["s"])
+    except subprocess.TimeoutExpired:
+        stopped = processes.interrupt(process)
+        if options.duration is None or limit != options.duration:
+            raise RuntimeFailure(f"{name} had not ended after {format_time(limit or 0)} (--timeout)") from None
+        if not stopped:
+            raise RuntimeFailure(f"{name} does not end on SIGINT, as --duration needs") from None
+        return
+    if code:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        raise RuntimeFailure(f"{name} {how}")
+
+
+def _settle(listener: Listener, pid: int) -> None:
+    """Waits until the host has told that the program's clients are gone."""
+    deadline = time.monotonic() + SETTLE
+    while time.monotonic() < deadline:
+        mine = [one for one in listener.so_far() if one.pid == pid]
+        gone = {one.client for one in mine if one.kind is EventKind.GONE}
+        if mine and {one.client for one in mine} == gone:
+            return
+        time.sleep(0.02)
+
+
+def _read(
+    planned: Planned, options: Options, records: Sequence[EventRecord], pid: int, spent: tuple[int, int]
+) -> Result:
+    """The jobs in a run's events.  ``spent``: CPU and wall-clock time, ns."""
+    if any(one.kind is EventKind.LOST for one in records):
+        raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
+    mine = [one for one in records if one.pid == pid]
+    found = segments(mine, options.sees_work)
+    name = visible(options.command[0])
+    if not found:
+        others = sorted({f"{one.comm}-{one.pid}" for one in records if one.kind is EventKind.BEGIN})
+        seen = f"; {visible(', '.join(others)[:80])} had some: a shell must `exec` the program" if others else ""
+        raise RuntimeFailure(f"{name}: no GPU segment was seen{seen}")
+    if not any(one.work for one in found):
+        raise RuntimeFailure(
+            f"{name}: no GPU segment with work was seen, {len(found)} without; a program with work on a real GPU is "
+            "measured with gpurt.ko or `gpurt serve`, not with an emulator"
+        )
+    if planned.condition is Condition.GPU and (shared := [one for one in found if not one.priority]):
+        raise RuntimeFailure(
+            f"{name}: {len(shared)} segments are best effort and share the GPU with the co-runner; give --priority"
+        )
+    made = jobs(mine, found, options.task, options.per_job, options.duration is not None)
+    if not any(job.segments for job in made.jobs):
+        raise RuntimeFailure(f"{name}: none of its {len(found)} GPU segments is in a whole job")
+    return Result(planned, made, tuple(found), *spent)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPU segments of one run of a program, and the jobs that they are of, from the host's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from gpurt.enums import EventKind
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from pycontrol.live.control import EventRecord
+from pycontrol.run.trace import merge
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A GPU segment from its begin to its end, ns of CLOCK_MONOTONIC.
+
+    ``pure``, G^e: how long it owned the GPU and had work on it.  ``misc``, G^m: how long it owned the GPU otherwise.
+    Of a host that does not see work, ``misc`` is None, and ``pure`` is how long it owned the GPU.  ``work``: whether it
+    had any.
+    """
+
+    client: tuple[int, int]
+    begin: int
+    end: int
+    priority: int
+    misc: int | None
+    pure: int
+    work: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The segments of a job in order, and the CPU time of the job, ns; None if the program did not say it."""
+
+    segments: tuple[Segment, ...]
+    cpu: int | None = None
+
+    @property
+    def inside(self) -> int:
+        """How long it was in segments, ns."""
+        return sum(one.end - one.begin for one in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The jobs of a run.  ``task``: what the program calls the task, empty if it announces no jobs.
+
+    ``outside``: how many segments are of no job.
+    """
+
+    jobs: tuple[Job, ...]
+    task: str = ""
+    outside: int = 0
+
+
+@dataclass
+class _Open:
+    """A segment that has begun."""
+
+    begin: int
+    priority: int
+    owned: list[Interval] = field(default_factory=list)
+    works: list[Interval] = field(default_factory=list)
+    since: int | None = None
+
+    def closed(self, client: tuple[int, int], end: int, sees_work: bool) -> Segment:
+        """The segment."""
+        owned = sum(stop - start for start, stop in self.owned)
+        if not sees_work:
+            return Segment(client, self.begin, end, self.priority, None, owned, True)
+        pure = sum(_overlap(merged, self.owned) for merged in merge(self.works))
+        return Segment(client, self.begin, end, self.priority, owned - pure, pure, bool(self.works))
+
+
+def segments(records: Sequence[EventRecord], sees_work: bool) -> list[Segment]:
+    """The segments in the order of their begins.  One that the end of the program cut off is left out.
+
+    Time during which a segment does not own the GPU counts for neither part.  So other clients do not make them longer.
+
+    Args:
+        records: the events of the program's process.
+        sees_work: whether the host tells of work that has completed.
+
+    Raises:
+        RuntimeFailure: work went on after the end of its segment, whose time is thus not all of it.
+    """
+    found: list[Segment] = []
+    now: dict[tuple[int, int], _Open] = {}
+    for one in records:
+        client = one.gpu, one.client
+        if one.kind is EventKind.BEGIN:
+            now[client] = _Open(one.time_ns, one.priority)
+        elif one.kind is EventKind.WORK:
+            _work(one, now.get(client), found)
+        elif one.kind is EventKind.GONE:
+            now.pop(client, None)
+        elif client in now:
+            here = now[client]
+            if one.kind in (EventKind.GRANT, EventKind.RESUME):
+                here.since = one.time_ns if here.since is None else here.since
+            elif one.kind in (EventKind.PREEMPT, EventKind.END) and here.since is not None:
+                here.owned.append((here.since, one.time_ns))
+                here.since = None
+            if one.kind is EventKind.END:
+                found.append(now.pop(client).closed(client, one.time_ns, sees_work))
+    return sorted(found, key=lambda one: one.begin)
+
+
+def _work(one: EventRecord, here: _Open | None, found: Sequence[Segment]) -> None:
+    """Takes a work item that has completed, as part of the segment that is open."""
+    submitted = one.time_ns - one.latency_ns
+    client = one.gpu, one.client
+    last = next((segment for segment in reversed(found) if segment.client == client), None)
+    if last and last.begin <= submitted < last.end < one.time_ns:
+        raise RuntimeFailure(
+            "GPU work went on after the end of its segment, so that its time is not known; wait for the work before "
+            "the end (drain, or stream=), and measure again"
+        )
+    if here is not None:
+        here.works.append((submitted, one.time_ns))
+
+
+def _overlap(span: Interval, others: Iterable[Interval]) -> int:
+    return sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in others)
+
+
+def jobs(
+    records: Sequence[EventRecord], found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool
+) -> Jobs:
+    """The jobs that the program announced; else those of ``per_job`` segments each, one if that is None.
+
+    Args:
+        records: the events of the program's process.
+        found: its segments.
+        task: which task's jobs count, if the program announces those of several.
+        per_job: how many segments a job has, if it announces none.
+        cut: whether the program was ended in the middle: then a last job that is not whole is left out.
+
+    Raises:
+        RuntimeFailure: it cannot be told which job a segment is of.
+    """
+    said = sorted({one.task for one in records if one.kind is EventKind.JOB_BEGIN and one.task})
+    if not said:
+        return _counted(found, task, per_job, cut)
+    if per_job is not None:
+        raise RuntimeFailure(f"the program announces its jobs (of {_names(said)}): --segments says less; leave it out")
+    if task is None and len(said) > 1:
+        raise RuntimeFailure(f"the program announces jobs of {_names(said)}; choose one with --task")
+    if task is not None and task not in said:
+        raise RuntimeFailure(f"the program announces no jobs of {visible(task)}, only of {_names(said)}")
+    return _announced(records, found, task or said[0])
+
+
+def _names(tasks: Iterable[str]) -> str:
+    return ", ".join(map(visible, tasks))
+
+
+def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: str) -> Jobs:
+    begun: dict[tuple[int, int | None], int] = {}
+    spans: list[tuple[int, int, int | None]] = []
+    for one in records:
+        if one.task == task and one.kind is EventKind.JOB_BEGIN:
+            begun[one.client, one.job] = one.time_ns
+        elif one.task == task and one.kind is EventKind.JOB_END and (one.client, one.job) in begun:
+            spans.append((begun.pop((one.client, one.job)), one.time_ns, one.cpu_ns or None))
+    spans.sort()
+    if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
+        raise RuntimeFailure(f"jobs of {visible(task)} overlap, so that no segment can be said to be of one of them")
+    made = [
+        Job(tuple(one for one in found if begin <= one.begin and one.end <= end), cpu) for begin, end, cpu in spans
+    ]
+    return Jobs(tuple(made), task, len(found) - sum(len(job.segments) for job in made))
+
+
+def _counted(found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool) -> Jobs:
+    if task is not None:
+        raise RuntimeFailure(f"the program announces no jobs, so none of {visible(task)}: leave --task out")
+    if len(threads := {one.client for one in found}) > 1:
+        raise RuntimeFailure(
+            f"{len(threads)} clients of the program have GPU segments, and it announces no jobs: have it announce them "
+            "(gpurt.job, gpurt_job_begin), or measure one thread at a time"
+        )
+    size = per_job or 1
+    whole, rest = divmod(len(found), size)
+    if rest and not cut:
+        raise RuntimeFailure(f"{len(found)} GPU segments are no whole number of jobs of --segments {size}")
+    return Jobs(tuple(Job(tuple(found[at * size : (at + 1) * size])) for at in range(whole)), outside=rest)

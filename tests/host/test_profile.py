@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt profile` with real programs on the emulator, whose segments take what the programs say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from links import PATIENCE, eventually
+from processes import StartHost, alive
+
+from analysis.taskset import load as load_taskset
+from gpurt.errors import TasksetError
+from gpurt.units import parse_time
+from pycontrol import cli
+from pycontrol.run.placement import fifo_permitted
+
+MS = 1_000_000
+#: Segments of so many ms of work each, for each word; appends a line to the file `runs` at the start.
+PROGRAM = """import os, sys, time
+from gpurt import Client, segment
+with open("runs", "a") as file:
+    print(os.getpid(), *sys.argv[1:], file=file)
+with Client() as c:
+    t = c.open_tsg()
+    for word in sys.argv[1:]:
+        with segment(client=c):
+            c.wait_work(t, c.submit(t, int(float(word) * 1_000_000)))
+"""
+#: Two jobs, each of two segments, 3 ms and 1 ms, and 2 ms of CPU time at least; one segment before them.
+ANNOUNCED = """import time
+import gpurt
+with gpurt.Client() as c:
+    t = c.open_tsg()
+    def work(ms):
+        with gpurt.segment(client=c):
+            c.wait_work(t, c.submit(t, ms * 1_000_000))
+    work(9)
+    for number in range(2):
+        with gpurt.job("eye", number, client=c):
+            until = time.thread_time_ns() + 2_000_000
+            while time.thread_time_ns() < until:
+                pass
+            work(3)
+            work(1)
+"""
+Profile = Callable[..., tuple[int, str, str]]
+QUIET = ("--runs", "1", "--condition", "quiet")
+
+
+@pytest.fixture
+def profile(
+    host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Profile:  # fmt: skip
+    """Runs the command in this process, in a folder of its own: exit code, stdout, stderr."""
+    monkeypatch.setenv("GPURT_DEVICE", str(host))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "announced.py").write_text(ANNOUNCED)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = cli.run(["profile", *(sys.executable if word == "python" else word for word in arguments)])
+        return code, *capfd.readouterr()
+
+    return call
+
+
+def runs_of(folder: Path) -> list[list[str]]:
+    """The arguments of the program's runs."""
+    return [line.split()[1:] for line in (folder / "runs").read_text().splitlines()]
+
+
+def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Profile, tmp_path: Path) -> None:
+    code, out, err = profile(
+        "--json", "-o", "entry.toml", "--runs", "3", "--input", "2", "--input", "30", "--condition", "cold",
+        "--condition", "cpu", "--segments", "2", "--margin", "10%", "--period", "33ms", "--", "python", "program.py",
+        "1", "{}",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    runs = runs_of(tmp_path)
+    assert [[run["argument"]] for run in document["executions"]] == [words[1:] for words in runs]
+    assert {"2", "30"} == {words[1] for words in runs}
+    assert [one["runs"] > 0 for one in document["conditions"]] == [False, True, True, False, False, False]
+    assert (document["runs"], document["planned_runs"], document["jobs"], document["segments"]) == (3, 3, 3, 6)
+    _, first, _, second = document["observed"]
+    assert [one["count"] for one in (first, second)] == [3, 3]
+    assert first["minimum_ns"] >= MS
+    assert second["minimum_ns"] >= 2 * MS
+    assert second["maximum_ns"] >= 30 * MS
+    assert second["maximum_argument"] == "30"
+    assert runs[second["maximum_run"] - 1][1] == "30"
+    assert max(second["maximum_by_condition_ns"].values()) == second["maximum_ns"]
+    assert "condition gpu was not measured" in " ".join(document["notes"])
+    text = (tmp_path / "entry.toml").read_text()
+    assert document["entry"] == text
+    assert document["files"] == ["entry.toml"]
+    written = [parse_time(time) for time in re.findall(r'gpu = { worst = "([^"]*)"', text)]
+    assert len(written) == 2
+    for time, one in zip(written, (first, second), strict=True):
+        assert 0 <= 10 * time - 11 * one["maximum_ns"] < 10_000
+
+
+def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
+    code, out, err = profile(*QUIET, "--name", "my eye", "--", "python", "program.py", "3")
+    assert code == 0
+    assert "note: condition cold was not measured: not asked for" in err
+    assert "chance of up to 1/2" in err
+    whole = tmp_path / "whole.toml"
+    whole.write_text("[platform]\ncpus = 1\n" + out)
+    with pytest.raises(TasksetError, match=r'"\?" is still to be replaced'):
+        load_taskset(whole)
+    whole.write_text("[platform]\ncpus = 1\n" + out.replace('cpu = "?"', 'cpu = "1ms"'))
+    (task,) = load_taskset(whole).taskset.tasks
+    assert task.name == "my-eye"
+    assert task.gpu_segments[0].pure.best < task.gpu_segments[0].pure.worst > 3 * MS
+
+
+def test_jobs_that_the_program_announces_have_cpu_times(profile: Profile, tmp_path: Path) -> None:
+    code, out, err = profile(*QUIET, "--margin", "0%", "--", "python", "announced.py")
+    assert code == 0
+    assert "1 GPU segments are of no job" in err
+    (tmp_path / "whole.toml").write_text("[platform]\ncpus = 1\n" + out)
+    (task,) = load_taskset(tmp_path / "whole.toml").taskset.tasks
+    assert task.name == "eye"
+    assert [one.pure.worst >= low * MS for one, low in zip(task.gpu_segments, (3, 1), strict=True)] == [True, True]
+    assert task.cpu_time >= 2 * MS
+
+
+def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
+    def run(*options: str) -> tuple[int, str, str]:
+        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *QUIET, *options, "--",
+                 sys.executable, "-c", f"print('of the program', flush=True)\n{PROGRAM}", "1"]  # fmt: skip
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
+
+    code, out, err = run("--json")
+    assert (code, json.loads(out)["segments"], err) == (0, 1, "of the program\n")
+    code, out, err = run("-o", "entry.toml")
+    assert (code, out) == (0, "of the program\n")
+    assert all(line.startswith("note: ") for line in err.splitlines())
+    assert run("-o", "/dev/full")[0] == 3
+
+
+def test_a_run_that_fails_ends_the_measurement_and_those_before_are_written(profile: Profile, tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text(PROGRAM + "if len(open('runs').readlines()) == 3: sys.exit(7)\n")
+    code, out, err = profile("--runs", "5", "--condition", "quiet", "--json", "--", "python", "fails.py", "1")
+    document = json.loads(out)
+    assert (code, document["exit_code"], document["runs"], document["complete"]) == (6, 6, 2, False)
+    assert document["why"].startswith("run 3 of 5: ")
+    assert document["why"].endswith("ended with status 7")
+    assert "# NOT ALL RUNS: run 3 of 5" in document["entry"]
+    assert len(runs_of(tmp_path)) == 3
+    for word, message in (("7", "ended with status 7"), ("kill", "was killed by SIGSEGV")):
+        (tmp_path / "fails.py").write_text(
+            PROGRAM + ("os.kill(os.getpid(), 11)" if word == "kill" else "sys.exit(7)") + "\n"
+        )
+        code, out, err = profile(*QUIET, "-o", "none", "--", "python", "fails.py", "1")
+        assert (code, out) == (6, "")
+        assert err == f"gpurt: {sys.executable} {message}\n"
+    assert not (tmp_path / "none").exists()
+
+
+def test_segments_that_do_not_correspond_are_not_merged(profile: Profile, tmp_path: Path) -> None:
+    (tmp_path / "differs.py").write_text("import sys\nsys.argv += ['1'] * len(open('runs').readlines())\n" + PROGRAM)
+    (tmp_path / "runs").touch()
+    words = ["--condition", "quiet", "-o", "none", "--", "python", "differs.py", "1"]
+    code, out, err = profile("--runs", "9", *words)
+    assert (code, out) == (6, "")
+    assert "run 1 (quiet) has 1 GPU segments, run 2 (quiet) has 2; " in err
+    assert "--segments" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "none").exists()
+    assert len(runs_of(tmp_path)) == 2
+    (tmp_path / "runs").unlink()
+    (tmp_path / "runs").touch()
+    assert profile("--runs", "2", "--segments", "1", *words)[0] == 0  # now the user says that they do
+    varied = ANNOUNCED.replace("work(1)", "number and work(1)")
+    (tmp_path / "varied.py").write_text(varied)
+    code, _, err = profile(*QUIET, "--", "python", "varied.py")
+    assert code == 6
+    assert "job 2 of run 1 (quiet) has 2 GPU segments, job 1 of run 1 (quiet) has 1; " in err
+
+
+WAITS_NOT = """from gpurt import Client
+with Client() as c:
+    t = c.open_tsg()
+    c.begin()
+    work = c.submit(t, 3_000_000)
+    c.end()
+    c.wait_work(t, work)
+"""
+THREADS = """from gpurt import Client, segment
+with Client() as a, Client() as b:
+    for c in (a, b):
+        t = c.open_tsg()
+        with segment(client=c):
+            c.wait_work(t, c.submit(t, 1_000_000))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_count_is_one_clear_line(profile: Profile, tmp_path: Path) -> None:
+    shell = f"{sys.executable} program.py 1; :"
+    quiet, beside = ("--condition", "quiet"), ("--condition", "beside")
+    for options, command, message in (
+        (quiet, ["true"], "true: no GPU segment was seen"),
+        (quiet, ["sh", "-c", shell], "a shell must `exec` the program"),
+        (quiet, ["python", "-c", WAITS_NOT], "GPU work went on after the end of its segment"),
+        (quiet, ["python", "-c", THREADS], "2 clients of the program have GPU segments"),
+        ((*quiet, "--segments", "3"), ["python", "program.py", "1", "1"], "2 GPU segments are no whole number of jobs"),
+        ((*quiet, "--task", "eye"), ["python", "program.py", "1"], "announces no jobs"),
+        ((*quiet, "--task", "ear"), ["python", "announced.py"], "no jobs of ear, only of eye"),
+        ((*quiet, "--segments", "2"), ["python", "announced.py"], "--segments says less"),
+        ((*quiet, "--timeout", "50ms"), ["sleep", "60"], "sleep had not ended after 50ms (--timeout)"),
+        ((*beside, "--beside", "false"), ["python", "program.py", "1"], "the co-runner false ended before the program"),
+        ((*beside, "--beside", "/none"), ["true"], "/none: cannot be started: No such file"),
+        (quiet, ["/none"], "/none: cannot be started: No such file"),
+        (quiet, ["."], ".: cannot be started: Permission denied"),
+        (("--condition", "gpu"), ["python", "program.py", "1"], "1 segments are best effort and share the GPU"),
+    ):
+        code, out, err = profile("--runs", "1", *options, "-o", "none", "--", *command)
+        assert (code, out, err.count("\n")) == (6, "", 1), err
+        assert message in err
+        assert not (tmp_path / "none").exists()
+
+
+def test_what_makes_no_sense_is_said_before_anything_runs(profile: Profile, tmp_path: Path) -> None:
+    quiet, cold, cpu = ("--condition", "quiet"), ("--condition", "cold"), ("--condition", "cpu")
+    for options, code, message in (
+        (("--runs", "0"), 2, "0 is not in the range"),
+        (("--runs", "2", *quiet, *cold, *cpu), 2, "--runs 2 is too few"),
+        (("--runs", "9" * 30), 2, "is more than 100000"),
+        (("--margin", "-1%"), 2, "--margin: expected a share"),
+        (("--condition", "hot"), 2, "'hot' is not one of"),
+        (("--input", "x"), 2, "--input needs a {}"),
+        (("--timeout", "0s"), 2, "--timeout is more than 0"),
+        (("--timeout", "1s", "--duration", "2s"), 2, "--timeout is longer than --duration"),
+        (("--beside", "'"), 2, "--beside: No closing quotation"),
+        (("--beside", ""), 2, "--beside names no program"),
+        (("--beside", "x", *quiet), 2, "not among those of --condition"),
+        (("--condition", "beside"), 5, "no co-runner is named"),
+        (("-o", "/nonexistent/x"), 3, "cannot be written"),
+    ):
+        got, out, err = profile(*options, "--", "touch", "mark")
+        assert (got, out, err.count("\n")) == (code, "", 1), err
+        assert message in err
+    assert not (tmp_path / "mark").exists()
+
+
+def background(host: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, with a program that waits until the file `go` is there in its second run."""
+    (folder / "program.py").write_text(
+        PROGRAM + "while len(open('runs').readlines()) == 2 and not os.path.exists('go'): time.sleep(0.005)\n"
+    )
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *words, "--", sys.executable,
+               "program.py", "1"]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+
+
+def second_run(folder: Path) -> int:
+    """Waits until the second run has begun: its process."""
+    eventually(lambda: (folder / "runs").exists() and (folder / "runs").read_text().count("\n") == 2)
+    return int((folder / "runs").read_text().splitlines()[1].split()[0])
+
+
+def test_ctrl_c_keeps_the_runs_that_were_complete(host: Path, tmp_path: Path) -> None:
+    running = background(host, tmp_path, "--runs", "9", "--condition", "quiet", "-o", "entry.toml")
+    pid = second_run(tmp_path)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 130
+    assert "note: run 2 of 9: interrupted; the entry is of the 1 runs before" in err
+    assert "# NOT ALL RUNS: run 2 of 9: interrupted" in (tmp_path / "entry.toml").read_text()
+    assert not alive(pid)
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent it is."""
+    running = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [number for number in running if parent_of(number) == pid]
+
+
+def parent_of(pid: int) -> int:
+    """A process's parent; 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def test_nothing_is_left_running_when_the_command_is_killed(host: Path, tmp_path: Path) -> None:
+    running = background(host, tmp_path, "--runs", "2", "--condition", "cpu")
+    pid = second_run(tmp_path)
+    mine = children(running.pid)
+    assert pid in mine
+    assert len(mine) == 1 + len(os.sched_getaffinity(0))
+    for one in mine:
+        if one != pid:
+            assert os.sched_getscheduler(one) == os.SCHED_IDLE
+    running.kill()
+    running.communicate(timeout=PATIENCE)
+    eventually(lambda: not any(alive(one) for one in mine))
+
+
+@pytest.mark.slow
+def test_a_program_without_an_end_is_ended(profile: Profile, tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(PROGRAM.replace("sys.argv[1:]:", "iter(lambda: '20', 0):"))
+    code, out, _ = profile(*QUIET, "--duration", "5s", "--json", "--", "python", "loop.py")
+    assert code == 0
+    assert json.loads(out)["jobs"] == json.loads(out)["segments"] > 0
+
+
+@pytest.mark.slow
+def test_a_real_time_program_is_measured_alone_beside_a_best_effort_co_runner(
+    start_host: StartHost, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fifo_permitted(20):
+        pytest.skip("SCHED_FIFO is not permitted")
+    host = start_host("--alpha=100us", "--theta=50us", "--slice=2ms")
+    monkeypatch.chdir(tmp_path)
+    look = (
+        "            from pycontrol.live.control import connect\n"
+        "            (gpu,) = connect().gpus()\n"
+        "            mine = gpu.runner_pid == os.getpid()\n"
+        "            print(gpu.clients, gpu.tsgs, gpu.image.word, mine, file=open('saw', 'w'))\n"
+    )
+    (tmp_path / "program.py").write_text(PROGRAM + look)
+    words = ["--device", str(host), "profile", "--json", "--runs", "2", "--condition", "gpu", "--segments", "1"]
+    assert cli.run([*words, "--priority", "20", "--", sys.executable, "program.py", "6", "6"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["observed"][1]["minimum_ns"] >= 6 * MS
+    assert (tmp_path / "saw").read_text() == "2 2 one True\n"
+    assert "priority = 20\n" in document["entry"]
+    assert "best effort" not in " ".join(document["notes"])
+    assert cli.run(["--device", str(host), "policy", "timesliced"]) == 0
+    capfd.readouterr()
+    assert cli.run([*words, "--", "true"]) == 5
+    assert "under policy timesliced" in json.loads(capfd.readouterr().err)["error"]["message"]

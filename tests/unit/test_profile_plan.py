@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt profile` without a host: the order of runs, conditions, what is written, and what events mean."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpurt.enums import EventKind
+from gpurt.errors import RefusedError, RuntimeFailure, UsageError
+from pycontrol.commands.profile import CONDITIONS
+from pycontrol.live.control import EventRecord
+from pycontrol.profile import conditions
+from pycontrol.profile.conditions import Condition, Here, choose
+from pycontrol.profile.entry import Account, entry
+from pycontrol.profile.plan import MOST_RUNS, Planned, plan
+from pycontrol.profile.run import Result
+from pycontrol.profile.segments import Job, Jobs, Segment, jobs, segments
+from pycontrol.profile.summary import enlarged, read_margin, reduced, times
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MS = 1_000_000
+ALL = list(Condition)
+
+
+@given(st.integers(1, 40), st.integers(0, 6), st.integers(1, 6), st.integers(0, 2**32))
+def test_a_plan_has_every_input_and_condition_and_pairs_equally_often(
+    runs: int, inputs: int, count: int, seed: int
+) -> None:
+    named, chosen = [f"input{at}" for at in range(inputs)], ALL[:count]
+    if runs < max(inputs, count):
+        with pytest.raises(UsageError, match=f"--runs {runs} is too few"):
+            plan(runs, named, chosen, seed)
+        return
+    made = plan(runs, named, chosen, seed)
+    assert [one.number for one in made] == list(range(1, runs + 1))
+    assert {one.condition for one in made} == set(chosen)
+    assert {one.given for one in made} == (set(named) or {None})
+    pairs = Counter((one.condition, one.given) for one in made)
+    every = (inputs or 1) * count
+    assert max(pairs.values()) - (min(pairs.values()) if len(pairs) == every else 0) <= 1
+    assert plan(runs, named, chosen, seed) == made
+
+
+def test_every_order_is_drawn() -> None:
+    orders = Counter(tuple(one.condition for one in plan(3, [], ALL[:3], seed)) for seed in range(600))
+    assert len(orders) == 6
+    assert min(orders.values()) > 60  # 100 are expected
+
+
+def test_how_many_runs_there_are_if_nobody_says_it() -> None:
+    assert len(plan(None, [], ALL[:2], 1)) == 20
+    assert len(plan(None, ["a"] * 10, ALL[:5], 1)) == 50
+    with pytest.raises(UsageError, match="is more than"):
+        plan(MOST_RUNS + 1, [], ALL[:1], 1)
+
+
+def test_an_input_goes_where_its_place_is() -> None:
+    words = ["./detect", "--file={}", "{}", "x"]
+    assert Planned(1, Condition.QUIET, "a b;c").command(words) == ["./detect", "--file=a b;c", "a b;c", "x"]
+    assert Planned(1, Condition.QUIET).command(words) == words
+
+
+@given(st.integers(0, 10**15), st.fractions(0, 10))
+def test_a_margin_is_never_rounded_away(time: int, margin: Fraction) -> None:
+    worst, best = enlarged(time, margin), reduced(time, margin)
+    assert 0 <= worst - time * (1 + margin) < 1000
+    assert 0 <= time - best * (1 + margin) < 1000 * (1 + margin)
+    assert (worst % 1000, best % 1000) == (0, 0)
+
+
+WRONG = ["", "20", "-5%", "%", "nan%", "1e9%", "٢٠%", "1.2.3%", "1001%", "9" * 400 + "%", ".%"]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_margin_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--margin: "):
+        read_margin(text)
+    assert (read_margin("0%"), read_margin(" 12.5% ")) == (0, Fraction(1, 8))
+
+
+def test_the_command_line_knows_every_condition() -> None:
+    assert list(CONDITIONS) == [one.value for one in Condition]
+
+
+def test_conditions_that_cannot_be_made_are_told_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "DROP", tmp_path / "none")
+    chosen, without = choose([], Here([], None))
+    assert chosen == [Condition.QUIET, Condition.COLD, Condition.CPU]
+    assert set(without) == {Condition.GPU, Condition.BESIDE, Condition.DROP_CACHES}
+    assert "root" in without[Condition.DROP_CACHES]
+    assert choose([], Here([], 7, ["x"]))[0] == ALL[:5]
+    assert choose(["cpu"], Here([], 7))[1][Condition.QUIET] == "not asked for"
+    with pytest.raises(RefusedError, match=r"drop-caches cannot be made.*root"):
+        choose(["drop-caches"], Here([], None))
+    with pytest.raises(RefusedError, match="--beside"):
+        choose(["beside"], Here([], None))
+    with pytest.raises(UsageError, match="--beside"):
+        choose(["quiet"], Here([], None, ["x"]))
+    (tmp_path / "drop").write_text("0")
+    monkeypatch.setattr(conditions, "DROP", tmp_path / "drop")
+    assert choose(["drop-caches"], Here([], None))[0] == [Condition.DROP_CACHES]
+    conditions.chill(Condition.DROP_CACHES, ["true"])
+    assert (tmp_path / "drop").read_text() == "1\n"
+
+
+def test_cold_runs_forget_the_program_and_the_files_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("x")
+    command = ["true", str(tmp_path / "data"), str(tmp_path), "/nonexistent", "a\0b"]
+    assert [Path(one).name for one in conditions.files(command)] == ["true", "data"]
+
+
+def event(kind: EventKind, time: int, spent: int = 0, client: int = 1, **more: object) -> EventRecord:
+    return replace(EventRecord(kind, time * MS, 0, client, 7, "x", 5, None, spent * MS, 0), **more)  # type: ignore[arg-type]
+
+
+B, G, P, R, E, W, X = (
+    EventKind.BEGIN, EventKind.GRANT, EventKind.PREEMPT, EventKind.RESUME, EventKind.END, EventKind.WORK,
+    EventKind.GONE,
+)  # fmt: skip
+JOB, DONE = EventKind.JOB_BEGIN, EventKind.JOB_END
+
+
+def test_the_parts_of_a_segment_by_hand() -> None:
+    # owned 2..6 and 9..14; work 3..5, 4..10 (of which 6..9 not owned): G^e = 3 + 1, G^m = 9 - 4
+    events = [event(B, 1), event(G, 2), event(W, 5, 2), event(P, 6), event(R, 9), event(W, 10, 6), event(E, 14)]
+    (one,) = segments(events, True)
+    assert (one.begin, one.end, one.misc, one.pure, one.work) == (MS, 14 * MS, 5 * MS, 4 * MS, True)
+    (blind,) = segments([event(B, 1), event(G, 2), event(P, 6), event(R, 9), event(E, 14)], False)
+    assert (blind.misc, blind.pure, blind.work) == (None, 9 * MS, True)
+
+
+def test_segments_of_two_clients_do_not_mix_and_one_that_is_cut_off_does_not_count() -> None:
+    found = segments(
+        [event(B, 1), event(G, 1), event(B, 2, client=2), event(W, 3, 1), event(E, 4), event(G, 4, client=2),
+         event(W, 6, 1, client=2), event(E, 7, client=2), event(B, 8), event(G, 8), event(X, 9), event(E, 10)],
+        True,
+    )  # fmt: skip
+    assert [(one.client[1], one.misc, one.pure) for one in found] == [(1, 2 * MS, MS), (2, 2 * MS, MS)]
+
+
+def test_work_that_outlives_its_segment_has_no_known_time() -> None:
+    with pytest.raises(RuntimeFailure, match="after the end of its segment"):
+        segments([event(B, 1), event(G, 1), event(E, 3), event(W, 5, 3)], True)
+    assert segments([event(W, 1, 1), event(B, 2), event(G, 2), event(E, 3), event(W, 5, 1)], True)[0].work is False
+
+
+def segment(begin: int, pure: int = 1, client: int = 1) -> Segment:
+    return Segment((0, client), begin * MS, (begin + 2) * MS, 5, MS, pure * MS, True)
+
+
+def test_jobs_that_are_announced() -> None:
+    records = [event(JOB, 1, task="a", job=4), event(DONE, 9, task="a", job=4, cpu_ns=7),
+               event(JOB, 10, task="a", job=5), event(DONE, 19, task="a", job=5)]  # fmt: skip
+    made = jobs(records, [segment(2), segment(5), segment(8), segment(12)], None, None, False)
+    assert [(len(job.segments), job.cpu) for job in made.jobs] == [(2, 7), (1, None)]
+    assert (made.task, made.outside) == ("a", 1)
+    assert made.jobs[0].inside == 4 * MS
+    both = [*records, event(JOB, 20, task="b", job=1), event(DONE, 21, task="b", job=1)]
+    for said, task, per_job, match in (
+        (both, None, None, "of a, b; choose one"), (records, "c", None, "no jobs of c, only of a"),
+        (records, None, 2, "leave it out"), ([], "a", None, "announces no jobs"),
+        ([*records, event(JOB, 12, task="a", job=9, client=2), event(DONE, 13, task="a", job=9, client=2)], None, None,
+         "overlap"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeFailure, match=match):
+            jobs(said, [segment(2)], task, per_job, False)
+    assert len(jobs(both, [], "b", None, False).jobs) == 1
+
+
+def test_jobs_that_are_counted() -> None:
+    found = [segment(at) for at in (1, 4, 7, 10)]
+    assert [len(job.segments) for job in jobs([], found, None, 2, False).jobs] == [2, 2]
+    assert len(jobs([], found, None, None, False).jobs) == 4
+    with pytest.raises(RuntimeFailure, match="4 GPU segments are no whole number of jobs of --segments 3"):
+        jobs([], found, None, 3, False)
+    cut = jobs([], found, None, 3, True)
+    assert ([len(job.segments) for job in cut.jobs], cut.outside) == ([3], 1)
+    with pytest.raises(RuntimeFailure, match="2 clients"):
+        jobs([], [segment(1), segment(4, client=2)], None, None, False)
+
+
+def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[Result]:
+    """A run for each row, whose jobs have segments of so many ms of work."""
+    made = []
+    for number, (condition, row) in enumerate(rows, 1):
+        announced = Jobs(tuple(Job(tuple(segment(0, pure) for pure in job), cpu) for job in row))
+        made.append(Result(Planned(number, condition), announced, (), 5 * MS, 9 * MS))
+    return made
+
+
+def test_times_are_those_of_segments_that_correspond() -> None:
+    quiet, cold = Condition.QUIET, Condition.COLD
+    found = times(results((quiet, [(8, 1), (9, 2)]), (cold, [(7, 4)]), (quiet, [(9, 1)])), Fraction(1, 5))
+    seen = {(one.segment, one.what): (one.best // MS, one.worst // MS, one.count, one.run.number) for one in found}
+    assert seen == {(1, "misc"): (1, 1, 4, 1), (1, "gpu"): (7, 9, 4, 1), (2, "misc"): (1, 1, 4, 1),
+                    (2, "gpu"): (1, 4, 4, 2)}  # fmt: skip
+    assert found[3].by_condition == {quiet: 2 * MS, cold: 4 * MS}
+    assert found[3].written == (4_800_000, 833_000)
+    (cpu, *_) = times(results((quiet, [(8, 1)]), cpu=12 * MS), Fraction(0))
+    assert (cpu.name, cpu.worst, cpu.best) == ("the job's cpu", 12 * MS, 8 * MS)  # its segments took 4 ms
+
+
+def test_a_largest_time_that_grows_is_a_warning_and_what_the_margin_covers_is_none() -> None:
+    def warned(values: list[int], margin: str) -> list[str]:
+        rows = [(Condition.QUIET, [(value,)]) for value in values]
+        return [line for one in times(results(*rows), read_margin(margin)) for line in one.warnings]
+
+    assert warned([100, 101, 99, 100, 98, 100], "20%") == []
+    drift = warned([100, 101, 102, 103, 104, 105], "20%")
+    assert len(drift) == 1
+    assert "exceeded all before 3 times" in drift[0]
+    assert "0.8%" in drift[0]  # 1/4 1/5 1/6
+    late = warned([100, 101, 99, 100, 98, 130], "20%")
+    assert late == ["segment 1's gpu still grows: the first 3 runs and the margin give 121.2ms, and a later run took "
+                    "130ms; measure more runs, or take a larger margin"]  # fmt: skip
+    assert warned([100, 101, 99, 100, 98, 130], "30%") == []
+    assert warned([100, 200, 400, 800], "0%") == []  # too few to say
+
+
+def account(made: list[Result], command: list[str], **more: object) -> Account:
+    whole = Account("x\ny", 10 * MS, command, [one.planned for one in made], made, "", 1, Fraction(1, 5),
+                    Here([], None), {})  # fmt: skip
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def test_nothing_that_others_name_gets_out_of_the_comments() -> None:
+    evil = '\n[[task]]\nname = "evil"\r\x1b[2J\u2028'
+    (made,) = results((Condition.QUIET, [(8,)]), cpu=MS)
+    made = replace(made, planned=replace(made.planned, given=evil))
+    told = account([made], ["prog" + evil], stopped=evil, without={Condition.GPU: evil})
+    text = entry(told, times([made], Fraction(0)))
+    assert [task["name"] for task in tomllib.loads(text)["task"]] == ["x-y"]
+    assert "\x1b" not in text
+
+
+def test_what_was_not_measured_is_no_number() -> None:
+    made = results((Condition.QUIET, [(8,), (9,)]))
+    (task,) = tomllib.loads(entry(account(made, ["x"]), times(made, Fraction(0))))["task"]
+    assert task["segments"] == [{"cpu": "?"}, {"misc": {"worst": "1ms", "best": "1ms"},
+                                               "gpu": {"worst": "9ms", "best": "8ms"}}]  # fmt: skip
+    blind = [replace(made[0], jobs=Jobs(tuple(Job(tuple(replace(s, misc=None) for s in job.segments))
+                                              for job in made[0].jobs.jobs)))]  # fmt: skip
+    (task,) = tomllib.loads(entry(account(blind, ["x"]), times(blind, Fraction(0))))["task"]
+    assert task["segments"][1]["misc"] == "?"
+
+
+@pytest.mark.parametrize("word", ["bound of", "WCET", "worst-case", "guarantee"])
+def test_no_observation_is_called_a_bound(word: str) -> None:
+    made = results(*[(Condition.QUIET, [(at,)]) for at in range(1, 9)])
+    text = entry(account(made, ["x"]), times(made, Fraction(0)))
+    assert "no bounds" in text
+    assert word not in text
+
+
