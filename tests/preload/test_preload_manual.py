@@ -11,6 +11,13 @@ import pytest
 from machines import FakeGpu
 from manual_pages import MANUAL, carry_out
 
+from gpurt.units import parse_time
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 #: What the tutorial's program needs of CUDA's header.  The fake library loads no files.
 HEADER = """#include <stddef.h>
 typedef struct context *CUcontext;
@@ -40,5 +47,9 @@ def test_the_tutorial(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> 
     }  # fmt: skip
     executed = carry_out(MANUAL / "tutorial.md", tmp_path, environment)
     assert sum("gpurt run --auto" in one for one in executed) == 2
-    assert sum(group["pid"] > 0 for group in gpu.ask()["groups"]) == 0  # both programs are gone
-    assert len(gpu.order()) == 40  # frames of two runs
+    assert sum(group["pid"] > 0 for group in gpu.ask()["groups"]) == 0  # all programs are gone
+    assert len(gpu.order()) == 40 + 80  # frames of two runs, and of the four that are measured
+    (measured,) = tomllib.loads((tmp_path / "detector.toml").read_text())["task"]
+    assert [set(one) for one in measured["segments"]] == [{"cpu"}, {"misc", "gpu"}]
+    assert (measured["priority"], measured["segments"][1]["misc"]) == (20, "?")
+    assert parse_time(measured["segments"][1]["gpu"]["worst"]) > parse_time(measured["segments"][1]["gpu"]["best"])
