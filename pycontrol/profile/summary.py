@@ -155,5 +155,3 @@ def chances(runs: int) -> str:
         f"if runs are alike, another {runs} of them exceed each of these times with a chance of up to 1/2, the next "
         f"one of up to 1/{runs + 1}{few}"
     )
-
-

@@ -262,5 +262,3 @@ def test_no_observation_is_called_a_bound(word: str) -> None:
     text = entry(account(made, ["x"]), times(made, Fraction(0)))
     assert "no bounds" in text
     assert word not in text
-
-
