@@ -20,7 +20,6 @@ KINDS = {
     EventKind.RESUME: Kind.RESUME,
     EventKind.END: Kind.END,
     EventKind.OVERRUN: Kind.OVERRUN,
-    EventKind.GONE: Kind.GONE,
     EventKind.COMMIT: Kind.COMMIT,
     EventKind.LOST: Kind.LOST,
     EventKind.LATE: Kind.LATE,
@@ -32,13 +31,19 @@ LINGER = 3.0
 
 
 def to_events(record: EventRecord, task: str) -> Iterator[Event]:
-    """The trace events of a host's event: none if traces do not keep that kind, two of a job that begins."""
+    """The trace events of a host's event: none if traces do not keep that kind, two of a job that begins.
+
+    Those of a job, and of a client that is gone, have the process as their detail, if it is known.
+    """
     time, spent = record.time_ns, record.latency_ns
     if record.kind is EventKind.JOB_BEGIN:
         yield Event(time - spent, Kind.RELEASE, task, record.job)
-        yield Event(time, Kind.START, task, record.job, spent)
+        yield Event(time, Kind.START, task, record.job, spent, detail=_process(record))
     elif record.kind is EventKind.JOB_END:
-        yield Event(time, Kind.COMPLETE, task, record.job, spent, executed=record.cpu_ns or None)
+        detail, executed = _process(record), record.cpu_ns or None
+        yield Event(time, Kind.COMPLETE, task, record.job, spent, detail=detail, executed=executed)
+    elif record.kind is EventKind.GONE:
+        yield Event(time, Kind.GONE, task, gpu=record.gpu, detail=_process(record))
     elif record.kind is EventKind.COMMIT:
         cause = record.cause.word if record.cause is not None else None
         yield Event(time, Kind.COMMIT, task, None, spent, gpu=record.gpu, detail=cause)
@@ -133,9 +138,22 @@ class Listener:
         return named_events(self.records(), names)
 
 
+def _process(record: EventRecord) -> str | None:
+    return process(record) if record.pid else None
+
+
 def process(record: EventRecord) -> str:
     """What a trace calls the process of an event: COMM-PID."""
     return f"{record.comm}-{record.pid}"
+
+
+def priorities(records: Iterable[EventRecord], names: Mapping[int, str]) -> dict[str, int]:
+    """The highest GPU priority of an event's client, by name; see `Names`."""
+    called, found = Names(names), dict[str, int]()
+    for record in records:
+        if name := called.of(record):
+            found[name] = max(record.priority, found.get(name, 0))
+    return found
 
 
 def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> list[Event]:

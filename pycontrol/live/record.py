@@ -13,7 +13,7 @@ from dataclasses import replace
 from analysis.trace import About, Trace
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, connect
-from pycontrol.live.events import LINGER, named_events, process
+from pycontrol.live.events import LINGER, named_events, priorities
 from pycontrol.live.watch import PATIENCE
 from pycontrol.run.trace import owned_events
 
@@ -105,6 +105,6 @@ def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int =
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
     meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy, "gpus": str(gpus)}
-    tasks = {process(one): About(one.priority) for one in sorted(records, key=lambda one: one.priority) if one.pid}
+    tasks = {name: About(priority) for name, priority in priorities(records, {}).items()}
     until = max(0, over - origin) if events else 0
     return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks, until)

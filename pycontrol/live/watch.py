@@ -11,8 +11,9 @@ from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, EventRecord
 from pycontrol.live.events import Names, to_events
+from pycontrol.live.owners import Owners
 from pycontrol.run.finding import Finding, What
-from pycontrol.run.judge import JUMP, Judge
+from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import meaning
 
 NS = 1_000_000_000
@@ -38,7 +39,7 @@ class Watcher:
         self._names = Names({})
         self._asleep = _asleep()
         self._told: set[object] = set()
-        self._tellers: dict[str, dict[int, int]] = {}  # of a task of the file: process ids by clients
+        self._owners = Owners(judge.file.launch)
         self._failures: dict[tuple[int, str], int] = {}
 
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
@@ -76,33 +77,24 @@ class Watcher:
         if record.time_ns > time.monotonic_ns() + JUMP:
             text = "the host's clock is ahead of this machine's; its events are left out"
             return self._once("clock", What.CLOCK, text)
-        found += self._check_teller(record)
+        found += self._check_owner(record, name)
         for event in to_events(record, name):
             found += self.judge.feed(event, record.priority if record.client else None)
         return found
 
-    def _check_teller(self, record: EventRecord) -> list[Finding]:
-        """A mark is its caller's word: whoever says that another's job is over hides that it is late."""
-        if record.kind is EventKind.LOST:
-            self._tellers.clear()
-        elif record.kind is EventKind.GONE:
-            for clients in self._tellers.values():
-                clients.pop(record.client, None)
-        if not record.task or (task := meaning(self.judge.file, record.task)) is None:
+    def _check_owner(self, record: EventRecord, name: str) -> list[Finding]:
+        """Names are their callers' word; users and cgroups are the machine's."""
+        if not self._owners.new(record, name) or (task := meaning(self.judge.file, name)) is None:
             return []
-        clients = self._tellers.setdefault(task, {})
-        clients[record.client] = record.pid
-        others = sorted(set(clients.values()) - {record.pid})
-        if not others:
-            return []
-        name = visible(f"{record.comm}-{record.pid}")
-        text = f"{name} tells of jobs of {task}, and so does process {others[0]}: one of them is not that task"
-        return self._once(("teller", task), What.UNDECLARED, text)
+        doubts = self._owners.doubts(record, task)
+        return [one for key, text in doubts for one in self._once((task, key), What.UNDECLARED, text)]
 
     def _once(self, key: object, what: What, text: str) -> list[Finding]:
         """Reports something that holds on, when it is seen first."""
-        if key in self._told:
+        if key in self._told or len(self._told) > MANY:
             return []
+        if len(self._told) == MANY:
+            text = f"{MANY} such things were found; more of them are not told"
         self._told.add(key)
         return self.judge.report(time.monotonic_ns(), what, "", text)
 

@@ -160,6 +160,7 @@ class Judge:
         if seen is None:
             self._undeclared(event, priority)
         elif event.duration is not None:
+            self._check_teller(seen, event)
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
@@ -170,6 +171,7 @@ class Judge:
         seen = self._of(event)
         if seen is None or event.duration is None:
             return
+        self._check_teller(seen, event)
         task, tally = seen.task, seen.tally
         job = self._ended(seen, event, event.time - event.duration)
         tally.jobs += 1
@@ -193,6 +195,22 @@ class Judge:
             self._find(event.time, What.SEGMENT if job else What.PERIOD, seen.task.name, text, event.job)
         seen.known()
         return job or Job(event.job, release)
+
+    def _check_teller(self, seen: Seen, event: Event) -> None:
+        """A job is its program's word: one that says that another's job is over hides that it is late."""
+        if not event.detail:
+            return
+        pid = event.detail.rpartition("-")[2]
+        if pid in seen.tellers:
+            return
+        if seen.tellers and not seen.task.best_effort:
+            other = next(reversed(seen.tellers))
+            who = f"{visible(event.detail)} tells of its jobs, and so does process {other}"
+            text = f"{who}: one of them is not that task"
+            self._find(event.time, What.UNDECLARED, seen.task.name, text)
+        if len(seen.tellers) >= MANY:
+            seen.tellers.clear()
+        seen.tellers[pid] = None
 
     def _check_cpu_time(self, task: Task, event: Event) -> None:
         most = self._limits.cpu(task)
@@ -285,6 +303,9 @@ class Judge:
             held.updates += 1
 
     def _end(self, event: Event, _priority: int | None) -> None:
+        if event.kind is Kind.GONE and event.detail:
+            for one in self._tasks.values():
+                one.tellers.pop(event.detail.rpartition("-")[2], None)
         seen = self._of(event)
         if seen is None:
             return

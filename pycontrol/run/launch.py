@@ -13,7 +13,7 @@ from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import Trace, times_of
 from gpurt.errors import RefusedError
-from pycontrol.live.events import Listener
+from pycontrol.live.events import Listener, named_events, priorities
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
 from pycontrol.run.crew import NS, Crew, Options, Progress
@@ -87,7 +87,8 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         start = crew.release()
         interrupted = crew.wait(start, progress)
         over = time.monotonic_ns()
-        host = listener.events(names)
+        records = listener.records()
+        host = named_events(records, names)
         reports = crew.reports()
     ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}
     seconds = min(options.seconds, max(0, over - start) / NS)
@@ -104,5 +105,6 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
         "gpus": str(gpus),
     }  # fmt: skip
-    trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended)
+    trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended,
+                               priorities(records, names))  # fmt: skip
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace)

@@ -79,6 +79,7 @@ class Seen:
 
     ``tells``: whether it tells of its jobs, so that those under way are known.  ``lost``: events were lost since it was
     seen last, so that what it does now is not known.  ``flooded``: more jobs were under way than are kept.
+    ``tellers``: the processes that tell of its jobs and are not gone, the latest last.
     """
 
     task: Task
@@ -89,6 +90,7 @@ class Seen:
     tells: bool = False
     lost: bool = False
     flooded: bool = False
+    tellers: dict[str, None] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
@@ -105,6 +107,7 @@ class Seen:
         self.tells, self.last = False, None
         self.jobs.clear()
         self.held.clear()
+        self.tellers.clear()
 
     def add(self, job: Job) -> bool:
         """Takes a job up; the oldest of far too many is left out.  Whether that is so for the first time in a row."""

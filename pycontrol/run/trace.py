@@ -183,6 +183,7 @@ def assemble(
     host: Sequence[Event],
     times: Interval,
     ended: Mapping[str, int],
+    priorities: Mapping[str, int],
 ) -> Trace:
     """The trace of a run.
 
@@ -195,6 +196,7 @@ def assemble(
             report.
         times: what becomes time 0, and when the run was over, ns of CLOCK_MONOTONIC.
         ended: when the programs ended that did not run until the run was over, by task, ns of CLOCK_MONOTONIC.
+        priorities: the GPU priorities of all clients, also of no task, by name.
     """
     origin, over = times
     mine = (Kind.RELEASE, Kind.START, Kind.COMPLETE)
@@ -206,7 +208,8 @@ def assemble(
     events.extend(gpu_events(reports, host, meta.get("policy") != "timesliced"))
     events.extend(owned_events(host, {event.task for event in host} - {"", *reports}))
     shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
-    about = {
+    others = {name: About(priority) for name, priority in priorities.items()}
+    about = others | {
         task.name: About(task.priority, task.deadline, ended[task.name] - origin if task.name in ended else None)
         for task in tasks
     }

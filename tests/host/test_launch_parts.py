@@ -291,11 +291,12 @@ class TestTrace:
     def test_assembled_trace_starts_at_the_common_start(self) -> None:
         reports = {"t": task_report.parse(REPORT)}
         tasks = [cpu_task("t", 1, 5)]
-        trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, {"t": False}, [], (100, 900), {"t": 800})
+        trace = run_trace.assemble({"policy": "timesliced"}, tasks, reports, {"t": False}, [], (100, 900), {"t": 800},
+                                   {"t": 5, "x-7": 4})  # fmt: skip
         assert trace.observed_worst() == {"t": 100}
         assert [e.time for e in trace.events if e.kind is Kind.RELEASE] == [0, 200, 2 * tasks[0].period]
         assert trace.unfinished() == {"t": [2 * tasks[0].period]}
-        assert (trace.until, trace.tasks) == (800, {"t": About(5, tasks[0].deadline, 700)})
+        assert (trace.until, trace.tasks) == (800, {"t": About(5, tasks[0].deadline, 700), "x-7": About(4)})
         assert [(e.time, e.duration) for e in trace.events if e.kind is Kind.GPU] == [(30, 50), (220, 50)]
 
     @given(

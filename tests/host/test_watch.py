@@ -25,6 +25,7 @@ from watched import FILE
 from analysis.taskset import load
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
+from pycontrol import procs
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.live.watch import Watcher
 from pycontrol.run.judge import Judge
@@ -155,11 +156,26 @@ def test_two_processes_that_tell_of_one_task(host: Path, watch: Callable[..., Wa
     running = watch(host)
     with Client(str(host)) as client, job("camera", 5, client=client):
         subprocess.run([sys.executable, "-c", TELL, host], check=True, timeout=PATIENCE)
-        first = running.next()
-    assert first["finding"] == "undeclared"
-    assert first["message"].endswith(f"and so does process {os.getpid()}: one of them is not that task")
+        while (told := running.next())["finding"] != "undeclared":
+            assert told["finding"] == "period"  # of its release, and that it began inside another job
+    assert told["task"] == "camera"
+    assert told["message"].endswith(f"and so does process {os.getpid()}: one of them is not that task")
     code, last = running.end()
     assert (code, last["found"]["undeclared"]) == (1, 1)
+
+
+@pytest.mark.skipif(not procs.has_cgroups(), reason="no cgroup v2 here")
+def test_a_process_outside_its_task_s_cgroup(host: Path, file: Path, watch: Callable[..., Watch]) -> None:
+    """Also one that tells of no job, and only has the task's name."""
+    file.write_text(FILE + 'cgroup = "/no/such"\n')
+    running = watch(host)
+    subprocess.run([sys.executable, "-c", TELL, host], check=True, timeout=PATIENCE)
+    told = running.next()
+    assert (told["finding"], told["sort"]) == ("undeclared", "assumption")
+    assert "passes for camera in cgroup " in told["message"]
+    assert told["message"].endswith(", and the file has it in /no/such")
+    code, last = running.end()
+    assert (code, last["why"]) == (1, "found undeclared 1")
 
 
 def test_a_program_may_be_started_again(host: Path, watch: Callable[..., Watch]) -> None:

@@ -247,6 +247,31 @@ def test_jobs_that_overlap_or_end_twice(file: TasksetFile) -> None:
     assert found(Judge(file, {}), [Event(6 * MS, Kind.COMPLETE, "fast", 0, 6 * MS)]) == []  # began before it watched
 
 
+def test_two_processes_that_tell_of_one_task(file: TasksetFile) -> None:
+    """Live and in a trace: the events say which process tells."""
+    begun = EventRecord(EventKind.JOB_BEGIN, 10**12, 0, 3, 77, "fast", 20, None, 0, 0, "fast", 8)
+    other = replace(begun, client=4, pid=78, comm="x\x1b", time_ns=10**12 + MS, job=9)
+    gone = replace(begun, kind=EventKind.GONE, task="", job=None, time_ns=10**12 + MS - 1)
+    (told,) = [one for one in judged(assemble([begun, other], "segment"), file).findings if one.what is What.UNDECLARED]
+    assert told.line() == (
+        "fast: x\\x1b-78 tells of its jobs, and so does process 77: one of them is not that task"
+    )  # fmt: skip
+    again = judged(assemble([begun, gone, other], "segment"), file)  # a program may be started again
+    assert What.UNDECLARED not in {one.what for one in again.findings}
+    hidden = judged(assemble([replace(one, pid=0, comm="") for one in (begun, other)], "segment"), file)
+    assert What.UNDECLARED not in {one.what for one in hidden.findings}  # nothing is known of them
+
+
+def test_clients_in_traces_have_priorities(file: TasksetFile) -> None:
+    """So that a best-effort one is none of the analysis' business, and a real-time one is."""
+    begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "Xorg", 0, None, 0, 0)
+    mark = replace(begun, kind=EventKind.JOB_BEGIN, client=4, pid=78, comm="game", task="frame", job=1)
+    assert judged(assemble([begun, mark], "segment"), file).findings == []
+    rogue = replace(begun, priority=3)
+    (told,) = judged(assemble([rogue, mark], "segment"), file).findings
+    assert told.text == "Xorg-77 uses the GPU at GPU priority 3, and no task of the file is it"
+
+
 def test_each_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     costly = COUPLED.replace('name = "two"\n', 'name = "two"\nepsilon = "3ms"\n')
