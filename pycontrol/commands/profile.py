@@ -34,8 +34,8 @@ Examples:
   gpurt profile --auto --beside './mapper --loop' -- ./unmodified-cuda-program
 
 \b
-Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host; 5 a condition that was named,
-or the priority, is not permitted;
+Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host;
+5 the priority, or a condition that was named, cannot be had here;
 6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C.
 If a run fails after complete ones, or at Ctrl-C, the entry of those that were complete is written, and says so.""",
 )
@@ -155,18 +155,19 @@ def _library() -> str:
 
 def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
     """Remarks: what is missing, and what still grows."""
+    from pycontrol.profile.conditions import left_out
     from pycontrol.profile.summary import chances
 
     results = account.results
-    notes = [f"{account.stopped}; the entry is of the {len(results)} runs before"] if account.stopped else []
-    notes += [f"condition {one.value} was not measured: {why}" for one, why in account.without.items()]
+    notes = [f"{account.stopped}; complete runs, of which the entry is: {len(results)}"] if account.stopped else []
+    notes += [f"not measured: {one}" for one in left_out(account.without)]
     pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
     seen = len({(one.planned.condition, one.planned.given) for one in results})
     if seen < pairs:
         notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
     outside = sum(one.jobs.outside for one in results)
     if outside:
-        notes.append(f"{outside} GPU segments are of no job, and were left out")
+        notes.append(f"GPU segments of no job, which were left out: {outside}")
     if any(not segment.priority for one in results for segment in one.segments):
         notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
     return [*notes, chances(len(results)), *(warning for one in found for warning in one.warnings)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -89,6 +89,12 @@ def _unasked(condition: Condition, here: Here) -> str:
     if condition is Condition.DROP_CACHES:
         return "it slows down the whole machine: only where it is named"
     return ""
+
+
+def left_out(without: Mapping[Condition, str]) -> list[str]:
+    """The conditions that are left out, one text for each reason."""
+    reasons = dict.fromkeys(without.values())
+    return [f"{', '.join(one.value for one, why in without.items() if why == reason)}: {reason}" for reason in reasons]
 
 
 def about(condition: Condition, here: Here) -> str:

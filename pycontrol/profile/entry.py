@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +11,7 @@ from fractions import Fraction
 from analysis.taskset import task_name
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
-from pycontrol.profile.conditions import Condition, Here, about
+from pycontrol.profile.conditions import Condition, Here, about, left_out
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Result
 from pycontrol.profile.summary import Time, chances
@@ -59,18 +60,16 @@ def _account(account: Account, times: Sequence[Time]) -> list[str]:
     results = account.results
     jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
-    done = {one.planned.condition: 0 for one in results}
-    for one in results:
-        done[one.planned.condition] += 1
+    runs = Counter(one.planned.condition for one in results)
     return [
-        f"Measured by gpurt profile: {len(results)} of {len(account.plan)} runs, order of seed {account.seed}; {jobs} "
-        f"jobs of {size} GPU segment{'s' if size > 1 else ''}; on {', '.join(sorted(gpus))}.",
+        f"Measured by gpurt profile: {len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
+        f"jobs: {jobs}, GPU segments in each: {size}; on {', '.join(sorted(gpus))}.",
         f"Command: {' '.join(account.command)}",
         f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
         f"{chances(len(results))}.",
         *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
-        *(f"Condition {one.value}, {done[one]} runs: {about(one, account.here)}." for one in Condition if one in done),
-        *(f"Not measured: condition {one.value}: {why}." for one, why in account.without.items()),
+        *(f"Condition {one.value}, {runs[one]} runs: {about(one, account.here)}." for one in Condition if one in runs),
+        *(f"Not measured: {one}." for one in left_out(account.without)),
         *map(_line, times),
         *(f"WARNING: {warning}." for one in times for warning in one.warnings),
     ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -172,10 +173,18 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
     spans.sort()
     if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
         raise RuntimeFailure(f"jobs of {visible(task)} overlap, so that no segment can be said to be of one of them")
-    made = [
-        Job(tuple(one for one in found if begin <= one.begin and one.end <= end), cpu) for begin, end, cpu in spans
-    ]
-    return Jobs(tuple(made), task, len(found) - sum(len(job.segments) for job in made))
+    inside: list[list[Segment]] = [[] for _ in spans]
+    for part in found:
+        at = bisect_right(spans, part.begin, key=lambda span: span[0]) - 1
+        if at >= 0 and part.end <= spans[at][1]:
+            inside[at].append(part)
+        elif (at >= 0 and part.begin < spans[at][1]) or (at + 1 < len(spans) and spans[at + 1][0] < part.end):
+            raise RuntimeFailure(
+                f"a GPU segment goes across the begin or the end of a job of {visible(task)}, so that its time is no "
+                "job's; begin and end it within one job"
+            )
+    made = tuple(Job(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
+    return Jobs(made, task, len(found) - sum(map(len, inside)))
 
 
 def _counted(found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool) -> Jobs:

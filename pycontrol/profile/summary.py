@@ -48,6 +48,11 @@ def reduced(time: int, margin: Fraction) -> int:
     return int(Fraction(time) / (1 + margin) / US) * US
 
 
+def _percent(chance: Fraction) -> str:
+    """A chance in words, rounded up."""
+    return f"up to {float(_up(chance * 1000)) / 10:g}%"
+
+
 def _up(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
 
@@ -90,7 +95,7 @@ class Time:
         if seen.unlikely:
             yield (
                 f"{self.name} still grows: the later half of the runs exceeded all before {seen.records} times, which "
-                f"has a chance of {float(seen.chance):.1%} if nothing drifts; find what does, or measure more runs"
+                f"has a chance of {_percent(seen.chance)} if nothing drifts; find what does, or measure more runs"
             )
         if enlarged(seen.before, self.margin) < self.worst:
             yield (

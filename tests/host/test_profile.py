@@ -99,7 +99,7 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
     assert second["maximum_argument"] == "30"
     assert runs[second["maximum_run"] - 1][1] == "30"
     assert max(second["maximum_by_condition_ns"].values()) == second["maximum_ns"]
-    assert "condition gpu was not measured" in " ".join(document["notes"])
+    assert "not measured: gpu: best-effort segments" in " ".join(document["notes"])
     text = (tmp_path / "entry.toml").read_text()
     assert document["entry"] == text
     assert document["files"] == ["entry.toml"]
@@ -112,7 +112,7 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
 def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
     code, out, err = profile(*QUIET, "--name", "my eye", "--", "python", "program.py", "3")
     assert code == 0
-    assert "note: condition cold was not measured: not asked for" in err
+    assert "note: not measured: cold, cpu: not asked for" in err
     assert "chance of up to 1/2" in err
     whole = tmp_path / "whole.toml"
     whole.write_text("[platform]\ncpus = 1\n" + out)
@@ -127,7 +127,7 @@ def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp
 def test_jobs_that_the_program_announces_have_cpu_times(profile: Profile, tmp_path: Path) -> None:
     code, out, err = profile(*QUIET, "--margin", "0%", "--", "python", "announced.py")
     assert code == 0
-    assert "1 GPU segments are of no job" in err
+    assert "GPU segments of no job, which were left out: 1" in err
     (tmp_path / "whole.toml").write_text("[platform]\ncpus = 1\n" + out)
     (task,) = load_taskset(tmp_path / "whole.toml").taskset.tasks
     assert task.name == "eye"
@@ -278,7 +278,7 @@ def test_ctrl_c_keeps_the_runs_that_were_complete(host: Path, tmp_path: Path) ->
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
-    assert "note: run 2 of 9: interrupted; the entry is of the 1 runs before" in err
+    assert "note: run 2 of 9: interrupted; complete runs, of which the entry is: 1" in err
     assert "# NOT ALL RUNS: run 2 of 9: interrupted" in (tmp_path / "entry.toml").read_text()
     assert not alive(pid)
 
