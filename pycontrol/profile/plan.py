@@ -52,10 +52,10 @@ def plan(runs: int | None, inputs: Sequence[str], conditions: Sequence[Condition
     least, all_pairs = max(len(given), len(chosen)), len(given) * len(chosen)
     count = max(DEFAULT_RUNS, all_pairs) if runs is None else runs
     if count < least:
+        given_too = f"{len(inputs)} inputs and " if inputs else ""
         raise UsageError(
-            f"--runs {count} is too few for {len(inputs) or 'no'} inputs and {len(chosen)} conditions "
-            f"({', '.join(chosen)}): {least} at least, {all_pairs} for each input under each condition; or choose "
-            "with --condition"
+            f"--runs {count} is too few for {given_too}{len(chosen)} conditions ({', '.join(chosen)}): {least} at "
+            f"least, {all_pairs} for each input under each condition; or choose with --condition"
         )
     if count > MOST_RUNS:
         raise UsageError(f"--runs {count} is more than {MOST_RUNS}")
