@@ -194,8 +194,15 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(wait=st.booleans(), limit=st.integers(1, 3), events=st.lists(EVENTS, max_size=60))
 def test_random_sequences(wait: bool, limit: int, events: list[Event]) -> None:
+    """The core and the model are the same after every event; and once agents answer well all are on."""
     pair = ready(3, wait, limit=limit)
     do(pair, *events)
+    do(pair, ("commit", None))
+    for _ in range(4):
+        do(pair, *[("answer", p.name, True) for p in pair.model.processes])
+        if pair.model.failed and not pair.model.step:
+            do(pair, ("commit", None))
+    assert all(pair.array[p.name].on for p in pair.model.processes if p.agent)
 
 
 @settings(max_examples=200, deadline=None)
@@ -210,6 +217,16 @@ def test_a_failed_update_converges(events: list[Event], only: int) -> None:
         if pair.model.failed and not pair.model.step:
             do(pair, ("commit", only))
     assert (pair.model.step, pair.model.failed, pair.model.open) == ("", False, True)
+
+
+def test_the_comparison_can_fail() -> None:
+    """A model that believes something else is found out by the next event: `do` compares after each."""
+    for wrong in ("late", "on", "exempt"):
+        pair = ready(2)
+        believed = pair.model.processes[0]
+        setattr(believed, wrong, not getattr(believed, wrong))
+        with pytest.raises(AssertionError):
+            do(pair, ("tick", 0))
 
 
 def alphabet(processes: int) -> list[Event]:
