@@ -10,8 +10,8 @@
  * order, an item with a fence starting only when everything submitted to its TSG before it has completed.
  *
  * A kernel may say whether it is memory or compute intensive, and by what factor another one of its kind slows it down.
- * It is slowed down so while a kernel of that kind is queued in another context, whoever may execute.  Where the GPU is
- * a partition of one (whole.h), memory-intensive kernels are also slowed down across partitions.
+ * It is slowed down so while a kernel of that kind is queued in another context, on the runlist or off it.  Where the
+ * GPU is a partition of one (whole.h), memory-intensive kernels are also slowed down across partitions.
  *
  * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
  * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
