@@ -13,11 +13,12 @@ import pytest
 from library import PATIENCE, ROOT
 
 PROGRAM = "#include <gpurt.h>\nint main(void) { return gpurt_segment_begin(NULL, 0, 0) != -19; }\n"
-#: Installs into the default prefix of a machine whose /usr/local and /etc are copies, and starts a program.
+#: Installs into the default prefix of a machine with an own /usr/local and /etc, and starts a program.  /etc gets what a
+#: compiler and the loader read there: other tests and packages change the machine's while a copy is made.
 DEFAULT_PREFIX = """set -e
 mount -t tmpfs none "$1"
-cp -a /etc "$1/etc"
-mkdir "$1/local"
+mkdir "$1/local" "$1/etc"
+cp -a /etc/alternatives /etc/ld.so.conf /etc/ld.so.conf.d "$1/etc"
 mount --bind "$1/etc" /etc
 mount --bind "$1/local" /usr/local
 make -s -C "$2/userlib" install BUILD="$3"
