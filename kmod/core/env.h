@@ -25,6 +25,7 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
+#define noinline
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 struct list_head { struct list_head *next, *prev; };

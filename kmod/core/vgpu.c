@@ -191,6 +191,14 @@ static void complete(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpur
 	v->ops->done(v, t, w, v->now);
 }
 
+/* A GPU that executes nothing takes up what it may at the time it has reached. */
+static void take_up(struct gpurt_vgpu *v)
+{
+	dispatch(v);
+	if (v->holder && v->now >= v->ready_at)
+		execute(v);
+}
+
 /* What the GPU does by itself at the time it has reached. */
 void gpurt_vgpu_happen(struct gpurt_vgpu *v)
 {
@@ -210,9 +218,8 @@ void gpurt_vgpu_happen(struct gpurt_vgpu *v)
 			rotate(v, t);
 		}
 	}
-	dispatch(v);
-	if (v->holder && !v->executing && v->now >= v->ready_at)
-		execute(v);
+	if (!v->executing)
+		take_up(v);
 }
 
 void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, void *host, u64 slice, u64 theta,
@@ -227,18 +234,22 @@ void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, voi
 	INIT_LIST_HEAD(&v->exempt);
 }
 
+/* Whether the GPU is about to be free.  A partition may have come to that time because something was due on another. */
+static bool frees(const struct gpurt_vgpu *v)
+{
+	return v->now < v->ready_at || (v->now == v->ready_at && v->whole);
+}
+
 /*
- * When the GPU will next do something by itself; U64_MAX: never.  Of a partition: unless another one's next comes
- * before, which may change this one's.
+ * When what executes will next complete, or its slice end.  Not inlined, as get_on(): each begin and end asks idle GPUs
+ * several times, which need not save registers for this.
  */
-u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
+static noinline u64 executes_until(const struct gpurt_vgpu *v)
 {
 	const struct gpurt_vgpu_work *w;
 	u64 next = U64_MAX, end;
 	u32 e;
 
-	if (!v->executing)
-		return v->holder || (v->now <= v->ready_at && pick(v)) ? v->ready_at : U64_MAX;
 	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
 		w = active(v->holder, e);
 		end = w ? v->now + gpurt_pace_time(&w->pace, pace(v, w)) : U64_MAX;
@@ -250,21 +261,37 @@ u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 	return next;
 }
 
-/* Lets time pass until @when, at which nothing before has been due. */
-void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when)
+/*
+ * When the GPU will next do something by itself; U64_MAX: never.  Of a partition: unless another one's next comes
+ * before, which may change this one's.
+ */
+u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
+{
+	if (v->executing)
+		return executes_until(v);
+	return v->holder || (frees(v) && pick(v)) ? v->ready_at : U64_MAX;
+}
+
+/* What executes gets on for @ns. */
+static noinline void get_on(struct gpurt_vgpu *v, u64 ns)
 {
 	struct gpurt_vgpu_work *w, *run[GPURT_ENGINE_COUNT];
 	u32 e;
 
-	if (v->executing && when > v->now) {
-		for (e = 0; e < GPURT_ENGINE_COUNT; e++)
-			run[e] = active(v->holder, e);
-		for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
-			w = run[e];
-			if (w)
-				gpurt_pace_pass(&w->pace, pace(v, w), when - v->now);
-		}
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++)
+		run[e] = active(v->holder, e);
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++) {
+		w = run[e];
+		if (w)
+			gpurt_pace_pass(&w->pace, pace(v, w), ns);
 	}
+}
+
+/* Lets time pass until @when, at which nothing before has been due. */
+void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when)
+{
+	if (v->executing && when > v->now)
+		get_on(v, when - v->now);
 	v->now = when;
 }
 
@@ -275,8 +302,8 @@ void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now)
 		;
 }
 
-/* gpurt_vgpu_catch_up() for a GPU that has no other partition. */
-bool gpurt_vgpu_catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most)
+/* gpurt_vgpu_catch_up() for a GPU that is not divided. */
+static bool catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most)
 {
 	u64 next;
 
@@ -297,7 +324,7 @@ bool gpurt_vgpu_catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most)
  */
 bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
 {
-	return v->whole ? gpurt_whole_catch_up(v->whole, now, most) : gpurt_vgpu_catch_up_alone(v, now, most);
+	return v->whole ? gpurt_whole_catch_up(v->whole, now, most) : catch_up_alone(v, now, most);
 }
 
 /*
@@ -324,7 +351,7 @@ u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only)
 	stop(v);
 	v->only = only;
 	v->ready_at = over;
-	gpurt_vgpu_happen(v);
+	take_up(v);
 	return over;
 }
 

@@ -110,7 +110,6 @@ void gpurt_vgpu_init(struct gpurt_vgpu *v, const struct gpurt_vgpu_ops *ops, voi
 		     u64 alpha, bool copy_engine, u64 now);
 void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now);
 bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most);
-bool gpurt_vgpu_catch_up_alone(struct gpurt_vgpu *v, u64 now, u32 most);
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now);
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v);
 u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only);

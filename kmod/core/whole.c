@@ -12,14 +12,6 @@ void gpurt_whole_init(struct gpurt_whole *whole, u32 cross)
 	whole->cross = cross;
 }
 
-/* The partition of a GPU that is not divided, which need not be looked for; NULL: there are several, or none. */
-static struct gpurt_vgpu *only(const struct gpurt_whole *whole)
-{
-	struct list_head *pos = whole->parts.next;
-
-	return pos != &whole->parts && pos->next == &whole->parts ? part(pos) : NULL;
-}
-
 /* @v, which has never had work, becomes a partition.  Its time is that of the others from now on. */
 void gpurt_whole_add(struct gpurt_whole *whole, struct gpurt_vgpu *v)
 {
@@ -70,11 +62,8 @@ static struct gpurt_vgpu *first(const struct gpurt_whole *whole, u64 *when)
 /* When a partition will next do something by itself; U64_MAX: never. */
 u64 gpurt_whole_next(const struct gpurt_whole *whole)
 {
-	struct gpurt_vgpu *v = only(whole);
 	u64 when;
 
-	if (v)
-		return gpurt_vgpu_next(v);
 	first(whole, &when);
 	return when;
 }
@@ -95,11 +84,9 @@ static void pass(struct gpurt_whole *whole, u64 when)
 /* As gpurt_vgpu_catch_up(), for all partitions. */
 bool gpurt_whole_catch_up(struct gpurt_whole *whole, u64 now, u32 most)
 {
-	struct gpurt_vgpu *v = only(whole);
+	struct gpurt_vgpu *v;
 	u64 next;
 
-	if (v)
-		return gpurt_vgpu_catch_up_alone(v, now, most);
 	while ((v = first(whole, &next)) && next <= now) {
 		if (!most--)
 			return false;

@@ -20,10 +20,11 @@
 /* A work item is found among thousands without a walk that would keep interrupts off. */
 #define VGPU_QUEUED_BITS 6
 
-/* A GPU whose partitions are virtual GPUs; also one that is not divided. */
+/* A GPU whose partitions are virtual GPUs, or which is one virtual GPU. */
 struct vgpu_whole {
 	raw_spinlock_t lock;		/* everything of all partitions; taken with interrupts off */
-	struct gpurt_whole core;
+	struct gpurt_whole core;	/* the partitions */
+	struct gpurt_vgpu *only;	/* the virtual GPU that is no partition; NULL: there are partitions */
 	struct hrtimer timer;
 	u64 armed;			/* what the timer is set to */
 	u64 rest_until;			/* the timer does not expire before */

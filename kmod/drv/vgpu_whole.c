@@ -30,10 +30,30 @@ static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 #define ROUNDS 16
 #define SHARE 10
 
+/* Most GPUs are not divided, and a begin and an end pass here four times: they don't look for partitions. */
+static u64 next_of(const struct vgpu_whole *whole)
+{
+	return whole->only ? gpurt_vgpu_next(whole->only) : gpurt_whole_next(&whole->core);
+}
+
+static bool catch_up(struct vgpu_whole *whole, u64 now)
+{
+	return whole->only ? gpurt_vgpu_catch_up(whole->only, now, STEPS) :
+			     gpurt_whole_catch_up(&whole->core, now, STEPS);
+}
+
+static void stand_still(struct vgpu_whole *whole, u64 now)
+{
+	if (whole->only)
+		gpurt_vgpu_stand_still(whole->only, now);
+	else
+		gpurt_whole_stand_still(&whole->core, now);
+}
+
 /* Called with the lock held, after every change of what may happen next on the GPU. */
 static void arm(struct vgpu_whole *whole)
 {
-	u64 next = max(gpurt_whole_next(&whole->core), whole->rest_until);
+	u64 next = max(next_of(whole), whole->rest_until);
 
 	if (next == whole->armed)
 		return;
@@ -58,14 +78,14 @@ u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
 		raw_spin_lock_irqsave(&whole->lock, *flags);
 		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
 		now = max(at ?: ktime_get_ns(), dev->core.now);
-		if (gpurt_whole_catch_up(&whole->core, now, STEPS))
+		if (catch_up(whole, now))
 			return now;
 		if (round == ROUNDS)
 			break;
 		raw_spin_unlock_irqrestore(&whole->lock, *flags);
 		at = 0;
 	}
-	gpurt_whole_stand_still(&whole->core, now);
+	stand_still(whole, now);
 	return now;
 }
 
@@ -88,7 +108,7 @@ static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&whole->lock, flags);
-	gpurt_whole_catch_up(&whole->core, began, STEPS);
+	catch_up(whole, began);
 	ended = ktime_get_ns();
 	whole->armed = U64_MAX;
 	whole->rest_until = ended + (SHARE - 1) * (ended - began);
@@ -142,7 +162,10 @@ int vgpu_join(struct vgpu *dev, u32 place)
 	}
 	raw_spin_lock_irqsave(&whole->lock, flags);
 	whole->parts++;
-	gpurt_whole_add(&whole->core, &dev->core);
+	if (vgpu_parts)
+		gpurt_whole_add(&whole->core, &dev->core);
+	else
+		whole->only = &dev->core;
 	raw_spin_unlock_irqrestore(&whole->lock, flags);
 	dev->whole = whole;
 	return 0;
