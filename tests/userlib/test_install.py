@@ -13,8 +13,8 @@ import pytest
 from library import PATIENCE, ROOT
 
 PROGRAM = "#include <gpurt.h>\nint main(void) { return gpurt_segment_begin(NULL, 0, 0) != -19; }\n"
-#: Installs into the default prefix of a machine with an own /usr/local and /etc, and starts a program.  /etc gets what a
-#: compiler and the loader read there: other tests and packages change the machine's while a copy is made.
+#: Installs into the default prefix of a machine with an own /usr/local and /etc, and starts a program.  /etc gets what
+#: a compiler and the loader read there: other tests and packages change the machine's while a copy is made.
 DEFAULT_PREFIX = """set -e
 mount -t tmpfs none "$1"
 mkdir "$1/local" "$1/etc"
