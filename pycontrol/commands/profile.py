@@ -88,9 +88,10 @@ def profile(
     here = _here(device, priority, beside)
     conditions, without = choose(named, here)
     planned = plan(runs, inputs, conditions, seed)
+    theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     options = Options(
-        command, device, all(gpu.emulated for gpu in here.gpus), timeout, duration, _library() if auto else "",
-        priority or 0, task, per_job, None if output and not as_json else STDERR,
+        command, device, theta, timeout, duration, _library() if auto else "", priority or 0,
+        task, per_job, None if output and not as_json else STDERR,
     )  # fmt: skip
     with render.progress(len(planned), "measuring") as bar:
         measured = measure(planned, options, here, bar.update)

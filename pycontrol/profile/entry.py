@@ -80,8 +80,8 @@ def _line(one: Time) -> str:
     where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
     each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
     return (
-        f"Observed {one.name}: {format_time(one.best)} to {format_time(one.worst)} in {one.count}; the largest in "
-        f"{where}; largest by condition: {each}."
+        f"Observed {one.name}: at most {format_time(one.worst)}, at least {format_time(one.best)}, in {one.count}; "
+        f"the largest in {where}; largest by condition: {each}."
     )
 
 

@@ -20,7 +20,7 @@ from pycontrol.live.events import Listener
 from pycontrol.profile import processes
 from pycontrol.profile.conditions import Condition, Here, chill
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.segments import Jobs, Segment, jobs, segments
+from pycontrol.profile.segments import Costs, Jobs, Segment, jobs, segments
 
 #: How long the host may take to tell of the program's end, seconds.
 SETTLE = 2.0
@@ -30,7 +30,8 @@ SETTLE = 2.0
 class Options:
     """How to execute the program.
 
-    ``device``: the host's, None for the usual search.  ``sees_work``: whether the host tells of completed work.
+    ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
+    None for a real GPU, of which it does not see the work.
     ``timeout``: a run that takes longer fails; ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
     ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
@@ -38,7 +39,7 @@ class Options:
 
     command: Sequence[str]
     device: str | None = None
-    sees_work: bool = True
+    theta: int | None = None
     timeout: int | None = None
     duration: int | None = None
     preload: str = ""
@@ -137,7 +138,7 @@ def _read(
     if any(one.kind is EventKind.LOST for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
     mine = [one for one in records if one.pid == pid]
-    found = segments(mine, options.sees_work)
+    found = segments(mine, Costs.of(records, options.theta))
     name = visible(options.command[0])
     if not found:
         others = sorted({f"{one.comm}-{one.pid}" for one in records if one.kind is EventKind.BEGIN})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,8 +22,9 @@ class Segment:
     """A GPU segment from its begin to its end, ns of CLOCK_MONOTONIC.
 
     ``pure``, G^e: how long it owned the GPU and had work on it.  ``misc``, G^m: how long it owned the GPU otherwise.
-    Of a host that does not see work, ``misc`` is None, and ``pure`` is how long it owned the GPU.  ``work``: whether it
-    had any.
+    Of a host that does not see work, ``misc`` is None, and ``pure`` is how long it owned the GPU.  Both contain what
+    updates of the runlist and context switches took meanwhile; ``least`` has them without that: 0 where it is not
+    known.  ``work``: whether it had any.
     """
 
     client: tuple[int, int]
@@ -33,6 +34,7 @@ class Segment:
     misc: int | None
     pure: int
     work: bool
+    least: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +72,52 @@ class _Open:
     works: list[Interval] = field(default_factory=list)
     since: int | None = None
 
-    def closed(self, client: tuple[int, int], end: int, sees_work: bool) -> Segment:
+    def closed(self, client: tuple[int, int], end: int, costs: Costs) -> Segment:
         """The segment."""
         owned = sum(stop - start for start, stop in self.owned)
-        if not sees_work:
-            return Segment(client, self.begin, end, self.priority, None, owned, True)
+        if costs.theta is None:
+            return Segment(client, self.begin, end, self.priority, None, owned, True, (0, 0))
         pure = sum(_overlap(merged, self.owned) for merged in merge(self.works))
-        return Segment(client, self.begin, end, self.priority, owned - pure, pure, bool(self.works))
+        updates = sum(_overlap(span, self.owned) for span in costs.within(client[0], self.begin, end))
+        switches = costs.theta * len(self.owned)
+        least = max(owned - pure - updates, 0), max(pure - updates - switches, 0)
+        return Segment(client, self.begin, end, self.priority, owned - pure, pure, bool(self.works), least)
 
 
-def segments(records: Sequence[EventRecord], sees_work: bool) -> list[Segment]:
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the host's own work takes: a context switch, ns, None if the host does not see work; and all its updates.
+
+    ``updates``: by GPU, sorted.
+    """
+
+    theta: int | None
+    updates: Mapping[int, Sequence[Interval]]
+
+    @staticmethod
+    def of(records: Iterable[EventRecord], theta: int | None) -> Costs:
+        """Those of a run, from all its events."""
+        found: dict[int, list[Interval]] = {}
+        for one in records:
+            if one.kind is EventKind.COMMIT:
+                found.setdefault(one.gpu, []).append((one.time_ns, one.time_ns + one.latency_ns))
+        return Costs(theta, {gpu: merge(spans) for gpu, spans in found.items()})
+
+    def within(self, gpu: int, begin: int, end: int) -> Sequence[Interval]:
+        """The updates that may lie between two times."""
+        spans = self.updates.get(gpu, ())
+        first = max(bisect_right(spans, (begin, 0)) - 1, 0)
+        return spans[first : bisect_right(spans, (end, 0))]
+
+
+def segments(records: Sequence[EventRecord], costs: Costs) -> list[Segment]:
     """The segments in the order of their begins.  One that the end of the program cut off is left out.
 
     Time during which a segment does not own the GPU counts for neither part.  So other clients do not make them longer.
 
     Args:
         records: the events of the program's process.
-        sees_work: whether the host tells of work that has completed.
+        costs: the host's, while it executed.
 
     Raises:
         RuntimeFailure: work went on after the end of its segment, whose time is thus not all of it.
@@ -109,7 +140,7 @@ def segments(records: Sequence[EventRecord], sees_work: bool) -> list[Segment]:
                 here.owned.append((here.since, one.time_ns))
                 here.since = None
             if one.kind is EventKind.END:
-                found.append(now.pop(client).closed(client, one.time_ns, sees_work))
+                found.append(now.pop(client).closed(client, one.time_ns, costs))
     return sorted(found, key=lambda one: one.begin)
 
 

@@ -6,7 +6,7 @@ What was observed is no bound: a run that was not made may take longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -61,6 +61,8 @@ def _up(value: Fraction) -> int:
 class Time:
     """One time of a job: its CPU time, or the misc or gpu part of a segment; ns.
 
+    ``worst`` contains what updates of the runlist and context switches took; ``best`` does not where that is known, and
+    is 0 where it is not.
     ``what``: "cpu", "misc" or "gpu"; ``segment``: which of the job, from 1, 0 for the job's CPU time.  ``count``: how
     often it was measured.  ``run``: where the largest was observed first.  ``by_condition``: the largest under each.
     ``growth``: None if there were too few runs.
@@ -125,31 +127,36 @@ def times(results: Sequence[Result], margin: Fraction) -> list[Time]:
         margin: see Time.written.
     """
     size = len(results[0].jobs.jobs[0].segments)
-    found = [_time("cpu", 0, results, margin, lambda job: job.cpu)]
-    for at in range(size):
-        found.append(_time("misc", at + 1, results, margin, lambda job, at=at: job.segments[at].misc))  # type: ignore[misc]
-        found.append(_time("gpu", at + 1, results, margin, lambda job, at=at: job.segments[at].pure))  # type: ignore[misc]
+    found = [_time("cpu", 0, results, margin)]
+    for at in range(1, size + 1):
+        found += [_time("misc", at, results, margin), _time("gpu", at, results, margin)]
     return [one for one in found if one is not None]
 
 
-def _time(
-    what: str, segment: int, results: Sequence[Result], margin: Fraction, value: Callable[[Job], int | None]
-) -> Time | None:
+def _measured(what: str, segment: int, job: Job) -> tuple[int, int] | None:
+    """At least and at most how long a time of a job was, ns; None if that is not known."""
+    if not segment:
+        return None if job.cpu is None else (max(job.cpu - job.inside, 0), job.cpu)
+    here = job.segments[segment - 1]
+    if what == "gpu":
+        return here.least[1], here.pure
+    return None if here.misc is None else (here.least[0], here.misc)
+
+
+def _time(what: str, segment: int, results: Sequence[Result], margin: Fraction) -> Time | None:
     """A time; None if some job lacks it."""
-    runs = [(result.planned, [value(job) for job in result.jobs.jobs]) for result in results]
-    if any(one is None for _, row in runs for one in row):
+    rows = [[_measured(what, segment, job) for job in result.jobs.jobs] for result in results]
+    known = [[one for one in row if one is not None] for row in rows]
+    if known != rows:
         return None
-    largest = [(planned, max(one for one in row if one is not None)) for planned, row in runs if row]
+    largest = [(result.planned, max(most for _, most in row)) for result, row in zip(results, known, strict=True)]
     where, worst = max(largest, key=lambda one: one[1])
-    best = min(one for _, row in runs for one in row if one is not None)
-    if what == "cpu":
-        best = min(max((job.cpu or 0) - job.inside, 0) for result in results for job in result.jobs.jobs)
     by_condition: dict[Condition, int] = {}
     for planned, one in largest:
         by_condition[planned.condition] = max(one, by_condition.get(planned.condition, 0))
     return Time(
-        what, segment, best, worst, sum(len(row) for _, row in runs), where, by_condition,
-        growth([one for _, one in largest]), margin,
+        what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), where,
+        by_condition, growth([one for _, one in largest]), margin,
     )  # fmt: skip
 
 

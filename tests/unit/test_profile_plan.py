@@ -22,7 +22,7 @@ from pycontrol.profile.conditions import Condition, Here, choose
 from pycontrol.profile.entry import Account, entry
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
 from pycontrol.profile.run import Result
-from pycontrol.profile.segments import Job, Jobs, Segment, jobs, segments
+from pycontrol.profile.segments import Costs, Job, Jobs, Segment, jobs, segments
 from pycontrol.profile.summary import enlarged, read_margin, reduced, times
 
 if sys.version_info >= (3, 11):
@@ -129,35 +129,46 @@ B, G, P, R, E, W, X = (
     EventKind.BEGIN, EventKind.GRANT, EventKind.PREEMPT, EventKind.RESUME, EventKind.END, EventKind.WORK,
     EventKind.GONE,
 )  # fmt: skip
+#: A host whose own work takes no time.
+FREE = Costs(0, {})
 JOB, DONE = EventKind.JOB_BEGIN, EventKind.JOB_END
 
 
 def test_the_parts_of_a_segment_by_hand() -> None:
     # owned 2..6 and 9..14; work 3..5, 4..10 (of which 6..9 not owned): G^e = 3 + 1, G^m = 9 - 4
     events = [event(B, 1), event(G, 2), event(W, 5, 2), event(P, 6), event(R, 9), event(W, 10, 6), event(E, 14)]
-    (one,) = segments(events, True)
+    (one,) = segments(events, FREE)
     assert (one.begin, one.end, one.misc, one.pure, one.work) == (MS, 14 * MS, 5 * MS, 4 * MS, True)
-    (blind,) = segments([event(B, 1), event(G, 2), event(P, 6), event(R, 9), event(E, 14)], False)
-    assert (blind.misc, blind.pure, blind.work) == (None, 9 * MS, True)
+    (blind,) = segments([event(B, 1), event(G, 2), event(P, 6), event(R, 9), event(E, 14)], Costs(None, {}))
+    assert (blind.misc, blind.pure, blind.work, blind.least) == (None, 9 * MS, True, (0, 0))
+
+
+def test_what_updates_and_switches_may_have_taken_is_in_no_best_time() -> None:
+    # owned 2..20, of which work 5..12; updates 1..3 and 11..13 take 1 + 2 of it, and one of another GPU nothing
+    events = [event(B, 1), event(G, 2), event(W, 12, 7), event(E, 20)]
+    updates = [event(EventKind.COMMIT, at, 2, 0) for at in (1, 11, 30)]
+    (one,) = segments(events, Costs.of([*updates, replace(updates[1], gpu=1, time_ns=15 * MS)], 2 * MS))
+    assert (one.misc, one.pure) == (11 * MS, 7 * MS)
+    assert one.least == (8 * MS, 2 * MS)
 
 
 def test_segments_of_two_clients_do_not_mix_and_one_that_is_cut_off_does_not_count() -> None:
     found = segments(
         [event(B, 1), event(G, 1), event(B, 2, client=2), event(W, 3, 1), event(E, 4), event(G, 4, client=2),
          event(W, 6, 1, client=2), event(E, 7, client=2), event(B, 8), event(G, 8), event(X, 9), event(E, 10)],
-        True,
+        FREE,
     )  # fmt: skip
     assert [(one.client[1], one.misc, one.pure) for one in found] == [(1, 2 * MS, MS), (2, 2 * MS, MS)]
 
 
 def test_work_that_outlives_its_segment_has_no_known_time() -> None:
     with pytest.raises(RuntimeFailure, match="after the end of its segment"):
-        segments([event(B, 1), event(G, 1), event(E, 3), event(W, 5, 3)], True)
-    assert segments([event(W, 1, 1), event(B, 2), event(G, 2), event(E, 3), event(W, 5, 1)], True)[0].work is False
+        segments([event(B, 1), event(G, 1), event(E, 3), event(W, 5, 3)], FREE)
+    assert segments([event(W, 1, 1), event(B, 2), event(G, 2), event(E, 3), event(W, 5, 1)], FREE)[0].work is False
 
 
 def segment(begin: int, pure: int = 1, client: int = 1) -> Segment:
-    return Segment((0, client), begin * MS, (begin + 2) * MS, 5, MS, pure * MS, True)
+    return Segment((0, client), begin * MS, (begin + 2) * MS, 5, MS, pure * MS, True, (MS, pure * MS))
 
 
 def test_jobs_that_are_announced() -> None:
