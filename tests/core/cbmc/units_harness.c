@@ -37,6 +37,18 @@ static void job(struct gpurt_sgpu *g, u64 now)
 	__CPROVER_assert(placed || (g->held == held && g->count == count), "or nothing happens");
 }
 
+/* From @first, when its only job came if one did, until @last. */
+static void time_passes(struct gpurt_sgpu *g, u64 first, u64 last)
+{
+	__CPROVER_assert(gpurt_sgpu_free_units(g) <= 7 - g->held, "free units");
+	gpurt_sgpu_advance(g, last);
+	__CPROVER_assert(g->counted == last && g->busy <= last - first, "busy no longer than time passed");
+	__CPROVER_assert(gpurt_sgpu_next(g) > last, "what was due is free");
+#ifdef PLANT_BUG
+	__CPROVER_assert(g->busy < last - first || last == first, "planted");
+#endif
+}
+
 int main(void)
 {
 	struct gpurt_sgpu g;
@@ -45,13 +57,15 @@ int main(void)
 	__CPROVER_assume(first <= last && last < U64_MAX);	/* which is never */
 	gpurt_sgpu_init(&g, 7, 2, 2);
 	job(&g, first);
-	__CPROVER_assert(gpurt_sgpu_free_units(&g) <= 7 - g.held, "free units");
-	gpurt_sgpu_advance(&g, last);
-	__CPROVER_assert(g.counted == last && g.busy <= last - first, "busy no longer than time passed");
-	__CPROVER_assert(gpurt_sgpu_next(&g) > last, "what was due is free");
-#ifdef PLANT_BUG
-	__CPROVER_assert(g.busy < last - first || last == first, "planted");
-#endif
+	/* A count that cbmc knows as a number, not as a formula, shortens the proof to a hundredth. */
+	if (g.count) {
+		__CPROVER_assert(g.count == 1, "one job");
+		g.count = 1;
+		time_passes(&g, first, last);
+	} else {
+		g.count = 0;
+		time_passes(&g, first, last);
+	}
 	return 0;
 }
 
