@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from kernels import ROOT, run_script
+from once import once
 
 SOURCES = sorted(path.name for path in (ROOT / "kmod/core").glob("*.c"))
+#: Debug information, BTF, and the script for static exports, as in scripts/kmod-build.
+NEEDLESS = ["KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES=", "cmd_check_local_export="]
 KBUILD = """
 obj-m := gpurt_core_check.o
 gpurt_core_check-y := check.o {objects}
@@ -49,31 +52,36 @@ def headers() -> str:
     return f"{run.stdout.strip()}/build"
 
 
-def build(folder: Path, headers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Builds the core as a module in ``folder``."""
+def build(folder: Path, headers: str) -> None:
+    """Builds the core as a module in ``folder``, and writes there what make said."""
     shutil.copytree(ROOT / "kmod/core", folder / "core")
     shutil.copytree(ROOT / "kmod/uapi", folder / "uapi")
     objects = " ".join(f"core/{name[:-2]}.o" for name in SOURCES)
     (folder / "Kbuild").write_text(KBUILD.format(objects=objects))
     (folder / "check.c").write_text(MODULE)
-    command = ["make", "-C", headers, f"M={folder}", "CC=gcc", "W=1", *arguments, "modules"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_core_builds_as_a_module_without_a_warning(headers: str, tmp_path: Path) -> None:
-    run = build(tmp_path, headers)
+    command = ["make", "-C", headers, f"M={folder}", "CC=gcc", "W=1", *NEEDLESS, "modules"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert (tmp_path / "gpurt_core_check.ko").exists()
-    assert "core/" not in run.stderr, run.stderr
+    (folder / "stderr").write_text(run.stderr)
 
 
-def test_core_needs_nothing_from_the_kernel(headers: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, headers: str) -> Path:
+    """The core's module and objects, in a folder; also the warnings."""
+    return once(tmp_path_factory, "core-module", lambda folder: build(folder, headers))
+
+
+def test_core_builds_as_a_module_without_a_warning(built: Path) -> None:
+    assert (built / "gpurt_core_check.ko").exists()
+    warnings = (built / "stderr").read_text()
+    assert "core/" not in warnings, warnings
+
+
+def test_core_needs_nothing_from_the_kernel(built: Path) -> None:
     """No lock, no allocation, no clock: the core's objects refer to memset and memcpy at most."""
-    run = build(tmp_path, headers)
-    assert run.returncode == 0, run.stdout + run.stderr
     allowed = {"memset", "memcpy", "__fentry__", "__stack_chk_fail", "__x86_return_thunk"}
     allowed |= {"__list_add_valid", "__list_del_entry_valid"}  # CONFIG_DEBUG_LIST
-    objects = [str(tmp_path / "core" / f"{name[:-2]}.o") for name in SOURCES]
+    objects = [str(built / "core" / f"{name[:-2]}.o") for name in SOURCES]
     defined = set(symbols(objects, "--defined-only"))
     foreign = {name for name in symbols(objects, "--undefined-only") if not name.startswith("__x86_indirect")}
     assert foreign - defined - allowed == set()
