@@ -81,7 +81,7 @@ def profile(
     from pycontrol.profile.run import Options
     from pycontrol.profile.summary import read_margin, times
 
-    _check(command, inputs, timeout, duration)
+    _check(command, inputs, timeout, duration, period)
     share = read_margin(margin)
     if output:
         check_writable(output)
@@ -115,15 +115,17 @@ def profile(
     return code
 
 
-def _check(command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None) -> None:
+def _check(
+    command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None, period: int
+) -> None:  # fmt: skip
     """Raises UsageError if the options make no sense together."""
     from pycontrol.profile.plan import PLACE
 
     if inputs and not any(PLACE in word for word in command):
         raise UsageError(f"--input needs a {PLACE} in the command, where the input goes")
-    for option, time in (("--timeout", timeout), ("--duration", duration)):
+    for option, time in (("--timeout", timeout), ("--duration", duration), ("--period", period)):
         if time == 0:
-            raise UsageError(f"{option} is more than 0")
+            raise UsageError(f"{option}: a time of 0 makes no sense")
     if timeout and duration and timeout <= duration:
         raise UsageError("--timeout is longer than --duration, which ends each run in good order")
 

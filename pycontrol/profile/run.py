@@ -116,8 +116,16 @@ def _await(process: subprocess.Popen[bytes], options: Options) -> None:
             raise RuntimeFailure(f"{name} does not end on SIGINT, as --duration needs") from None
         return
     if code:
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+        how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with status {code}"
         raise RuntimeFailure(f"{name} {how}")
+
+
+def _signal(number: int) -> str:
+    """The name of a signal; real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _settle(listener: Listener, pid: int) -> None:
@@ -138,7 +146,7 @@ def _read(
     if any(one.kind is EventKind.LOST for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
     mine = [one for one in records if one.pid == pid]
-    found = segments(mine, Costs.of(records, options.theta))
+    found = segments(mine, Costs.of(records, options.theta), options.duration is not None)
     name = visible(options.command[0])
     if not found:
         others = sorted({f"{one.comm}-{one.pid}" for one in records if one.kind is EventKind.BEGIN})

@@ -110,17 +110,18 @@ class Costs:
         return spans[first : bisect_right(spans, (end, 0))]
 
 
-def segments(records: Sequence[EventRecord], costs: Costs) -> list[Segment]:
-    """The segments in the order of their begins.  One that the end of the program cut off is left out.
+def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) -> list[Segment]:
+    """The segments in the order of their begins.
 
     Time during which a segment does not own the GPU counts for neither part.  So other clients do not make them longer.
 
     Args:
         records: the events of the program's process.
         costs: the host's, while it executed.
+        cut: whether the program was ended in the middle: then a segment that had not ended is left out.
 
     Raises:
-        RuntimeFailure: work went on after the end of its segment, whose time is thus not all of it.
+        RuntimeFailure: the time of a segment is not known: work went on after its end, or it had not ended.
     """
     found: list[Segment] = []
     now: dict[tuple[int, int], _Open] = {}
@@ -130,8 +131,6 @@ def segments(records: Sequence[EventRecord], costs: Costs) -> list[Segment]:
             now[client] = _Open(one.time_ns, one.priority)
         elif one.kind is EventKind.WORK:
             _work(one, now.get(client), found)
-        elif one.kind is EventKind.GONE:
-            now.pop(client, None)
         elif client in now:
             here = now[client]
             if one.kind in (EventKind.GRANT, EventKind.RESUME):
@@ -141,6 +140,10 @@ def segments(records: Sequence[EventRecord], costs: Costs) -> list[Segment]:
                 here.since = None
             if one.kind is EventKind.END:
                 found.append(now.pop(client).closed(client, one.time_ns, costs))
+    if now and not cut:
+        raise RuntimeFailure(
+            "a GPU segment had not ended when the program did, so that its time is not known: end each segment"
+        )
     return sorted(found, key=lambda one: one.begin)
 
 

@@ -198,6 +198,12 @@ with Client() as c:
     c.end()
     c.wait_work(t, work)
 """
+ENDS_NOT = """from gpurt import Client
+with Client() as c:
+    t = c.open_tsg()
+    c.begin()
+    c.wait_work(t, c.submit(t, 3_000_000))
+"""
 THREADS = """from gpurt import Client, segment
 with Client() as a, Client() as b:
     for c in (a, b):
@@ -215,6 +221,8 @@ def test_a_run_that_does_not_count_is_one_clear_line(profile: Profile, tmp_path:
         (quiet, ["true"], "true: no GPU segment was seen"),
         (quiet, ["sh", "-c", shell], "a shell must `exec` the program"),
         (quiet, ["python", "-c", WAITS_NOT], "GPU work went on after the end of its segment"),
+        (quiet, ["python", "-c", ENDS_NOT], "a GPU segment had not ended when the program did"),
+        (quiet, ["python", "-c", "import os; os.kill(os.getpid(), 40)"], "was killed by signal 40"),
         (quiet, ["python", "-c", THREADS], "2 clients of the program have GPU segments"),
         ((*quiet, "--segments", "3"), ["python", "program.py", "1", "1"], "2 GPU segments are no whole number of jobs"),
         ((*quiet, "--task", "eye"), ["python", "program.py", "1"], "announces no jobs"),
@@ -242,7 +250,8 @@ def test_what_makes_no_sense_is_said_before_anything_runs(profile: Profile, tmp_
         (("--margin", "-1%"), 2, "--margin: expected a share"),
         (("--condition", "hot"), 2, "'hot' is not one of"),
         (("--input", "x"), 2, "--input needs a {}"),
-        (("--timeout", "0s"), 2, "--timeout is more than 0"),
+        (("--timeout", "0s"), 2, "--timeout: a time of 0 makes no sense"),
+        (("--period", "0ms"), 2, "--period: a time of 0 makes no sense"),
         (("--timeout", "1s", "--duration", "2s"), 2, "--timeout is longer than --duration"),
         (("--beside", "'"), 2, "--beside: No closing quotation"),
         (("--beside", ""), 2, "--beside names no program"),

@@ -153,11 +153,13 @@ def test_what_updates_and_switches_may_have_taken_is_in_no_best_time() -> None:
 
 
 def test_segments_of_two_clients_do_not_mix_and_one_that_is_cut_off_does_not_count() -> None:
-    found = segments(
+    events = (
         [event(B, 1), event(G, 1), event(B, 2, client=2), event(W, 3, 1), event(E, 4), event(G, 4, client=2),
-         event(W, 6, 1, client=2), event(E, 7, client=2), event(B, 8), event(G, 8), event(X, 9), event(E, 10)],
-        FREE,
+         event(W, 6, 1, client=2), event(E, 7, client=2), event(B, 8), event(G, 8), event(X, 9)]
     )  # fmt: skip
+    with pytest.raises(RuntimeFailure, match="had not ended"):
+        segments(events, FREE)
+    found = segments(events, FREE, cut=True)
     assert [(one.client[1], one.misc, one.pure) for one in found] == [(1, 2 * MS, MS), (2, 2 * MS, MS)]
 
 
