@@ -58,15 +58,19 @@ def test_gpus_that_go_away_keep_nobody_who_copies_or_waits(module: Control) -> N
 
 
 def test_threads_that_copy_while_gpus_come_and_go(module: Control, compiled: Path) -> None:
-    command = [compiled / "copies", "100000"]
-    victims = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    """The program ends if it notices that its GPU went, so that each round has one of its own, which copies by then."""
     for _ in range(20):
+        command = [compiled / "copies", "100000"]
+        victims = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        eventually(lambda: module.buses()[0].count > 3)
+        assert victims.poll() is None
         (PARAMETERS / "vgpus").write_text("0")
         (PARAMETERS / "vgpus").write_text("2")
-    os.killpg(victims.pid, signal.SIGKILL)
-    victims.wait()
-    eventually(lambda: all(bus.client is None for bus in module.buses()))
+        os.killpg(victims.pid, signal.SIGKILL)
+        victims.wait()
+        eventually(lambda: all(bus.client is None for bus in module.buses()))
     (PARAMETERS / "vgpus").write_text("1")
+    assert [(bus.client, bus.waiters) for bus in module.buses()] == [(None, 0)]
 
 
 def test_threads_that_end_and_continue_each_others_copies(compiled: Path) -> None:
