@@ -13,6 +13,7 @@ from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platfor
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
+from gpurt.units import thousandths
 
 POLICIES: dict[str, int] = {
     "timesliced": lib.GPURT_POLICY_TIMESLICED,
@@ -191,7 +192,7 @@ class _Call:
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
                 "shared": shared.get(task.name, 0),
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
-                "conflict": thousandths(task.conflict) if slows else lib.GPURT_FACTOR_ONE,
+                "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
             }  # fmt: skip
             first += len(parts[index])
@@ -202,7 +203,7 @@ class _Call:
         )
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
             "parts": self.parts, "part_count": len(self.parts), "cpus": platform.cpus,
-            "cross": thousandths(platform.cross_contention) if slows else lib.GPURT_FACTOR_ONE,
+            "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.policy in BOOSTED_LOCKS,
             "poll": options.poll, "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
@@ -224,16 +225,12 @@ def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
     }  # fmt: skip
 
 
-def thousandths(factor: Fraction) -> int:
-    """A factor as the virtual GPU has it: rounded down, so that it does not slow down more than analyses count.
-
-    Raises SimulationError for one that is too large.
-    """
-    made = int(factor * lib.GPURT_FACTOR_ONE)
-    if not lib.GPURT_FACTOR_ONE <= made <= lib.GPURT_FACTOR_MAX:
-        most = lib.GPURT_FACTOR_MAX // lib.GPURT_FACTOR_ONE
-        raise SimulationError(f"virtual GPUs slow work down by factors of 1 to {most}, not {float(factor):g}")
-    return made
+def _factor(value: Fraction, name: str) -> int:
+    """A slow-down in thousandths.  Raises SimulationError."""
+    try:
+        return thousandths(value)
+    except ValueError as error:
+        raise SimulationError(f"{name} {error}") from None
 
 
 def _alone(task: Task, platform: Platform) -> Task:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
+from gpurt.units import thousandths
 from pycontrol.host.virtual import Shape
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
 
 
 def factor(value: Fraction, name: str) -> int:
-    """A slow-down in thousandths, rounded down: no more than what analyses count.  Raises UsageError."""
-    made = int(value * lib.GPURT_FACTOR_ONE)
-    if value < 1 or made > lib.GPURT_FACTOR_MAX:
-        raise UsageError(f"{name} is 1 to {lib.GPURT_FACTOR_MAX // 1000} on virtual GPUs, not {float(value):g}")
-    return made
+    """A slow-down in thousandths.  Raises UsageError."""
+    try:
+        return thousandths(value)
+    except ValueError as error:
+        raise UsageError(f"{name} {error}") from None

@@ -283,7 +283,7 @@ def test_what_cannot_be_known_is_refused() -> None:
     without_units = replace(nowhere, platform=replace(nowhere.platform, compute_units=0))
     with pytest.raises(SimulationError, match="compute_units is missing"):
         simulate(without_units, Options(contention=True))
-    with pytest.raises(SimulationError, match="factors of 1 to 64, not 65"):
+    with pytest.raises(SimulationError, match="cross_contention is 1 to 64 on virtual GPUs, not 65"):
         simulate(conflicting(*pair, cross=Fraction(65)), Options(contention=True))
     shared = Partition(slice=MS, name="p", shared=Sharing.PRIORITY)
     in_time = conflicting(*(replace(one, partition=shared) for one in pair))

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
+
+from gpurt._gpurt import lib
 
 #: Nanoseconds in a microsecond.
 US = 1_000
@@ -78,3 +81,15 @@ def format_power(microwatts: int) -> str:
     """The shortest exact form with a unit: 46000000 is "46W", 445000 is "445mW", 0 is "0W"."""
     forms = [f"{(Decimal(microwatts) / scale).normalize():f}{unit}" for unit, scale in POWERS.items()]
     return min(reversed(forms), key=len)
+
+
+def thousandths(factor: Fraction) -> int:
+    """A slow-down as virtual GPUs have it: rounded down, so that it is no more than what analyses count.
+
+    Raises ValueError, which says what may be, for one below 1 or too large.
+    """
+    made = int(factor * lib.GPURT_FACTOR_ONE)
+    if not lib.GPURT_FACTOR_ONE <= made <= lib.GPURT_FACTOR_MAX:
+        most = lib.GPURT_FACTOR_MAX // lib.GPURT_FACTOR_ONE
+        raise ValueError(f"is 1 to {most} on virtual GPUs, not {float(factor):g}")
+    return made
