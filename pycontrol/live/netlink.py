@@ -72,6 +72,12 @@ _ATTRIBUTE = struct.Struct("=HH").unpack_from
 _NUMBERS = {"u32": struct.Struct("=I").unpack_from, "u64": struct.Struct("=Q").unpack_from}
 #: Name of each attribute by its number, and what reads it if it is a number.
 READERS = {NUMBERS[name]: (name, _NUMBERS.get(kind)) for name, kind in TYPES.items()}
+_HEAD = struct.Struct("=I").unpack_from
+#: The same of numbers by the four bytes before them, length and number, and how many bytes each takes.
+_FIXED = {
+    _HEAD(struct.pack("=HH", 4 + size, number))[0]: (name, _NUMBERS[kind], 4 + size)
+    for kind, size in (("u32", 4), ("u64", 8)) for number, (name, _) in READERS.items() if TYPES[name] == kind
+}  # fmt: skip
 _COMMANDS = {int(command): command for command in Command}
 PACKET = struct.Struct("=IIIi")
 
@@ -113,12 +119,17 @@ def decode(data: bytes) -> Message:
     at, end = HEADER.size + GENERIC_BYTES, len(data)
     try:
         while at + 4 <= end:
+            if fixed := _FIXED.get(_HEAD(data, at)[0]):
+                name, number, length = fixed
+                known[name] = number(data, at + 4)[0]
+                at += length
+                continue
             length, kind = _ATTRIBUTE(data, at)
             if length < 4 or at + length > end:
                 raise DeviceError("an attribute of the host's message is cut off")
             if found := READERS.get(kind & NLA_TYPE_MASK):
-                name, number = found
-                known[name] = number(data, at + 4)[0] if number else _content(name, data[at + 4 : at + length])
+                name, reader = found
+                known[name] = reader(data, at + 4)[0] if reader else _content(name, data[at + 4 : at + length])
             at += (length + 3) & ~3
     except struct.error:
         raise DeviceError("an attribute of the host's message is too short") from None
@@ -191,8 +202,12 @@ class Transport(Protocol):
     def send(self, data: bytes) -> None:
         """Sends one message."""
 
-    def receive(self) -> bytes:
-        """Waits for the next datagram.  It is empty if the reader was too slow and lost some."""
+    def receive(self, flags: int = 0) -> bytes:
+        """Waits for the next datagram.  It is empty if the reader was too slow and lost some.
+
+        Raises:
+            BlockingIOError: ``flags`` has MSG_DONTWAIT, and none has arrived.
+        """
 
     def subscribe(self) -> None:
         """Joins the multicast group of events."""
@@ -227,10 +242,10 @@ class SocketTransport:
         """Sends one message as a packet."""
         self._packet(Packet.NETLINK, data)
 
-    def receive(self) -> bytes:
+    def receive(self, flags: int = 0) -> bytes:
         """The message in the next packet."""
         while True:
-            packet = self._socket.recv(lib.GPURT_MAX_PACKET)
+            packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
             if len(packet) < PACKET.size:
                 raise DeviceError("the host closed the connection")
             kind, _, _, result = PACKET.unpack_from(packet)
@@ -303,10 +318,10 @@ class GenericTransport:
         """Sends one message."""
         self._socket.send(data)
 
-    def receive(self) -> bytes:
+    def receive(self, flags: int = 0) -> bytes:
         """The next datagram."""
         try:
-            return self._socket.recv(1 << 16)
+            return self._socket.recv(1 << 16, flags)
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 return b""
@@ -399,9 +414,12 @@ class Link:
         while True:
             while self._early:
                 yield self._early.pop(0)
-            if not select.select([self._transport], [], [], timeout)[0]:
-                return
-            data = self._transport.receive()
+            try:
+                data = self._transport.receive(socket.MSG_DONTWAIT)  # most often there is one: no select() for each
+            except BlockingIOError:
+                if not select.select([self._transport], [], [], timeout)[0]:
+                    return
+                continue
             if not data:
                 lost: dict[str, Value] = {"EVENT": int(EventKind.LOST), "TIME_NS": time.monotonic_ns(), "LOST": 0}
                 self._early.append(Message(Command.EVENT, lost))

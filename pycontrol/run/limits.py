@@ -23,6 +23,17 @@ class Limits:
         taskset = file.taskset
         self._costs = [taskset.platform.costs(part) for part in taskset.parts]
         self._apart = gpus == len(taskset.parts)
+        self._cpu = {task.name: _cpu(task) for task in taskset}
+        self._worst = {task.name: [one.misc.worst + one.pure.worst for one in task.gpu_segments] for task in taskset}
+        self._epsilon = {task.name: sum(self._costs[taskset.part_of(task)]) for task in taskset}
+        self._above = {task.name: [(one.period, on_cpu(one)) for one in self._before(task)] for task in taskset}
+
+    def _before(self, task: Task) -> list[Task]:
+        """Tasks of its CPU that are no less urgent.  Under `boosted` an owner has its CPU."""
+        if self._policy == "boosted":
+            return []
+        return [one for one in self._file.taskset
+                if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
 
     def alpha(self, gpu: int) -> int | None:
         """How long a runlist update on a GPU may take, ns."""
@@ -33,27 +44,23 @@ class Limits:
         return max(alpha for alpha, _ in self._costs)
 
     def cpu(self, task: Task) -> int | None:
-        """How long a job may execute on its CPU, ns.  A task that waits busily executes for as long as it waits."""
-        busy = task.uses_gpu and task.waiting is Waiting.BUSY
-        return None if busy or task.best_effort else task.cpu_time + task.misc_time
+        """How long a job may execute on its CPU, ns; None: not known."""
+        return self._cpu[task.name]
 
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
-        """Of a segment that owned the GPU for so long, its declared worst case, and for how long it may own it, ns."""
-        if self._policy not in EXCLUSIVE or task.best_effort or not task.eta or self._file.lacks:
-            return None
-        worst = [segment.misc.worst + segment.pure.worst for segment in task.gpu_segments]
-        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
-        taskset = self._file.taskset
-        epsilon = sum(taskset.platform.costs(taskset.parts[taskset.part_of(task)]))
-        return declared, declared + held.updates * epsilon + self._interference(task, owned)
+        """Of a segment that owned the GPU for so long, its declared worst case, and for how long it may own it, ns.
 
-    def _interference(self, task: Task, window: int) -> int:
-        """What tasks of its CPU that are no less urgent can execute in a window, ns.
-
-        An equal task that has the CPU keeps it.  Under `boosted` an owner has its CPU.
+        Tasks of its CPU that are no less urgent may execute meanwhile: an equal one that has the CPU keeps it.
         """
-        if self._policy == "boosted":
-            return 0
-        others = [one for one in self._file.taskset
-                  if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
-        return sum((window // one.period + 2) * on_cpu(one) for one in others)
+        worst = self._worst[task.name]
+        if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks:
+            return None
+        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
+        others = sum((owned // period + 2) * executes for period, executes in self._above[task.name])
+        return declared, declared + held.updates * self._epsilon[task.name] + others
+
+
+def _cpu(task: Task) -> int | None:
+    """A task that waits busily executes for as long as it waits."""
+    busy = task.uses_gpu and task.waiting is Waiting.BUSY
+    return None if busy or task.best_effort else task.cpu_time + task.misc_time
