@@ -97,7 +97,8 @@ def _figure(results: Results, footer: str) -> Any:
     FigureCanvasAgg(figure)
     if not panels:
         return figure
-    grid = figure.subplots(1, len(panels), width_ratios=[len(part) for part in panels], squeeze=False)[0]
+    ratios = {"width_ratios": [len(part) for part in panels]}
+    grid = figure.subplots(1, len(panels), gridspec_kw=ratios, squeeze=False)[0]
     for axes, part in zip(grid, panels, strict=True):
         (_response_panel if part is urgent else _throughput_panel)(axes, part, results)
         axes.grid(axis="y", which="major", color="#dddddd", lw=0.8, zorder=0)

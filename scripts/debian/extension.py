@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What of pyproject.toml the Debian packages need: the extension module's sources, and the Python packages.
+"""What the Debian packages need of pyproject.toml, the extension module's sources and the Python packages, and a page.
 
 Usage: extension.py emit FILE      writes the C code that cffi makes
        extension.py sources        prints the other C files
        extension.py install DIR    copies the Python packages there, with what tells their version
+       extension.py page FILE      writes the manual page of gpurt-task, which is the text of its --help
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -20,6 +22,28 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
+TASK = "userlib/examples/gpurt_task_args.c"
+PAGE = """\
+.TH "GPURT-TASK" "1" "" "gpurt {version}" "gpurt manual"
+.SH NAME
+gpurt\\-task \\- program that stands for a task
+.SH SYNOPSIS
+.nf
+{usage}
+.fi
+.SH DESCRIPTION
+{text}
+`gpurt run` and `gpurt demo` start it for the tasks of a file that name no command of their own.
+.SH OPTIONS
+.nf
+{options}
+.fi
+.SH EXIT STATUS
+{status}
+.SH SEE ALSO
+.BR gpurt (1),
+.BR gpurt\\-run (1)
+"""
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {description}\n"
 
 
@@ -55,6 +79,18 @@ def install(project: dict[str, Any], folder: Path) -> None:
     (info / "METADATA").write_text(METADATA.format(**project["project"]), encoding="utf-8")
 
 
+def page(project: dict[str, Any], target: Path) -> None:
+    """Writes gpurt-task's manual page, from the strings that the program prints."""
+    source = (ROOT / TASK).read_text(encoding="utf-8")
+    (strings,) = re.findall(r"^static const char usage\[\] =\n(.*?);$", source, re.MULTILINE | re.DOTALL)
+    printed = "".join(re.findall(r'^"(.*)"', strings, re.MULTILINE)).replace("\\n", "\n").strip()
+    usage, options, status = printed.replace("gpurt_task", "gpurt-task").replace("-", "\\-").split("\n\n")
+    usage, _, text = usage.rpartition("\n")
+    made = PAGE.format(version=project["project"]["version"], usage=usage.replace("Usage:", "      "), text=text,
+                       options=options, status=status.removeprefix("Exit status: ").capitalize())  # fmt: skip
+    target.write_text(made, encoding="utf-8")
+
+
 def main() -> None:
     """Does what the arguments say."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -65,6 +101,8 @@ def main() -> None:
             sources(project)
         case ["install", folder]:
             install(project, Path(folder))
+        case ["page", target]:
+            page(project, Path(target))
         case _:
             sys.exit(str(__doc__))
 

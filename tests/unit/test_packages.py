@@ -17,7 +17,7 @@ import tomlkit
 ROOT = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GPURT_LONG"))
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-SUITES = ("bookworm", "trixie")
+SUITES = ("bookworm", "trixie", "jammy", "noble")
 BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
 #: How setuptools makes either, without the network: the backend that pip calls.
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
@@ -121,9 +121,19 @@ def test_the_debian_tree_is_complete(staged: Path) -> None:
     soversion = re.search(r"^SOVERSION = (\d+)$", (ROOT / "userlib/Makefile").read_text(), re.MULTILINE)
     assert soversion
     assert symbols.startswith(f"libgpurt.so.{soversion.group(1)} libgpurt{soversion.group(1)} ")
-    for line in (staged / "debian/gpurt.install").read_text().splitlines():
-        if (source := line.split()[0]).startswith("examples"):
-            assert list(staged.glob(source))
+    for package in ("gpurt", "libgpurt-dev"):
+        for line in (staged / f"debian/{package}.examples").read_text().splitlines():
+            assert list(staged.glob(line))
+
+
+def test_gpurt_task_s_manual_page_has_what_the_program_prints(staged: Path, tmp_path: Path) -> None:
+    done(sys.executable, staged / "debian/extension.py", "page", tmp_path / "gpurt-task.1")
+    page = (tmp_path / "gpurt-task.1").read_text().replace("\\-", "-")
+    source = (ROOT / "userlib/examples/gpurt_task_args.c").read_text()
+    options = set(re.findall(r'^\s+\{ "([a-z-]+)", (?:required_argument|no_argument)', source, re.MULTILINE))
+    assert len(options) > 15
+    assert options - {"help"} <= set(re.findall(r"--([a-z-]+)", page))
+    assert "_task" not in page
 
 
 def test_what_pip_installs_is_what_debian_s_package_has(staged: Path, tmp_path: Path) -> None:
