@@ -19,6 +19,13 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 SUITES = ("bookworm", "trixie", "jammy", "noble")
 BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
+#: A command of each group that needs no host.
+OF_EACH_GROUP = (
+    ("analyze", "two-programs.toml"), ("assign", "minimal.toml"), ("choose", "minimal.toml"),
+    ("simulate", "minimal.toml", "--offsets", "2"), ("report", "minimal.toml", "-o", "report.html"),
+    ("partition", "partitions.toml"), ("slices", "slices.toml"), ("energy", "explain", "energy/toy.toml"), ("schema",),
+    ("experiment", "--help"), ("completion", "bash"),
+)  # fmt: skip
 #: How setuptools makes either, without the network: the backend that pip calls.
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 WHEEL = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
@@ -55,6 +62,19 @@ def test_the_source_distribution_has_what_the_extension_is_compiled_of(sdist: Pa
     assert not [name for name in names if name.startswith(("tests/", "build/"))]
 
 
+def says_what_it_lacks(gpurt: Path, folder: Path) -> None:
+    """Each command that misses what pip cannot install says so in one line, with the package that has it."""
+    nothing = {"GPURT_TASK": "", "GPURT_PRELOAD": "", "GPURT_DEVICE": "", "XDG_RUNTIME_DIR": str(folder)}
+    lacks = {"gpurt": (6, ["demo", "--seconds", "0.1"]), "gpurt-preload": (6, ["run", "--auto", "--", "/bin/true"]),
+             "gpurt-dkms": (4, ["status"])}  # fmt: skip
+    for package, (code, arguments) in lacks.items():
+        run = call(gpurt, *arguments, cwd=folder, PATH=str(gpurt.parent), **nothing)
+        if package != "gpurt" and run.returncode == 0:
+            continue  # this machine has the library, or a host
+        assert (run.returncode, run.stderr.count("\n")) == (code, 1), run.stderr
+        assert f"Debian's package {package}" in run.stderr
+
+
 @pytest.mark.slow
 def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
@@ -75,15 +95,7 @@ def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: 
     assert found.count(str(clean)) == 2
     assert done(gpurt, "--version", cwd=tmp_path).startswith("gpurt, version")
     assert "schedulable" in done(gpurt, "analyze", clean / "share/gpurt/examples/two-programs.toml", cwd=tmp_path)
-    environment = {"PATH": f"{clean}/bin", "GPURT_TASK": "", "GPURT_PRELOAD": "", "XDG_RUNTIME_DIR": str(tmp_path)}
-    lacks = {"gpurt": ["demo", "--seconds", "0.1"], "gpurt-preload": ["run", "--auto", "--", "/bin/true"]}
-    for package, arguments in lacks.items():
-        run = call(gpurt, *arguments, cwd=tmp_path, **environment)
-        if package == "gpurt-preload" and run.returncode == 0:
-            continue  # this machine has the library
-        assert run.returncode == 6
-        assert run.stderr.count("\n") == 1
-        assert f"Debian's package {package}" in run.stderr
+    says_what_it_lacks(gpurt, tmp_path)
 
 
 @pytest.mark.skipif(not LONG, reason="compiles, and fetches packages: GPURT_LONG=1")
@@ -91,16 +103,20 @@ def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_path: Path) -> None:
     """As a user does: a clean environment, what is needed comes from the package index."""
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    builds = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     # first: what stands for a kept one in PATH works only where that is chosen
-    python = str(kept[-1]) if kept else shutil.which(f"python{version}")
+    python = str(builds[-1]) if builds else shutil.which(f"python{version}")
     if not python:
         pytest.skip(f"there is no Python {version}")
     done(python, "-m", "venv", tmp_path / "clean")
     done(tmp_path / "clean/bin/pip", "install", "-q", sdist)
     assert done(tmp_path / "clean/bin/gpurt", "--version", cwd=tmp_path).startswith("gpurt, version")
-    done(tmp_path / "clean/bin/gpurt", "analyze", ROOT / "examples/two-programs.toml", cwd=tmp_path)
-    done(tmp_path / "clean/bin/gpurt", "simulate", ROOT / "examples/minimal.toml", "--offsets", "2", cwd=tmp_path)
+    examples = tmp_path / "clean/share/gpurt/examples"
+    kept = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*") if path.is_file()}
+    assert {str(path.relative_to(examples)) for path in examples.rglob("*") if path.is_file()} == kept
+    for arguments in OF_EACH_GROUP:
+        done(tmp_path / "clean/bin/gpurt", *arguments, cwd=examples)
+    says_what_it_lacks(tmp_path / "clean/bin/gpurt", tmp_path)
 
 
 @pytest.fixture
