@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import signal
 import threading
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from pycontrol.commands.options import analysable, connect, covering_test
 
 #: Where Prometheus finds it unless told otherwise.
 HOST, PORT = "127.0.0.1", 9925
+#: The first release of prometheus-client whose server can be stopped.
+OLDEST = (0, 19)
+CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client from Debian 13 on"
 
 
 @click.command(
@@ -52,7 +57,9 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
 
         from pycontrol.live.metrics import HostCollector, Naming
     except ImportError:
-        raise RuntimeFailure("prometheus-client is missing: pip install 'gpurt[metrics]'") from None
+        raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
+    if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
+        raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
     registry, stop = CollectorRegistry(), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

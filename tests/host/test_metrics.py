@@ -219,6 +219,19 @@ def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
             assert done.stderr.count("\n") == 1
 
 
+def test_a_release_of_the_library_that_is_too_old_is_one_line(tmp_path: Path) -> None:
+    """Debian 12's, say: its server cannot be stopped."""
+    made = tmp_path / "prometheus_client-0.18.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: prometheus_client\nVersion: 0.18.0\n")
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", tmp_path, "metrics"]
+    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=path)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith("gpurt: prometheus-client 0.18.0 is too old: pip install")
+    assert done.stderr.count("\n") == 1
+
+
 def test_addresses() -> None:
     assert address_of("9000") == ("127.0.0.1", 9000)
     assert address_of(":9000") == ("127.0.0.1", 9000)
