@@ -45,7 +45,7 @@ def format_of(output: Path) -> str:
 
 
 def _colours(trace: Trace) -> dict[str, Any]:
-    palette = [*mpl.color_sequences["tab10"], *mpl.color_sequences["Set2"]]
+    palette = [*mpl.colormaps["tab10"].colors, *mpl.colormaps["Set2"].colors]
     return {task: palette[index % len(palette)] for index, task in enumerate(trace.names())}
 
 

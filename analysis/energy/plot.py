@@ -28,7 +28,7 @@ def compare(found: Sequence[tuple[str, Energy, int, int]], path: Path) -> None:
         left.bar(names, heights, bottom=bottom, label=part)
         bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
     left.set_ylabel("energy, J")
-    left.legend(fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    left.legend(fontsize=8, ncol=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     right.bar(names, [100 * missed / judged if judged else 0 for _, _, judged, missed in found], color="tab:red")
     right.set_ylabel("missed jobs, %")
     right.set_ylim(bottom=0)

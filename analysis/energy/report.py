@@ -81,7 +81,7 @@ def draw(experiment: Experiment, table: Sequence[dict[str, Any]], path: Path) ->
             axes.grid(alpha=0.25)
         grid[0][column].set_title(panel, fontsize=9)
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=5, fontsize=8, bbox_to_anchor=(0.5, 0.0))
+    figure.legend(handles, labels, loc="upper center", ncol=5, fontsize=8, bbox_to_anchor=(0.5, 0.0))
     figure.suptitle(f"{experiment.title} ({experiment.source}); simulated, published profiles", fontsize=10)
     figure.tight_layout()
     metadata = {"Date": None} if path.suffix == ".svg" else None

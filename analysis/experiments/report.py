@@ -53,7 +53,7 @@ def new_figure(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
 def finish(figure: Any, first: Any, title: str, path: Path) -> None:
     """Saves a picture with its title, and the legend of its first panel below."""
     handles, labels = first.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
+    figure.legend(handles, labels, loc="upper center", ncol=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
     figure.suptitle(title, fontsize=10)
     figure.tight_layout()
     figure.savefig(path, dpi=110, bbox_inches="tight", metadata=_undated(path))

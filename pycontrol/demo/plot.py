@@ -83,7 +83,7 @@ def _legend(axes: Any, setups: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
     bars = len(labels) - setups
     handles, labels = [*handles[bars:], *handles[:bars]], [*labels[bars:], *labels[:bars]]
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=4, frameon=False, borderaxespad=0)
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncol=4, frameon=False, borderaxespad=0)
 
 
 def _figure(results: Results, footer: str) -> Any:
