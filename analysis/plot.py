@@ -27,6 +27,8 @@ DEFAULT_WINDOW = 300 * MS
 UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
 #: Suffixes that say the format of a picture; a name without a suffix is a PNG.
 FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
+#: Colour maps of tasks, and how many colours each has.  matplotlib 3.5 has no other name for them.
+PALETTES = (("tab10", 10), ("Set2", 8))
 #: Units of the time axis, ns, and the longest window for which each is used.
 UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS), (MS, "ms", 20_000 * MS), (1_000 * MS, "s", 2**63))
 #: Height of a lane of a GPU or CPU on which several tasks executed at the same time; that of a task is 1.
@@ -45,7 +47,7 @@ def format_of(output: Path) -> str:
 
 
 def _colours(trace: Trace) -> dict[str, Any]:
-    palette = [*mpl.colormaps["tab10"].colors, *mpl.colormaps["Set2"].colors]
+    palette = [tuple(colour) for name, count in PALETTES for colour in mpl.colormaps[name](list(range(count)))]
     return {task: palette[index % len(palette)] for index, task in enumerate(trace.names())}
 
 
