@@ -118,22 +118,6 @@ def sharing_of(entry: Entry) -> Sharing:
     return (home.shared if home else None) or Sharing.PRIORITY
 
 
-def with_slices(taskset: Taskset, planned: Runlist) -> Taskset:
-    """The taskset in which each TSG has its slice and level of the plan, as a partition of its own.
-
-    Those of tasks that share a TSG keep their partitions' names; the others are named as their tasks.
-    """
-    homes = {}
-    for entry in planned.entries:
-        home = entry.tasks[0].partition
-        name = home.name if home and home.shared else entry.tasks[0].name
-        base = home if home and home.shared else Partition()
-        made = replace(base, name=name, slice=entry.slice, interleave=entry.level.word)
-        homes.update({task.name: made for task in entry.tasks})
-    tasks = tuple(replace(task, partition=homes.get(task.name, task.partition)) for task in taskset)
-    return replace(taskset, tasks=tasks, partitions=tuple({home.name: home for home in homes.values()}.values()))
-
-
 def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str, str]]:
     """The [[partition]] tables of a file with that plan, and the one of each real-time task that uses the GPU.
 

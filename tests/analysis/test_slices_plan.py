@@ -12,12 +12,20 @@ from analysis import rta
 from analysis.attack.tasksets import random_taskset
 from analysis.model import MS, Taskset
 from analysis.slices.driver import settable
-from analysis.slices.plan import least_slices, plan, with_slices
-from analysis.slices.runlist import Level, runlist
+from analysis.slices.plan import homes, least_slices, plan
+from analysis.slices.runlist import Level, Runlist, runlist
 
 
 def passes(system: Taskset) -> bool:
     return rta.find("supply-fp").run(system).schedulable
+
+
+def with_slices(system: Taskset, planned: Runlist) -> Taskset:
+    """The taskset with the partitions that a file gets."""
+    made, names = homes(system, planned)
+    by_name = {one.name: one for one in made}
+    tasks = tuple(replace(one, partition=by_name.get(names.get(one.name), one.partition)) for one in system)
+    return replace(system, tasks=tasks, partitions=tuple(made))
 
 
 def example() -> Taskset:
