@@ -26,15 +26,11 @@ USUAL_SHARED = 48 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A block of half the threads that an SM holds: its threads, and most registers of a thread and shared bytes.
-
-    ``whole``: bytes of shared memory that the SM has at most.
-    """
+    """A block of half the threads that an SM holds: its threads, and most registers of a thread and shared bytes."""
 
     threads: int
     registers: int
     shared: int
-    whole: int
 
 
 def room(arch: str) -> Room:
@@ -44,6 +40,5 @@ def room(arch: str) -> Room:
     if found is None or found[1] not in SMS:
         raise ValueError(f"what an SM of {arch} holds is not known; known: {', '.join(f'sm_{one}' for one in SMS)}")
     threads, kib = SMS[found[1]]
-    whole = kib * 1024
-    shared = whole // 2 - (RESERVED if int(found[1]) >= 80 else 0)
-    return Room(threads // 2, REGISTERS // threads // GRAIN * GRAIN, shared, whole)
+    shared = kib * 1024 // 2 - (RESERVED if int(found[1]) >= 80 else 0)
+    return Room(threads // 2, REGISTERS // threads // GRAIN * GRAIN, shared)
