@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from analysis.model import DEFAULT_POLICY, Intensity, Sharing
@@ -46,14 +47,14 @@ OWN_PARTITION = {
         "which CUs the task may use",
     ),
 }
-NAME_LENGTH = 64
-NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
+#: What names may have, as in a regular expression, and how many of these.
+CHARACTERS, NAME_LENGTH = "A-Za-z0-9_.-", 64
+NAME = schema.string(f"^[{CHARACTERS}]{{1,{NAME_LENGTH}}}$", f"up to {NAME_LENGTH} letters, digits, '.', '_' and '-'")
 
 
 def task_name(name: str) -> str:
     """The name that a task of a program of this name has: what a file does not permit in names becomes "-"."""
-    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in name)
-    return kept[:NAME_LENGTH] or "task"
+    return re.sub(f"[^{CHARACTERS}]", "-", name)[:NAME_LENGTH] or "task"
 
 
 _ANY_STRING = schema.string("^[^\\u0000]*$", "a string without NUL")
