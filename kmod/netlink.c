@@ -76,6 +76,7 @@ static const struct genl_ops ops[] = {
 	GET(GPURT_CMD_GET_CLIENTS, gpurt_nl_get_clients),
 	GET(GPURT_CMD_GET_LATENCY, gpurt_nl_get_latency),
 	GET(GPURT_CMD_GET_BUS, gpurt_nl_get_bus),
+	GET(GPURT_CMD_GET_RULES, gpurt_nl_get_rules),
 	SET(GPURT_CMD_SET_PRIORITY, gpurt_nl_set_priority),
 	SET(GPURT_CMD_SET_POLICY, gpurt_nl_set_policy),
 	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget),

@@ -22,6 +22,9 @@ int gpurt_nl_get_clients(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_latency(struct sk_buff *skb, struct netlink_callback *cb);
 int gpurt_nl_get_bus(struct sk_buff *skb, struct netlink_callback *cb);
 
+/* netlink_rules.c */
+int gpurt_nl_get_rules(struct sk_buff *skb, struct netlink_callback *cb);
+
 /* netlink_set.c */
 int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info);
 int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info);

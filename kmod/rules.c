@@ -5,8 +5,10 @@
  * Use rules by name only if every user that may open the device is trusted.
  */
 #include <linux/cgroup.h>
+#include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/kernfs.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -19,22 +21,16 @@
 #include "rules.h"
 #include "uapi/gpurt.h"
 
-struct rule {
-	struct list_head node;
-	enum gpurt_rule what;
-	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
-	struct pid *pid;
-	char text[GPURT_CGROUP_LEN];
-};
-
 static DEFINE_MUTEX(rules_lock);
 static LIST_HEAD(rules);
 static unsigned int rules_count[GPURT_RULE_COUNT];
+static u64 rules_last;			/* id of the rule that was made last */
+static unsigned int rules_changes = 1;	/* never 0; differs after each change */
 
 /* Called with rules_lock held. */
-static struct rule *find(enum gpurt_rule what, u32 attr, const char *text, const struct pid *pid)
+static struct gpurt_rule_entry *find(enum gpurt_rule what, u32 attr, const char *text, const struct pid *pid)
 {
-	struct rule *rule;
+	struct gpurt_rule_entry *rule;
 
 	list_for_each_entry(rule, &rules, node)
 		if (rule->what == what && rule->attr == attr && rule->pid == pid && !strcmp(rule->text, text))
@@ -43,27 +39,54 @@ static struct rule *find(enum gpurt_rule what, u32 attr, const char *text, const
 }
 
 /* Called with rules_lock held, or when no other code runs. */
-static void rule_free(struct rule *rule)
+static void changed(void)
+{
+	if (!++rules_changes)
+		rules_changes = 1;
+}
+
+/* Called with rules_lock held, or when no other code runs. */
+static void rule_free(struct gpurt_rule_entry *rule)
 {
 	list_del(&rule->node);
 	rules_count[rule->what]--;
+	changed();
 	put_pid(rule->pid);
 	kfree(rule);
+}
+
+/* Whether the rule is for a process that has ended. */
+static bool is_dead(const struct gpurt_rule_entry *rule)
+{
+	bool dead;
+
+	rcu_read_lock();
+	dead = rule->pid && !pid_task(rule->pid, PIDTYPE_TGID);
+	rcu_read_unlock();
+	return dead;
 }
 
 /* Removes the rules for processes that have ended: those cannot be named any more. */
 static void forget_the_dead(void)
 {
-	struct rule *rule, *next;
-	bool gone;
+	struct gpurt_rule_entry *rule, *next;
 
-	list_for_each_entry_safe(rule, next, &rules, node) {
-		rcu_read_lock();
-		gone = rule->pid && !pid_task(rule->pid, PIDTYPE_TGID);
-		rcu_read_unlock();
-		if (gone)
+	list_for_each_entry_safe(rule, next, &rules, node)
+		if (is_dead(rule))
 			rule_free(rule);
-	}
+}
+
+/* The user of the process; INVALID_UID: there is none. */
+static kuid_t user_of(struct pid *pid)
+{
+	struct task_struct *task;
+	kuid_t user;
+
+	rcu_read_lock();
+	task = pid ? pid_task(pid, PIDTYPE_TGID) : NULL;
+	user = task ? task_uid(task) : INVALID_UID;
+	rcu_read_unlock();
+	return user;
 }
 
 #ifdef CONFIG_CGROUPS
@@ -84,7 +107,7 @@ bool gpurt_has_cgroups(void) { return false; }
 /* Called with rules_lock held.  @why: the reason for a refusal. */
 static int rule_add(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, const char **why)
 {
-	struct rule *rule;
+	struct gpurt_rule_entry *rule;
 
 	if (attr == GPURT_A_CGROUP && !gpurt_has_cgroups()) {
 		*why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name";
@@ -102,15 +125,19 @@ static int rule_add(enum gpurt_rule what, u32 attr, const char *text, struct pid
 	rule->attr = attr;
 	rule->pid = get_pid(pid);
 	strscpy(rule->text, text, sizeof(rule->text));
+	rule->user = user_of(pid);
+	rule->id = ++rules_last;
+	rule->since = ktime_get_ns();
 	list_add_tail(&rule->node, &rules);
 	rules_count[what]++;
+	changed();
 	return 0;
 }
 
 /* Adds or removes the rule for @pid, or for the name or path @text.  Removing a rule that is not there is no error. */
 int gpurt_rule_change(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, bool add, const char **why)
 {
-	struct rule *rule;
+	struct gpurt_rule_entry *rule;
 	int err = 0;
 
 	mutex_lock(&rules_lock);
@@ -151,7 +178,7 @@ bool gpurt_cgroup_is_below(const char *path, const char *prefix) { return false;
 void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
 #endif
 
-static bool matches(const struct rule *rule, const struct pid *tgid, const char *comm, const char *cgroup)
+static bool matches(const struct gpurt_rule_entry *rule, const struct pid *tgid, const char *comm, const char *cgroup)
 {
 	switch (rule->attr) {
 	case GPURT_A_PID:
@@ -167,7 +194,7 @@ static bool matches(const struct rule *rule, const struct pid *tgid, const char 
 bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm)
 {
 	char cgroup[GPURT_CGROUP_LEN];
-	struct rule *rule;
+	struct gpurt_rule_entry *rule;
 	bool found = false;
 
 	if (!READ_ONCE(rules_count[what]))
@@ -180,10 +207,44 @@ bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm)
 	return found;
 }
 
+/* Id of the rule that was made last. */
+u64 gpurt_rules_last(void)
+{
+	u64 last;
+
+	mutex_lock(&rules_lock);
+	last = rules_last;
+	mutex_unlock(&rules_lock);
+	return last;
+}
+
+/*
+ * Calls @fn for the rules that are in force and were made after rule @after and not after rule @last, in that order,
+ * until it returns an error, and returns that.  First, @changes gets a number that differs after each change: a reader
+ * that needs several walks compares it.  The administrator decides how many rules there are to be met.
+ */
+int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about)
+{
+	struct gpurt_rule_entry *rule;
+	int err = 0;
+
+	mutex_lock(&rules_lock);
+	*changes = rules_changes;
+	list_for_each_entry(rule, &rules, node) {
+		if (rule->id <= after || is_dead(rule))
+			continue;
+		if (rule->id > last || err)
+			break;
+		err = fn(rule, about);
+	}
+	mutex_unlock(&rules_lock);
+	return err;
+}
+
 /* Removes all rules.  Called when no other code runs. */
 void gpurt_rules_clear(void)
 {
-	struct rule *rule, *next;
+	struct gpurt_rule_entry *rule, *next;
 
 	list_for_each_entry_safe(rule, next, &rules, node)
 		rule_free(rule);

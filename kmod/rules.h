@@ -3,7 +3,11 @@
 #ifndef GPURT_RULES_H
 #define GPURT_RULES_H
 
+#include <linux/list.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
+
+#include "uapi/gpurt.h"
 
 struct pid;
 
@@ -14,8 +18,24 @@ enum gpurt_rule {
 	GPURT_RULE_COUNT,
 };
 
+struct gpurt_rule_entry {
+	struct list_head node;
+	enum gpurt_rule what;
+	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
+	struct pid *pid;
+	char text[GPURT_CGROUP_LEN];
+	kuid_t user;			/* of the process, when the rule was made */
+	u64 id;				/* later rules have higher ones */
+	u64 since;			/* CLOCK_MONOTONIC */
+};
+
+/* Called with the rules locked: it must not sleep.  An error ends the walk. */
+typedef int (*gpurt_rule_fn)(const struct gpurt_rule_entry *rule, void *about);
+
 int gpurt_rule_change(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, bool add, const char **why);
 bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm);
+u64 gpurt_rules_last(void);
+int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about);
 void gpurt_rules_clear(void);
 
 bool gpurt_has_cgroups(void);

@@ -12,6 +12,7 @@ static const struct gpurt_request requests[] = {
 	{ GPURT_CMD_GET_CLIENTS, .dump = true, .optional = HAS(GPU) },
 	{ GPURT_CMD_GET_LATENCY, .dump = true, .optional = HAS(GPU) },
 	{ GPURT_CMD_GET_BUS, .dump = true, .optional = HAS(GPU) },
+	{ GPURT_CMD_GET_RULES, .dump = true },
 	{ GPURT_CMD_SET_PRIORITY, .administrator = true,
 	  .required = HAS(PID) | HAS(PRIORITY), .optional = HAS(GPU) },
 	{ GPURT_CMD_SET_POLICY, .administrator = true,

@@ -215,7 +215,8 @@
  * GPURT_GENL_NAMED_EVENTS with both; to join that needs CAP_NET_ADMIN.  Kernels that cannot restrict a group (before
  * 5.10.204, 5.15.143, 6.1.68, 6.6.7 and 6.7) do not have the second one.  A reader of the first finds by CLIENT in
  * GPURT_CMD_GET_CLIENTS whose the event is, if it may know.  The user-space host tells each reader of its socket what
- * it may know; its own user may know all.
+ * it may know; its own user may know all.  Of rules, PID is told as of clients; COMM and CGROUP, which may be those of
+ * anyone's processes, are told to readers with CAP_NET_ADMIN only, and others find them empty.
  *
  * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
  *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
@@ -256,6 +257,11 @@
  * GPURT_CMD_SET_BARRED	  BARRED (0 or 1), and one of PID, COMM, CGROUP.  Policy `boosted` does not raise the threads of
  *			  a barred client: see "Raised threads".  A thread that the host has raised is lowered.
  *			  Errors as for GPURT_CMD_SET_EXEMPT.
+ * GPURT_CMD_GET_RULES	  ->  dump, one message a rule that SET_EXEMPT or SET_BARRED made, in that order: EXEMPT or
+ *			  BARRED (1), one of PID, COMM and CGROUP, and TIME_NS, when it was made.  Rules of processes
+ *			  that have ended are left out.  Rules that are made or removed while the kernel answers may be
+ *			  in the dump or not, any other is in it once; messages after the change, and NLMSG_DONE, have
+ *			  NLM_F_DUMP_INTR then: ask again.
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
@@ -650,6 +656,7 @@ enum gpurt_cmd {
 	GPURT_CMD_EVENT,
 	GPURT_CMD_SET_BARRED,
 	GPURT_CMD_GET_BUS,
+	GPURT_CMD_GET_RULES,
 	GPURT_CMD_COUNT,
 };
 

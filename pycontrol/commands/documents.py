@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpurt._gpurt import lib
 
 if TYPE_CHECKING:  # at run time the import takes longer than many commands need
-    from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, Times
+    from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, RuleInfo, Times
 
 
 def gpu(one: GpuStatus) -> dict[str, Any]:
@@ -39,6 +40,15 @@ def client(one: ClientInfo) -> dict[str, Any]:
     data["period_ns"] = one.period_ns or None
     data["raised"] = one.raised or None
     return data
+
+
+def rule(one: RuleInfo) -> dict[str, Any]:
+    """A rule about processes; ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them."""
+    named_by = "pid" if one.pid is not None else "name" if one.comm is not None else "cgroup"
+    return {
+        "named_by": named_by, "pid": one.pid or None, "name": one.comm or None, "cgroup": one.cgroup or None,
+        "age_ns": time.monotonic_ns() - one.since_ns,
+    }  # fmt: skip
 
 
 def latency(one: Latency) -> dict[str, Any]:

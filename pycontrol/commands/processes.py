@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import JSON, Pid, connect
+
+if TYPE_CHECKING:
+    from pycontrol.live.control import RuleInfo
 
 
 def naming(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,6 +43,34 @@ def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: boo
     return rule, what
 
 
+def _list(device: str | None, exempt: bool, as_json: bool) -> int:
+    """Shows the rules that exempt processes, or that bar them, and the clients that are exempt or barred now."""
+    with connect(device) as control:
+        rules = [one for one in control.rules() if one.exempt == exempt]
+        found = [one for one in control.clients() if (one.exempt if exempt else one.barred)]
+    data = {"rules": list(map(documents.rule, rules)), "clients": list(map(documents.client, found))}
+    word = "exempt" if exempt else "barred"
+    rows = [(_ruled(one), _since(one)) for one in rules]
+    text = render.table((word, "since"), rows) if rows else f"no rule: no process is {word}"
+    render.emit(data, as_json, f"{text}\n{word} clients now: {_listed(found)}")
+    return 0
+
+
+def _ruled(one: RuleInfo) -> str:
+    """Which processes a rule is for, in words."""
+    if one.pid is not None:
+        return f"process {one.pid}" if one.pid else "another user's process"
+    if one.comm is not None:
+        return f"processes named {one.comm}" if one.comm else "processes of a name that only root is told"
+    return f"processes of cgroup {one.cgroup}" if one.cgroup else "processes of a cgroup that only root is told"
+
+
+def _since(one: RuleInfo) -> str:
+    """When a rule was made, by this machine's clock."""
+    made = time.time() - (time.monotonic_ns() - one.since_ns) / 1e9
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(made))
+
+
 def _listed(found: list[Any]) -> str:
     return ", ".join(f"{one.pid} ({one.comm})" for one in found) or "none"
 
@@ -46,6 +78,7 @@ def _listed(found: list[Any]) -> str:
 @click.command(
     epilog="""\b
 Examples:
+  gpurt exempt                        list the rules that are in force
   gpurt exempt --pid 1234
   gpurt exempt --name Xorg
   gpurt exempt --cgroup /system.slice/display-manager.service
@@ -62,7 +95,12 @@ or no such process."""
 def exempt(
     device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
 ) -> int:
-    """Exempt processes, such as the display server: they stay on the runlist whichever task runs."""
+    """Exempt processes, such as the display server: they stay on the runlist whichever task runs.
+
+    Without options it lists the rules, which processes that start later are under as well.
+    """
+    if (pid, comm, cgroup, off) == (None, None, None, False):
+        return _list(device, True, as_json)
     rule, what = _named(pid, comm, cgroup, adding=not off)
     with connect(device) as control:
         control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
@@ -75,6 +113,7 @@ def exempt(
 @click.command(
     epilog="""\b
 Examples:
+  gpurt bar                           list the rules that are in force
   gpurt bar --cgroup /user.slice
   gpurt bar --pid 1234
   gpurt bar --pid 1234 --off
@@ -94,7 +133,12 @@ or no such process."""
 def bar(
     device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
 ) -> int:
-    """Bar processes from being raised: policy boosted does not put their threads above other tasks."""
+    """Bar processes from being raised: policy boosted does not put their threads above other tasks.
+
+    Without options it lists the rules, which processes that start later are under as well.
+    """
+    if (pid, comm, cgroup, off) == (None, None, None, False):
+        return _list(device, False, as_json)
     rule, what = _named(pid, comm, cgroup, adding=not off)
     with connect(device) as control:
         control.set_barred(not off, pid=pid, comm=comm, cgroup=cgroup)

@@ -12,7 +12,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
-from pycontrol.host.peer import Named, Peer, Rules
+from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
@@ -51,9 +51,11 @@ class Commands:
         self.space = space
 
     def carry_out(
-        self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record]], None]
+        self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record] | Iterator[Record]], None]
     ) -> None:
         """Calls `done` with the records that answer a command, once its decisions are carried out.
+
+        Those that an iterator gives may be made later, as the reader takes them: they stay what they are now.
 
         Raises:
             Refusal: it is not permitted or not valid; nothing has changed.
@@ -73,7 +75,9 @@ class Commands:
             Command.SET_EXEMPT: self.set_exempt,
             Command.SET_BARRED: self.set_barred,
         }
-        if command in reading:
+        if command is Command.GET_RULES:
+            done(self.listed(peer))
+        elif command in reading:
             done(list(reading[command](peer, request)))
         else:
             in_turn(setting[command](request), lambda: done([]))
@@ -148,6 +152,12 @@ class Commands:
                     ("HELD_NS", self.clock() - holder.node.since),
                 ]  # fmt: skip
             yield record
+
+    def listed(self, peer: Peer) -> Iterator[Record]:
+        """GPURT_CMD_GET_RULES.  Names and paths are those of anyone's processes: only the administrator is told."""
+        both = (("EXEMPT", self.rules.exempt.rules), ("BARRED", self.rules.barred.rules))
+        made = sorted(((flag, rule) for flag, rules in both for rule in rules), key=lambda one: one[1].since)
+        return (told(peer, flag, rule) for flag, rule in made if not rule.dead)
 
     def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
         """The clients of the process that is named.  Raises Refusal ESRCH."""
@@ -238,6 +248,13 @@ class Commands:
                 if client.boost.barred:
                     client.copier.raise_to(0)
         return []
+
+
+def told(peer: Peer, flag: str, rule: Rule) -> Record:
+    """A rule, with the processes that it names if the reader may know them."""
+    known = peer.administrator or (rule.user is not None and rule.user == peer.uid)
+    what: int | str = 0 if isinstance(rule.what, int) else ""
+    return [(flag, 1), (rule.kind, rule.what if known else what), ("TIME_NS", rule.since)]
 
 
 def change_rules(rules: Named, flag: str, request: Request) -> None:

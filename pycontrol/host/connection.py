@@ -9,6 +9,8 @@ import os
 import socket
 import time
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Protocol
 
 from gpurt.enums import Command, EventKind
@@ -22,6 +24,8 @@ from pycontrol.host.wire import Head, message
 BACKLOG = 1 << 20
 #: Requests that a client may have under way before it is disconnected; a thread of a program has one.
 UNANSWERED = 8192
+#: Packets of a long answer that are made at once.  Then other clients have their turn.
+PIECE = 64
 
 
 class Owner(Protocol):
@@ -49,7 +53,8 @@ class Connection:
         self.clients: dict[int, Client] = {}
         self.queue: deque[bytes] = deque()
         self.queued = 0
-        self.blocked = False  # its socket is full: the host is told when the client reads
+        self.streams: deque[Iterator[bytes]] = deque()  # long answers, made as the client reads
+        self.blocked = False  # its socket is full, or there is more: the host is told when it can be sent
         self.lost = 0
         self.unanswered = 0
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
@@ -85,8 +90,24 @@ class Connection:
         if len(self.queue) == 1:
             self.flush()
 
+    def stream(self, packets: Iterator[bytes]) -> None:
+        """Sends packets that are made as the client reads, however many there are."""
+        self.streams.append(packets)
+        self.flush()
+
+    def _refill(self) -> None:
+        """Makes the next packets of a long answer, if all before have been sent."""
+        if self.queue or not self.streams:
+            return
+        made = list(islice(self.streams[0], PIECE))
+        if len(made) < PIECE:
+            self.streams.popleft()
+        self.queue.extend(made)
+        self.queued += sum(map(len, made))
+
     def flush(self) -> None:
         """Sends what it can."""
+        self._refill()
         while self.queue:
             try:
                 self.sock.send(self.queue[0])
@@ -102,8 +123,8 @@ class Connection:
                 ("EVENT", int(EventKind.LOST)), ("TIME_NS", time.monotonic_ns()), ("LOST", lost)
             ]  # fmt: skip
             self.send(message(Command.EVENT, event, Head()), droppable=True)
-        if self.blocked != bool(self.queue):
-            self.blocked = bool(self.queue)
+        if self.blocked != bool(self.queue or self.streams):
+            self.blocked = not self.blocked
             self.host.want_write(self, self.blocked)
 
 

@@ -14,7 +14,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gpurt._gpurt import lib
@@ -287,12 +287,20 @@ class Host:
             answer(-refusal.error, None)
 
     def _netlink(self, connection: Connection, payload: bytes) -> None:
-        def done(records: list[Record]) -> None:
+        def packets(records: Iterable[Record]) -> Iterator[bytes]:
+            for record in records:
+                yield message(command, record, head)
+            yield finish(head)
             connection.unanswered -= 1
-            if connection.sock.fileno() >= 0:
-                for record in records:
-                    connection.send(message(command, record, head))
-                connection.send(finish(head))
+
+        def done(records: list[Record] | Iterator[Record]) -> None:
+            if connection.sock.fileno() < 0:
+                connection.unanswered -= 1
+            elif isinstance(records, list):
+                for packet in packets(records):
+                    connection.send(packet)
+            else:
+                connection.stream(packets(records))
 
         connection.asks()
         try:

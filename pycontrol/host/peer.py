@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import struct
+import time
 from dataclasses import dataclass, field
 
 from gpurt._gpurt import lib
@@ -84,22 +85,55 @@ def watch(pid: int) -> int:
         return -1
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: of `kind` PID, COMM or CGROUP, about `what`, made at `since` (CLOCK_MONOTONIC, ns).
+
+    A process is named by its start time as well, so that a reused pid does not match; `user` is its user.
+    """
+
+    kind: str
+    what: int | str
+    since: int
+    start: int = 0
+    user: int | None = None
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is for a process that has ended."""
+        if not isinstance(self.what, int):
+            return False
+        stat = procs.stat(self.what)
+        return stat is None or stat.start != self.start
+
+
 class Named:
     """Processes that the administrator has named, by rules of one kind; clients to come are among them as well."""
 
     def __init__(self) -> None:
         """No rules yet."""
-        self.pids: dict[int, int] = {}  # start time by pid, so that a reused pid does not match
-        self.names: dict[str, set[str]] = {"COMM": set(), "CGROUP": set()}
+        self._rules: dict[tuple[str, int | str], Rule] = {}  # in the order in which they were made
+        self._cgroups: set[str] = set()
+        self._listed: tuple[Rule, ...] | None = None
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules, in the order in which they were made.  Until one changes all readers share the tuple."""
+        if self._listed is None:
+            self._listed = tuple(self._rules.values())
+        return self._listed
 
     def has(self, peer: Peer) -> bool:
         """Whether any rule matches now: a process may have been moved to another cgroup."""
-        if self.pids.get(peer.pid) == peer.start or peer.comm in self.names["COMM"]:
+        if not self._rules:
+            return False
+        process = self._rules.get(("PID", peer.pid))
+        if (process and process.start == peer.start) or ("COMM", peer.comm) in self._rules:
             return True
-        if not self.names["CGROUP"]:
+        if not self._cgroups:
             return False
         cgroup = procs.cgroup(peer.pid)
-        return any(procs.in_cgroup(cgroup, prefix) for prefix in self.names["CGROUP"])
+        return any(procs.in_cgroup(cgroup, prefix) for prefix in self._cgroups)
 
     def change(self, kind: str, what: int | str, add: bool) -> None:
         """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.
@@ -107,29 +141,49 @@ class Named:
         Raises:
             Refusal: no such process, a cgroup that is no absolute path, no cgroups of version 2, or too many rules.
         """
-        if add and len(self.pids) + sum(map(len, self.names.values())) >= lib.GPURT_MAX_RULES:
-            raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} such rules already; remove some first")
-        if isinstance(what, int):
-            self._change_pid(what, add)
-            return
-        if kind == "CGROUP" and not what.startswith("/"):
+        if kind == "CGROUP" and not str(what).startswith("/"):
             raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
-        if kind == "CGROUP" and add and not procs.has_cgroups():
-            why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name"
-            raise Refusal(errno.EOPNOTSUPP, why)
-        if add:
-            self.names[kind].add(what)
-        else:
-            self.names[kind].discard(what)
-
-    def _change_pid(self, pid: int, add: bool) -> None:
         if not add:
-            self.pids.pop(pid, None)
+            self._remove((kind, what))
             return
-        stat = procs.process(pid)
-        if stat is None:
-            raise Refusal(errno.ESRCH, f"no process with pid {pid}")
-        self.pids[pid] = stat.start
+        made = _rule(kind, what)
+        before = self._rules.get((kind, what))
+        if before and before.start == made.start:
+            return
+        self._make_room()
+        self._remove((kind, what))  # it was about a process that has ended
+        self._rules[kind, what] = made
+        if kind == "CGROUP":
+            self._cgroups.add(str(what))
+        self._listed = None
+
+    def _remove(self, key: tuple[str, int | str]) -> None:
+        if self._rules.pop(key, None):
+            if key[0] == "CGROUP":
+                self._cgroups.discard(str(key[1]))
+            self._listed = None
+
+    def _make_room(self) -> None:
+        """At the limit, removes the rules for processes that have ended.  Raises Refusal if there is still no room."""
+        for rule in self.rules if len(self._rules) >= lib.GPURT_MAX_RULES else ():
+            if rule.dead:
+                self._remove((rule.kind, rule.what))
+        if len(self._rules) >= lib.GPURT_MAX_RULES:
+            raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} such rules already; remove some first")
+
+
+def _rule(kind: str, what: int | str) -> Rule:
+    """A rule that is made now.  Raises Refusal: no such process, or no cgroups of version 2."""
+    if kind == "CGROUP" and not procs.has_cgroups():
+        why = "there are no cgroups of version 2 here, so no rule would match; name a pid or a name"
+        raise Refusal(errno.EOPNOTSUPP, why)
+    if not isinstance(what, int):
+        return Rule(kind, what, time.monotonic_ns())
+    stat = procs.process(what)
+    if stat is None:
+        raise Refusal(errno.ESRCH, f"no process with pid {what}")
+    users = procs.status(what, "Uid")
+    return Rule(kind, what, time.monotonic_ns(), stat.start, int(users[0]) if users else None)
 
 
 @dataclass(frozen=True)

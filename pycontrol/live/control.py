@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -14,7 +15,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier
-from gpurt.errors import DeviceError, UsageError
+from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
 
@@ -189,6 +190,21 @@ class EventRecord:
     cpu_ns: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """A rule of the administrator's: it exempts processes, or else it bars them from being raised.
+
+    One of ``pid``, ``comm`` and ``cgroup`` is not None: it names the processes.  That is 0 or empty if this process may
+    not know whose they are.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
+    """
+
+    exempt: bool
+    pid: int | None
+    comm: str | None
+    cgroup: str | None
+    since_ns: int
+
+
 class Control:
     """A connection to a host's control plane; a context manager."""
 
@@ -305,6 +321,19 @@ class Control:
             RefusedError: not permitted, or not exactly one of the three is named.
         """
         self._link.request(Command.SET_BARRED, {"BARRED": int(barred), **_process(pid, comm, cgroup)})
+
+    def rules(self) -> list[RuleInfo]:
+        """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made.
+
+        Raises:
+            RefusedError: the host is older than this request.
+        """
+        try:
+            return [_rule(message) for message in self._link.request(Command.GET_RULES, {})]
+        except RefusedError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            raise RefusedError("this host is of an older version, which cannot list rules", error.errno) from None
 
     def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
         """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
@@ -441,6 +470,11 @@ def _bus(message: Message) -> BusStatus:
         number("WAITERS"), number("CLIENT") or None, number("PID"), _text(message, "COMM"), number("PRIORITY"),
         number("HELD_NS"),
     )  # fmt: skip
+
+
+def _rule(message: Message) -> RuleInfo:
+    get: Any = message.attributes.get
+    return RuleInfo("EXEMPT" in message.attributes, get("PID"), get("COMM"), get("CGROUP"), _number(message, "TIME_NS"))
 
 
 _EVENT_KINDS = {int(kind): kind for kind in EventKind}

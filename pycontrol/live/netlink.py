@@ -54,6 +54,10 @@ TYPES: dict[str, str] = {
 }
 #: The message type on a Unix socket.  It is fixed, because no kernel assigns family numbers there.
 SOCKET_FAMILY = formats.GENL_ID_CTRL + 1
+#: Flag of a dump's messages: what it tells of changed meanwhile (linux/netlink.h; not in pyroute2).
+NLM_F_DUMP_INTR = 0x10
+#: How often a dump is asked for anew because of that.
+TRIES = 50
 #: Flag of an NLMSG_ERROR: it holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
 #: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
@@ -359,21 +363,27 @@ class Link:
         self._transport = transport
         self._sequence = 0
         self._early: list[Message] = []
+        self._torn = False
         #: The host's remark about the last request if it carried the request out; empty if there is none.
         self.remark = ""
 
     def request(self, command: Command, attributes: Attributes) -> list[Message]:
-        """Sends a command and collects its answers.
+        """Sends a command and collects its answers, which are of one time.
 
         Raises:
             RefusedError: the host said no; the text is the host's own.
-            DeviceError: the host is gone, or does not answer.
+            DeviceError: the host is gone, or does not answer, or what is asked for changes all the time.
         """
-        self._sequence += 1
         kind = NLM_F_DUMP if command.name.startswith("GET_") else formats.NLM_F_ACK
-        family, sequence = self._transport.family, self._sequence
-        self._transport.send(encode(command, attributes, family, NLM_F_REQUEST | kind, sequence))
-        return self._answers()
+        for _ in range(TRIES):
+            self._sequence += 1
+            self._torn = False
+            family, sequence = self._transport.family, self._sequence
+            self._transport.send(encode(command, attributes, family, NLM_F_REQUEST | kind, sequence))
+            answers = self._answers()
+            if not self._torn:
+                return answers
+        raise DeviceError(f"the host's answer changed each of the {TRIES} times that it was read; try again")
 
     def _answers(self) -> list[Message]:
         answers: list[Message] = []
@@ -383,6 +393,7 @@ class Link:
                     if kind == self._transport.family:
                         self._early.append(decode(data))
                     continue
+                self._torn = self._torn or bool(kind != NLMSG_ERROR and flags & NLM_F_DUMP_INTR)
                 if kind == NLMSG_DONE:
                     check(*done_verdict(data))
                     return answers

@@ -115,6 +115,12 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         document = json.loads(gpurt("budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
         assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
+        assert re.search(rf"^process {ME} +20..-..-.. ..:..:..$", gpurt("exempt")[1], re.MULTILINE)
+        document = json.loads(gpurt("exempt", "--json")[1])
+        assert [(one["named_by"], one["pid"], one["name"]) for one in document["rules"]] == [("pid", ME, None)]
+        assert 0 <= document["rules"][0]["age_ns"] < 10**12
+        assert [one["pid"] for one in document["clients"]] == [ME]
+        assert gpurt("bar")[1].startswith("no rule: no process is barred\n")
         assert "exempt clients now: none" in gpurt("exempt", "--pid", str(ME), "--off")[1]
         assert f"barred clients now: {ME}" in gpurt("bar", "--pid", str(ME))[1]
         assert gpurt("clients")[1].splitlines()[2].endswith(" barred")
@@ -131,6 +137,7 @@ INTERNAL = {name.removeprefix("GPURT_A_") for name in dir(lib) if name.startswit
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
+        (["exempt", "--off"], 2, "exactly one of --pid"),
         (["exempt", "--cgroup", "/nope"], 2, "no cgroup /nope"),
         (["exempt", "--cgroup", f"/{'x' * 300}"], 2, "no cgroup /xxx"),
         (["exempt", "--cgroup", "system.slice"], 2, "system.slice is no cgroup's path"),

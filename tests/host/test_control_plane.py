@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,22 @@ from links import SocketClient
 
 from gpurt.enums import Command, Packet
 from gpurt.errors import DeviceError, RefusedError, UsageError
+from pycontrol import cli
+from pycontrol.host import wire
 from pycontrol.host.wire import GENERIC
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
-from pycontrol.live.netlink import HEADER, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, split, verdict
+from pycontrol.live.netlink import (
+    HEADER,
+    NLM_F_DUMP_INTR,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    PACKET,
+    SOCKET_FAMILY,
+    TRIES,
+    split,
+    verdict,
+)
 
 ME = os.getpid()
 
@@ -81,3 +95,49 @@ def test_malformed_messages_are_refused_by_name(host: Path, message: bytes, word
     error, text = refusal(host, message)
     assert error in (errno.EINVAL, errno.EOPNOTSUPP)
     assert words in text
+
+
+Answer = Callable[[wire.Head], bytes]
+
+
+@pytest.fixture
+def other_host(tmp_path: Path) -> Iterator[Callable[[Answer], Path]]:
+    """Makes a host that has the same answer to each request."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def serve(answer: Answer) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while packet := connection.recv(1 << 16):
+                connection.send(answer(wire.head_of(packet[PACKET.size :])))
+
+    def start(answer: Answer) -> Path:
+        path = tmp_path / "other.sock"
+        listener.bind(str(path))
+        listener.listen()
+        threading.Thread(target=serve, args=(answer,), daemon=True).start()
+        return path
+
+    with listener:
+        yield start
+
+
+def test_a_host_that_cannot_list_rules_is_said_to_be_older(
+    other_host: Callable[[Answer], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = other_host(lambda head: wire.refuse(head, errno.EOPNOTSUPP, "no such command: 11"))
+    assert cli.run(["--device", str(path), "exempt"]) == 5
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "gpurt: this host is of an older version, which cannot list rules\n")
+
+
+def test_an_answer_that_is_never_of_one_time_is_no_answer(other_host: Callable[[Answer], Path]) -> None:
+    asked = []
+
+    def changed(head: wire.Head) -> bytes:
+        asked.append(head.sequence)
+        return wire.packet(NLMSG_DONE, NLM_F_DUMP_INTR, head, bytes(4))
+
+    with control(str(other_host(changed))) as plane, pytest.raises(DeviceError, match="changed each of the"):
+        plane.rules()
+    assert asked == list(range(1, TRIES + 1))

@@ -24,7 +24,7 @@ from pycontrol.live.netlink import (
 )
 
 NLM_F_ACK = 4
-GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS)
+GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS, Command.GET_RULES)
 SEQUENCE = 4711
 
 

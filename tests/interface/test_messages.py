@@ -24,6 +24,7 @@ NESTED, BYTEORDER = 1 << 15, 1 << 14
 PID, PRIORITY = attributes(PID=ME), attributes(PRIORITY=5)
 SET = Command.SET_PRIORITY
 GETS = [Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY]
+ALL_GETS = [*GETS, Command.GET_BUS, Command.GET_RULES]
 SETS = [Command.SET_PRIORITY, Command.SET_POLICY, Command.SET_BUDGET, Command.SET_EXEMPT, Command.SET_BARRED]
 RULES = (Command.SET_EXEMPT, Command.SET_BARRED)
 
@@ -51,7 +52,7 @@ def test_right_messages_are_carried_out(host: Path, client: Client) -> None:
     assert ask(host, Command.SET_EXEMPT, attributes(PID=ME, EXEMPT=0)) == (0, "")
     assert ask(host, Command.SET_BARRED, attributes(PID=ME, BARRED=0)) == (0, "")
     assert [ask(host, command, attributes(GPU=0)) for command in GETS] == [(0, "")] * 3
-    assert [ask(host, command) for command in GETS] == [(0, "")] * 3
+    assert [ask(host, command) for command in ALL_GETS] == [(0, "")] * 5
 
 
 MALFORMED = {
@@ -71,6 +72,7 @@ MALFORMED = {
     "left over": (SET, PID + PRIORITY + b"\0\0", "left"),
     "foreign": (SET, PID + PRIORITY + attributes(BUDGET_NS=5), "belong|unsupported|unknown"),
     "foreign to GET": (Command.GET_STATUS, PID, "belong|unsupported|unknown"),
+    "GPU of the rules": (Command.GET_RULES, attributes(GPU=0), "belong|unsupported|unknown"),
     "GPU of an exemption": (Command.SET_EXEMPT, attributes(EXEMPT=0, PID=ME, GPU=0), "belong|unsupported|unknown"),
     "an answer's": (SET, PID + PRIORITY + attributes(COMMITS=5), "belong|unsupported|unknown"),
     "unknown": (SET, PID + PRIORITY + raw_attribute(9999, bytes(4)), "unknown"),

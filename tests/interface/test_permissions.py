@@ -35,7 +35,7 @@ SETS = {
     Command.SET_EXEMPT: {"PID": ME, "EXEMPT": 1},
     Command.SET_BARRED: {"PID": ME, "BARRED": 1},
 }
-GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS)
+GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS, Command.GET_RULES)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 
@@ -231,6 +231,32 @@ def test_an_ordinary_user_does_not_learn_of_others_processes(
     name = next(comm for pid, comm in known.values() if pid == actor.pid)
     assert actor.run(shown) == ([(0, "", 1), (actor.pid, name, 1)], 0)
     assert (plane.status()[0].runner_pid, {one.pid for one in plane.clients()}) == (ME, {ME, actor.pid})
+
+
+def rules_seen(client: Client) -> list[tuple[bool, int | None, str | None, str | None]]:
+    """What the host tells of its rules."""
+    with control(str(client.host)) as plane:
+        return [(one.exempt, one.pid, one.comm, one.cgroup) for one in plane.rules()]
+
+
+def test_an_ordinary_user_learns_that_there_are_rules_and_which_name_its_processes(
+    opened: Path, spawn: Callable[..., Actor], plane: Control
+) -> None:
+    """Names and paths may be those of anyone's processes."""
+    actor = spawn(ordinary)
+    actor.do("begin")
+    for exempt in (plane.set_exempt, plane.set_barred):
+        exempt(True, pid=actor.pid)
+        exempt(True, pid=ME)
+        exempt(True, comm="secret")
+    assert actor.run(rules_seen) == [
+        (flag, *what) for flag in (True, False) for what in ((actor.pid, None, None), (0, None, None), (None, "", None))
+    ]  # fmt: skip
+    for forget in (plane.set_exempt, plane.set_barred):
+        for pid in (actor.pid, ME):
+            forget(False, pid=pid)
+        forget(False, comm="secret")
+    assert actor.run(rules_seen) == []
 
 
 # Process namespaces

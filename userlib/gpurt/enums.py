@@ -156,6 +156,7 @@ class Command(Words):
     EVENT = lib.GPURT_CMD_EVENT
     SET_BARRED = lib.GPURT_CMD_SET_BARRED
     GET_BUS = lib.GPURT_CMD_GET_BUS
+    GET_RULES = lib.GPURT_CMD_GET_RULES
 
 
 class Cap(IntFlag):

@@ -184,6 +184,7 @@ static int get_status(void) { return get(GPURT_CMD_GET_STATUS, NLM_F_DUMP); }
 static int get_clients(void) { return get(GPURT_CMD_GET_CLIENTS, NLM_F_DUMP); }
 static int get_latency(void) { return get(GPURT_CMD_GET_LATENCY, NLM_F_DUMP); }
 static int get_bus(void) { return get(GPURT_CMD_GET_BUS, NLM_F_DUMP); }
+static int get_rules(void) { return get(GPURT_CMD_GET_RULES, NLM_F_DUMP); }
 
 static int set_priority(void)
 {
@@ -265,6 +266,7 @@ static const struct thing {
 	{ "clients", must_connect, get_clients, do_disconnect, 1 },
 	{ "latency", must_connect, get_latency, do_disconnect, 1 },
 	{ "bus", must_connect, get_bus, do_disconnect, 1 },
+	{ "rules", must_connect, get_rules, do_disconnect, 1 },
 	{ "priority", must_connect, set_priority, do_disconnect, 1 },
 	{ "budget", must_connect, set_budget, do_disconnect, 1 },
 	{ "exempt", must_connect, set_exempt, unset_exempt, 2 },

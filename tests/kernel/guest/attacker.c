@@ -170,7 +170,8 @@ static void readers(void)
 	for (;;) {
 		for (i = 0; i < 8; i++)
 			drain(sockets[i]);
-		count(dump(GPURT_CMD_GET_CLIENTS) & dump(GPURT_CMD_GET_STATUS) & dump(GPURT_CMD_GET_LATENCY));
+		count(dump(GPURT_CMD_GET_CLIENTS) & dump(GPURT_CMD_GET_STATUS) & dump(GPURT_CMD_GET_LATENCY) &
+		      dump(GPURT_CMD_GET_RULES));
 	}
 }
 
