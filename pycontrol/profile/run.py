@@ -78,7 +78,7 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
             pid, cpu, wall = _carried_out(command, device, options)
             _settle(listener, pid)
         records = listener.records()
-    return _read(planned, options, records, pid, (cpu, wall))
+    return read(planned, options, records, pid, (cpu, wall))
 
 
 def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple[int, int, int]:
@@ -139,10 +139,21 @@ def _settle(listener: Listener, pid: int) -> None:
         time.sleep(0.02)
 
 
-def _read(
+def read(
     planned: Planned, options: Options, records: Sequence[EventRecord], pid: int, spent: tuple[int, int]
 ) -> Result:
-    """The jobs in a run's events.  ``spent``: CPU and wall-clock time, ns."""
+    """The jobs in a run's events.
+
+    Args:
+        planned: the run.
+        options: how it was executed.
+        records: all events that the host told meanwhile.
+        pid: the program's process.
+        spent: CPU and wall-clock time, ns.
+
+    Raises:
+        RuntimeFailure: as for execute.
+    """
     if any(one.kind is EventKind.LOST for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
     mine = [one for one in records if one.pid == pid]

@@ -64,8 +64,8 @@ class Time:
     ``worst`` contains what updates of the runlist and context switches took; ``best`` does not where that is known, and
     is 0 where it is not.
     ``what``: "cpu", "misc" or "gpu"; ``segment``: which of the job, from 1, 0 for the job's CPU time.  ``count``: how
-    often it was measured.  ``run``: where the largest was observed first.  ``by_condition``: the largest under each.
-    ``growth``: None if there were too few runs.
+    often it was measured.  ``maxima``: the largest of each run, in their order.  ``run``: where the largest was
+    observed first.  ``by_condition``: the largest under each.  ``growth``: None if there were too few runs.
     """
 
     what: str
@@ -73,6 +73,7 @@ class Time:
     best: int
     worst: int
     count: int
+    maxima: tuple[int, ...]
     run: Planned
     by_condition: dict[Condition, int]
     growth: Growth | None
@@ -111,7 +112,8 @@ class Time:
         seen = self.growth
         return {
             "position": self.segment, "part": self.what, "count": self.count, "minimum_ns": self.best,
-            "maximum_ns": self.worst, "written_worst_ns": self.written[0], "written_best_ns": self.written[1],
+            "maximum_ns": self.worst, "maxima_ns": self.maxima, "written_worst_ns": self.written[0],
+            "written_best_ns": self.written[1],
             "maximum_run": self.run.number, "maximum_under": self.run.condition, "maximum_argument": self.run.given,
             "maximum_by_condition_ns": {one.value: time for one, time in self.by_condition.items()},
             "grows": list(self.warnings), "records": None if seen is None else seen.records,
@@ -150,13 +152,14 @@ def _time(what: str, segment: int, results: Sequence[Result], margin: Fraction) 
     if known != rows:
         return None
     largest = [(result.planned, max(most for _, most in row)) for result, row in zip(results, known, strict=True)]
+    maxima = tuple(most for _, most in largest)
     where, worst = max(largest, key=lambda one: one[1])
     by_condition: dict[Condition, int] = {}
     for planned, one in largest:
         by_condition[planned.condition] = max(one, by_condition.get(planned.condition, 0))
     return Time(
-        what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), where,
-        by_condition, growth([one for _, one in largest]), margin,
+        what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), maxima, where,
+        by_condition, growth(maxima), margin,
     )  # fmt: skip
 
 

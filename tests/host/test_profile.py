@@ -98,6 +98,7 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
     assert second["maximum_ns"] >= 30 * MS
     assert second["maximum_argument"] == "30"
     assert runs[second["maximum_run"] - 1][1] == "30"
+    assert all(most >= int(words[1]) * MS for most, words in zip(second["maxima_ns"], runs, strict=True))
     assert max(second["maximum_by_condition_ns"].values()) == second["maximum_ns"]
     assert "not measured: gpu: best-effort segments" in " ".join(document["notes"])
     text = (tmp_path / "entry.toml").read_text()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -18,10 +19,11 @@ from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from pycontrol.commands.profile import CONDITIONS
 from pycontrol.live.control import EventRecord
 from pycontrol.profile import conditions
+from pycontrol.profile.campaign import compare
 from pycontrol.profile.conditions import Condition, Here, choose
 from pycontrol.profile.entry import Account, entry
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
-from pycontrol.profile.run import Result
+from pycontrol.profile.run import Options, Result, read
 from pycontrol.profile.segments import Costs, Job, Jobs, Segment, jobs, segments
 from pycontrol.profile.summary import enlarged, read_margin, reduced, times
 
@@ -111,7 +113,9 @@ def test_conditions_that_cannot_be_made_are_told_or_refused(tmp_path: Path, monk
     (tmp_path / "drop").write_text("0")
     monkeypatch.setattr(conditions, "DROP", tmp_path / "drop")
     assert choose(["drop-caches"], Here([], None))[0] == [Condition.DROP_CACHES]
+    own = os.sched_getaffinity(0)
     conditions.chill(Condition.DROP_CACHES, ["true"])
+    assert os.sched_getaffinity(0) == own
     assert (tmp_path / "drop").read_text() == "1\n"
 
 
@@ -204,6 +208,33 @@ def test_jobs_that_are_counted() -> None:
     assert ([len(job.segments) for job in cut.jobs], cut.outside) == ([3], 1)
     with pytest.raises(RuntimeFailure, match="2 clients"):
         jobs([], [segment(1), segment(4, client=2)], None, None, False)
+
+
+def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
+    run, free = Planned(1, Condition.QUIET), Options(["./x"], theta=0)
+    whole = [event(B, 1), event(G, 1), event(W, 3, 1), event(E, 4), event(X, 5)]
+    assert read(run, free, whole, 7, (1, 2)).jobs.jobs[0].segments[0].pure == MS
+    lost = replace(event(EventKind.LOST, 6), pid=0, client=0, lost=1)
+    for records, options, pid, match in (
+        ([*whole, lost], free, 7, "events were lost"),
+        ([one for one in whole if one.kind is not W], free, 7, "no GPU segment with work was seen, 1 without"),
+        (whole, free, 8, "no GPU segment was seen; x-7 had some: a shell must `exec`"),
+        (whole, replace(free, per_job=2, duration=1), 7, "none of its 1 GPU segments is in a whole job"),
+        ([replace(one, priority=0) for one in whole], free, 7, "best effort"),
+    ):
+        with pytest.raises(RuntimeFailure, match=match):
+            read(Planned(1, Condition.GPU), options, records, pid, (1, 2))
+    blind = read(run, Options(["./x"]), [one for one in whole if one.kind is not W], 7, (1, 2))
+    assert [(one.misc, one.pure) for one in blind.segments] == [(None, 3 * MS)]
+
+
+def test_runs_of_other_jobs_are_not_compared() -> None:
+    first, second = results((Condition.QUIET, [(8,)]), (Condition.CPU, [(8, 1)]))
+    compare([first, first], Options(["x"]))
+    with pytest.raises(RuntimeFailure, match=r"job 1 of run 2 \(cpu\) has 2 GPU segments, job 1 of run 1 .* has 1; "):
+        compare([first, second], Options(["x"]))
+    with pytest.raises(RuntimeFailure, match=r"announces jobs of no task, run 1 .* others"):
+        compare([first, replace(first, jobs=replace(first.jobs, task="a"))], Options(["x"]))
 
 
 def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[Result]:
