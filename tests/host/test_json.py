@@ -59,7 +59,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
                (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0),
                (["FILE", "--test", "gcaps-busy-printed", "-o", "OUT.html"], 1)],
-    "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 0)],
+    "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 1)],
     "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                    (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                    (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0),
