@@ -369,4 +369,7 @@ def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")
+        for name in ("task", "detail"):
+            if not isinstance(args.get(name, ""), str):
+                raise TypeError(f"{name} {args[name]!r:.40}")
         yield Event(time, kind, **args)

@@ -118,7 +118,8 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
     gpus = asks.gpus()
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
     render.note(*remarks, as_json=False)
-    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, observe=responses(registry))
+    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(gpus),
+                  observe=responses(registry))  # fmt: skip
     mismatch(judge, gpus)
     watcher = Watcher(connect(device), asks, judge)
     batches = watcher.findings(stop)

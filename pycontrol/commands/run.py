@@ -58,8 +58,8 @@ Examples:
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b
-Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task;
-2 wrong usage;
+Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
+or events were lost that tell of the jobs of some; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed; 130 Ctrl-C.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
@@ -89,7 +89,7 @@ def run(
     from pycontrol.commands import observed
     from pycontrol.live.control import connect
     from pycontrol.run import crew, preload
-    from pycontrol.run.check import compare, in_time, notes
+    from pycontrol.run.check import in_time, judged, missing, notes
     from pycontrol.run.confine import confine
 
     if auto:
@@ -116,10 +116,12 @@ def run(
     seen, domains = _launched(loaded, options, confined.domains)
     if trace_path:
         seen.trace.save(trace_path)
-    lines = compare(seen.trace, loaded)
-    remarks = [*([other] if other else []), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace)]
+    judgement = judged(seen.trace, loaded)
+    lines, blind = judgement.lines, missing(judgement, seen.reports)
+    remarks = [*([other] if other else []), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
+               *([blind] if blind else [])]  # fmt: skip
     render.note(*remarks, as_json=as_json)
-    passed = not seen.interrupted and in_time(lines)
+    passed = not seen.interrupted and in_time(lines) and not blind
     whole = {
         "file": loaded.path, "policy": used, "in_time": passed, "interrupted": seen.interrupted,
         "tasks": observed.data(lines), "notes": remarks, "files": [trace_path] if trace_path else [],

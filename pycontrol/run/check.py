@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.rta import Test
@@ -110,6 +110,14 @@ def incomplete(seen: Judged) -> str:
         return f"not everything was seen: {blind[0].line()}{more}"
     unseen = [line.task for line in seen.lines if not line.best_effort and not line.jobs]
     return f"no job of {', '.join(unseen)} was seen" if unseen else ""
+
+
+def missing(seen: Judged, reported: Collection[str]) -> str:
+    """Of which real-time tasks jobs may be missing, as they did not report them all by themselves; empty if of none."""
+    told = [line.task for line in seen.lines if not line.best_effort and line.task not in reported]
+    if not told or all(one.what.sort is not Sort.BLIND for one in seen.findings):
+        return ""
+    return f"jobs of {', '.join(told)} may be missing: events were lost, or a clock jumped"
 
 
 def unbounded(lines: Sequence[Line], test: Test) -> str:

@@ -16,6 +16,7 @@ from placed import COUPLED
 from analysis.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.trace import About, Event, Kind, Trace
+from pycontrol.run.check import judged, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = ROOT / "examples/two-programs.toml"
@@ -132,6 +133,30 @@ def test_what_was_not_seen_is_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -
     assert checked(gpurt, replace(run, events=(*run.events, lost, late)), path)[1]["why"].startswith("not everything")
     events = tuple(sorted(missed.events, key=lambda event: event.time))
     assert checked(gpurt, replace(run, events=events), path)[1]["why"] == "detector missed a deadline"
+
+
+def test_a_run_that_lost_events_misses_jobs_of_programs_that_did_not_report(run: Trace) -> None:
+    seen = judged(replace(run, events=(*run.events, Event(run.end, Kind.LOST))), load_taskset(TWO))
+    assert missing(seen, {"detector"}) == "jobs of mapper may be missing: events were lost, or a clock jumped"
+    assert missing(seen, {"detector", "mapper"}) == ""  # their reports do not come as events
+    assert missing(judged(run, load_taskset(TWO)), ()) == ""
+
+
+def test_two_runs_in_one_trace(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """One after the other they go back in time; in order of time the jobs of one are released when the other's are."""
+    path = tmp_path / "run.json"
+    code, document = checked(gpurt, replace(run, events=(*run.events, *run.events)), path)
+    assert code == 1
+    assert document["why"].startswith("not everything was seen: the events' clock went back by")
+    later = tuple(replace(event, time=event.time + 10**6) for event in run.events)
+    both = tuple(sorted((*run.events, *later), key=lambda event: event.time))
+    code, document = checked(gpurt, replace(run, events=both), path)
+    assert (code, "period" in {one["finding"] for one in document["findings"]}) == (1, True)
+    run.save(path)
+    path.write_bytes(path.read_bytes() * 2)
+    code, out, err = gpurt("check", path, TWO)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "is not a complete JSON file: Extra data" in err
 
 
 def test_broken_assumptions_are_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:

@@ -439,7 +439,8 @@ def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> No
 @pytest.mark.parametrize(
     ("key", "wrong"),
     [("duration", -5), ("job", -5), *((key, wrong) for key in ("duration", "job", "ns") for wrong in
-                                      (float("nan"), 1.5, "x", True, [1]))],
+                                      (float("nan"), 1.5, "x", True, [1])),
+     ("task", 1), ("task", ["x"]), ("detail", {})],
 )  # fmt: skip
 def test_a_trace_with_a_wrong_number_is_damaged(gpurt: Gpurt, tmp_path: Path, key: str, wrong: object) -> None:
     from analysis.trace import Event, Kind, Trace
