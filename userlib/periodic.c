@@ -90,7 +90,7 @@ void gpurt_job_forget(const struct gpurt_handle *h)
 
 int gpurt_job_end(struct gpurt_handle *h)
 {
-	if (!has_job())
+	if (!has_job() || own.handle != h)
 		return -ENOENT;
 	own.open = false;
 	return mark(h, GPURT_MARK_END, read_clock(CLOCK_THREAD_CPUTIME_ID) - own.cpu_ns);

@@ -116,11 +116,24 @@ static void children(void)
 	assert(!gpurt_job_end(NULL));
 }
 
+/* Readers would take the client that another handle is for the task's. */
+static void handles(void)
+{
+	struct gpurt_handle *h;
+
+	assert(!gpurt_open(&h, NULL));
+	assert(!gpurt_job_begin(h, "own", 0, 0));
+	assert(gpurt_job_end(NULL) == -ENOENT && gpurt_job_begin(NULL, "second", 0, 0) == -EBUSY);
+	assert(!gpurt_job_end(h));
+	gpurt_close(h);
+}
+
 int main(void)
 {
 	one_by_one();
 	periods();
 	children();
+	handles();
 	return 0;
 }
 """
@@ -175,8 +188,9 @@ def test_every_function_as_the_header_says(
     assert [one.job for one in seen[4:12]] == [0, 0, 1, 1, 2, 2, 3, 3]
     begin, end = JOBS
     assert [(one.kind, one.task) for one in seen[12:]] == [
-        (begin, "parent"), (begin, "child"), (end, "child"), (end, "parent")
+        (begin, "parent"), (begin, "child"), (end, "child"), (end, "parent"), (begin, "own"), (end, "own")
     ]
+    assert seen[-1].client == seen[-2].client != seen[0].client
     first, second, third = (one.time_ns - one.latency_ns for one in seen[4:10:2])
     assert (second - first, third - second) == (10_000_000, 10_000_000)
 
