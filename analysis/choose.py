@@ -110,15 +110,19 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
 
 
 def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice | None:
-    """The choice with GPU priorities that the test assigns; None if no assignment passes."""
+    """The choice with GPU priorities that the test assigns; None if no assignment passes.
+
+    Its bounds are those that `gpurt analyze` has of a file with these priorities.  Those during the assignment are
+    larger: they have deadlines in the place of responses.
+    """
     try:
         priorities = test.assign(taskset).priorities
     except ValueError:
         return None
     if not priorities:
         return None
-    result = test.run(taskset)
-    return Choice(test.name, test.policy, modes, result, slack(result), priorities)
+    result = rta.find(test.base).run(taskset.with_gpu_priorities(priorities))
+    return Choice(test.name, test.policy, modes, result, slack(result), priorities) if result.schedulable else None
 
 
 def _combined(taskset: Taskset, test: str) -> list[Choice]:

@@ -171,6 +171,12 @@ def refusal(taskset: Taskset) -> str:
         return "no real-time task uses the GPU, so nothing was proved"
     if taskset.partitioned:
         return "the file has several partitions in space; slices are for TSGs that share the whole GPU"
+    for task in users:  # written in partitions of their own, TSGs of such a one would each have its units
+        if task.partition and task.partition.own_gpu:
+            return (
+                f"{task.name} is in partition {task.partition.name}, which is a part of the GPU; slices are for TSGs "
+                "that share the whole GPU"
+            )
     busy = [task.name for task in users if task.waiting is Waiting.BUSY]
     if busy and Sharing.DEADLINE in orders:
         return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.model import DEFAULT_POLICY
-from analysis.taskset import load, read
+from analysis.taskset import load, parse, read
 from analysis.taskset.lines import lines_of
-from gpurt.errors import FileError
+from gpurt.errors import FileError, TasksetError
 from gpurt.files import unwritable
 from gpurt.text import filename
 
@@ -44,17 +44,14 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
     for key, tasks in values.items():
         text = with_values(text, key, tasks)
     if policy:
-        text = _with_policy(text, policy)
+        text = with_policy(path, text, policy)
+    _check(path, text, values)
     target = path.resolve()
     temporary = None
     try:
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8", newline="") as file:
             temporary = Path(file.name)
             file.write(text)
-        written = load(temporary).taskset.platform.policy
-        _check(path, text, values)
-        if policy not in (None, written):
-            raise _not_understood(path, "policy")
         temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         temporary.replace(target)
     except OSError as error:
@@ -69,17 +66,36 @@ def _not_understood(path: Path, key: str) -> FileError:
 
 
 def _check(path: Path, text: str, values: Values) -> None:
+    """Raises FileError unless the text is a taskset file with these values."""
+    try:
+        parse(path, text)
+    except TasksetError:
+        keys = (key for key, tasks in values.items() if tasks)
+        raise _not_understood(path, " and ".join(keys)) from None
     written = {entry["name"]: entry for entry in tomllib.loads(text).get("task", [])}
     for key, tasks in values.items():
         if any(written[name].get(key) != value for name, value in tasks.items()):
             raise _not_understood(path, key)
 
 
-def _with_policy(text: str, policy: str) -> str:
-    """The text with the platform's ``policy`` replaced if it has one, else added below its ``cpus``."""
+def with_policy(path: Path, text: str, policy: str) -> str:
+    """The file's text with the platform's ``policy`` replaced if it has one, else added below its ``cpus``.
+
+    Raises FileError if the layout is not understood.
+    """
     platform = tomllib.loads(text)["platform"]
     if platform.get("policy", DEFAULT_POLICY) == policy:
         return text
+    try:
+        made = _replaced(text, platform, policy)
+        if tomllib.loads(made)["platform"].get("policy") == policy:
+            return made
+    except (ValueError, KeyError):  # TOML that is wrong is a ValueError
+        pass
+    raise _not_understood(path, "policy")
+
+
+def _replaced(text: str, platform: Mapping[str, object], policy: str) -> str:
     lines = lines_in(text)
     where = lines_of(text)
     if "policy" in platform:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # at run time the imports take longer than --help needs
 MOST = 256
 #: How long --watch waits for the driver's word before it looks by itself, seconds.
 GLANCE = 1.0
+#: Under which slices and levels decide what the GPU executes.
+POLICY = "timesliced"
 BOUNDS = "the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"
 ALONE = "the bounds hold until a program opens a TSG or changes its slice; --watch sees the one, and forbids the other"
 WATCHED = "the bounds hold while this command runs, except from when a TSG is opened until a plan that has it is set"
@@ -121,12 +123,17 @@ def _plan(asked: _Asked) -> int:
 
 
 def _write(asked: _Asked, table: Runlist, why: str) -> None:
-    """Writes the file with the plan, if the user wants that and everything is proved.  Raises FileError."""
+    """Writes the file with the plan, if the user wants that and everything is proved.  Raises FileError.
+
+    Its policy becomes `timesliced`: the plan says nothing of another.
+    """
     from analysis.slices.plan import homes
     from analysis.taskset.repartition import with_partitions
+    from analysis.taskset.write import with_policy
 
     if asked.output and not why:
-        made = with_partitions(asked.file.path, asked.text, *homes(asked.file.taskset, table))
+        text = with_policy(asked.file.path, asked.text, POLICY)
+        made = with_partitions(asked.file.path, text, *homes(asked.file.taskset, table))
         with files.written(asked.output) as file:
             file.write(made.encode())
 
@@ -194,6 +201,8 @@ def _tell(
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
     reasons = list(explain(table)) if table and asked.explain else []
     notes = [TURNS, BOUNDS if not found else WATCHED if opened is not None else ALONE]
+    if (named := " and ".join(asked.file.taskset.policies)) != POLICY:
+        notes.append(f"the plan is for policy {POLICY}, the file is for {named}; -o writes {POLICY}")
     if found:
         notes += found.running.notes
         notes += [f"{name} is not running; its TSG counts as planned" for name in found.missing]

@@ -171,6 +171,20 @@ def test_choice_assigns_gpu_priorities_only_where_they_are_needed() -> None:
     assert best.result.schedulable
 
 
+def test_bounds_of_assigned_priorities_are_those_of_the_file_that_is_written() -> None:
+    """b at 20 needs the GPU before a.  c waits for both: their responses are in its jitter, not their deadlines."""
+    tight = taskset(
+        task("a", 0, 3, 100, gpu(0, 50)), task("b", 1, 2, 120, gpu(0, 5), deadline=20), task("c", 2, 1, 310, gpu(0, 9))
+    )
+    best = choose(tight)
+    assert best is not None
+    assert best.test.endswith("+gpu-priority")
+    assigning = rta.find(best.test).run(tight)
+    plain = rta.find(rta.find(best.test).base).run(tight.with_gpu_priorities(dict(best.priorities)))
+    assert [best.result.wcrt(name) for name in "abc"] == [plain.wcrt(name) for name in "abc"]
+    assert (plain.wcrt("c") or 0) < (assigning.wcrt("c") or 0)
+
+
 def test_no_choice_for_what_cannot_be() -> None:
     assert choose(taskset(task("a", 0, 5, 10, cpu(12)))) is None
     only_best_effort = choose(taskset(task("be", 0, 0, 10, gpu(1, 1))))

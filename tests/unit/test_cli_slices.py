@@ -67,3 +67,32 @@ def test_tasks_that_wait_busily_are_planned_for(gpurt: Gpurt, tmp_path: Path) ->
     assert code == 0
     (test,) = json.loads(text)["tests"]
     assert {name: one["wcrt_ns"] for name, one in test["tasks"].items()} == {n: t["wcrt_ns"] for n, t in tasks.items()}
+
+
+@pytest.mark.parametrize("policy", ["", 'policy = "segment"', 'policy = "timesliced"'])
+def test_the_file_that_is_written_is_for_the_policy_of_the_plan(gpurt: Gpurt, tmp_path: Path, policy: str) -> None:
+    """Its bounds under another policy are other ones, and a host would be told to run that."""
+    file, out = tmp_path / "set.toml", tmp_path / "out.toml"
+    text = EXAMPLE.read_text(encoding="utf-8").replace('policy = "timesliced"', policy)
+    file.write_text(text, encoding="utf-8")
+    code, printed, _ = gpurt("slices", file, "-o", out, "--json")
+    plan = json.loads(printed)
+    assert (code, any("the plan is for policy timesliced" in one for one in plan["notes"])) == (
+        0, "timesliced" not in policy,
+    )  # fmt: skip
+    code, printed, _ = gpurt("analyze", out, "--json")
+    answer = json.loads(printed)
+    assert (code, answer["policy"]) == (0, "timesliced")
+    bounds = {name: one["wcrt_ns"] for name, one in answer["tests"][0]["tasks"].items()}
+    assert bounds == {name: one["wcrt_ns"] for name, one in plan["tasks"].items()}
+
+
+def test_a_part_of_the_gpu_has_no_slices(gpurt: Gpurt, tmp_path: Path) -> None:
+    """A TSG is written as a partition of its own: each of two would have all units of that part."""
+    file = tmp_path / "set.toml"
+    text = EXAMPLE.read_text(encoding="utf-8").replace("[platform]\n", "[platform]\ncompute_units = 8\n")
+    text = text.replace("priority = ", 'partition = "p"\npriority = ')
+    file.write_text(f'{text}\n[[partition]]\nname = "p"\ncompute_units = 4\n', encoding="utf-8")
+    code, out, _ = gpurt("slices", file)
+    assert (code, out.count("\n")) == (1, 1)
+    assert "is in partition p, which is a part of the GPU" in out

@@ -425,3 +425,17 @@ def test_a_form_without_a_real_time_segment_is_a_mistake(tmp_path: Path) -> None
     for priority, segment in ((0, '{ misc = "1ms", gpu = "2ms" }'), (3, '{ cpu = "1ms" }')):
         text = FORM.format(priority=priority, waiting="suspend", form="owner", segment=segment)
         assert [line for line, _ in problems(tmp_path, text)] == [9]
+
+
+@pytest.mark.parametrize("policy", [None, "segment"])
+def test_inline_tables_are_left_as_they_are(tmp_path: Path, policy: str | None) -> None:
+    path = tmp_path / "inline.toml"
+    text = (
+        'platform = { cpus = 1, epsilon = "1ms" }\n'
+        'task = [{ name = "a", cpu = 0, priority = 4, period = "20ms", segments = [{ misc = "1ms", gpu = "2ms" }] }]\n'
+    )
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match=r"inline\.toml: its form .* set (gpu_priority|policy) by hand"):
+        write_values(path, {"gpu_priority": {"a": 7}, "form": {}}, policy)
+    assert path.read_text(encoding="utf-8") == text
+    assert list(tmp_path.iterdir()) == [path]
