@@ -281,7 +281,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["budget", "1", "--time", "5"], 2, "no unit"),
         (["budget", "1", "--time", "5ms"], 2, "needs a --period"),
         (["budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
-        (["exempt"], 2, "exactly one"),
+        (["exempt"], 4, "no host"),
         (["bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
         (["priority", "abc"], 2, "'abc' is not a valid process id"),
         (["policy", "--period", "1ms"], 2, "go with policy job"),
