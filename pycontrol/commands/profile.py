@@ -159,21 +159,15 @@ def _library() -> str:
 def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
     """Remarks: what is missing, and what still grows."""
     from pycontrol.profile.conditions import left_out
+    from pycontrol.profile.entry import remarks
     from pycontrol.profile.summary import chances
 
-    results = account.results
-    notes = [f"{account.stopped}; complete runs, of which the entry is: {len(results)}"] if account.stopped else []
-    notes += [f"not measured: {one}" for one in left_out(account.without)]
-    pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
-    seen = len({(one.planned.condition, one.planned.given) for one in results})
-    if seen < pairs:
-        notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
-    outside = sum(one.jobs.outside for one in results)
-    if outside:
-        notes.append(f"GPU segments of no job, which were left out: {outside}")
-    if any(not segment.priority for one in results for segment in one.segments):
-        notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
-    return [*notes, chances(len(results)), *(warning for one in found for warning in one.warnings)]
+    runs = len(account.results)
+    return [
+        *([f"{account.stopped}; complete runs, of which the entry is: {runs}"] if account.stopped else []),
+        *(f"not measured: {one}" for one in left_out(account.without)), *remarks(account), chances(runs),
+        *(warning for one in found for warning in one.warnings),
+    ]  # fmt: skip
 
 
 def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from analysis.taskset import task_name
+from gpurt.enums import Policy
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
 from pycontrol.profile.conditions import Condition, Here, about, left_out
@@ -70,9 +71,27 @@ def _account(account: Account, times: Sequence[Time]) -> list[str]:
         *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
         *(f"Condition {one.value}, {runs[one]} runs: {about(one, account.here)}." for one in Condition if one in runs),
         *(f"Not measured: {one}." for one in left_out(account.without)),
+        *(f"Note: {one}." for one in remarks(account)),
         *map(_line, times),
         *(f"WARNING: {warning}." for one in times for warning in one.warnings),
     ]
+
+
+def remarks(account: Account) -> list[str]:
+    """What the user should know of the runs beside their times."""
+    results = account.results
+    notes = []
+    pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
+    seen = len({(one.planned.condition, one.planned.given) for one in results})
+    if seen < pairs:
+        notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
+    if outside := sum(one.jobs.outside for one in results):
+        notes.append(f"GPU segments of no job, which were left out: {outside}")
+    if any(gpu.policy is Policy.TIMESLICED for gpu in account.here.gpus):
+        notes.append("under policy timesliced what else used the GPU counts in the times; measure under another policy")
+    elif any(not segment.priority for one in results for segment in one.segments):
+        notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
+    return notes
 
 
 def _line(one: Time) -> str:

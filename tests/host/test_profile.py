@@ -159,6 +159,7 @@ def test_a_run_that_fails_ends_the_measurement_and_those_before_are_written(prof
     assert document["why"].startswith("run 3 of 5: ")
     assert document["why"].endswith("ended with status 7")
     assert "# NOT ALL RUNS: run 3 of 5" in document["entry"]
+    assert "# Note: some segments were best effort" in document["entry"]
     assert len(runs_of(tmp_path)) == 3
     for word, message in (("7", "ended with status 7"), ("kill", "was killed by SIGSEGV")):
         (tmp_path / "fails.py").write_text(
