@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -73,3 +74,30 @@ class Finding:
         if self.because:
             return f"{text}; assumptions were broken before: {', '.join(one.value for one in self.because)}"
         return text
+
+
+@dataclass
+class Log:
+    """What was found so far.  ``excuses``: kinds that are no broken promise, since the system was idle last."""
+
+    counts: Counter[tuple[What, str]] = field(default_factory=Counter)
+    excuses: dict[What, None] = field(default_factory=dict)
+    _new: list[Finding] = field(default_factory=list)
+
+    def add(
+        self, time: int, what: What, task: str, text: str, job: int | None = None, seen: int | None = None,
+        allowed: int | None = None,
+    ) -> None:  # fmt: skip
+        """Takes up a finding; a broken promise with what was broken before it."""
+        because: tuple[What, ...] = ()
+        if what.sort is Sort.PROMISE:
+            because = tuple(self.excuses)
+        else:
+            self.excuses[what] = None
+        self.counts[what, task] += 1
+        self._new.append(Finding(time, what, task, text, job, seen, allowed, because))
+
+    def take(self) -> list[Finding]:
+        """The findings since this was called last."""
+        new, self._new = self._new, []
+        return new

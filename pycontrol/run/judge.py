@@ -15,9 +15,10 @@ from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind
 from gpurt.text import visible
 from pycontrol.run.due import Due
-from pycontrol.run.finding import Finding, Sort, What
+from pycontrol.run.finding import Finding, Log, What
 from pycontrol.run.limits import EXCLUSIVE, Limits
-from pycontrol.run.seen import MOST_OPEN, Held, Job, Seen, Tally, meaning
+from pycontrol.run.seen import MOST_OPEN, Job, Seen, Tally, meaning
+from pycontrol.run.segments import Segments
 
 #: What ``jump`` is of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
@@ -45,16 +46,20 @@ class Judge:
         self.file, self.bounds, self.patience = file, bounds, patience
         self._jump = jump
         self.policy = policy or file.taskset.platform.policy
-        self.counts: Counter[tuple[What, str]] = Counter()
         self.undeclared: dict[str, int | None] = {}
         self._observe = observe
         self._tasks = {task.name: Seen(task) for task in file.taskset}
         self._meanings: dict[str, Seen | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
-        self._excuses: dict[What, None] = {}
-        self._found: list[Finding] = []
+        self._log = Log()
+        self._segments = Segments(self.policy, self._limits, self._log)
         self._latest = 0
+
+    @property
+    def counts(self) -> Counter[tuple[What, str]]:
+        """How often what was found of which task; empty: of none."""
+        return self._log.counts
 
     def tally(self, task: str) -> Tally:
         """What was seen of a task of the file."""
@@ -68,38 +73,22 @@ class Judge:
             handler(self, event, priority)
         if event.kind is not Kind.RELEASE:  # which is told of with what follows it, perhaps its end
             self._expire(self._latest - self.patience)
-        return self._take()
+        return self._log.take()
 
     def advance(self, now: int) -> list[Finding]:
         """It is `now`, ns of the events' clock: returns what has become late."""
         self._expire(now - self.patience)
-        return self._take()
+        return self._log.take()
 
     def report(self, time: int, what: What, task: str, text: str) -> list[Finding]:
         """Takes note of something that no event tells."""
-        self._find(time, what, task, text)
-        return self._take()
+        self._log.add(time, what, task, text)
+        return self._log.take()
 
     def blind(self, time: int, text: str) -> list[Finding]:
         """The clock has jumped in a way that no event tells."""
         self._forget()
         return self.report(time, What.CLOCK, "", text)
-
-    def _take(self) -> list[Finding]:
-        found, self._found = self._found, []
-        return found
-
-    def _find(
-        self, time: int, what: What, task: str, text: str, job: int | None = None, seen: int | None = None,
-        allowed: int | None = None,
-    ) -> None:  # fmt: skip
-        because: tuple[What, ...] = ()
-        if what.sort is Sort.PROMISE:
-            because = tuple(self._excuses)
-        else:
-            self._excuses[what] = None
-        self.counts[what, task] += 1
-        self._found.append(Finding(time, what, task, text, job, seen, allowed, because))
 
     def _of(self, event: Event) -> Seen | None:
         """The task that the event's name means."""
@@ -116,7 +105,7 @@ class Judge:
         if event.time < self._latest - self._jump:
             back = (self._latest - event.time) / 1e9
             text = f"the events' clock went back by {back:.6f} s; what was under way is left out"
-            self._find(event.time, What.CLOCK, "", text)
+            self._log.add(event.time, What.CLOCK, "", text)
             self._forget()
             self._latest = event.time
         elif event.time > self._latest:
@@ -138,13 +127,13 @@ class Judge:
         open_ = seen.jobs.get(event.time)
         if open_ and open_.number != event.job and not seen.task.best_effort:
             text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
-            self._find(event.time, What.PERIOD, seen.task.name, text, event.job)
+            self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job)
         if open_ is None:
             self._check_period(seen, event)
             name = seen.task.name
             if seen.add(Job(event.job, event.time)):
                 text = f"has {MOST_OPEN} jobs under way: the oldest of them are left out"
-                self._find(event.time, What.LOST, name, text, event.job)
+                self._log.add(event.time, What.LOST, name, text, event.job)
             for limit in {seen.task.deadline, self.bounds.get(name, seen.task.deadline)}:
                 self._due.add(event.time + limit, name, event.time)
 
@@ -152,7 +141,7 @@ class Judge:
         if seen.last is not None and not seen.task.best_effort and event.time - seen.last < seen.task.period:
             text = "released sooner after the job before it than the period"
             apart = event.time - seen.last
-            self._find(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
+            self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
         seen.last = event.time
 
     def _start(self, event: Event, priority: int | None) -> None:
@@ -165,7 +154,7 @@ class Judge:
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
                 text = f"began before job {before.number} had ended: the bound is for one after the other"
-                self._find(event.time, What.PERIOD, seen.task.name, text, event.job)
+                self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job)
 
     def _complete(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
@@ -180,7 +169,7 @@ class Judge:
         self._check_cpu_time(task, event)
         if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"
-            self._find(event.time, What.SEGMENT, task.name, text, event.job)
+            self._log.add(event.time, What.SEGMENT, task.name, text, event.job)
         self._check_response(seen, job, event.time)
         self._settle()
 
@@ -192,7 +181,7 @@ class Judge:
         elif job and any(held.job is job for held in seen.held.values()):
             text = "ended inside its GPU segment: what the segment takes is no part of its response time"
         if text and not seen.task.best_effort:
-            self._find(event.time, What.SEGMENT if job else What.PERIOD, seen.task.name, text, event.job)
+            self._log.add(event.time, What.SEGMENT if job else What.PERIOD, seen.task.name, text, event.job)
         seen.known()
         return job or Job(event.job, release)
 
@@ -200,14 +189,14 @@ class Judge:
         """A job is its program's word: one that says that another's job is over hides that it is late."""
         if not event.detail:
             return
-        pid = event.detail.rpartition("-")[2]
+        pid = _pid(event)
         if pid in seen.tellers:
             return
         if seen.tellers and not seen.task.best_effort:
             other = next(reversed(seen.tellers))
             who = f"{visible(event.detail)} tells of its jobs, and so does process {other}"
             text = f"{who}: one of them is not that task"
-            self._find(event.time, What.UNDECLARED, seen.task.name, text)
+            self._log.add(event.time, What.UNDECLARED, seen.task.name, text)
         if len(seen.tellers) >= MANY:
             seen.tellers.clear()
         seen.tellers[pid] = None
@@ -216,7 +205,7 @@ class Judge:
         most = self._limits.cpu(task)
         if most is not None and event.executed is not None and event.executed > most:
             text = "its thread executed for longer than the worst cases in the file together"
-            self._find(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
+            self._log.add(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
 
     def _check_response(self, seen: Seen, job: Job, now: int) -> None:
         """The job was not done before `now`."""
@@ -226,14 +215,14 @@ class Judge:
             job.above = True
             seen.tally.above += 1
             text = "exceeded its bound"
-            if not self._excuses:
+            if not self._log.excuses:
                 text += ", and no assumption was seen broken since the system was idle (see gpurt doctor)"
-            self._find(now, What.BOUND, task.name, text, job.number, spent, bound)
+            self._log.add(now, What.BOUND, task.name, text, job.number, spent, bound)
         if spent > task.deadline and not job.missed:
             job.missed = True
             seen.tally.misses += 1
             if not task.best_effort and not job.gone:
-                self._find(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
+                self._log.add(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
 
     def _expire(self, now: int) -> None:
         for name, release in self._due.before(now):
@@ -249,8 +238,8 @@ class Judge:
 
     def _settle(self) -> None:
         """What was broken before does not matter once the system is idle, as far as the judge can know."""
-        if self._excuses and not any(seen.active for seen in self._tasks.values()):
-            self._excuses.clear()
+        if self._log.excuses and not any(seen.active for seen in self._tasks.values()):
+            self._log.excuses.clear()
 
     # Segments
 
@@ -259,81 +248,40 @@ class Judge:
         if seen is None:
             self._undeclared(event, priority)
             return
-        self._check_priority(seen.task, event, priority)
-        job = seen.current()
-        self._check_single(seen, event, job)
-        if not seen.tally.jobs and not seen.tells:  # else only its next job says that the one before it has ended
-            seen.lost = False
-        place = 0
-        if job:
-            place, job.begun = job.begun, job.begun + 1
-        seen.held[event.task] = Held(job, place if job else -1, event.time)
-
-    def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
-        if priority is None or self.policy in ("timesliced", "lock-fifo"):
-            return
-        if priority != task.segment_priority:
-            text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
-            self._find(event.time, What.PRIORITY, task.name, text)
-
-    def _check_single(self, seen: Seen, event: Event, job: Job | None) -> None:
-        """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""
-        task, text = seen.task, ""
-        if not task.eta:
-            text = "began a GPU segment, the file declares none"
-        elif seen.held:
-            text = "began a GPU segment inside another one of it: several clients do its jobs, and the bound is for one"
-        elif seen.tells and job is None:
-            text = "began a GPU segment outside its jobs, which no bound has"
-        if text and not task.best_effort:
-            self._find(event.time, What.SEGMENT, task.name, text)
+        self._segments.begin(seen, event, priority)
 
     def _grant(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
-        if seen and (held := seen.held.get(seen.holder(event.task))):
-            if held.asked is not None:
-                seen.tally.waited += max(0, event.time - held.asked)
-            held.asked, held.since = None, event.time
+        if seen:
+            self._segments.grant(seen, event)
 
     def _preempt(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
-        if seen and (held := seen.held.get(seen.holder(event.task))) and held.since is not None:
-            held.total, held.since = held.total + event.time - held.since, None
-            held.asked = event.time
-            held.updates += 1
+        if seen:
+            self._segments.preempt(seen, event)
 
     def _end(self, event: Event, _priority: int | None) -> None:
-        if event.kind is Kind.GONE and event.detail:
-            for one in self._tasks.values():
-                one.tellers.pop(event.detail.rpartition("-")[2], None)
-        seen = self._of(event)
-        if seen is None:
-            return
-        seen.tally.segments += event.kind is Kind.END
-        held = seen.held.pop(seen.holder(event.task), None)
-        if event.kind is Kind.GONE:
-            self._leave(seen, event.time)
-        if held and event.kind is Kind.END:
-            self._check_segment(seen, held, event.time)
+        if seen := self._of(event):
+            self._segments.end(seen, event)
+            self._settle()
+
+    def _gone(self, event: Event, _priority: int | None) -> None:
+        if seen := self._of(event):
+            self._segments.drop(seen, event)
+            self._leave(seen, event.time, _pid(event))
+        for one in self._tasks.values():
+            one.tellers.pop(_pid(event), None)
         self._settle()
 
-    def _leave(self, seen: Seen, now: int) -> None:
+    def _leave(self, seen: Seen, now: int, pid: str) -> None:
         """The program is gone, and does not end its jobs.  The next one may begin with segments outside jobs."""
+        if pid and seen.tellers and pid not in seen.tellers:
+            return  # another process of that name
         seen.tells = False
         for job in seen.jobs.values():
             if not job.gone and not seen.task.best_effort:
-                self._find(now, What.ENDED, seen.task.name, "its program ended in the middle of the job", job.number)
+                self._log.add(now, What.ENDED, seen.task.name, "its program ended in the middle of the job", job.number)
             job.gone = True
-
-    def _check_segment(self, seen: Seen, held: Held, now: int) -> None:
-        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
-        task = seen.task
-        owned = held.total + (now - held.since if held.since is not None else 0)
-        seen.tally.longest = max(seen.tally.longest, owned)
-        seen.tally.owned += owned
-        if (limits := self._limits.segment(task, held, owned)) and owned > limits[1]:
-            text = f"a GPU segment of {limits[0] / 1e6:.3f} ms at most owned the GPU for longer than it can"
-            self._find(now, What.SEGMENT, task.name, text, held.job.number if held.job else None, owned, limits[1])
 
     # What is not a task's
 
@@ -345,41 +293,47 @@ class Judge:
             return
         self.undeclared[event.task] = priority
         if len(self.undeclared) == MANY:
-            self._find(event.time, What.UNDECLARED, "", f"{MANY} clients are no task of the file; more are not named")
+            text = f"{MANY} clients are no task of the file; more are not named"
+            self._log.add(event.time, What.UNDECLARED, "", text)
             return
         name = visible(event.task) or "a process that this user may not know"
         how = f" at GPU priority {priority}" if priority else ""
-        self._find(event.time, What.UNDECLARED, "", f"{name} uses the GPU{how}, and no task of the file is it")
+        self._log.add(event.time, What.UNDECLARED, "", f"{name} uses the GPU{how}, and no task of the file is it")
 
     def _commit(self, event: Event, _priority: int | None) -> None:
         alpha = self._limits.alpha(event.gpu or 0)
         if alpha is not None and event.duration is not None and event.duration > alpha:
             cause = event.detail or "unknown cause"
             text = f"a runlist update ({cause}) on GPU {event.gpu} took longer than the file's alpha"
-            self._find(event.time, What.EPSILON, "", text, None, event.duration, alpha)
+            self._log.add(event.time, What.EPSILON, "", text, None, event.duration, alpha)
         if event.detail == "policy":
-            self._find(event.time, What.POLICY, "", f"the policy of GPU {event.gpu} was changed")
+            self._log.add(event.time, What.POLICY, "", f"the policy of GPU {event.gpu} was changed")
         elif event.detail == "reset":
-            self._find(event.time, What.RESET, "", f"GPU {event.gpu} was reset or resumed")
+            self._log.add(event.time, What.RESET, "", f"GPU {event.gpu} was reset or resumed")
 
     def _overrun(self, event: Event, _priority: int | None) -> None:
         seen = self._of(event)
         who = "" if seen else f"{visible(event.task)}: " if event.task else ""
         task = seen.task.name if seen else ""
-        self._find(event.time, What.OVERRUN, task, f"{who}used its budget up, or kept the bus too long")
+        self._log.add(event.time, What.OVERRUN, task, f"{who}used its budget up, or kept the bus too long")
 
     def _late(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
-        self._find(event.time, What.LATE, "", f"{who} has not left the GPU in time: isolation is lost")
+        self._log.add(event.time, What.LATE, "", f"{who} has not left the GPU in time: isolation is lost")
 
     def _lost(self, event: Event, _priority: int | None) -> None:
-        self._find(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
+        self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()
+
+
+def _pid(event: Event) -> str:
+    """The process that a job's event, or that of a client's end, tells of; empty: it does not."""
+    return (event.detail or "").rpartition("-")[2]
 
 
 _HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {
     Kind.RELEASE: Judge._release, Kind.START: Judge._start, Kind.COMPLETE: Judge._complete,
     Kind.BEGIN: Judge._begin, Kind.GRANT: Judge._grant, Kind.RESUME: Judge._grant, Kind.PREEMPT: Judge._preempt,
-    Kind.END: Judge._end, Kind.GONE: Judge._end, Kind.COMMIT: Judge._commit, Kind.OVERRUN: Judge._overrun,
+    Kind.END: Judge._end, Kind.GONE: Judge._gone, Kind.COMMIT: Judge._commit, Kind.OVERRUN: Judge._overrun,
     Kind.LATE: Judge._late, Kind.LOST: Judge._lost,
 }  # fmt: skip

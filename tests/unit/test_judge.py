@@ -188,6 +188,15 @@ def test_a_program_that_ends_in_a_job(file: TasksetFile) -> None:
     assert judge.tally("fast").misses == 1
 
 
+def test_another_process_of_that_name_that_ends_hides_no_late_job(file: TasksetFile) -> None:
+    """Every process may be called as the task is."""
+    judge = Judge(file, {})
+    begun = [replace(one, detail="fast-7") if one.kind is Kind.START else one for one in job("fast", 5, 0, 1)[:2]]
+    assert found(judge, [*begun, Event(2 * MS, Kind.GONE, "fast-8", gpu=0, detail="fast-8")]) == []
+    assert kinds(judge.advance(20 * MS)) == [(What.DEADLINE, "fast", 5)]
+    assert kinds(found(judge, [Event(21 * MS, Kind.GONE, "fast", detail="fast-7")])) == [(What.ENDED, "fast", 5)]
+
+
 def test_after_lost_events_nothing_is_said_of_what_was_under_way(file: TasksetFile) -> None:
     judge = Judge(file, {"fast": 8 * MS})
     events = [*job("fast", 0, 0, 1)[:2], Event(MS, Kind.LOST, detail="7 events lost")]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that follows tasks through their GPU segments, and says what the file rules out."""
+
+from __future__ import annotations
+
+from analysis.model import Task
+from analysis.trace import Event
+from pycontrol.run.finding import Log, What
+from pycontrol.run.limits import Limits
+from pycontrol.run.seen import Held, Job, Seen
+
+
+class Segments:
+    """Takes the events of segments in the order in which they come, each with what is known of its task."""
+
+    def __init__(self, policy: str, limits: Limits, log: Log) -> None:
+        self._policy, self._limits, self._log = policy, limits, log
+
+    def begin(self, seen: Seen, event: Event, priority: int | None) -> None:
+        """A segment begins, of a client of that GPU priority if it is known."""
+        self._check_priority(seen.task, event, priority)
+        job = seen.current()
+        self._check_single(seen, event, job)
+        if not seen.tally.jobs and not seen.tells:  # else only its next job says that the one before it has ended
+            seen.lost = False
+        place = 0
+        if job:
+            place, job.begun = job.begun, job.begun + 1
+        seen.held[event.task] = Held(job, place if job else -1, event.time)
+
+    def grant(self, seen: Seen, event: Event) -> None:
+        """Its client gets the GPU, for the first time or again."""
+        if held := seen.held.get(seen.holder(event.task)):
+            if held.asked is not None:
+                seen.tally.waited += max(0, event.time - held.asked)
+            held.asked, held.since = None, event.time
+
+    def preempt(self, seen: Seen, event: Event) -> None:
+        """Its client loses the GPU."""
+        if (held := seen.held.get(seen.holder(event.task))) and held.since is not None:
+            held.total, held.since = held.total + event.time - held.since, None
+            held.asked = event.time
+            held.updates += 1
+
+    def end(self, seen: Seen, event: Event) -> None:
+        """A segment ends."""
+        seen.tally.segments += 1
+        if held := self.drop(seen, event):
+            self._check_length(seen, held, event.time)
+
+    def drop(self, seen: Seen, event: Event) -> Held | None:
+        """Takes out the segment that the event's client has, if it has one."""
+        return seen.held.pop(seen.holder(event.task), None)
+
+    def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
+        if priority is None or self._policy in ("timesliced", "lock-fifo"):
+            return
+        if priority != task.segment_priority:
+            text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
+            self._log.add(event.time, What.PRIORITY, task.name, text)
+
+    def _check_single(self, seen: Seen, event: Event, job: Job | None) -> None:
+        """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""
+        task, text = seen.task, ""
+        if not task.eta:
+            text = "began a GPU segment, the file declares none"
+        elif seen.held:
+            text = "began a GPU segment inside another one of it: several clients do its jobs, and the bound is for one"
+        elif seen.tells and job is None:
+            text = "began a GPU segment outside its jobs, which no bound has"
+        if text and not task.best_effort:
+            self._log.add(event.time, What.SEGMENT, task.name, text)
+
+    def _check_length(self, seen: Seen, held: Held, now: int) -> None:
+        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
+        task = seen.task
+        owned = held.total + (now - held.since if held.since is not None else 0)
+        seen.tally.longest = max(seen.tally.longest, owned)
+        seen.tally.owned += owned
+        if (limits := self._limits.segment(task, held, owned)) and owned > limits[1]:
+            text = f"a GPU segment of {limits[0] / 1e6:.3f} ms at most owned the GPU for longer than it can"
+            self._log.add(now, What.SEGMENT, task.name, text, held.job.number if held.job else None, owned, limits[1])
