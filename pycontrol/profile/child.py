@@ -23,6 +23,8 @@ def main() -> None:
     if os.getppid() != parent:
         sys.exit(1)  # it was gone before
     os.setpgid(0, 0)
+    for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores two, a script's shell may the other
+        signal.signal(number, signal.SIG_DFL)
     os.set_inheritable(told, False)
     if preload:
         os.environ["LD_PRELOAD"] = preload

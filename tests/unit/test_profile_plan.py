@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -23,6 +25,7 @@ from pycontrol.profile.campaign import compare
 from pycontrol.profile.conditions import Condition, Here, choose
 from pycontrol.profile.entry import Account, entry
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
+from pycontrol.profile.processes import start
 from pycontrol.profile.run import Options, Result, read
 from pycontrol.profile.segments import Costs, Job, Jobs, Segment, jobs, segments
 from pycontrol.profile.summary import enlarged, read_margin, reduced, times
@@ -123,6 +126,17 @@ def test_cold_runs_forget_the_program_and_the_files_that_it_is_given(tmp_path: P
     (tmp_path / "data").write_text("x")
     command = ["true", str(tmp_path / "data"), str(tmp_path), "/nonexistent", "a\0b"]
     assert [Path(one).name for one in conditions.files(command)] == ["true", "data"]
+
+
+def test_a_program_begins_with_the_signals_of_a_shell_s() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process, used = start(["cat", "/proc/self/status"], os.environ, stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    status = dict(line.split(":\t", 1) for line in process.communicate()[0].decode().splitlines() if ":\t" in line)
+    assert (int(status["SigIgn"], 16), int(status["SigBlk"], 16)) == (0, 0)
+    assert used > 0
 
 
 def event(kind: EventKind, time: int, spent: int = 0, client: int = 1, **more: object) -> EventRecord:
