@@ -19,6 +19,7 @@ from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
 from gpurt.errors import Problem, TasksetError
 from pycontrol.commands import render
+from pycontrol.commands.options import refuse
 from pycontrol.commands.render import bound
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
         loaded = parse(file, text, unplaced=True)
     except TasksetError as error:
         raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
-    if loaded.lacks or loaded.unmodelled:
-        raise TasksetError(file, [*loaded.lacks, *loaded.unmodelled])
+    refuse(loaded)
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])

@@ -70,8 +70,7 @@ def analyze(
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
     chosen = tests(names)
-    updates = not names or any(test.policy != "federated" for test in chosen)
-    loaded = analysable(file) if updates and not measured else modelled(file)
+    loaded = modelled(file) if measured else analysable(file, chosen if names else ())
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)

@@ -53,8 +53,8 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from pycontrol.run.check import against, unbounded
     from pycontrol.run.subject import beyond_the_bounds
 
-    loaded = analysable(file) if name else taskset.load(file)
     test = tests((name,))[0] if name else None
+    loaded = analysable(file, [test]) if test else taskset.load(file)
     recorded = load(trace)
     beyond = beyond_the_bounds(recorded, loaded, test) if test else ""
     seen, remarks = compared(trace, recorded, loaded, None if beyond else test)

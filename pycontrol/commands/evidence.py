@@ -14,13 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpurt.errors import GpurtError, TasksetError
+from gpurt.errors import GpurtError
 from gpurt.files import read
 from gpurt.text import filename
 from pycontrol.commands import documents, observed
 from pycontrol.commands.analyze import judge
 from pycontrol.commands.check import compared
-from pycontrol.commands.options import connect, covering_test
+from pycontrol.commands.options import connect, covering_test, refuse
 from pycontrol.commands.sensitivity import study
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def inputs(
 
     raw = read(file, taskset.MAX_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
-    if loaded.lacks and not (test and find(test).policy == "federated"):  # as analyze has it
-        raise TasksetError(file, loaded.lacks)
-    if loaded.unmodelled:
-        raise TasksetError(file, loaded.unmodelled)
+    refuse(loaded, [find(test)] if test else [])
     found = []
     for path in traces:
         content = read(path, trace.MAX_BYTES, "a trace file")

@@ -16,6 +16,7 @@ from gpurt.units import LONGEST, parse_time
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from analysis.model import Platform, Taskset, Waiting
     from analysis.rta import Test
+    from analysis.taskset import TasksetFile
     from pycontrol.live.control import GpuStatus
 
     Whole = click.ParamType[int]
@@ -135,32 +136,36 @@ def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
     return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])
 
 
-def analysable(file: Path) -> Any:
-    """A taskset file that has what bounds need; see `analysable_text`."""
-    return analysable_text(file)[0]
+def analysable(file: Path, chosen: Sequence[Test] = ()) -> Any:
+    """A taskset file that has what bounds of these tests need; see `refuse`.  Raises FileError and TasksetError."""
+    return analysable_text(file, chosen)[0]
 
 
-def analysable_text(file: Path) -> tuple[Any, str]:
-    """A taskset file that has what bounds need, and its text.  It is read once, so that it may be a pipe.
-
-    Raises:
-        FileError: it cannot be read.
-        TasksetError: it has mistakes, or no epsilon.  Zero is no default here: it would make every bound too small.
-            Or it has what no bound is about.
-    """
+def analysable_text(file: Path, chosen: Sequence[Test] = ()) -> tuple[Any, str]:
+    """The same, and its text.  The file is read once, so that it may be a pipe."""
     from analysis import taskset
 
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
-    if loaded.lacks or loaded.unmodelled:
-        raise TasksetError(file, [*loaded.lacks, *loaded.unmodelled])
+    refuse(loaded, chosen)
     return loaded, text
 
 
-def modelled(file: Path) -> Any:
-    """A taskset file that bounds can be about once it has what they need, as other commands' options say.
+def refuse(loaded: TasksetFile, chosen: Sequence[Test] = ()) -> None:
+    """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
 
-    Raises TasksetError and FileError as `analysable_text`.
+    Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
+    ``chosen``: the tests that were named, if any were.
+    """
+    updates = not chosen or any(test.policy != "federated" for test in chosen)
+    if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled]:
+        raise TasksetError(loaded.path, problems)
+
+
+def modelled(file: Path) -> Any:
+    """A taskset file that bounds can be about once it has what they need, as options say.
+
+    Raises FileError and TasksetError.
     """
     from analysis import taskset
 

@@ -12,7 +12,7 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, covering_test
+from pycontrol.commands.options import FILE, JSON, analysable, covering_test, tests
 from pycontrol.commands.render import ms, room
 
 #: What grows, in words, by the letter of the analyses.
@@ -35,7 +35,7 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @JSON
 def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
-    data, text = study(file, analysable(file).taskset, name, clocks)
+    data, text = study(file, analysable(file, tests((name,)) if name else ()).taskset, name, clocks)
     render.note(*data["notes"], as_json=as_json)
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1

@@ -14,7 +14,7 @@ from gpurt.errors import UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, energy_simulate, render
-from pycontrol.commands.options import FILE, JSON, Output, Time, analysable
+from pycontrol.commands.options import FILE, JSON, Output, Time, analysable, modelled
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
@@ -68,11 +68,13 @@ def simulate(
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     from analysis.model import Waiting
+    from analysis.rtgpu.federated import POLICY
     from analysis.simulate import Options, SimulationError, SuspensionError
     from pycontrol.run.check import NOTHING
 
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
-    loaded = costs.taskset if costs else analysable(file).taskset
+    read = modelled if policy == POLICY else analysable
+    loaded = costs.taskset if costs else read(file).taskset
     files = [path for path in (trace_path, plot_path) if path]
     for path in files:
         check_writable(path)

@@ -107,6 +107,27 @@ COMMANDS = [("analyze", "--test", "rtgpu"), ("analyze", "--test", "stgm"), ("par
             ("simulate", "--policy", "federated", "--offsets", "1")]  # fmt: skip
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, ("sensitivity", "--test", "rtgpu")], ids=" ".join)
+def test_tasks_that_own_units_need_no_epsilon(two: Gpurt, command: tuple[str, ...]) -> None:
+    """No runlist is updated for them.  Whatever else a command is asked for, it needs epsilon."""
+    without = {"old": 'epsilon = "0ms"\n', "new": ""}
+    code, _, err = two(command[0], "", "", *command[1:], **without)
+    assert (code, "epsilon is missing" in err) == (0, False), err
+    code, _, err = two(command[0], "", "", **without)
+    assert (code, "epsilon is missing" in err) == (3, True), err
+
+
+def test_traces_and_reports_of_them_need_no_epsilon_either(
+    two: Gpurt, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trace, page, file = (str(tmp_path / name) for name in ("run.json", "page.html", "two.toml"))
+    options = ("--policy", "federated", "--offsets", "1", "--trace", trace)
+    assert two("simulate", "", "", *options, old='epsilon = "0ms"\n', new="")[0] == 0
+    assert cli.run(["check", trace, file, "--test", "rtgpu"]) == 0, capfd.readouterr().err
+    assert cli.run(["report", file, "--test", "rtgpu", "--elsewhere", "-o", page]) == 0
+    assert f"gpurt sensitivity {file} --test rtgpu" in Path(page).read_text()
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize(
     ("a", "old", "new", "line", "message"),
