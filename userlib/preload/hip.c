@@ -5,6 +5,7 @@
  *
  * What each function does is in hip.table.  Here is what the kinds of that table mean, beyond those of launches.h.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
