@@ -157,8 +157,8 @@ int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t 
  * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself: the CPU time that
  * it used in between is told too.  No decision depends on any of that.  @task: its name in the taskset file; NULL: the
  * environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the program's name.  -EINVAL: it is empty or too long,
- * or not printable ASCII.  @job: counts its jobs.  @release_ns: CLOCK_MONOTONIC; 0: now; -EINVAL: it is yet to come.  If
- * the job has not begun for an error, there is none to end; nor for a child after fork().  A client is to have the
+ * or not printable ASCII.  @job: counts its jobs.  @release_ns: CLOCK_MONOTONIC; 0: now; -EINVAL: it is yet to come.
+ * If the job has not begun for an error, there is none to end; nor for a child after fork().  A client is to have the
  * segments of one task only, if they are to be told apart: threads of different tasks open a handle each.
  */
 int gpurt_job_begin(struct gpurt_handle *handle, const char *task, uint64_t job, uint64_t release_ns);
