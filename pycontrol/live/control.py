@@ -17,7 +17,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
-from pycontrol.live.netlink import GenericTransport, Link, Message, SocketTransport, Value
+from pycontrol.live.netlink import LATER, GenericTransport, Link, Message, SocketTransport, Value
 
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
@@ -483,8 +483,11 @@ _CAUSES = {int(cause): cause for cause in Cause}
 
 def _event(message: Message) -> EventRecord:
     get: Any = message.attributes.get
+    kind = _EVENT_KINDS.get(get("EVENT", 0))
+    if kind is None:
+        raise DeviceError(f"the host sends event {get('EVENT')}, {LATER}")
     return EventRecord(
-        _EVENT_KINDS[get("EVENT", 0)], get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
+        kind, get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
         get("COMM", ""), get("PRIORITY", 0), _CAUSES.get(get("CAUSE", -1)), get("LATENCY_NS", 0), get("LOST", 0),
         get("TASK", ""), get("JOB"), get("CPU_NS", 0),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from gpurt.segments import explain
 from pycontrol.live.formats import formats
 
 __all__ = [
-    "HEADER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
+    "HEADER", "LATER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
     "PREFIX", "SOCKET_FAMILY", "TYPES", "GenericTransport", "Link", "Message", "SocketTransport", "Value",
     "check", "decode", "done_verdict", "encode",
 ]  # fmt: skip
@@ -66,6 +66,8 @@ NLA_TYPE_MASK = 0x3FFF
 SO_RCVBUFFORCE = 33
 #: Bytes of events that may wait to be read.
 ROOM = 8 << 20
+#: What is wrong with a number that only a later release's header names.
+LATER = "which this release of gpurt does not know: use the host's release"
 #: A host that has not answered after this time counts as hung, seconds.
 PATIENCE = 30.0
 
@@ -117,7 +119,7 @@ def decode(data: bytes) -> Message:
     pyroute2 takes several times as long, which a reader of 10,000 events a second would notice.
 
     Raises:
-        DeviceError: an attribute is cut off or has another size than its type.
+        DeviceError: an attribute is cut off or has another size than its type, or the message is of a later release.
     """
     known: dict[str, Value] = {}
     at, end = HEADER.size + GENERIC_BYTES, len(data)
@@ -137,7 +139,10 @@ def decode(data: bytes) -> Message:
             at += (length + 3) & ~3
     except struct.error:
         raise DeviceError("an attribute of the host's message is too short") from None
-    return Message(_COMMANDS[data[HEADER.size]], known)
+    command = _COMMANDS.get(data[HEADER.size])
+    if command is None:
+        raise DeviceError(f"the host sends messages of kind {data[HEADER.size]}, {LATER}")
+    return Message(command, known)
 
 
 def _content(name: str, data: bytes) -> Value:
