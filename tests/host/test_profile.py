@@ -136,6 +136,7 @@ def test_jobs_that_the_program_announces_have_cpu_times(profile: Profile, tmp_pa
     assert task.cpu_time >= 2 * MS
 
 
+@pytest.mark.slow
 def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
     def run(*options: str) -> tuple[int, str, str]:
         words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *QUIET, *options, "--",
