@@ -38,8 +38,9 @@ Examples:
   gpurt watch robot.toml --syslog
 
 \b
-Ctrl-C ends it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen; 1 otherwise;
-2 wrong usage; 3 the file is wrong; 4 no host, or it has gone; 6 there is no syslog."""
+Ctrl-C ends it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen; 1 otherwise, or the
+test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone;
+6 there is no syslog."""
 )
 @FILE
 @click.option("--test", "name", metavar="NAME", help="Compare with this test's bounds, not with those of the verdict.")
@@ -58,6 +59,7 @@ def watch(
     (docs/watching.md).
     """
     from pycontrol.live.watch import PATIENCE, Watcher
+    from pycontrol.run.check import lines_of, unbounded
     from pycontrol.run.judge import Judge
 
     seconds = None if until in (None, "finding") else time_of(until, "--until")
@@ -71,7 +73,8 @@ def watch(
                       gpus=len(gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         wrong = mismatch(judge, gpus)
-        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
+        lacking = unbounded(lines_of(judge, {}), chosen.test) if chosen.test else ""
+        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking, differs(loaded.taskset, gpus)])]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
         found = next(batches)
@@ -81,7 +84,7 @@ def watch(
             teller.tell(found)
             if until == "finding" and teller.counts:
                 break
-        return teller.end(judge, watcher.events)
+        return teller.end(judge, watcher.events, lacking if name else "")
 
 
 def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
@@ -189,14 +192,14 @@ class Teller:
         else:
             render.say(f"{finding.time / 1e9:14.6f}  {line}")
 
-    def end(self, judge: Judge, events: int) -> int:
-        """Prints the summary and returns the exit code."""
+    def end(self, judge: Judge, events: int, lacking: str) -> int:
+        """Prints the summary and returns the exit code.  ``lacking``: what the named test does not bound."""
         from pycontrol.run.check import Judged, against, lines_of
 
         lines = lines_of(judge, {})
         counts = {what.value: count for what, count in self.counts.items()}
         found = ", ".join(f"{what} {count}" for what, count in counts.items())
-        why = against(Judged(lines, ())) or (f"found {found}" if found else "")
+        why = against(Judged(lines, ())) or (f"found {found}" if found else lacking)
         held = sum(self._held.values())
         if self.as_json:
             render.emit_line({

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
@@ -23,9 +24,11 @@ from processes import StartHost, host_at
 from watched import FILE
 
 from analysis.taskset import load
+from analysis.trace import Event, Kind
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
 from pycontrol import procs
+from pycontrol.commands.watch import Teller
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.live.watch import Watcher
 from pycontrol.run.judge import Judge
@@ -234,6 +237,23 @@ def test_failed_updates_and_refused_agents_are_found(host: Path, file: Path) -> 
         assert watcher._look() == []  # told once
         failing.faults = 3
         assert [one.text for one in watcher._look()] == ["GPU 0: 1 runlist updates failed; isolation is lost"]
+
+
+def test_tasks_without_a_bound_are_said(
+    host: Path, file: Path, watch: Callable[..., Watch], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The analysis says no, and to meet deadlines for a while is no proof."""
+    file.write_text(FILE.replace('epsilon = "100s"', 'epsilon = "900s"'))
+    lacking = "gcaps-suspend has no bound of camera"
+    assert lacking in watch(host).begin["notes"]
+    judge = Judge(load(file), {})
+    for event in (Event(0, Kind.RELEASE, "camera", 1), Event(1, Kind.COMPLETE, "camera", 1, 1)):
+        assert judge.feed(event) == []
+    for why in ("", lacking):
+        with click.Context(click.Command("watch")):
+            code = Teller(True, None).end(judge, 2, why)
+        last = json.loads(capsys.readouterr().out)
+        assert (code, last["in_time"], last["why"]) == (1 if why else 0, not why, why or None)
 
 
 def test_a_time_ends_it_and_no_job_is_no_yes(host: Path, watch: Callable[..., Watch]) -> None:
