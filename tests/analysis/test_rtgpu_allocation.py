@@ -91,6 +91,14 @@ def test_the_search_is_exact_for_measured_times_and_equal_priorities(name: str) 
     assert TABLES // 10 < found < TABLES
 
 
+@pytest.mark.parametrize(("seed", "name"), [(350, "rtgpu"), (838, "rtgpu-tight"), (116, "rtgpu-expected")])
+def test_a_task_without_a_bound_does_not_end_the_search_among_equals(seed: int, name: str) -> None:
+    """The units of equals after it decide whether it has one.  Few sets have no other allocation; these have none."""
+    system = System(METHODS[name], random_taskset(random.Random(seed), 3, 1, ties=True))
+    assert system.ties
+    assert agree(system, Units(4))
+
+
 def allocations(total: int, tasks: int) -> Iterator[tuple[int, ...]]:
     """All of up to so many units, at least one for each task, in lexicographic order: by where each one's units end."""
     for ends in combinations(range(1, total + 1), tasks):
