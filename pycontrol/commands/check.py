@@ -96,6 +96,8 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     seen = judged(recorded, loaded, test)
     broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
     remarks = notes(seen.lines, recorded)
+    if loaded.lacks:
+        remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
     said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
     remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
     if len(broken) > SHOWN:

@@ -178,7 +178,7 @@ def test_a_process_outside_its_task_s_cgroup(host: Path, file: Path, watch: Call
     assert "passes for camera in cgroup " in told["message"]
     assert told["message"].endswith(", and the file has it in /no/such")
     code, last = running.end()
-    assert (code, last["why"]) == (1, "found undeclared 1")
+    assert (code, last["found"]) == (1, {"undeclared": 1})
 
 
 def test_a_program_may_be_started_again(host: Path, watch: Callable[..., Watch]) -> None:

@@ -541,5 +541,6 @@ def test_bounds_of_a_file_without_epsilon_are_not_compared_with(gpurt: Gpurt, wr
     path = write(SPINNER.replace('"busy"', '"suspend"'))
     assert gpurt("simulate", path, "--offsets", "1", "--trace", trace)[0] == 0
     path = write(Path(path).read_text().replace('epsilon = "1ms"\n', ""))
-    assert gpurt("check", trace, path)[0] == 0
+    code, _, err = gpurt("check", trace, path)
+    assert (code, "the file has no epsilon: updates, and the lengths of segments, were not judged" in err) == (0, True)
     assert gpurt("check", trace, path, "--test", "gcaps-suspend")[0] == 3
