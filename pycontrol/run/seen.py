@@ -9,7 +9,7 @@ from analysis.model import CpuSegment, Task, Waiting
 from analysis.taskset import TasksetFile
 from pycontrol.run.programs import tasks_of
 
-#: Of a task that has more jobs under way than this, a program is broken.
+#: Of a task that has more jobs or segments under way than this, a program is broken.
 MOST_OPEN = 1000
 
 

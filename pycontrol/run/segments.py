@@ -7,7 +7,7 @@ from analysis.model import Task
 from analysis.trace import Event
 from pycontrol.run.finding import Log, What
 from pycontrol.run.limits import Limits
-from pycontrol.run.seen import Held, Job, Seen
+from pycontrol.run.seen import MOST_OPEN, Held, Job, Seen
 
 
 class Segments:
@@ -23,6 +23,8 @@ class Segments:
         self._check_single(seen, event, job)
         if not seen.tally.jobs and not seen.tells:  # else only its next job says that the one before it has ended
             seen.lost = False
+        if len(seen.held) >= MOST_OPEN:  # each of these was told of
+            del seen.held[next(iter(seen.held))]
         place = 0
         if job:
             place, job.begun = job.begun, job.begun + 1

@@ -23,7 +23,7 @@ from pycontrol.live.record import assemble
 from pycontrol.run.check import judged
 from pycontrol.run.due import FEW
 from pycontrol.run.finding import Finding, Sort, What
-from pycontrol.run.judge import JUMP, Judge
+from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import MOST_OPEN
 
 MS = 1_000_000
@@ -186,6 +186,19 @@ def test_a_program_that_ends_in_a_job(file: TasksetFile) -> None:
     assert kinds(found(judge, events)) == [(What.ENDED, "fast", 5)]
     assert judge.advance(20 * MS) == []  # told already; it counts as a miss
     assert judge.tally("fast").misses == 1
+
+
+def test_a_flood_of_processes_of_one_name_takes_no_memory(file: TasksetFile) -> None:
+    judge = Judge(file, {})
+    begun = [Event(at, Kind.BEGIN, f"slow-{at}", gpu=0) for at in range(2 * MOST_OPEN)]
+    told = [Event(at, Kind.START, "idle", at, 0, detail=f"idle-{at}") for at in range(2 * MOST_OPEN)]
+    assert len(found(judge, begun)) == len(begun) - 1
+    assert found(judge, told) == []  # of best effort
+    assert found(judge, [Event(at, Kind.BEGIN, f"x-{at}", gpu=0) for at in range(3 * MANY)])[-1].text == (
+        f"{MANY} clients are no task of the file; more are not named"
+    )
+    slow, idle = judge._tasks["slow"], judge._tasks["idle"]
+    assert max(len(slow.held), len(idle.tellers), len(judge.undeclared)) <= MOST_OPEN == MANY
 
 
 def test_another_process_of_that_name_that_ends_hides_no_late_job(file: TasksetFile) -> None:
