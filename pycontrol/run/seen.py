@@ -77,8 +77,9 @@ class Held:
 class Seen:
     """The state of a task: its jobs by release, the last release, and the segments by the names of its processes.
 
-    ``tells``: whether it tells of its jobs, so that those under way are known.  ``lost``: events were lost since it was
-    seen last, so that what it does now is not known.  ``flooded``: more jobs were under way than are kept.
+    ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
+    ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
+    were under way than are kept.
     ``tellers``: the processes that tell of its jobs and are not gone, the latest last.
     """
 
@@ -88,6 +89,7 @@ class Seen:
     held: dict[str, Held] = field(default_factory=dict)
     last: int | None = None
     tells: bool = False
+    told: bool = False
     lost: bool = False
     flooded: bool = False
     tellers: dict[str, None] = field(default_factory=dict)
@@ -99,11 +101,11 @@ class Seen:
 
     def known(self) -> None:
         """It tells of a job: what it did before is over."""
-        self.tells, self.lost = True, False
+        self.tells, self.told, self.lost = True, True, False
 
     def forget(self) -> None:
         """What it does is not known from now on."""
-        self.lost = self.active or self.tells or self.tally.jobs > 0 or self.tally.segments > 0
+        self.lost = self.active or self.told or self.tally.segments > 0
         self.tells, self.last = False, None
         self.jobs.clear()
         self.held.clear()

@@ -21,7 +21,7 @@ class Segments:
         self._check_priority(seen.task, event, priority)
         job = seen.current()
         self._check_single(seen, event, job)
-        if not seen.tally.jobs and not seen.tells:  # else only its next job says that the one before it has ended
+        if not seen.told:  # else only its next job says that the one before it has ended
             seen.lost = False
         if len(seen.held) >= MOST_OPEN:  # each of these was told of
             del seen.held[next(iter(seen.held))]

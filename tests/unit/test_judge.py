@@ -228,10 +228,18 @@ def test_after_lost_events_no_state_is_believed_before_it_is_seen_again(file: Ta
     assert bound.because == (What.LOST,)
     assert "no assumption was seen broken" not in bound.line()
     assert found(judge, segment("fast", 75_000, 76_000)) == []  # of a job whose begin was lost, perhaps
-    assert found(judge, [Event(80 * MS, Kind.COMPLETE, "fast", 0, 5 * MS)]) == []  # so was that of this one
-    (bound,) = found(judge, job("slow", 2, 110_000, 170_000))
+    assert found(judge, job("slow", 2, 110_000, 170_000))[0].because == (What.LOST,)  # that job may be under way
+    assert found(judge, [Event(180 * MS, Kind.COMPLETE, "fast", 0, 5 * MS)]) == []  # the begin of this one was lost
+    (bound,) = found(judge, job("slow", 3, 210_000, 270_000))
     assert bound.because == ()  # both were seen since: the system was idle
     assert judge.tally("fast").misses == judge.tally("fast").above == 0
+
+
+def test_a_task_that_was_idle_may_have_begun_a_job_when_events_were_lost(file: TasksetFile) -> None:
+    judge = Judge(file, {"slow": 50 * MS})
+    found(judge, [*job("fast", 0, 0, 1), Event(MS, Kind.LOST)])
+    (bound,) = found(judge, job("slow", 1, 10_000, 70_000))
+    assert bound.because == (What.LOST,)
 
 
 def test_tasks_that_tell_of_no_jobs_are_seen_again_by_their_segments(file: TasksetFile) -> None:
@@ -280,6 +288,8 @@ def test_two_processes_that_tell_of_one_task(file: TasksetFile) -> None:
     )  # fmt: skip
     again = judged(assemble([begun, gone, other], "segment"), file)  # a program may be started again
     assert What.UNDECLARED not in {one.what for one in again.findings}
+    lost = EventRecord(EventKind.LOST, 10**12 + 1, 0, 0, 0, "", 0, None, 0, 9)  # that of its end, perhaps
+    assert What.UNDECLARED not in {one.what for one in judged(assemble([begun, lost, other], "segment"), file).findings}
     hidden = judged(assemble([replace(one, pid=0, comm="") for one in (begun, other)], "segment"), file)
     assert What.UNDECLARED not in {one.what for one in hidden.findings}  # nothing is known of them
 
