@@ -115,6 +115,13 @@ static bool release_all(struct sim *s)
 	return any;
 }
 
+/* Policy `job`: whether the job of a task has started or ended since the kernel thread looked. */
+static bool unnoticed(const struct job_task *t)
+{
+	return t->part->config->policy == GPURT_POLICY_JOB && t->task->priority && t->client.tsgs &&
+	       t->wanted != (t->queued > 0);
+}
+
 /* Policy `job`: tells the core which jobs started or ended since the last time; first starts, for fewer updates. */
 static void poll_jobs(struct sim *s)
 {
@@ -128,8 +135,7 @@ static void poll_jobs(struct sim *s)
 		p->committed = false;
 	for (start = 1; start >= 0; start--) {
 		for (t = s->tasks; t < s->tasks + s->count; t++) {
-			if (t->part->config->policy != GPURT_POLICY_JOB || !t->task->priority || !t->client.tsgs ||
-			    t->wanted == (t->queued > 0) || t->wanted == start)
+			if (!unnoticed(t) || t->wanted == start)
 				continue;
 			t->wanted = start;
 			gpurt_job(&t->part->sched, &t->client, t->task->gpu_priority, start, s->now);
@@ -143,6 +149,18 @@ static void poll_jobs(struct sim *s)
 		cpu->thread_until = s->now + busy;
 }
 
+/* Whether the kernel thread would notice anything if it looked now. */
+static bool noticeable(const struct sim *s)
+{
+	const struct job_task *t;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (unnoticed(t))
+			return true;
+	return false;
+}
+
+/* When something happens next; U64_MAX: nothing does any more. */
 static u64 next_time(const struct sim *s)
 {
 	const struct job_task *t;
@@ -166,6 +184,8 @@ static u64 next_time(const struct sim *s)
 		if (s->cpus[i].thread_until > s->now && s->cpus[i].thread_until < next)
 			next = s->cpus[i].thread_until;
 	}
+	if (next == U64_MAX && !noticeable(s))
+		return U64_MAX;	/* tasks wait for each other, and the kernel thread would look for ever */
 	return s->next_poll < next ? s->next_poll : next;
 }
 

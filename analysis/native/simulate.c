@@ -163,7 +163,10 @@ static void share_out(struct sim *s, struct job_task **own)
 	}
 }
 
-/* Counts unfinished jobs with the time since their release, and records what still runs. */
+/*
+ * Counts unfinished jobs with the time since their release, and records what still runs.  A run ends with such jobs only
+ * if nothing happens any more: they miss their deadlines, however far away those are.
+ */
 static void wind_up(struct sim *s)
 {
 	struct job_task *t;
@@ -176,8 +179,7 @@ static void wind_up(struct sim *s)
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		u64 taken = t->queued ? s->now - t->backlog[t->head] : 0;
 
-		if (taken > t->task->deadline)
-			t->stats->misses++;
+		t->stats->misses += t->queued;
 		if (taken > t->stats->worst) {
 			t->stats->worst = taken;
 			t->stats->worst_release = t->backlog[t->head];

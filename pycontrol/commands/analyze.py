@@ -12,7 +12,18 @@ import click
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, about_others, analysable, demanded, modelled, tests, time_of, unlike
+from pycontrol.commands.options import (
+    FILE,
+    JSON,
+    Given,
+    about_others,
+    analysable,
+    demanded,
+    modelled,
+    tests,
+    time_of,
+    unlike,
+)
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
@@ -52,8 +63,9 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
               help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
 @click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
-@click.option("--region", metavar="TIME", help="The longest thread block or copy chunk, which every preemption of the "
-              "GPU may have to wait for; none unless given.")  # fmt: skip
+@click.option("--region", type=Given(), metavar="TIME",
+              help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for; "
+              "none unless given.")  # fmt: skip
 @click.option("--measured", is_flag=True, help="Use the longest runlist update that the host has measured as alpha.")
 @JSON
 @click.pass_obj

@@ -11,7 +11,7 @@ import click
 from gpurt.errors import FileError
 from gpurt.text import filename, visible
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, about_others, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Given, about_others, analysable, tests
 
 if TYPE_CHECKING:
     from analysis.rta import Test
@@ -35,7 +35,7 @@ trace is of another taskset."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
-@click.option("--test", "name", metavar="NAME", help="Compare with the bounds of this test, too.")
+@click.option("--test", "name", type=Given(), metavar="NAME", help="Compare with the bounds of this test, too.")
 @JSON
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.

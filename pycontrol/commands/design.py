@@ -16,7 +16,7 @@ from gpurt.errors import UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, covering_test
+from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test
 
 if TYPE_CHECKING:
     from analysis.choose import Choice
@@ -44,7 +44,8 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")
+@click.option("--test", "name", type=Given(), metavar="NAME",
+              help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
 @JSON
 def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:

@@ -16,7 +16,7 @@ import click
 from gpurt.errors import GpurtError, RuntimeFailure, UsageError
 from gpurt.text import visible
 from pycontrol.commands import render
-from pycontrol.commands.options import analysable, connect, covering_test
+from pycontrol.commands.options import Given, analysable, connect, covering_test
 
 #: Where Prometheus finds it unless told otherwise.
 HOST, PORT = "127.0.0.1", 9925
@@ -40,7 +40,7 @@ Ctrl-C and SIGTERM end it.  Exit codes: 0 ended so; 2 wrong usage; 3 the file is
               help="Where to serve.  Other addresses than loopback are open to everyone who reaches them.")  # fmt: skip
 @click.option("--watch", "file", type=click.Path(path_type=Path), metavar="FILE",
               help="Judge jobs as `gpurt watch FILE` does, and name clients by their tasks.")  # fmt: skip
-@click.option("--test", "name", metavar="NAME", help="With --watch: the test whose bounds count.")
+@click.option("--test", "name", type=Given(), metavar="NAME", help="With --watch: the test whose bounds count.")
 @click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
               help="Whose processes' names everyone who reads the metrics may know.")  # fmt: skip
 @click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,

@@ -63,6 +63,16 @@ class Seconds(click.FloatRange):
         return number
 
 
+class Given(click.types.StringParamType):
+    """A text that is not empty.  An option whose variable is unset in a script is not the option left out."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text."""
+        if value == "":
+            self.fail("is empty; leave the option out if that is meant", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Time(Whole):
     """A time with a unit, as nanoseconds."""
 

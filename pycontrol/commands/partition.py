@@ -14,7 +14,7 @@ from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
-from pycontrol.commands.options import FILE, JSON, Output, analysable_text
+from pycontrol.commands.options import FILE, JSON, Given, Output, analysable_text
 from pycontrol.commands.render import bound, room
 
 if TYPE_CHECKING:  # at run time the imports take longer than --help needs
@@ -81,7 +81,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 
 @EXPLAIN
 @click.option("--federated", "owned", is_flag=True,
               help="A partition for each task with kernels, and one bus for copies (docs/rtgpu.md).")  # fmt: skip
-@click.option("--test", "name", metavar="NAME",
+@click.option("--test", "name", type=Given(), metavar="NAME",
               help=f"With --federated: the test.  [default: {TEST}; {BUSY_TEST} if tasks wait busily]")  # fmt: skip
 @click.option("--objective", type=click.Choice(OBJECTIVES),
               help="With --federated: few units, or much slack, relative to deadlines.  [default: least]")  # fmt: skip

@@ -12,7 +12,7 @@ from gpurt.errors import UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, tests
+from pycontrol.commands.options import FILE, JSON, Given, Output, tests
 
 
 @click.command(
@@ -29,7 +29,8 @@ not; 2 wrong usage; 3 a file is wrong or truncated, a trace is of another taskse
 @FILE
 @click.option("--trace", "traces", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
               help="Compare the response times of this run with the bounds; may be repeated.")  # fmt: skip
-@click.option("--test", "name", metavar="NAME", help="Use this test instead of one for the file's policy.")
+@click.option("--test", "name", type=Given(), metavar="NAME",
+              help="Use this test instead of one for the file's policy.")  # fmt: skip
 @click.option("--elsewhere", is_flag=True, help="The system does not run on this machine: do not look at it. What the "
               "bounds assume of a machine is then unchecked.")  # fmt: skip
 @click.option("-o", "--output", required=True, type=Output(), help="The page, one file of HTML.")

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Output, demanded, outside, unlike, unraised
+from pycontrol.commands.options import JSON, Given, Output, demanded, outside, unlike, unraised
 from pycontrol.start import INTERRUPTED
 
 
@@ -68,7 +68,7 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
 @click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
-@click.option("--policy", metavar="NAME", help="Set the host's policy first.")
+@click.option("--policy", type=Given(), metavar="NAME", help="Set the host's policy first.")
 @click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")
 @click.option("--trace", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON

@@ -12,7 +12,7 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, analysable, covering_test, tests
+from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test, tests
 from pycontrol.commands.render import ms, room
 
 #: What grows, in words, by the letter of the analyses.
@@ -29,7 +29,8 @@ Examples:
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", metavar="NAME", help="The test to pass; one for the file's policy and waiting modes.")
+@click.option("--test", "name", type=Given(), metavar="NAME",
+              help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
               help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON

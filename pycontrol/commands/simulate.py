@@ -14,7 +14,7 @@ from gpurt.errors import UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename, visible
 from pycontrol.commands import documents, energy_simulate, render
-from pycontrol.commands.options import FILE, JSON, Output, Time, analysable, modelled
+from pycontrol.commands.options import FILE, JSON, Given, Output, Time, analysable, modelled
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--policy", metavar="NAME",
+@click.option("--policy", type=Given(), metavar="NAME",
               help="Scheduling policy, not the file's; also federated: tasks own units, and copies share a bus.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option(

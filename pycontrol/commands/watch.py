@@ -19,7 +19,7 @@ import click
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.commands import observed, render
-from pycontrol.commands.options import FILE, JSON, analysable, connect, covering_test, demanded, time_of, unlike
+from pycontrol.commands.options import FILE, JSON, Given, analysable, connect, covering_test, demanded, time_of, unlike
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from pycontrol.run.finding import Finding
@@ -43,7 +43,8 @@ test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no hos
 6 there is no syslog."""
 )
 @FILE
-@click.option("--test", "name", metavar="NAME", help="Compare with this test's bounds, not with those of the verdict.")
+@click.option("--test", "name", type=Given(), metavar="NAME",
+              help="Compare with this test's bounds, not with those of the verdict.")  # fmt: skip
 @click.option("--until", "until", metavar="WHEN", help="End after this time, such as 10s, or at the first \"finding\".")
 @click.option("--syslog", "log", is_flag=False, flag_value="/dev/log", metavar="[SOCKET]",
               help="Tell the system's log (journald) of findings, too.")  # fmt: skip

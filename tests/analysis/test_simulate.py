@@ -22,6 +22,17 @@ def responses(system: Taskset, options: Options = ONCE, offsets: list[float] | N
     return {name: observed.worst / MS for name, observed in seen.tasks.items()}
 
 
+def test_tasks_that_wait_for_each_other_under_polling_end_the_run() -> None:
+    """h spins on the CPU for the GPU, which l owns for its whole job, and l needs that CPU: both wait for ever."""
+    low, high = task("l", 0, 3, 100, cpu(1), gpu(0, 1)), task("h", 0, 4, 15, gpu(0, 0.3))
+    system = taskset(replace(low, gpu_priority=13), replace(high, gpu_priority=8), theta=0.01, epsilon=0.01)
+    seen = simulate(system, Options(policy="job", waiting=Waiting.BUSY, horizon=ms(200))).tasks
+    assert (seen["l"].jobs, seen["h"].jobs) == (2, 14)
+    assert seen["l"].finished < 2
+    assert seen["h"].finished < 14
+    assert all(one.misses == one.jobs - one.finished for one in seen.values())
+
+
 def test_alone_a_task_takes_what_it_demands_and_its_updates() -> None:
     system = taskset(task("a", 0, 5, 100, cpu(3), gpu(1, 6)), epsilon=0.5, theta=0.2)
     # C 3, begin alpha 0.3, G^m 1, switch 0.2, G^e 6, end alpha 0.3
