@@ -145,6 +145,8 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
     A branch ends at the first task that has none, unless tasks of equal priority delay each other.  ``floor``: the
     least that each task is given, if known.  Raises Endless after MOST_TRIED responses.
     """
+    if _reserve(system, 0, units) > units.total:  # nor has a task a response if one after it has kernels and no units
+        return
     tried = 0
 
     def below(given: tuple[int, ...], known: Mapping[str, int], left: int) -> Iterator[Allocation]:

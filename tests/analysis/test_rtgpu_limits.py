@@ -127,3 +127,13 @@ def test_a_copy_delays_the_kernel_of_a_more_urgent_task() -> None:
     assert found[1] is not None
     assert found[0] >= ms(1 + 4 + 3)
     assert found[1] >= found[0] + ms(4)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_on_no_units_tasks_of_equal_priority_have_no_allocation(name: str) -> None:
+    """The first task needs no units and the second has a kernel: the fewest that pass are looked for from 0 on."""
+    first, second = task("a", 1, 20, 20, cpu(1)), task("b", 1, 20, 20, cpu(2), part(kernel(4, 1000, 0)), core=1)
+    taskset = Taskset(Platform(2, compute_units=8), (first, second))
+    method = METHODS[name]
+    assert sensitivity.limits(method, taskset).units == 1
+    assert not compiled.run(System(method, taskset, 0), Units(0)).schedulable
