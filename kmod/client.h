@@ -69,6 +69,8 @@ struct gpurt_client {
 	struct gpurt_looked looked;
 	struct gpurt_boosted boost;
 	struct gpurt_copier copier;
+	u64 marks;				/* core/marks.c; several threads may use it at once */
+	atomic_t marks_lost;			/* that readers were not told of, and do not know */
 	atomic_t ordering;			/* 1: there is such a call */
 	atomic_t completions;
 	int seen;			/* completions that GPURT_IOC_WAIT has reported */

@@ -11,6 +11,7 @@
 #include <linux/slab.h>
 
 #include "client.h"
+#include "core/marks.h"
 #include "events.h"
 #include "gpu.h"
 #include "netlink.h"
@@ -144,14 +145,18 @@ static bool is_copy(u32 event)
 	return event >= GPURT_EVENT_COPY_ASK && event <= GPURT_EVENT_COPY_END;
 }
 
+static void identify(struct gpurt_record *r, const struct gpurt_client *client)
+{
+	r->client = client->id;
+	r->pid = pid_nr(client->tgid);
+	r->priority = is_copy(r->event) ? client->copier.node.level : client->core.level;
+	memcpy(r->comm, client->comm, sizeof(r->comm));
+}
+
 static void report(struct gpurt_record *r, struct gpurt_client *client)
 {
-	if (client) {
-		r->client = client->id;
-		r->pid = pid_nr(client->tgid);
-		r->priority = is_copy(r->event) ? client->copier.node.level : client->core.level;
-		memcpy(r->comm, client->comm, sizeof(r->comm));
-	}
+	if (client)
+		identify(r, client);
 	trace(r);
 	if (gpurt_netlink_heard()) {
 		put(r);
@@ -169,7 +174,21 @@ void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, 
 		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
 	};
 
+	if (event == GPURT_EVENT_GONE && client)
+		r.lost = atomic_xchg(&client->marks_lost, 0);
 	report(&r, client);
+}
+
+/* Whether readers are to be told of that mark: there is something left of the client's share. */
+static bool take_share(struct gpurt_client *client, u32 what, u64 now)
+{
+	u64 before, after;
+
+	do {
+		before = READ_ONCE(client->marks);
+		after = gpurt_mark_take(before, what, now);
+	} while (after && cmpxchg64(&client->marks, before, after) != before);
+	return after;
 }
 
 /* Reports what a program says of a job.  0, or -EINVAL: the release is yet to come. */
@@ -184,7 +203,16 @@ int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *ma
 		return -EINVAL;
 	r.latency = r.time - mark->release_ns;
 	strscpy(r.task, mark->task, sizeof(r.task));
-	report(&r, client);
+	if (take_share(client, mark->what, r.time)) {
+		r.lost = atomic_xchg(&client->marks_lost, 0);
+		report(&r, client);
+		return 0;
+	}
+	/* A tracer has a buffer of its own, and says itself what it loses. */
+	identify(&r, client);
+	trace(&r);
+	if (gpurt_netlink_heard())
+		atomic_inc(&client->marks_lost);
 	return 0;
 }
 

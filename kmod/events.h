@@ -24,6 +24,7 @@ struct gpurt_record {
 	/* Of marks of jobs; empty in other events. */
 	u64 job;
 	u64 cpu;
+	u32 lost;			/* marks of the client's before; also in GPURT_EVENT_GONE */
 	char task[GPURT_TASK_LEN];
 };
 

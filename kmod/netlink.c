@@ -142,7 +142,8 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool nam
 		return -EMSGSIZE;
 	if (r->event == GPURT_EVENT_COMMIT && nla_put_u32(skb, GPURT_A_CAUSE, r->cause))
 		return -EMSGSIZE;
-	if (r->latency && nla_put_u64_64bit(skb, GPURT_A_LATENCY_NS, r->latency, GPURT_A_PAD))
+	if ((r->latency && nla_put_u64_64bit(skb, GPURT_A_LATENCY_NS, r->latency, GPURT_A_PAD)) ||
+	    (r->lost && nla_put_u64_64bit(skb, GPURT_A_LOST, r->lost, GPURT_A_PAD)))
 		return -EMSGSIZE;
 	return put_job(skb, r, named);
 }

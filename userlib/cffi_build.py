@@ -37,6 +37,7 @@ HEADERS = [
     "kmod/core/attributes.h",
     "kmod/core/gate.h",
     "kmod/core/retry.h",
+    "kmod/core/marks.h",
     "kmod/core/agents.h",
     "kmod/core/sgpu.h",
     "kmod/core/sbeet.h",

@@ -137,6 +137,9 @@
  *	executed for `cpu_ns` on CPUs (0: not known).  Every host takes it under every policy, also of a task that uses
  *	no GPU.  It changes no decision, and the host keeps nothing of it: name, number, release and `cpu_ns` are the
  *	caller's word, the time is the host's.  EINVAL: the release is yet to come; `cpu_ns` of a beginning.
+ *	Readers are told of one mark of a client in GPURT_MARK_NS, and of GPURT_MARKS at once, of which half may be
+ *	beginnings.  Of more they are not told, although the call succeeds; the next mark of that client of which they
+ *	are told, or its GPURT_EVENT_GONE, has LOST, how many these were.  Tracepoints have them all.
  *
  * Where agents carry out commits the host does not see the work: GPURT_END_DRAIN, GPURT_WAIT_WORK and
  * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
@@ -271,8 +274,8 @@
  * GPURT_CMD_EVENT	  sent to multicast groups: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
  *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
  *			  submission, for COPY_BEGIN since it asked for the bus, for lost events LOST; for
- *			  JOB_BEGIN and JOB_END JOB, LATENCY_NS since the job's release, CPU_NS if it is known, and
- *			  TASK, which group GPURT_GENL_EVENTS gets empty
+ *			  JOB_BEGIN and JOB_END JOB, LATENCY_NS since the job's release, CPU_NS if it is known, LOST
+ *			  (GPURT_IOC_JOB_MARK) and TASK, which group GPURT_GENL_EVENTS gets empty
  */
 #ifndef _UAPI_GPURT_H
 #define _UAPI_GPURT_H
@@ -321,6 +324,8 @@
 #define GPURT_NAME_LEN		32
 #define GPURT_CGROUP_LEN	256
 #define GPURT_TASK_LEN		72
+#define GPURT_MARK_NS		40000ULL
+#define GPURT_MARKS		512
 #define GPURT_MAX_AHEAD_NS	3600000000000ULL
 #define GPURT_HIST_SUB		4
 #define GPURT_HIST_BUCKETS	160

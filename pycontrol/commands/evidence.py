@@ -163,7 +163,7 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> t
     seen, notes = compared(path, recorded, file, None if why else test)
     if test and why:
         notes.append(f"not compared with the bounds: {why}")
-    gone = subject.lost(recorded)
+    gone = subject.lost(recorded, file)
     if gone:
         notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
     spread, open_ = runs.distributions(recorded, file), runs.unfinished(recorded, file)

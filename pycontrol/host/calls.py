@@ -297,8 +297,13 @@ class Calls:
             raise Refusal(errno.EINVAL, f"job {made.job} is not released yet")
         kind = EventKind.JOB_BEGIN if made.what == lib.GPURT_MARK_BEGIN else EventKind.JOB_END
         task = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
-        mark = Mark(task, made.job, made.cpu_ns)
-        gpu.tell(gpu, caller.client(gpu), kind, now, None, now - made.release_ns, mark)
+        client = caller.client(gpu)
+        whole = int(lib.gpurt_mark_take(client.marks, made.what, now))
+        if whole:
+            client.marks = whole
+            gpu.tell(gpu, client, kind, now, None, now - made.release_ns, Mark(task, made.job, made.cpu_ns))
+        else:
+            client.marks_lost += 1
         answer(0)
 
 

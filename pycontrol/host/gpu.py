@@ -45,6 +45,8 @@ class Client:
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: Waiters = field(default_factory=Waiters)
     copier: Copier = field(default_factory=Copier)
+    marks: int = 0  # core/marks.c
+    marks_lost: int = 0  # that readers were not told of, and do not know
 
 
 @dataclass(eq=False)

@@ -266,6 +266,8 @@ class Host:
         elif kind == Packet.NETLINK:
             self._netlink(connection, payload)
         elif kind == Packet.SUBSCRIBE and not payload:
+            for client in (one for gpu in self.gpus for one in gpu.clients.values() if not self.readers):
+                client.marks_lost = 0  # nobody could have been told
             self.readers.add(connection)
         else:
             self.malformed += 1
@@ -317,6 +319,9 @@ class Host:
     ) -> None:  # fmt: skip
         """Sends an event to every subscribed connection, with the process's pid and name if it may know them."""
         made: dict[bool, bytes] = {}
+        lost = 0
+        if client and (mark or kind is EventKind.GONE):
+            lost, client.marks_lost = client.marks_lost, 0
         for connection in list(self.readers):
             named = client is None or connection.peer.may_know(client.peer)
             if named not in made:
@@ -328,6 +333,7 @@ class Host:
                     record.append(("CAUSE", int(cause)))
                 if latency:
                     record.append(("LATENCY_NS", latency))
+                record += [("LOST", lost)] if lost else []
                 if mark:
                     record += [("TASK", mark.task if named else ""), ("JOB", mark.job)]
                     record += [("CPU_NS", mark.cpu_ns)] if mark.cpu_ns else []

@@ -173,6 +173,7 @@ class EventRecord:
     """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know.
 
     ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
+    ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
     """
 
     kind: EventKind

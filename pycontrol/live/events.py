@@ -24,6 +24,8 @@ KINDS = {
     EventKind.LOST: Kind.LOST,
     EventKind.LATE: Kind.LATE,
 }
+#: What was lost of a client that tells of jobs faster than it may.
+MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
 #: How often the reading thread checks whether to end, seconds.
 GLANCE = 0.1
 #: After the end, the thread reads for at most this long what the host has sent, seconds.
@@ -36,6 +38,8 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
     Those of a job, and of a client that is gone, have the process as their detail, if it is known.
     """
     time, spent = record.time_ns, record.latency_ns
+    if record.lost and record.kind is not EventKind.LOST and task:
+        yield Event(time, Kind.LOST, task, gpu=record.gpu, detail=f"{record.lost} {MARKS_LOST}")
     if record.kind is EventKind.JOB_BEGIN:
         yield Event(time - spent, Kind.RELEASE, task, record.job)
         yield Event(time, Kind.START, task, record.job, spent, detail=_process(record))

@@ -154,7 +154,7 @@ def read(
     Raises:
         RuntimeFailure: as for execute.
     """
-    if any(one.kind is EventKind.LOST for one in records):
+    if any(one.kind is EventKind.LOST or (one.lost and one.pid == pid) for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
     mine = [one for one in records if one.pid == pid]
     found = segments(mine, Costs.of(records, options.theta), options.duration is not None)

@@ -77,7 +77,8 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
     late = any(not line.best_effort and (line.misses or line.above_bound) for line in lines)
     if late and trace.meta.get("clock") != "virtual":
         found.append(LATE)
-    return found + [event.detail for event in trace.events if event.kind is Kind.LOST and event.detail]
+    lost = [event for event in trace.events if event.kind is Kind.LOST and event.detail]
+    return found + [f"{event.task}: {event.detail}" if event.task else str(event.detail) for event in lost]
 
 
 @dataclass(frozen=True)

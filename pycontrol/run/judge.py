@@ -322,6 +322,12 @@ class Judge:
         self._log.add(event.time, What.LATE, "", f"{who} has not left the GPU in time: isolation is lost")
 
     def _lost(self, event: Event, _priority: int | None) -> None:
+        if event.task:  # only what its own program says of it was lost
+            if seen := self._of(event):
+                text = f"{event.detail}; those under way are left out"
+                self._log.add(event.time, What.LOST, seen.task.name, text)
+                seen.forget()
+            return
         self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()
 

@@ -9,6 +9,7 @@ from analysis.taskset import TasksetFile
 from analysis.trace import Kind, Trace, times_of
 from gpurt.text import visible
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
+from pycontrol.run.seen import meaning
 
 
 def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
@@ -65,6 +66,7 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
     return ""
 
 
-def lost(recorded: Trace) -> int:
-    """How many times events were lost while the trace was recorded."""
-    return sum(event.kind is Kind.LOST for event in recorded.events)
+def lost(recorded: Trace, file: TasksetFile) -> int:
+    """How many times events were lost while the trace was recorded, other than those of a client of no task alone."""
+    lost = [event.task for event in recorded.events if event.kind is Kind.LOST]
+    return sum(not task or meaning(file, task) is not None for task in lost)

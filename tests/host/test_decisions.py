@@ -15,11 +15,12 @@ from gpurt.enums import Command, EventKind, Policy, Tier
 from pycontrol import procs
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.budgets import Budgets
+from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Client, Decision, Gpu
 from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.host.waiter import Waiter
+from pycontrol.host.waiter import Deadlines, Waiter
 from pycontrol.host.wire import Refusal
 
 MS = 1_000_000
@@ -187,3 +188,39 @@ def test_without_cgroups_of_version_2_a_rule_is_refused(tmp_path: Path, monkeypa
     rules.change("CGROUP", "/x", False)
     (own / "cgroup").write_text("3:cpuset:/\n0::/\n")
     rules.change("CGROUP", "/x", True)
+
+
+class Caller:
+    """What calls need of a connection with one client."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._client, self.world = world.client(number), world
+        self.peer = self._client.peer
+        self.results: list[int] = []
+
+    def client(self, _gpu: Gpu) -> Client:
+        return self._client
+
+    def thread(self) -> Any:
+        raise AssertionError("not needed")
+
+    def mark(self, what: int) -> None:
+        made = ffi.new("struct gpurt_job_mark *", {"what": what, "task": b"t"})
+        calls = Calls([self.world.gpu], lambda: self.world.now, Deadlines(), None)
+        calls.job_mark(self, made, self.results.append)  # type: ignore[arg-type]
+
+
+def test_marks_of_a_client_are_told_up_to_its_share() -> None:
+    """What is lost is counted for the client that told of too many, and no other client loses any."""
+    world = World(VirtualGpu, Shape())
+    world.now = 10 * MS
+    one, other = Caller(world, 1), Caller(world, 2)
+    for _ in range(lib.GPURT_MARKS):
+        one.mark(lib.GPURT_MARK_BEGIN)
+    other.mark(lib.GPURT_MARK_BEGIN)
+    assert one.results == [0] * lib.GPURT_MARKS  # to the program it makes no difference
+    assert world.events == [(1, EventKind.JOB_BEGIN)] * (lib.GPURT_MARKS // 2) + [(2, EventKind.JOB_BEGIN)]
+    clients = one.client(world.gpu), other.client(world.gpu)
+    assert [client.marks_lost for client in clients] == [lib.GPURT_MARKS // 2, 0]
+    one.mark(lib.GPURT_MARK_END)
+    assert world.events[-1] == (1, EventKind.JOB_END)

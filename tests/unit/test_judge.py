@@ -19,8 +19,10 @@ from analysis.trace import Event, Kind, Trace
 from gpurt.enums import EventKind
 from pycontrol.commands.observed import data
 from pycontrol.live.control import EventRecord
+from pycontrol.live.events import to_events
 from pycontrol.live.record import assemble
-from pycontrol.run.check import judged
+from pycontrol.run import subject
+from pycontrol.run.check import judged, notes
 from pycontrol.run.due import FEW
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import JUMP, MANY, Judge
@@ -344,6 +346,22 @@ def test_a_flood_of_jobs_that_end_at_once_takes_no_memory(file: TasksetFile) -> 
     assert kinds(late) == [(What.DEADLINE, "slow", 7)]
 
 
+def test_what_a_client_lost_of_its_own_jobs_leaves_out_that_task_only(file: TasksetFile) -> None:
+    """Both jobs end late.  Of the task whose ends were not told the judge does not know when they ended."""
+    judge = Judge(file, {})
+    for task in ("fast", "slow"):
+        for event in (Event(0, Kind.RELEASE, task, 0), Event(0, Kind.START, task, 0, 0)):
+            assert judge.feed(event) == []
+    record = EventRecord(EventKind.JOB_BEGIN, 5 * MS, 0, 1, 7, "fast", 0, None, 0, 3, "fast", 1)
+    told = [one for event in to_events(record, "fast") for one in judge.feed(event)]
+    assert kinds(told) == [(What.LOST, "fast", None)]
+    assert told[0].text.startswith("3 beginnings and ends of its jobs were not told")
+    assert judge.feed(Event(6 * MS, Kind.COMPLETE, "fast", 1, MS)) == []
+    stranger = replace(record, task="other", comm="other")
+    assert [one.what for event in to_events(stranger, "other") for one in judge.feed(event)] == [What.UNDECLARED]
+    assert [(one.what, one.task) for one in judge.advance(200 * MS)] == [(What.DEADLINE, "slow")]
+
+
 def test_a_flood_of_jobs_that_never_end_takes_no_memory(file: TasksetFile) -> None:
     judge, told = Judge(file, {}), []
     for number in range(12_000):
@@ -450,3 +468,10 @@ def test_simulations_break_no_assumption(file: TasksetFile, policy: str, executi
     worst = trace.observed_worst()
     assert {line.task: line.mort for line in result.lines if line.jobs} == worst
     assert sum(line.jobs for line in result.lines) == sum(map(len, trace.responses().values()))
+
+
+def test_what_a_stranger_lost_of_its_own_is_no_loss_of_a_trace(file: TasksetFile) -> None:
+    lost = [Event(MS, Kind.LOST, task, detail="3 of its own") for task in ("fast", "stranger-7")]
+    trace = Trace({}, [*lost, Event(2 * MS, Kind.LOST, detail="4 events lost")])
+    assert subject.lost(trace, file) == 2
+    assert notes([], trace)[-3:] == ["fast: 3 of its own", "stranger-7: 3 of its own", "4 events lost"]

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "marks.h"
+
+/*
+ * A client's share is whole again at the time @whole, 0 at first.  That time after a mark of the kind @what (enum
+ * gpurt_mark_what) at @now; 0: the share is used up, and readers are not told.
+ *
+ * Beginnings may use only half of it, so that the ends of jobs that were told of are told of, too.
+ */
+u64 gpurt_mark_take(u64 whole, u32 what, u64 now)
+{
+	u64 most = what == GPURT_MARK_BEGIN ? GPURT_MARKS / 2 : GPURT_MARKS;
+	u64 used = whole > now ? whole - now : 0;
+
+	if (used + GPURT_MARK_NS > most * GPURT_MARK_NS)
+		return 0;
+	return now + used + GPURT_MARK_NS;
+}

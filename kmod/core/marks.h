@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Marks of jobs (GPURT_IOC_JOB_MARK): of how many readers of events are told.  A mark costs its program next to
+ * nothing, so that without a share for each client one client would have all readers lose events.
+ */
+#ifndef GPURT_CORE_MARKS_H
+#define GPURT_CORE_MARKS_H
+
+#include "env.h"
+#include "../uapi/gpurt.h"
+
+u64 gpurt_mark_take(u64 whole, u32 what, u64 now);
+
+#endif
