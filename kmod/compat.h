@@ -18,6 +18,10 @@
 #error "gpurt needs Linux 5.10 or newer"
 #endif
 
+#ifndef CONFIG_64BIT
+#error "gpurt needs a 64-bit kernel: times are read without locks, and divided"
+#endif
+
 #ifndef CONFIG_TRACEPOINTS
 #error "gpurt needs CONFIG_TRACEPOINTS: without them a process that ends or executes another program would keep the GPU"
 #endif

@@ -131,15 +131,22 @@ static struct vgpu_whole *make(u32 number)
 	return whole;
 }
 
-/* Whether the parameters can be obeyed. */
+/* Whether the parameters can be obeyed.  The kernel's log says of one that cannot what is allowed. */
 bool vgpu_whole_valid(void)
 {
 	u32 i;
 
-	for (i = 0; i < vgpu_parts; i++)
-		if (!vgpu_units[i])
+	for (i = 0; i < vgpu_parts; i++) {
+		if (!vgpu_units[i]) {
+			pr_err("gpurt: vgpu_units: partition %u has 0 units: 1 or more\n", i);
 			return false;
-	return vgpu_cross >= GPURT_FACTOR_ONE && vgpu_cross <= GPURT_FACTOR_MAX;
+		}
+	}
+	if (vgpu_cross < GPURT_FACTOR_ONE || vgpu_cross > GPURT_FACTOR_MAX) {
+		pr_err("gpurt: vgpu_cross=%u: %u to %u thousandths\n", vgpu_cross, GPURT_FACTOR_ONE, GPURT_FACTOR_MAX);
+		return false;
+	}
+	return true;
 }
 
 /*

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import NoReturn
 import pytest
 from actors import Actor
 from links import PATIENCE, client_of, eventually
-from loading import DEVICE, MODULE, PARAMETERS, load, unload
+from loading import DEVICE, MODULE, PARAMETERS, KernelLog, load, unload
 from modules import insert, remove
 
 from gpurt._gpurt import ffi, lib
@@ -186,11 +187,21 @@ def test_the_module_comes_without_a_gpu() -> None:
 
 def test_bad_parameters_are_refused() -> None:
     unload()
-    partitions = ("vgpu_cross=999", "vgpu_cross=64001", "vgpu_units=0", "vgpu_units=4,0")
-    for option in (*partitions, "policy=9", "policy=6", "vgpus=17", "vgpus=x", "thread_cpu=4096"):
+    for option, why in {
+        "vgpu_cross=999": "vgpu_cross=999: 1000 to 64000 thousandths",
+        "vgpu_cross=64001": "vgpu_cross=64001: 1000 to 64000 thousandths",
+        "vgpu_units=0": "vgpu_units: partition 0 has 0 units: 1 or more",
+        "vgpu_units=4,0": "vgpu_units: partition 1 has 0 units: 1 or more",
+        "policy=9": "policy=9: 0 to 5", "policy=6": "policy=6: 0 to 5", "thread_cpu=4096": "thread_cpu=4096: there is",
+        "vgpu_units=4,x": "invalid for parameter `vgpu_units'",
+        "vgpus=17": "`17' invalid for parameter `vgpus'", "vgpus=x": "`x' invalid for parameter `vgpus'",
+    }.items():  # fmt: skip
+        log = KernelLog()
         with pytest.raises(OSError, match=MODULE):
             insert(MODULE, option)
         assert not PARAMETERS.exists(), option
+        lines = log.close()
+        assert any(line.startswith("gpurt: ") and re.search(why, line) for line in lines), (option, lines)
     insert(MODULE, "nonsense=1")  # only warned of, as the kernel does with every module
     unload()
     with pytest.raises(DeviceError):
