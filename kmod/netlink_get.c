@@ -101,6 +101,7 @@ static int dump(struct sk_buff *skb, struct netlink_callback *cb,
 static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 {
 	struct gpurt_driver_costs costs = { };
+	struct gpurt_driver_part part = { };
 	struct gpurt_agents_facts facts;
 	int token;
 
@@ -108,6 +109,8 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops.costs)
 			gpu->ops.costs(gpu->driver, &costs);
+		if (gpu->ops.part)
+			gpu->ops.part(gpu->driver, &part);
 		gpurt_gpu_release(gpu, token);
 	}
 	return nla_put_u32(skb, GPURT_A_LATE, facts.late) || nla_put_u32(skb, GPURT_A_TIER, facts.tier) ||
@@ -115,7 +118,10 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	       nla_put_string(skb, GPURT_A_DRIVER, facts.driver) ||
 	       nla_put_u64_64bit(skb, GPURT_A_ALPHA_NS, costs.alpha_ns, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_THETA_NS, costs.theta_ns, GPURT_A_PAD) ||
-	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD);
+	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD) ||
+	       (part.units && (nla_put_u32(skb, GPURT_A_PARTITION_OF, part.whole) ||
+			       nla_put_u32(skb, GPURT_A_PARTITION_UNITS, part.units) ||
+			       nla_put_u32(skb, GPURT_A_CROSS, part.cross)));
 }
 
 static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)

@@ -87,7 +87,10 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(JOBS_OVERDUE, U32, sizeof(u32)) \
 	ATTRIBUTE(TASK, STRING, GPURT_TASK_LEN) \
 	ATTRIBUTE(JOB, U64, sizeof(u64)) \
-	ATTRIBUTE(CPU_NS, U64, sizeof(u64))
+	ATTRIBUTE(CPU_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(PARTITION_OF, U32, sizeof(u32)) \
+	ATTRIBUTE(PARTITION_UNITS, U32, sizeof(u32)) \
+	ATTRIBUTE(CROSS, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

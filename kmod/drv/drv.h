@@ -50,6 +50,13 @@ struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
 };
 
+/* Of which GPU a GPU is a partition; all 0 if it is none. */
+struct gpurt_driver_part {
+	u32 whole;			/* that GPU's number, from 0 on */
+	u32 units;			/* compute units of the partition */
+	u32 cross;			/* what slows its memory intensive work down, thousandths: GPURT_IOC_SUBMIT */
+};
+
 /* An update of runlists.  The driver must not keep the pointer. */
 struct gpurt_commit {
 	void *only;			/* the context of the client that is to be alone; NULL: everyone */
@@ -155,6 +162,8 @@ struct gpurt_driver_ops {
 	void (*exempt)(void *driver, void *ctx, bool exempt);
 	/* At any time; may be NULL. */
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
+	/* Likewise. */
+	void (*part)(void *driver, struct gpurt_driver_part *part);
 	/*
 	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
 	 * powered from power(true), which returns 0 or more, or -errno, to power(false).  Calls nest.  A commit() in

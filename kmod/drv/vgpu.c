@@ -138,7 +138,7 @@ static void *vgpu_create(unsigned int place)
 	struct gpurt_driver_ops ops = {
 		GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = update_sleeps(),
 		.work = &vgpu_work_ops, .client_open = vgpu_client_open, .client_close = vgpu_client_close,
-		.commit = vgpu_commit, .exempt = vgpu_exempt, .costs = vgpu_costs,
+		.commit = vgpu_commit, .exempt = vgpu_exempt, .costs = vgpu_costs, .part = vgpu_part,
 	};
 	struct vgpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	int err;

@@ -77,6 +77,7 @@ extern struct gpurt_devices vgpus;
 bool vgpu_whole_valid(void);
 int vgpu_join(struct vgpu *dev, u32 place);
 void vgpu_leave(struct vgpu *dev);
+void vgpu_part(void *driver, struct gpurt_driver_part *part);
 u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags);
 u64 vgpu_lock(struct vgpu *dev, unsigned long *flags);
 void vgpu_unlock(struct vgpu *dev, unsigned long flags);

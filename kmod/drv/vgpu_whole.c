@@ -195,3 +195,12 @@ void vgpu_leave(struct vgpu *dev)
 		divided[whole->number] = NULL;
 	kfree(whole);
 }
+
+/* Which partition of which GPU @driver is. */
+void vgpu_part(void *driver, struct gpurt_driver_part *part)
+{
+	struct vgpu *dev = driver;
+
+	if (vgpu_parts)
+		*part = (struct gpurt_driver_part){ dev->whole->number, dev->core.units, vgpu_cross };
+}

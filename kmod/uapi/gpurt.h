@@ -228,6 +228,9 @@
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
  *			  often an agent was refused because its user has too many: such a process runs at any time).
+ *			  Of a virtual GPU that is a partition: PARTITION_OF (the number of the GPU that is divided,
+ *			  from 0 on), PARTITION_UNITS (its compute units), CROSS (by what its memory intensive work is
+ *			  slowed down while another partition executes such).
  *			  With GPURT_CAP_UNITS: UNIT_POLICY, MECHANISM (how programs keep to units), UNITS (that jobs
  *			  may hold), UNITS_HELD, JOBS (that hold units), UNIT_CLIENTS (that have announced jobs, on
  *			  all GPUs), JOBS_DONE, JOBS_LATE (of these, after their deadline), JOBS_SKIPPED, JOBS_LOST
@@ -736,6 +739,9 @@ enum gpurt_attr {
 	GPURT_A_TASK,			/* string */
 	GPURT_A_JOB,			/* u64 */
 	GPURT_A_CPU_NS,			/* u64 */
+	GPURT_A_PARTITION_OF,		/* u32 */
+	GPURT_A_PARTITION_UNITS,	/* u32 */
+	GPURT_A_CROSS,			/* u32, thousandths */
 	GPURT_A_END,
 };
 

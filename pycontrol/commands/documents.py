@@ -25,6 +25,8 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
         "unit_clients": one.unit_clients, "jobs_done": one.jobs_done, "jobs_late": one.jobs_late,
         "jobs_skipped": one.jobs_skipped, "jobs_lost": one.jobs_lost, "jobs_overdue": one.jobs_overdue,
+        "partition_of": one.partition_of, "partition_units": one.partition_units or None,
+        "cross_factor": one.cross / 1000 if one.cross else None,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpurt._gpurt import lib
 from gpurt.enums import Image
 from gpurt.errors import DeviceError
 from gpurt.files import check_writable
@@ -18,7 +19,7 @@ from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
 from pycontrol.live import patched, placed
-from pycontrol.live.control import BusStatus
+from pycontrol.live.control import BusStatus, GpuStatus
 from pycontrol.live.patched import PatchedGpu
 
 
@@ -95,6 +96,15 @@ def _forms(clients: list[Any]) -> str:
     return ", ".join(counts)
 
 
+def _partition(one: GpuStatus) -> str:
+    """Which partition of which GPU a virtual GPU is, in words."""
+    units = f"{one.partition_units} compute unit{'s' if one.partition_units != 1 else ''}"
+    text = f"a partition of virtual GPU {one.partition_of}, with {units}"
+    if one.cross > lib.GPURT_FACTOR_ONE:
+        text += f"; memory-intensive work beside such of another partition takes {one.cross / 1000:g} times as long"
+    return text
+
+
 #: How programs keep to their units, where that needs more than a word.
 KEPT = {"virtual": "the GPU is virtual", "none": "nothing keeps a program to units (T0), so a job gets them all"}
 
@@ -121,6 +131,8 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
                 lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt clients`)")
             if one.barred:
                 lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
+        if one.partition_of is not None:
+            lines.append(f"GPU {one.gpu}: {_partition(one)}")
         if one.unit_policy:
             how = KEPT.get(one.mechanism, f"programs keep to them by {one.mechanism}")
             held = f"{one.units_held} of {one.units} units held by {one.jobs} job{'s' if one.jobs != 1 else ''}"

@@ -11,7 +11,7 @@ from typing import Any
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol.host.budgets import Budgets, Group
-from pycontrol.host.gpu import CONTROL, Client, Decision, Gpu
+from pycontrol.host.gpu import CONTROL, Client, Decision, Facts, Gpu
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
@@ -104,7 +104,7 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
-                ("REFUSED", facts.refused), *(self.space.status(gpu.index) if self.space else []),
+                ("REFUSED", facts.refused), *partition(facts), *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 
     def clients(self, peer: Peer, request: Request) -> Iterator[Record]:
@@ -248,6 +248,12 @@ class Commands:
                 if client.boost.barred:
                     client.copier.raise_to(0)
         return []
+
+
+def partition(facts: Facts) -> Record:
+    """What a GPU is a partition of."""
+    names = ("PARTITION_OF", "PARTITION_UNITS", "CROSS")
+    return list(zip(names, facts.partition, strict=True)) if facts.partition else []
 
 
 def told(peer: Peer, flag: str, rule: Rule) -> Record:

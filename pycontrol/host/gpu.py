@@ -91,6 +91,7 @@ class Facts:
     slice: int = 0
     late: int = 0
     refused: int = 0
+    partition: tuple[int, int, int] | None = None  # of which GPU, its units, and what slows it down, thousandths
 
 
 class Mark(NamedTuple):

@@ -111,7 +111,9 @@ class VirtualGpu(Gpu):
     def facts(self) -> Facts:
         """A virtual GPU with the costs that were asked for."""
         shape = self.shape
-        return Facts(Tier.VIRTUAL, "vgpu", Cap.VGPU | Cap.EMULATED, shape.alpha, shape.theta, shape.slice)
+        part = (self._whole.number, shape.units, int(self._whole.raw.cross)) if self._whole else None
+        caps = Cap.VGPU | Cap.EMULATED
+        return Facts(Tier.VIRTUAL, "vgpu", caps, shape.alpha, shape.theta, shape.slice, partition=part)
 
     def commit(self, only: Client | None, now: int) -> None:
         """Carries out a runlist update, which takes alpha, and measures it."""

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Whole:
     """A GPU that is divided; its partitions are VirtualGpus that were given it."""
 
-    def __init__(self, cross: int) -> None:
+    def __init__(self, number: int, cross: int) -> None:
         """``cross``: what slows memory intensive work down while another partition executes such, thousandths."""
+        self.number = number
         self.raw = ffi.new("struct gpurt_whole *")
         lib.gpurt_whole_init(self.raw, cross)
 
@@ -42,7 +43,7 @@ class Layout:
         """The GPU that each is a partition of."""
         if not self.parts:
             return [None] * len(self.shapes)
-        made = [Whole(self.cross) for _ in range(0, len(self.shapes), self.parts)]
+        made = [Whole(number, self.cross) for number in range(-(-len(self.shapes) // self.parts))]
         return [made[index // self.parts] for index in range(len(self.shapes))]
 
 

@@ -43,6 +43,10 @@ class GpuStatus:
     ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
     ``jobs_done``, of these ``jobs_late`` after their deadline, ``jobs_skipped``, ``jobs_lost`` with their client: on
     all GPUs together since the host started.  ``jobs_overdue``: jobs that hold its units for longer than planned.
+
+    ``partition_of``: the number of the GPU that a virtual GPU is a partition of; None if it is none.
+    ``partition_units``: its compute units; ``cross``: by what its memory-intensive work is slowed down while another
+    partition executes such, thousandths.
     """
 
     gpu: int
@@ -76,6 +80,9 @@ class GpuStatus:
     jobs_skipped: int
     jobs_lost: int
     jobs_overdue: int
+    partition_of: int | None
+    partition_units: int
+    cross: int
 
     @property
     def emulated(self) -> bool:
@@ -431,6 +438,8 @@ def _status(message: Message) -> GpuStatus:
         number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
         number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
         number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
+        _number(message, "PARTITION_OF") if number("PARTITION_UNITS") else None, number("PARTITION_UNITS"),
+        number("CROSS"),
     )  # fmt: skip
 
 

@@ -213,6 +213,20 @@ def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, mon
     assert findings["host"]["text"] == "the host has no GPU"
 
 
+def test_status_shows_the_partitions_of_a_virtual_gpu(start_host: StartHost, gpurt: Gpurt) -> None:
+    host = str(start_host("--units", "1,12", "--cross-contention", "1.5"))
+    said = gpurt("--device", host, "status")[1]
+    slowed = "; memory-intensive work beside such of another partition takes 1.5 times as long"
+    assert f"\nGPU 0: a partition of virtual GPU 0, with 1 compute unit{slowed}\n" in said
+    assert f"GPU 1: a partition of virtual GPU 0, with 12 compute units{slowed}\n" in said
+    gpus = json.loads(gpurt("--device", host, "status", "--json")[1])["gpus"]
+    found = [(one["partition_of"], one["partition_units"], one["cross_factor"]) for one in gpus]
+    assert found == [(0, 1, 1.5), (0, 12, 1.5)]
+    assert "partition" not in gpurt("status")[1]
+    (one,) = json.loads(gpurt("status", "--json")[1])["gpus"]
+    assert (one["partition_of"], one["partition_units"], one["cross_factor"]) == (None, None, None)
+
+
 def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:
     assert "malformed" not in gpurt("status")[1]
     with SocketClient(host) as client:
