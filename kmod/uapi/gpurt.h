@@ -58,7 +58,7 @@
  *	one does not.  Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither has the
  *	bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back; called by another thread it
  *	also withdraws a request that waits, which returns ECANCELED.  With a `request` it ends only what the BEGIN or
- *	NEXT of that number asked for last: a thread that gives up a call cannot end the copy that another one has begun.
+ *	NEXT of that number asked for last: a thread that gives a call up cannot end the copy that another has begun.
  *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that request.  EPERM:
  *	as for GPURT_IOC_BEGIN.
  *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
