@@ -113,7 +113,7 @@ def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_pat
     assert done(tmp_path / "clean/bin/gpurt", "--version", cwd=tmp_path).startswith("gpurt, version")
     examples = tmp_path / "clean/share/gpurt/examples"
     kept = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*") if path.is_file()}
-    assert {str(path.relative_to(examples)) for path in examples.rglob("*") if path.is_file()} == kept
+    assert all((examples / name).is_file() for name in kept)
     for arguments in OF_EACH_GROUP:
         done(tmp_path / "clean/bin/gpurt", *arguments, cwd=examples)
     says_what_it_lacks(tmp_path / "clean/bin/gpurt", tmp_path)
