@@ -26,14 +26,31 @@ class Limits:
         self._cpu = {task.name: _cpu(task) for task in taskset}
         self._worst = {task.name: [one.misc.worst + one.pure.worst for one in task.gpu_segments] for task in taskset}
         self._epsilon = {task.name: sum(self._costs[taskset.part_of(task)]) for task in taskset}
-        self._above = {task.name: [(one.period, on_cpu(one)) for one in self._before(task)] for task in taskset}
+        self._delays = {task.name: self._delaying(task) for task in taskset}
 
-    def _before(self, task: Task) -> list[Task]:
-        """Tasks of its CPU that are no less urgent.  Under `boosted` an owner has its CPU."""
+    def _delaying(self, task: Task) -> list[tuple[int, int]]:
+        """What makes the owner's end late: periods, and what a job takes of the owner's time at most, ns.
+
+        Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
+        urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
+        owner then waits for.  Under `boosted` who is to decide has its CPU, or waits for the G^m of a raised task.
+        """
+        tasks = self._file.taskset
+        passing = [one for one in self._sharing(task) if one.segment_priority >= task.segment_priority]
+        takes = {one.name: 2 * one.eta * self._epsilon[one.name] for one in passing}
         if self._policy == "boosted":
-            return []
-        return [one for one in self._file.taskset
-                if one.cpu == task.cpu and one.priority >= task.priority and one is not task]  # fmt: skip
+            return [(one.period, one.misc_time + takes[one.name]) for one in passing]
+        late = [task, *passing]
+        for one in tasks:
+            if any(one.cpu == who.cpu and one.priority >= who.priority and one is not who for who in late):
+                takes[one.name] = takes.get(one.name, 0) + on_cpu(one)
+        return [(one.period, takes[one.name]) for one in tasks if one.name in takes and one is not task]
+
+    def _sharing(self, task: Task) -> list[Task]:
+        """The other real-time tasks that use its part of the GPU."""
+        tasks = self._file.taskset
+        part = tasks.part_of(task)
+        return [one for one in tasks.real_time if one.uses_gpu and one is not task and tasks.part_of(one) == part]
 
     def alpha(self, gpu: int) -> int | None:
         """How long a runlist update on a GPU may take, ns."""
@@ -50,13 +67,13 @@ class Limits:
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
         """Of a segment that owned the GPU for so long, its declared worst case, and for how long it may own it, ns.
 
-        Tasks of its CPU that are no less urgent may execute meanwhile: an equal one that has the CPU keeps it.
+        It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).
         """
         worst = self._worst[task.name]
         if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
-        others = sum((owned // period + 2) * executes for period, executes in self._above[task.name])
+        others = sum((owned // period + 2) * takes for period, takes in self._delays[task.name])
         return declared, declared + held.updates * self._epsilon[task.name] + others
 
 

@@ -133,10 +133,11 @@ def test_segments_against_their_declared_worst_cases(file: TasksetFile) -> None:
     assert kinds(found(judge, [*job("fast", 1, 10_000, 15_000), *segment("fast", 11_000, 11_001 + fast)])) == [
         (What.SEGMENT, "fast", 1)
     ]
-    # the more urgent task of its CPU executes 1.5 ms in each of three periods; the second segment is the shorter one
-    slow = 11_000 + 300 + 3 * 1500
+    # the more urgent task of its CPU executes 1.5 ms, and has two updates, in each of three periods; the second segment
+    # is the shorter one
+    slow = 11_000 + 300 + 3 * 2100
     events = [*job("slow", 0, 100_000, 160_000), *segment("slow", 110_000, 110_000 + slow)]
-    assert found(judge, [*events, *segment("slow", 140_000, 141_300 + 2 * 1500)]) == []
+    assert found(judge, [*events, *segment("slow", 140_000, 141_300 + 2 * 2100)]) == []
     events = [*job("slow", 1, 200_000, 260_000), *segment("slow", 210_000, 210_001 + slow)]
     assert kinds(found(judge, [*events, *segment("slow", 240_000, 241_000)])) == [(What.SEGMENT, "slow", 1)]
     three = [one for at in (301_000, 302_000, 303_000) for one in segment("slow", at, at + 500)]
@@ -454,6 +455,62 @@ def test_an_equal_task_of_its_cpu_lengthens_a_segment(tmp_path: Path) -> None:
         result = judged(trace, loaded)
         assert result.findings == []
         assert any(event.gpu for event in trace.events)
+
+
+#: The owner of 0.3 ms lets the one of 5 ms have its turn at the gate, whose CPU executes the third task's CPU segment.
+AT_THE_GATE = """[platform]
+cpus = 2
+epsilon = "1us"
+[[task]]
+name = "owner"
+cpu = 0
+priority = 3
+period = "15ms"
+segments = [{ misc = "0us", gpu = "300us" }]
+[[task]]
+name = "passing"
+cpu = 1
+priority = 6
+period = "100ms"
+segments = [{ misc = "450us", gpu = "5ms" }]
+[[task]]
+name = "third"
+cpu = 1
+priority = 7
+period = "10ms"
+waiting = "busy"
+segments = [{ misc = "1us", gpu = "110us" }, { cpu = "520us" }]
+"""
+#: Both are raised, and of equal GPU priority: one executes its G^m while the other, whose work is done, owns the GPU.
+EQUALLY_RAISED = """[platform]
+cpus = 1
+epsilon = "1us"
+[[task]]
+name = "short"
+cpu = 0
+priority = 4
+period = "17142us"
+segments = [{ misc = "15us", gpu = "150us" }]
+[[task]]
+name = "long"
+cpu = 0
+priority = 4
+period = "50ms"
+segments = [{ misc = "248us", gpu = "496us" }]
+"""
+
+
+@pytest.mark.parametrize(("policy", "text"), [("segment", AT_THE_GATE), ("boosted", EQUALLY_RAISED)])
+def test_an_end_waits_for_others(tmp_path: Path, policy: str, text: str) -> None:
+    """Its client owns the GPU until then, though its work is done: no task executes for longer than the file says."""
+    path = tmp_path / "set.toml"
+    path.write_text(text)
+    loaded = taskset.load(path)
+    trace = simulate(loaded.taskset, Options(policy, None, "worst", horizon=300 * MS), events=20_000).trace
+    assert trace
+    result = judged(trace, loaded)
+    assert result.findings == []
+    assert all(line.segments for line in result.lines)
 
 
 @pytest.mark.parametrize("policy", ["segment", "boosted", "lock-priority", "lock-fifo", "timesliced", "job"])
