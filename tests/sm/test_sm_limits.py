@@ -31,7 +31,7 @@ def fitting(calculator: Path, lines: list[tuple[object, ...]]) -> list[str]:
 def test_two_blocks_fit_at_the_limits_and_no_more(calculator: Path, capability: str) -> None:
     there = room(f"sm_{capability}")
     threads, registers, shared = there.threads, there.registers, there.shared
-    sm = (capability[:-1], capability[-1], 2 * threads, there.whole)
+    sm = (capability[:-1], capability[-1], 2 * threads, SMS[capability][1] * 1024)
     cases = [(threads, registers, shared), (threads, registers + 1, shared), (threads, registers, shared + 1)]
     # a block may not have as many registers on 6.2, nor as much shared memory on 6.1, and is not launched
     assert fitting(calculator, [(*sm, *case) for case in cases]) == [
