@@ -237,10 +237,12 @@ def _input(path: Path, raw: bytes) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Versions; and the hash of the compiled part, which has the scheduler and the fast analyses."""
+    import _cffi_backend  # Debian has it in a package of its own, without what version() reads
+
     from gpurt import _gpurt
 
     compiled = Path(str(_gpurt.__file__))
-    packages = {name: version(name) for name in ("gpurt", "cffi", "numpy", "jinja2")}
+    packages = {name: version(name) for name in ("gpurt", "numpy", "jinja2")} | {"cffi": _cffi_backend.__version__}
     return {
         **packages, "Python": platform.python_version(),
         f"SHA-256 of {compiled.name}": hashlib.sha256(compiled.read_bytes()).hexdigest(),

@@ -13,6 +13,7 @@ import subprocess
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,23 @@ def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
     assert page.text.count("UNCHECKED") == 9 + 2  # and machine and host
     subject = next(one for one in document["assumptions"] if "the system of the file" in one["assumption"])
     assert subject["support"] == "checked"
+
+
+def test_the_version_of_cffi_is_that_of_its_backend(
+    gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian has the backend in a package of its own, without the metadata of Python packages."""
+
+    def of_debian(name: str) -> str:
+        if name == "cffi":
+            raise metadata.PackageNotFoundError(name)
+        return metadata.version(name)
+
+    monkeypatch.setattr("pycontrol.commands.evidence.version", of_debian)
+    versions = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")[2]["versions"]
+    assert {name: versions[name] for name in ("cffi", "numpy")} == {
+        name: metadata.version(name) for name in ("cffi", "numpy")
+    }
 
 
 def test_partitions_that_share_cpus_have_assumptions_of_their_own(gpurt: Gpurt, tmp_path: Path) -> None:
