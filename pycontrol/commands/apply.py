@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.errors import RefusedError, TasksetError, UsageError
+from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, connect, demanded, outside, unlike, unraised
+from pycontrol.commands.options import FILE, JSON, Output, connect, demanded, outside, refuse, unlike, unraised
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -71,8 +71,8 @@ def apply(
         return _admit(device, file, task, output, force or ignore_missing, as_json)
     loaded = taskset.load(file)
     _check_domains(loaded.taskset)
-    if loaded.lacks and not force:
-        raise TasksetError(file, loaded.lacks)
+    if not force:
+        refuse(loaded)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     why = f"under policy {verdict.policy}, {proof}" if proof else ""
