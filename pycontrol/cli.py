@@ -20,7 +20,7 @@ from click.shell_completion import shell_complete
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
 from gpurt.text import visible
 from pycontrol.commands import render
-from pycontrol.commands.options import ASKED_FOR_JSON
+from pycontrol.commands.options import ASKED_FOR_JSON, Given
 from pycontrol.start import INTERRUPTED, main
 
 #: Set by the shell when it asks for completions.
@@ -75,6 +75,14 @@ COMMANDS = {
     "probe": ("probe", "probe"),
     "completion": ("system", "completion"),
 }
+#: Commands that ask no host, so that a --device before them would do nothing, and what to do instead.
+HOSTLESS = {
+    **dict.fromkeys(("assign", "choose", "sensitivity", "admit", "simulate", "check", "plot", "experiment", "mask",
+                     "energy", "kernel-fit", "sm-check", "schema", "hint", "completion"), "leave it out"),
+    **dict.fromkeys(("emulate", "serve"), "give --socket PATH to say where it serves"),
+    "demo": "to use a running host, write gpurt demo --device PATH",
+    "partition": "for the number of a GPU, write gpurt partition FILE --device NUMBER",
+}  # fmt: skip
 
 
 class LazyGroup(click.Group):
@@ -107,12 +115,16 @@ Examples:
 Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no host reachable; 5 the host refused;
 6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone.""",
 )
-@click.option("--device", metavar="PATH", envvar="GPURT_DEVICE", help="The host: /dev/gpurt or an emulator's socket.")
+@click.option("--device", type=Given(), metavar="PATH", envvar="GPURT_DEVICE",
+              help="The host to ask, of commands that ask one: /dev/gpurt or an emulator's socket.")  # fmt: skip
 @click.version_option(package_name="gpurt", prog_name="gpurt")
 @click.pass_context
 def cli(ctx: click.Context, device: str | None) -> None:
     """Hard real-time priorities for GPU work, with a proof before deployment."""
     ctx.obj = device
+    name = ctx.invoked_subcommand or ""
+    if name in HOSTLESS and ctx.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--device names a host to ask, and gpurt {name} asks none; {HOSTLESS[name]}", ctx)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -30,7 +30,8 @@ Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 w
 @click.option("--seconds", default=12.0, show_default=True, help="Length of the run under each policy.")
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Run only this policy; may be repeated.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo-results"), show_default=True)
-@click.option("--device", "own_device", metavar="PATH", help="Use a running host instead of starting an emulator.")
+@click.option("--device", "own_device", type=Given(), metavar="PATH",
+              help="Use a running host instead of starting an emulator.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True)
 @JSON
 def demo(
