@@ -15,7 +15,6 @@ from analysis.partition.inside import response
 from analysis.partition.merge import Infeasible, jobs
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, on_units
-from analysis.rtgpu.chain import needs_units
 from analysis.rtgpu.method import METHODS
 from analysis.rtgpu.verdict import run, stated
 
@@ -102,9 +101,6 @@ def _unknown(taskset: Taskset, system: System) -> str:
         for task in taskset.real_time:
             if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments):
                 return f"{task.name} has a GPU time that is known for the units it has now: give kernel or kernel_times"
-    for task in taskset:
-        if task.best_effort and needs_units(task):
-            return f"{task.name} is best effort and has kernels, and nothing keeps them off the units of the others"
     return ""
 
 

@@ -14,6 +14,9 @@ from analysis.rtgpu import kernel
 from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units
 from analysis.rtgpu.method import Around, Method, Response, respond
 
+#: Why nothing is proved beside kernels of best effort.
+STRAY = "nothing keeps them off the units of the others; if something does, leave them out of the file"
+
 
 @dataclass(frozen=True)
 class Units:
@@ -100,8 +103,10 @@ class System:
         for task in self.taskset:
             if task.gpu_priority not in (None, task.priority):
                 return f"{task.name} has a GPU priority, and copies and CPU share one priority here"
-            if task.best_effort and self.method.merges and needs_units(task):
+            if task.best_effort and needs_units(task) and self.method.merges:
                 return f"{task.name} is best effort, and nothing bounds how long its kernels keep the GPU"
+            if task.best_effort and needs_units(task) and any(self.users):
+                return f"{task.name} is best effort and has kernels, and {STRAY}"
             if not task.best_effort and any(segment.scaling for segment in task.gpu_segments):
                 return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
         return self._shares()

@@ -9,7 +9,6 @@ from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
-from analysis.rtgpu.chain import needs_units
 from analysis.rtgpu.method import METHODS
 
 
@@ -62,10 +61,8 @@ def assumed(taskset: Taskset) -> list[str]:
         task.name for task in taskset.real_time
         if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
     ]  # fmt: skip
-    stray = [task.name for task in taskset if task.best_effort and needs_units(task)]
     same = "a GPU time without kernel or kernel_times is taken to be the same on any number of units"
-    away = "best effort with kernels, which have to stay off the units of the other tasks: nothing keeps them off"
-    return [f"{', '.join(names)}: {what}" for names, what in ((plain, same), (stray, away)) if names]
+    return [f"{', '.join(plain)}: {same}"] if plain else []
 
 
 def stated(system: System) -> dict[str, int] | None:

@@ -139,7 +139,7 @@ def test_a_plain_gpu_time_is_not_taken_for_that_on_fewer_units(chosen: Choose) -
 def test_kernels_of_best_effort_are_kept_off_nothing(chosen: Choose) -> None:
     text = file(FREE + "compute_units = 3", kernel(0, "'8ms'"), kernel(1, "'1ms'"))
     for told in chosen(text.replace("priority = 7", "priority = 0"))["divisions"][:2]:
-        assert told["why"] == "t2 is best effort and has kernels, and nothing keeps them off the units of the others"
+        assert "t2 is best effort and has kernels, and nothing keeps them off the units of the others" in told["why"]
 
 
 def test_nothing_of_a_division_is_written(chosen: Choose, tmp_path: Path) -> None:

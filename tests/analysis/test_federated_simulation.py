@@ -116,13 +116,11 @@ def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[
     plain = tmp_path / "plain.toml"
     plain.write_text(
         "[platform]\ncpus = 1\nepsilon = '0ms'\ncompute_units = 4\n[[task]]\nname = 'a'\ncpu = 0\npriority = 1\n"
-        "period = '10ms'\nsegments = [{ misc = '0ms', gpu = '8ms' }]\n[[task]]\nname = 'b'\ncpu = 0\npriority = 0\n"
-        "period = '10ms'\nsegments = [{ kernel = '1ms' }]\n"
+        "period = '10ms'\nsegments = [{ misc = '0ms', gpu = '8ms' }]\n"
     )
     assert notes(plain, "segment") == []
     assumed = notes(plain, "federated")
-    assert [one.split(":")[0] for one in assumed] == ["a", "b"]
-    assert ["same on any number of units" in assumed[0], "stay off the units" in assumed[1]] == [True, True]
+    assert ["a: a GPU time" in one and "same on any number of units" in one for one in assumed] == [True]
     for command in (["analyze", "--test", "rtgpu"], ["partition", "--federated"], ["sensitivity", "--test", "rtgpu"]):
         cli.run([command[0], str(plain), *command[1:], "--json"])
         assert set(assumed) <= set(json.loads(capsys.readouterr().out)["notes"])
@@ -146,6 +144,12 @@ def many() -> Taskset:
     return Taskset(Platform(1), tuple(task(f"t{i}", 1 + i % 99, 100, 100, cpu(1)) for i in range(100)))
 
 
+def real_time_of_the_case_study() -> Taskset:
+    """The case study without its best-effort tasks."""
+    whole = load_file(ROOT / "examples/case-study.toml").taskset
+    return replace(whole, tasks=whole.real_time)
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -153,7 +157,8 @@ def many() -> Taskset:
         (lambda: two(waiting=Waiting.BUSY), "in one way"),
         (lambda: two(gpu_priority=7), "GPU priority"),
         (many, "100 tasks"),
-        (lambda: load_file(ROOT / "examples/case-study.toml").taskset, "need 4 units"),
+        (lambda: load_file(ROOT / "examples/case-study.toml").taskset, "best effort and has kernels"),
+        (real_time_of_the_case_study, "need 4 units"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(make: Callable[[], Taskset], why: str) -> None:
