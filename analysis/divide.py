@@ -116,9 +116,8 @@ def _partitions(taskset: Taskset) -> Division:
         given = plan.workload(undivided, "fp")
     except plan.Unplannable as error:
         return replace(refused, why=str(error))
-    if homeless := [task.name for task in taskset if task.best_effort and task.uses_gpu]:
-        text = f"{homeless[0]} is best effort and uses the GPU, and no partition is planned for it"
-        return replace(refused, why=text)
+    if homeless := plan.homeless(taskset):
+        return replace(refused, why=homeless)
     if plan.shared_cpus(undivided):
         return _on_shared_cpus(undivided)
     found = plan.plan(given, plan.BEST, None)

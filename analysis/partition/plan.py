@@ -34,6 +34,18 @@ def members(taskset: Taskset) -> tuple[Task, ...]:
     return tuple(task for task in taskset if task.uses_gpu and not task.best_effort)
 
 
+def homeless(taskset: Taskset) -> str:
+    """Which best-effort task uses the GPU, if this is divided anew; empty if none does.
+
+    Partitions are planned for real-time tasks.  A task in none of them may execute in all (partition_order.homeless).
+    """
+    stray = next((task.name for task in taskset if task.best_effort and task.uses_gpu), None)
+    if stray is None:
+        return ""
+    cure = "plan without it, and give it a partition of what is left"
+    return f"{stray} is best effort and uses the GPU, and no partition is planned for it; {cure}"
+
+
 def workload(
     taskset: Taskset, inside: str, units: int | None = None, sizes: tuple[int, ...] = (), most: int | None = None
 ) -> Workload:  # fmt: skip

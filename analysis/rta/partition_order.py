@@ -13,6 +13,9 @@ from dataclasses import replace
 from analysis.model import Task, Taskset
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
 
+#: Why nothing is proved beside a task that may execute in every partition.
+NO_HOME = "{} uses the GPU and names no partition, so that nothing keeps it off those of other tasks"
+
 
 def home(task: Task) -> str | None:
     """The name of the partition whose lock the task takes; None where the GPU is one."""
@@ -27,7 +30,7 @@ def homeless(taskset: Taskset) -> str | None:
         return None
     for task in users:
         if home(task) is None:
-            return f"{task.name} uses the GPU and names no partition, so that nothing keeps it off those of other tasks"
+            return NO_HOME.format(task.name)
     return None
 
 

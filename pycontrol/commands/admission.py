@@ -13,8 +13,10 @@ from analysis.partition import plan
 from analysis.partition.admit import Admission, How, Place
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
+from analysis.rta.partition_order import NO_HOME, home
 from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
+from analysis.taskset.lines import lines_of
 from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
 from gpurt.errors import Problem, TasksetError
@@ -41,6 +43,9 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
     except TasksetError as error:
         raise TasksetError(task, [replace(p, line=max(p.line - before, 1)) for p in error.problems]) from None
     refuse(loaded)
+    for at, one in enumerate(loaded.taskset.tasks[:-1]):
+        if one.best_effort and one.uses_gpu and home(one) is None:
+            raise TasksetError(file, [Problem(lines_of(old)["task", at], NO_HOME.format(one.name))])
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])

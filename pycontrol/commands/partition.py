@@ -127,7 +127,7 @@ def partition(
         wanted = [(one.name or "", one.size or 0) for one in parts]
         parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
     notes += offered.conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
-    why = why or _unproved(given, "" if gpu_only else shared)
+    why = why or plan.homeless(taskset) or _unproved(given, "" if gpu_only else shared)
     data: dict[str, Any] = {
         "file": file, "test": inside, "fits": not why, "why": why or None, "variant": variant, "order": order,
         "compute_units": given.units, "used_units": None, "partitions": [], "tasks": {}, "merges": [], "files": [],
@@ -362,7 +362,7 @@ def admit(
 ) -> int:  # fmt: skip
     """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
     from analysis.partition import coupled, plan
-    from analysis.partition.admit import Admission
+    from analysis.partition.admit import Admission, How
     from analysis.partition.admit import admit as place_for
     from pycontrol.commands.admission import extended, places_of, told, written
 
@@ -382,6 +382,8 @@ def admit(
         answer = coupled.admit(taskset, given, places, index, move)
     else:
         answer = Admission(tuple(places), None, (unproved,)) if unproved else place_for(given, places, index, move)
+    if answer.how is How.MOVED and (homeless := plan.homeless(taskset)):
+        answer = Admission(tuple(places), None, (*answer.tried, f"{How.MOVED.value}: {homeless}"))
     notes = list(plan.conditions(taskset, inside))
     if output and answer.how:
         made, remarks = written(loaded, text, given, answer)
