@@ -9,7 +9,8 @@ from fractions import Fraction
 from itertools import product
 
 from analysis import rta
-from analysis.model import Partition, Taskset, Waiting
+from analysis.conflicts import under
+from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
 from analysis.verdict import lacks_theta, stated, thread_moves
 from gpurt.enums import Policy
@@ -57,9 +58,15 @@ def choices(taskset: Taskset) -> list[Choice]:
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
     combination of waiting modes is listed only if tasks differ in them.
     """
-    found = [choice for test in rta.TESTS.values() if _eligible(test, taskset) for choice in _choices(test, taskset)]
-    if not taskset.partitioned:
-        found += [choice for name in MIXED for choice in _combined(taskset, name)]
+    systems = {policy: system for policy in COMPARED if (system := under(taskset, policy)) is not None}
+    found = [
+        choice for test in rta.TESTS.values()
+        if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system)
+        for choice in _choices(test, system)
+    ]  # fmt: skip
+    for test in map(rta.find, MIXED):
+        if _about(test, systems[test.policy]):
+            found += _combined(systems[test.policy], test.name)
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 
@@ -76,19 +83,18 @@ def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
     ))  # fmt: skip
 
 
-def _eligible(test: Test, taskset: Taskset) -> bool:
-    """Whether a test is about what a file can state, for a policy that is compared and one mode, on this machine."""
-    usable = stated(test) and test.usual and test.fits_turns(taskset)
-    usable = usable and not thread_moves(test, taskset) and not lacks_theta(test, taskset)
-    if test.partitions != taskset.partitioned or {part.policy for part in _used(taskset)} - {None, test.policy}:
-        return False
-    return usable and test.policy in COMPARED and test.waiting is not None
+def _eligible(test: Test, system: Taskset) -> bool:
+    """Whether a test is about what a file can state, in one mode, on this machine."""
+    usable = stated(test) and test.usual and _about(test, system)
+    return usable and not thread_moves(test, system) and not lacks_theta(test, system)
 
 
-def _used(taskset: Taskset) -> list[Partition]:
-    """The partitions that are scheduled as GPUs of their own, and whose updates can delay real-time tasks."""
-    parts = (*(t.partition for t in taskset.real_time if t.uses_gpu), *taskset.locked_beside)
-    return [part for part in parts if part is not None and part.own_gpu]
+def _about(test: Test, system: Taskset) -> bool:
+    """Whether a test is about the policies of the system, its partitions and its TSGs.
+
+    Partitions may have policies of their own, which stay as the file has them.
+    """
+    return system.policies == (test.policy,) and system.partitioned == test.partitions and test.fits_turns(system)
 
 
 def _users(taskset: Taskset) -> list[str]:
@@ -129,7 +135,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
     users = _users(taskset)
     spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
-    if len(users) < 2 or not rta.find(test).fits_turns(taskset) or lacks_theta(rta.find(test), spinning):
+    if len(users) < 2 or lacks_theta(rta.find(test), spinning):
         return []
     if len(users) <= MOST_COMBINED:
         every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analysis import compiled, rta
+from analysis.conflicts import under
 from analysis.model import MS, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
@@ -122,9 +123,8 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
 
 def elsewhere(taskset: Taskset) -> list[str]:
     """The other policies that ship under which the taskset as it stands is schedulable."""
-    platform = taskset.platform
-    others = [replace(taskset, platform=replace(platform, policy=policy)) for policy in Policy.words()]
-    return [one.platform.policy for one in others if one.platform.policy != platform.policy and answer(one).schedulable]
+    others = (policy for policy in Policy.words() if policy != taskset.platform.policy)
+    return [policy for policy in others if (one := under(taskset, policy)) and answer(one).schedulable]
 
 
 def no_proof(test: Test, taskset: Taskset) -> str:

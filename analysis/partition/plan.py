@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from analysis.conflicts import Neighbours
 from analysis.model import GpuSegment, Platform, Task, Taskset, Waiting
 from analysis.partition import fast, variants
 from analysis.partition.exact import EXACT
@@ -14,7 +15,6 @@ from analysis.partition.merge import Infeasible
 from analysis.partition.scaling import Curve, Measured
 from analysis.partition.variants import ONE, ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
-from analysis.taskset.partitions import Neighbours
 from gpurt.units import exact_ms
 
 BEST = "best"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
@@ -17,6 +18,8 @@ from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands
 from gpurt.enums import Form
 
+#: The policy under which TSGs have turns.
+TURNS = "timesliced"
 #: What the name of a test ends with that assigns GPU priorities.
 SUFFIX = "+gpu-priority"
 
@@ -93,13 +96,13 @@ class Test:
     def fits_turns(self, taskset: Taskset) -> bool:
         """Whether the bound holds for the slices, levels and shared TSGs of these tasks, in any form and mode."""
         orders = {t.partition.shared for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
-        one_slice = self.policy == "timesliced" and self.sharing is None
+        one_slice = self.policy == TURNS and self.sharing is None
         return orders <= {self.sharing} and not (one_slice and taskset.time_partitioned)
 
     @property
     def ordered(self) -> bool:
         """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they play no part."""
-        return self.policy != "timesliced" and not self.any_order
+        return self.policy != TURNS and not self.any_order
 
     def equals(self, spins: bool) -> Equals:
         """Which tasks of equal priority have no bound; ``spins``: whether some task waits busily."""
@@ -132,12 +135,20 @@ class Test:
     def seen(self, taskset: Taskset) -> Taskset:
         """The taskset as the formula sees it: copies and kernels are GPU segments.
 
-        Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.
+        Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.  Best
+        effort slows tasks down there.
         """
-        return whole_segments(apart(taskset) if self.policy == "timesliced" and self.sound else taskset)
+        if self.policy == TURNS:
+            taskset = under(taskset, self.policy, everywhere=True) or taskset
+        return whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere."""
+        """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.
+
+        Of a taskset as ``seen`` returns it.
+        """
+        if self.policy == TURNS and taskset.platform.policy != TURNS:
+            return self._refused(taskset, Reason.PARTITIONS, UNKNOWN)
         if not self.partitions and taskset.partitioned:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
         if self.partitions and (reason := homeless(taskset) or locked(taskset)):
@@ -148,7 +159,7 @@ class Test:
 
     def _disorder(self, taskset: Taskset, spins: bool) -> str | None:
         """Why priorities let tasks wait for each other for ever; None if they do not."""
-        if self.policy == "timesliced":
+        if self.policy == TURNS:
             return None
         if self.partitions:
             return out_of_order(taskset, spins)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
@@ -19,6 +20,7 @@ from analysis.rta.regions import whole_segments
 from analysis.rta.result import Bound, Result
 from analysis.rta.supply import demands
 from analysis.rta.system import System
+from analysis.rta.test import TURNS
 from analysis.slices.driver import DEFAULT, settable
 from analysis.slices.runlist import Entry, Level, Runlist, runlist
 
@@ -36,7 +38,7 @@ def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
     First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
     without real-time tasks keep their slices and levels.
     """
-    whole = whole_segments(apart(taskset))
+    whole = seen(taskset)
     start = runlist(whole, stretch)
     planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
     planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
@@ -154,13 +156,18 @@ def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) 
     return replace(taskset, tasks=(*taskset.tasks, *added))
 
 
+def seen(taskset: Taskset) -> Taskset:
+    """The taskset as the bounds see it, under policy `timesliced`.  Not for one that ``refusal`` refuses."""
+    return whole_segments(apart(under(taskset, TURNS) or taskset))
+
+
 def verdict(taskset: Taskset, planned: Runlist) -> Result:
     """The bounds of all tasks with that runlist, by a test of `supply`."""
     orders = {sharing_of(entry) for entry in planned.entries if len(entry.tasks) > 1}
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
     waiting = waiting_of(taskset)
     name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]
-    return analyse(name, demands(order, planned, waiting), whole_segments(apart(taskset)))
+    return analyse(name, demands(order, planned, waiting), seen(taskset))
 
 
 def refusal(taskset: Taskset) -> str:
@@ -180,6 +187,8 @@ def refusal(taskset: Taskset) -> str:
     busy = [task.name for task in users if task.waiting is Waiting.BUSY]
     if busy and Sharing.DEADLINE in orders:
         return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
+    if under(taskset, TURNS) is None:
+        return UNKNOWN
     if not taskset.platform.theta_known:
         return "theta is missing in [platform], what a context switch of the GPU costs"
     return "some tasks share a TSG by priority and others by deadline; no test covers both" if len(orders) > 1 else ""

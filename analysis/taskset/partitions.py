@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from analysis.conflicts import Neighbours
 from analysis.fold import units_of, whole_gpu
-from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Segment, Sharing, Span, Task, Taskset
+from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Sharing, Span, Task, Taskset
 from analysis.partition.scaling import Measured
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
@@ -134,45 +134,6 @@ def _counts(task: Task) -> bool:
     return task.uses_gpu and not task.best_effort
 
 
-class Neighbours:
-    """Which tasks that use the GPU execute beside others, by intensity: in their partition, and in all.
-
-    Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
-    on in other partitions.  Nobody has to say of which intensity it is: it counts as any.
-    """
-
-    def __init__(self, taskset: Taskset) -> None:
-        platform = taskset.platform
-        self.cross = platform.cross_contention
-        self.inside: Counter[tuple[str | None, Intensity | None]] = Counter()
-        self.memory = 0
-        for task in taskset.tasks:
-            if not task.uses_gpu:
-                continue
-            part = task.partition
-            if not task.best_effort or ((part and part.policy) or platform.policy) == "timesliced":
-                self.inside[_name_of(task), task.intensity] += 1
-            self.memory += task.intensity is Intensity.MEMORY or (task.best_effort and task.intensity is None)
-
-    def always(self, task: Task) -> Fraction:
-        """What the task's GPU work is multiplied by wherever it executes.
-
-        Another partition may hold a memory-intensive task as soon as there are two of them.  The factor then counts in
-        every partitioning, also where they share one: it would make partitions depend on each other (readings.md).
-        """
-        return self.cross if task.intensity is Intensity.MEMORY and self.memory > 1 else Fraction(1)
-
-    def conflict(self, task: Task) -> bool:
-        """Whether a task of its intensity shares its partition."""
-        if task.intensity is None:
-            return False
-        return self.inside[_name_of(task), task.intensity] + self.inside[_name_of(task), None] > 1
-
-
-def _name_of(task: Task) -> str | None:
-    return task.partition.name if task.partition else None
-
-
 def placed(taskset: Taskset, report: Report) -> Taskset:
     """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included."""
     around = Neighbours(taskset)
@@ -182,7 +143,7 @@ def placed(taskset: Taskset, report: Report) -> Taskset:
 
 def _placed(index: int, task: Task, platform: Platform, around: Neighbours, report: Report) -> Task:
     units = units_of(task, platform)
-    factor = around.always(task) * (task.conflict if around.conflict(task) else 1)
+    factor = around.factor(task)
     segments: list[Segment] = []
     for at, segment in enumerate(task.segments):
         where = ("task", index, "segments", at)

@@ -130,7 +130,7 @@ def test_refusal_follows_from_policy_and_waiting() -> None:
     equals = taskset(task("a", 0, 1, 20, gpu(0, 1)), task("b", 0, 1, 20, gpu(0, 1)))
     contended = Taskset(equals.platform, (*equals, task("c", 1, 2, 20, gpu(0, 1))))
     refused = {
-        row.name: (row.refusal(equals) is not None, row.refusal(contended) is not None) for row in registry.ROWS
+        row.name: tuple(row.refusal(row.seen(one)) is not None for one in (equals, contended)) for row in registry.ROWS
     }
     assert refused["thesis-kthread-busy"] == (True, True)
     assert refused["gcaps-busy"] == (False, True)

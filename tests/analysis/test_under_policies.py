@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is said of a file under another policy than its own holds for the file with that policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis import rta
+from analysis.choose import choices
+from analysis.model import Taskset
+from analysis.simulate import Options, simulate
+from analysis.slices import plan
+from analysis.taskset.file import load, parse
+from analysis.verdict import answer, elsewhere
+from pycontrol.commands.design import _write
+
+PLATFORM = """\
+[platform]
+cpus = 2
+policy = "segment"
+epsilon = "100us"
+theta = "0ns"
+time_slice = "1ms"
+compute_units = 8
+"""
+TASK = """\
+[[task]]
+name = "{}"
+cpu = {}
+priority = {}
+period = "{}ms"
+segments = [{{ cpu = "{}ms" }}, {{ misc = "1ms", gpu = "{}ms" }}]
+"""
+THREE = [("a", 0, 3, 30, 5, 3), ("b", 0, 2, 40, 2, 5), ("c", 1, 1, 60, 2, 4)]
+
+
+def read(text: str) -> Taskset:
+    return parse(Path("set.toml"), text).taskset
+
+
+def in_partition(own: str, other: str = 'policy = "segment"\n', beside: str = "") -> str:
+    """Three tasks in partition v, which says ``own``, and partition w, which says ``other``, with ``beside``."""
+    said = {"v": own, "w": other}
+    homes = (f'[[partition]]\nname = "{name}"\ncompute_units = 4\n{text}\n' for name, text in said.items())
+    tasks = "".join(TASK.format(*one) + 'partition = "v"\n' for one in THREE)
+    return PLATFORM + "".join(homes) + tasks + beside
+
+
+def with_best_effort(factor: str, segments: str = "") -> str:
+    """A task of 4 ms that conflicts with best effort of its intensity, where that executes beside it."""
+    task = TASK.format("a", 0, 3, 40, 1, 4) + f'intensity = "memory"\nconflict = {factor}\n'
+    if segments:
+        task = task.replace('{ misc = "1ms", gpu = "4ms" }', segments)
+    return PLATFORM + task + TASK.format("be", 1, 0, 100, 1, 50) + 'intensity = "memory"\n'
+
+
+@pytest.mark.parametrize("own", ["", 'policy = "segment"', 'policy = "timesliced"', 'policy = "lock-priority"'])
+def test_what_is_chosen_holds_once_it_is_written(tmp_path: Path, own: str) -> None:
+    """A partition keeps its own policy, whatever [platform] says: no mix of modes was true under another one."""
+    path = tmp_path / "set.toml"
+    path.write_text(in_partition(own))
+    system = load(path).taskset
+    best = choices(system)[0]
+    assert best.schedulable
+    _write(path, system, best)
+    written = load(path).taskset
+    assert written.policies == (best.policy,)
+    again = rta.find(rta.find(best.test).base).run(written)
+    assert {name: again.wcrt(name) for name in "abc"} == {name: best.result.wcrt(name) for name in "abc"}
+    assert answer(written).schedulable
+
+
+def test_no_lock_is_chosen_where_best_effort_of_another_partition_would_have_it() -> None:
+    """Partition w would have the lock, too, whose updates nothing bounds."""
+    beside = TASK.format("be", 1, 0, 100, 1, 5) + 'partition = "w"\n'
+    found = choices(read(in_partition('policy = "lock-priority"', "", beside)))
+    assert [choice.test for choice in found if choice.policy == "lock-priority"] == []
+
+
+def test_best_effort_slows_a_task_down_under_timesliced_alone() -> None:
+    """4 ms three times over are 12 slices, between each two of which best effort has one: 1 + 1 + 12 + 12."""
+    other, own = read(with_best_effort("3")), read(with_best_effort("3").replace("segment", "timesliced", 1))
+    assert (other.tasks[0].pure_time, own.tasks[0].pure_time) == (4_000_000, 12_000_000)
+    test = rta.find("tsg-rr-suspend")
+    assert test.run(other).wcrt("a") == test.run(own).wcrt("a") == 26_000_000
+    (said,) = [choice.result.wcrt("a") for choice in choices(other) if choice.test == test.name]
+    assert said == 26_000_000
+    assert rta.find("gcaps-suspend").run(other).wcrt("a") < 7_000_000
+
+
+def test_no_policy_is_named_for_times_of_another_one() -> None:
+    """Under `segment` the task fails by its updates, and under `timesliced` by what best effort slows it down."""
+    text = with_best_effort("9").replace('epsilon = "100us"', 'epsilon = "20ms"')
+    assert not answer(read(text)).schedulable
+    assert "timesliced" not in elsewhere(read(text))
+    assert "timesliced" in elsewhere(read(text.replace("conflict = 9", "conflict = 1")))
+
+
+def test_kernels_that_best_effort_would_slow_down_have_no_bound_under_timesliced() -> None:
+    system = read(with_best_effort("3", '{ kernel_times = ["4ms"] }'))
+    result = rta.find("tsg-rr-suspend").run(system)
+    assert "best effort slows tasks down" in str(result.failures[0])
+    assert "best effort slows tasks down" in plan.refusal(system)
+    assert {choice.policy for choice in choices(system)} >= {"segment", "boosted"}
+    assert "timesliced" not in {choice.policy for choice in choices(system)}
+
+
+def test_slices_count_what_best_effort_slows_down() -> None:
+    system = read(with_best_effort("3"))
+    table = plan.plan(system)
+    assert table is not None
+    wcrt = plan.verdict(system, table).wcrt("a")
+    assert wcrt is not None
+    assert wcrt > 1_000_000 + 1_000_000 + 12_000_000
+
+
+def test_tasks_in_time_partitions_share_their_units_and_conflict() -> None:
+    """As without partitions, and as virtual GPUs count it: the name of a partition in time changes no cache."""
+    alone = PLATFORM.replace("segment", "timesliced", 1)
+    tasks = [TASK.format(name, at, 2 - at, 90, 1, 6) + 'intensity = "memory"\nconflict = 2\n'
+             for at, name in enumerate("xy")]  # fmt: skip
+    homes = [f'[[partition]]\nname = "{name}"\ninterleave = "low"\n' for name in "xy"]
+    inside = [f'{one}partition = "{name}"\n' for one, name in zip(tasks, "xy", strict=True)]
+    parted = alone + "".join([*homes, *inside])
+    whole, apart = read(alone + "".join(tasks)), read(parted)
+    assert [task.pure_time for task in apart] == [task.pure_time for task in whole] == [12_000_000] * 2
+    bounds = rta.find("supply-fp").run(apart)
+    seen = simulate(whole, Options("timesliced", contention=True, horizon=1))
+    for name in "xy":
+        wcrt = bounds.wcrt(name)
+        assert wcrt is not None
+        assert seen.tasks[name].worst <= wcrt
+    halved = read(parted.replace("conflict = 2\n", ""))
+    short = rta.find("supply-fp").run(halved)
+    assert any(seen.tasks[name].worst > (short.wcrt(name) or 0) for name in "xy")
