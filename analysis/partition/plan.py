@@ -195,6 +195,8 @@ def lacking(found: Allocation) -> str:
 
 def why_not(outcome: Infeasible, given: Workload) -> str:
     """Why nothing fits, with times in milliseconds."""
+    if not given.allowed:
+        return f"a partition has {min(given.sizes)} units or more, and there are {given.units}"
     if outcome.lemma != 2 or outcome.task is None:
         return str(outcome)
     item = next(item for item in given.items if item.name == outcome.task)

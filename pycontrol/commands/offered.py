@@ -106,7 +106,7 @@ def limited(offer: Offer, given: Any) -> Any:
     offered = tuple(one for one in sizes if one in given.allowed)  # the file's count too
     if not offered:
         there = f" ({', '.join(map(str, sizes))})" if 1 <= len(sizes) <= 16 else ""
-        raise UsageError(f"{name}: it offers none of the sizes that the file's units allow{there}")
+        raise UsageError(f"{name}: none of its sizes{there} is one that the file's units allow")
     return replace(given, sizes=offered, most=at_most)
 
 

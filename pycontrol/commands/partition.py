@@ -111,7 +111,7 @@ def partition(
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {variant}")
     loaded, text_of_file = analysable_text(file)
     if output:
-        files.check_writable(output)
+        _check_output(loaded, units, output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
     offer = _offer(mechanism, device, sizes, taskset)
     given = _workload(taskset, inside, units, sizes, most)
@@ -202,8 +202,20 @@ def _federated(
     there = loaded.taskset.platform.compute_units if units is None else units
     given = units_of(loaded, units, None if sizes is None else _sizes(sizes, there))
     if output:
-        files.check_writable(output)
+        _check_output(loaded, units, output)
     return federated(loaded, text, name, given, objective, frontier, output, as_json)
+
+
+def _check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
+    """Raises UsageError if the written file would have fewer units than its partitions may have, and FileError."""
+    there = loaded.taskset.platform.compute_units
+    if units and units > there:
+        says = f"says compute_units = {there}" if there else "does not say compute_units"
+        raise UsageError(
+            f"--units {units}: [platform] of {filename(loaded.path)} {says}, and OUT would be the same; write "
+            f"compute_units = {units} there, or leave -o out"
+        )
+    files.check_writable(output)
 
 
 def _unproved(given: Any, shared: str) -> str:

@@ -169,11 +169,16 @@ def test_a_task_that_fits_nowhere_is_named_with_the_lemma(gpurt: Gpurt, tmp_path
     assert "segmentation: needs 113.3 ms alone on 24 units, and has 100 ms (lemma 2)" in out.replace("exact", "")
 
 
+def real_time_of_the_case_study() -> str:
+    """The case study's file without its best-effort tasks."""
+    whole = (ROOT / "examples/case-study.toml").read_text()
+    return whole[: whole.index('[[task]]\nname = "mmul_gpu_2"')]
+
+
 def test_where_tasks_share_a_cpu_nothing_is_proved_of_whole_jobs(gpurt: Gpurt, tmp_path: Path) -> None:
     """The CPUs of the case study's real-time tasks are shared: a yes, or a bound, would be about another system."""
     case, out = tmp_path / "case.toml", tmp_path / "out.toml"
-    whole = (ROOT / "examples/case-study.toml").read_text()
-    case.write_text(whole[: whole.index('[[task]]\nname = "mmul_gpu_2"')])  # without best effort
+    case.write_text(real_time_of_the_case_study().replace("[platform]\n", "[platform]\ncompute_units = 8\n"))
     code, text, _ = gpurt("partition", case, "--units", "8", "-o", out)
     assert (code, out.exists()) == (1, False)
     assert text.startswith("NOT PROVED: histogram, projection, dxtc share CPU 1, and waiting for a CPU is not part")
@@ -197,9 +202,40 @@ def test_plain_times_hold_for_the_whole_gpu_only(gpurt: Gpurt, tmp_path: Path) -
 
 def test_what_would_not_be_a_taskset_file_is_not_written(gpurt: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "out.toml"
-    code, text, err = gpurt("partition", EXAMPLE, "--units", "40", "--sizes", "10:10", "-o", out)
+    code, text, err = gpurt("partition", EXAMPLE, "--sizes", "5:5", "-o", out)
     assert (code, text, out.exists()) == (3, "", False)
-    assert "cannot be written with these partitions: the partitions have 40 units, the platform 24" in err
+    assert "cannot be written with these partitions: a partition of this GPU has 4, 6, 8, ... units, not 5" in err
+
+
+@pytest.mark.parametrize(("file", "more"), [(EXAMPLE, []), (ROOT / "examples/federated.toml", ["--federated"])])
+def test_a_file_is_not_planned_for_more_units_than_it_says(
+    gpurt: Gpurt, tmp_path: Path, file: Path, more: list[str]
+) -> None:
+    """Its [platform] would contradict its partitions.  A plan with units to spare is one for the file."""
+    out, there = tmp_path / "out.toml", load(file).taskset.platform.compute_units
+    code, text, err = gpurt("partition", file, "--units", there + 1, "-o", out, *more)
+    assert (code, text, out.exists(), err.count("\n")) == (2, "", False, 1)
+    assert f"--units {there + 1}: [platform] of {file} says compute_units = {there}, and OUT would be the same" in err
+    assert gpurt("partition", file, "--units", there + 1, *more)[0] == 0
+    assert gpurt("partition", file, "--units", there - 1, "-o", out, *more)[0] == 0
+    assert sum(part.size or 0 for part in load(out).taskset.partitions) < there
+
+
+def test_a_file_without_units_is_written_with_none(gpurt: Gpurt, tmp_path: Path) -> None:
+    case, out = tmp_path / "case.toml", tmp_path / "out.toml"
+    case.write_text(real_time_of_the_case_study())
+    assert gpurt("partition", case, "--units", "8", "--gpu-only")[0] == 0
+    code, text, err = gpurt("partition", case, "--units", "8", "--gpu-only", "-o", out)
+    assert (code, text, out.exists()) == (2, "", False)
+    assert "does not say compute_units, and OUT would be the same; write compute_units = 8 there" in err
+
+
+@pytest.mark.parametrize("variant", ["best", "exact", "1g", "fit-ina"])
+def test_sizes_of_which_none_fits_are_told(gpurt: Gpurt, variant: str) -> None:
+    code, out, _ = gpurt("partition", EXAMPLE, "--units", "3", "--variant", variant)
+    assert (code, out) == (1, "DOES NOT FIT: a partition has 4 units or more, and there are 3\n")
+    out = gpurt("partition", EXAMPLE, "--sizes", "40,30", "--variant", variant)[1]
+    assert out == "DOES NOT FIT: a partition has 30 units or more, and there are 24\n"
 
 
 @pytest.mark.parametrize("own", ["partition = { compute_units = 4 }\n", "[task.partition]\ncompute_units = 4\n"])

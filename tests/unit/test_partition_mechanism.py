@@ -99,7 +99,7 @@ def test_percentages_are_written(gpurt: Gpurt, tmp_path: Path) -> None:
         (EXAMPLE, ["--federated", "--mechanism", "mps"], "--mechanism does not go with --federated"),
         (AMD, ["--mechanism", "cu-mask", "--device", "0"], "--device: the file names its chip, radeon-vii"),
         (AMD.replace("= 60", "= 59"), ["--mechanism", "cu-mask"], "radeon-vii has 60 CUs, the platform 59"),
-        (EXAMPLE.replace("minimum = 4, step = 2", "minimum = 3, step = 2"), ["--mechanism", "tpc"], "offers none"),
+        (EXAMPLE.replace("minimum = 4, step = 2", "minimum = 3, step = 2"), ["--mechanism", "tpc"], "none of its"),
     ],
 )
 def test_mistakes(
