@@ -3,25 +3,33 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gpurt.errors import RefusedError, RuntimeFailure, UsageError
-from gpurt.files import check_writable, written
+from gpurt.errors import FileError, RefusedError, RuntimeFailure, UsageError
+from gpurt.files import check_writable, read, regular, written
+from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Output, Time
 from pycontrol.start import INTERRUPTED
 
 if TYPE_CHECKING:
-    from pycontrol.profile.conditions import Here
+    from pycontrol.profile.campaign import Measured
+    from pycontrol.profile.conditions import Condition, Here
     from pycontrol.profile.entry import Account
+    from pycontrol.profile.plan import Planned
+    from pycontrol.profile.run import Options
     from pycontrol.profile.summary import Time as Seen
 
 STDERR = 2
+#: No entry is larger, bytes.
+MOST_ENTRY = 1 << 26
 CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside", "drop-caches")
 
 
@@ -36,8 +44,9 @@ Examples:
 \b
 Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host;
 5 the priority, or a condition that was named, cannot be had here;
-6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C.
-If a run fails after complete ones, or at Ctrl-C, the entry of those that were complete is written, and says so.""",
+6 a run failed, had no GPU segment, or has segments that correspond to no others'; 130 Ctrl-C, SIGTERM or SIGHUP.
+If a run fails after complete ones, or at such a signal, the entry of those that were complete is written, and says so.
+Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, give the same command again.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--runs", type=click.IntRange(1), metavar="N",
@@ -61,51 +70,108 @@ If a run fails after complete ones, or at Ctrl-C, the entry of those that were c
 @click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
               help="Period to write into the entry.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
+@click.option("--checkpoint", type=Output(), metavar="FILE",
+              help="Keep each run in this file as it ends; OUTPUT.checkpoint with -o, unless given.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Forget the runs of a measurement that was not finished.")
 @JSON
 @click.pass_obj
 def profile(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
     task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int, output: Path | None,
-    as_json: bool,
+    checkpoint: Path | None, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
 
     What was observed is no bound: docs/manual/measure-times.md. What the program itself writes on stdout goes to
     stderr, unless all that is printed goes to a file (-o without --json).
     """
-    from pycontrol.profile.campaign import measure
     from pycontrol.profile.conditions import choose
-    from pycontrol.profile.entry import Account, entry
     from pycontrol.profile.plan import plan
     from pycontrol.profile.run import Options
-    from pycontrol.profile.summary import read_margin, times
+    from pycontrol.profile.stop import Guard, Stop
+    from pycontrol.profile.summary import read_margin
 
     _check(command, inputs, timeout, duration, period)
+    _check_checkpoint(checkpoint, output)
     share = read_margin(margin)
     if output:
-        check_writable(output)
+        _check_output(output, command)
     here = _here(device, priority, beside)
     conditions, without = choose(named, here)
     planned = plan(runs, inputs, conditions, seed)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
-    options = Options(
-        command, device, theta, timeout, duration, _library() if auto else "", priority or 0,
-        task, per_job, None if output and not as_json else STDERR,
-    )  # fmt: skip
-    with render.progress(len(planned), "measuring") as bar:
-        measured = measure(planned, options, here, bar.update)
-    results = measured.results
+    with Stop().installed() as stop, Guard() as guard:
+        options = Options(
+            command, device, theta, timeout, duration, _library() if auto else "", priority or 0,
+            task, per_job, None if output and not as_json else STDERR, stop, guard,
+        )  # fmt: skip
+        wanted = _Wanted(name, period, seed, share, output, as_json, without)
+        return _measured(planned, options, here, wanted, _beside(output) if checkpoint is None else checkpoint, fresh)
+
+
+class _Wanted(NamedTuple):
+    """What the user wants of the results."""
+
+    name: str | None
+    period: int
+    seed: int
+    margin: Fraction
+    output: Path | None
+    as_json: bool
+    without: dict[Condition, str]
+
+
+def _measured(
+    planned: list[Planned], options: Options, here: Here, wanted: _Wanted, checkpoint: Path | None, fresh: bool
+) -> int:  # fmt: skip
+    """Makes the runs, and writes what they have shown."""
+    from pycontrol.profile.campaign import measure
+    from pycontrol.profile.checkpoint import Checkpoint
+    from pycontrol.profile.identity import Contents, identity
+
+    contents = Contents(planned, options, here)
+    with Checkpoint(checkpoint, planned, identity(planned, options, here), contents, fresh=fresh) as store:
+        kept = len(store.results)
+        try:
+            with render.progress(len(planned), "measuring") as bar:
+                measured = measure(planned, options, here, store, contents, bar.update)
+        except RuntimeFailure as error:
+            if not store.results or checkpoint is None:
+                raise
+            raise RuntimeFailure(f"{error}; {visible(checkpoint)} has the runs, and --fresh forgets them") from None
+        code = _told(planned, options, here, wanted, measured, kept, checkpoint)
+        if not measured.stopped:
+            store.remove()
+    return code
+
+
+def _told(
+    planned: list[Planned], options: Options, here: Here, wanted: _Wanted, measured: Measured, kept: int,
+    checkpoint: Path | None,
+) -> int:  # fmt: skip
+    """Writes the entry and prints the answer.  ``kept``: how many runs were made before this command began."""
+    from pycontrol.profile.entry import Account, entry
+    from pycontrol.profile.summary import times
+
+    results, output, as_json = measured.results, wanted.output, wanted.as_json
     account = Account(
-        name or results[0].jobs.task or Path(command[0]).name, period, command, planned, results, measured.stopped,
-        seed, share, here, without,
+        wanted.name or results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
+        results, measured.stopped, wanted.seed, wanted.margin, here, wanted.without, measured.failures,
+        measured.outputs,
     )  # fmt: skip
-    found = times(results, share)
+    found = times(results, wanted.margin)
     text = entry(account, found) + "\n"
     if output:
         with written(output) as file:
             file.write(text.encode())
-    notes = _notes(account, found)
+            file.flush()
+            if regular(output):  # before the checkpoint goes
+                os.fsync(file.fileno())
+    notes = [*([f"runs that were made before, and were not repeated: {kept}"] if kept else []), *_notes(account, found)]
+    if measured.stopped and checkpoint:
+        notes.append(f"{visible(checkpoint)} keeps the complete runs: the same command goes on from them, with --fresh "
+                     "it begins anew")  # fmt: skip
     render.note(*notes, as_json=as_json)
     code = INTERRUPTED if measured.interrupted else RuntimeFailure.exit_code if measured.stopped else 0
     if as_json or not output:
@@ -113,6 +179,41 @@ def profile(
                 "files": [output] if output else []}  # fmt: skip
         render.emit(data, as_json, text.rstrip("\n"))
     return code
+
+
+def _check_checkpoint(checkpoint: Path | None, output: Path | None) -> None:
+    if checkpoint is None:
+        return
+    if not regular(checkpoint):
+        raise UsageError(f"--checkpoint: {visible(checkpoint)} is no regular file")
+    if output is not None and output.resolve() == checkpoint.resolve():
+        raise UsageError("--checkpoint is the file of -o: name another one")
+
+
+def _check_output(output: Path, command: Sequence[str]) -> None:
+    """Raises FileError if the entry cannot be written to that file, or would replace something else."""
+    from pycontrol.profile.entry import replaceable
+
+    check_writable(output)
+    if not regular(output) or not output.exists():
+        return
+    try:
+        fits = replaceable(read(output, MOST_ENTRY, "an entry").decode(errors="replace"), command)
+    except FileError:
+        fits = False
+    if not fits:
+        raise FileError(
+            f"{visible(output)}: has something else than an entry of this command, which would be lost; name another "
+            "file with -o, or remove it"
+        )
+
+
+def _beside(output: Path | None) -> Path | None:
+    """The checkpoint of the measurement that a file gets, whatever link names it; None for a pipe or a device."""
+    if output is None or not regular(output):
+        return None
+    target = output.resolve()
+    return target.with_name(f"{target.name[:200]}.checkpoint")
 
 
 def _check(

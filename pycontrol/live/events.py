@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 
 from analysis.trace import Event, Kind
@@ -83,11 +83,16 @@ class Names:
 class Listener:
     """Collects events while the context is entered.  ``control`` is a second connection, for commands meanwhile.
 
+    ``look`` is called with each event as it arrives, in another thread.
+
     Raises:
         DeviceError: on creation, if there is no host.
     """
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(
+        self, device: str | None = None, look: Callable[[EventRecord], None] = lambda _record: None
+    ) -> None:  # fmt: skip
+        self._look = look
         self.control: Control = connect(device)
         self._events: Control = connect(device)
         self._records: list[EventRecord] = []
@@ -112,6 +117,7 @@ class Listener:
             while not self._stop.is_set():
                 for record in self._stream:
                     self._records.append(record)
+                    self._look(record)
                     if time.monotonic() > self._deadline:
                         return
                 self._stream = self._events.more(GLANCE)

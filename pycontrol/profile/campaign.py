@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gpurt.errors import GpurtError, RuntimeFailure
+from gpurt.errors import FileError, GpurtError, RuntimeFailure
+from pycontrol.profile.checkpoint import Checkpoint
 from pycontrol.profile.conditions import Here
+from pycontrol.profile.identity import Contents
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Options, Result, execute
 
@@ -17,42 +20,65 @@ class Measured:
     """The results of the runs that were complete, at least one.
 
     ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: it was the user.
+    ``failures``: of attempts that gave no result and were made again, why.  ``outputs``: files that the program was
+    given and has changed.
     """
 
     results: tuple[Result, ...]
     stopped: str = ""
     interrupted: bool = False
+    failures: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 def measure(
-    plan: Sequence[Planned], options: Options, here: Here, progress: Callable[[int], None] = lambda runs: None
-) -> Measured:
-    """Executes the runs.  The first one that fails, or Ctrl-C, ends the measurement; what was complete before is kept.
+    plan: Sequence[Planned], options: Options, here: Here, store: Checkpoint, contents: Contents,
+    progress: Callable[[int], None] = lambda runs: None,
+) -> Measured:  # fmt: skip
+    """Executes the runs that the checkpoint lacks.  The first one that fails, or Ctrl-C, ends the measurement.
+
+    What was complete before is kept.
 
     Args:
         plan: the runs, at least one.
         options: how to execute the program.
         here: what conditions depend on.
-        progress: called after each run with 1.
+        store: the runs that were made before, and takes those that are made now.
+        contents: of the files that are measured.
+        progress: called with how many runs have been made.
 
     Raises:
         GpurtError: the first run failed, or jobs do not correspond.
         KeyboardInterrupt: Ctrl-C in the first run.
     """
-    results: list[Result] = []
-    for planned in plan:
+    before = tuple(store.failures)
+    for count in range(1, len(store.results) + 1):
+        compare(store.results[:count], options)
+    progress(len(store.results))
+    for planned in plan[len(store.results) :]:
         try:
-            made = execute(planned, options, here)
+            _measure(planned, options, here, store, contents)
         except (GpurtError, KeyboardInterrupt) as error:
-            if not results:
-                raise
             interrupted = isinstance(error, KeyboardInterrupt)
             why = "interrupted" if interrupted else str(error)
-            return Measured(tuple(results), f"run {planned.number} of {len(plan)}: {why}", interrupted)
-        results.append(made)
-        compare(results, options)
+            if not store.results:
+                raise
+            with suppress(FileError):  # it may be what failed
+                store.fail(planned.number, why)
+            why = f"run {planned.number} of {len(plan)}: {why}"
+            return Measured(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
+        compare(store.results, options)
         progress(1)
-    return Measured(tuple(results))
+    return Measured(tuple(store.results), failures=before, outputs=tuple(sorted(contents.outputs)))
+
+
+def _measure(planned: Planned, options: Options, here: Here, store: Checkpoint, contents: Contents) -> None:
+    """Makes one run."""
+    options.stop.check()
+    contents.check()
+    store.begin(planned.number)
+    made = execute(planned, options, here)
+    store.add(made, contents.after())
 
 
 def compare(results: Sequence[Result], options: Options) -> None:

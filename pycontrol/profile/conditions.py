@@ -14,12 +14,15 @@ from gpurt.enums import Policy
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
 from pycontrol.live.control import GpuStatus
+from pycontrol.profile.stop import Stop
 
 #: Writing 1 to it drops the page cache of the whole machine.
 DROP = Path("/proc/sys/vm/drop_caches")
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+CACHES = Path("/sys/devices/system/cpu")
 #: Size of the last-level cache where the machine does not say it, and the most that a buffer to evict it has, bytes.
 UNKNOWN_CACHE, MOST_BUFFER = 32 << 20, 1 << 30
+#: How many bytes are written at once: of more than 3/4 of a cache glibc's memcpy may write past all caches.
+PIECE = 1 << 13
 
 
 class Condition(str, Enum):
@@ -103,37 +106,39 @@ def about(condition: Condition, here: Here) -> str:
     return {
         Condition.QUIET: "nothing beside the program, except what the machine does anyway",
         Condition.COLD: "before each run: the kernel was asked to drop the page cache of the program's file and of "
-                        f"files among its arguments, and each CPU wrote {size}; later jobs of the run find warm caches",
+                        f"files among its arguments, and each CPU wrote {size} twice; later jobs of the run find warm "
+                        "caches",
         Condition.CPU: f"beside each run: on each of {len(os.sched_getaffinity(0))} CPUs a process of class SCHED_IDLE "
                        f"that copies memory, {size} together",
         Condition.GPU: "beside each run: a best-effort client that always has work on the GPU",
         Condition.BESIDE: f"beside each run: {visible(' '.join(here.beside))}",
         Condition.DROP_CACHES: "before each run: the page cache of the whole machine was dropped, and each CPU wrote "
-                               f"{size}",
+                               f"{size} twice",
     }[condition]  # fmt: skip
 
 
 def buffer_size() -> int:
-    """Twice the size of the last-level cache of CPU 0, bytes."""
-    found = [_size(path) for path in CACHES.glob("index*/size")]
+    """Twice the size of the largest cache of any CPU, bytes: CPUs of one machine may have caches of several sizes."""
+    found = [_size(path) for path in CACHES.glob("cpu[0-9]*/cache/index*/size")]
     return min(2 * max(found, default=UNKNOWN_CACHE), MOST_BUFFER)
 
 
 def _size(path: Path) -> int:
-    """A size such as "32768K", bytes."""
+    """A size such as "32768K", bytes.  Some virtual machines and firmwares say 0 of a cache that they do not know."""
     units = {"K": 10, "M": 20, "G": 30}
     try:
         text = path.read_text(encoding="ascii").strip()
-        return int(text[:-1]) << units[text[-1:]]
+        return int(text[:-1]) << units[text[-1:]] if int(text[:-1]) > 0 else UNKNOWN_CACHE
     except (OSError, ValueError, KeyError):
         return UNKNOWN_CACHE
 
 
-def chill(condition: Condition, command: Sequence[str]) -> None:
+def chill(condition: Condition, command: Sequence[str], stop: Stop | None = None) -> None:
     """Before a run: makes caches cold, if the condition says so.
 
     Raises:
         RefusedError: the kernel does not drop the page cache.
+        KeyboardInterrupt: the user wants the end.
     """
     if condition is Condition.DROP_CACHES:
         try:
@@ -144,7 +149,7 @@ def chill(condition: Condition, command: Sequence[str]) -> None:
         for path in files(command):
             _forget(path)
     if condition in (Condition.COLD, Condition.DROP_CACHES):
-        _evict(buffer_size())
+        evict(buffer_size(), stop or Stop())
 
 
 def files(command: Sequence[str]) -> list[str]:
@@ -166,15 +171,19 @@ def _forget(path: str) -> None:
         os.close(descriptor)
 
 
-def _evict(size: int) -> None:
-    """Writes so many bytes on each CPU that this process may use: nothing else stays in the CPUs' caches."""
+def evict(size: int, stop: Stop) -> None:
+    """Writes so many bytes on each CPU that this process may use: nothing else stays in the CPUs' caches.
+
+    Twice over: caches that expect a stream to be used once keep some of what they had during the first.
+    """
     own = os.sched_getaffinity(0)
-    buffer, pattern = memoryview(bytearray(size)), bytes(1 << 20)
+    buffer, pattern = memoryview(bytearray(size)), bytes(PIECE)
     try:
         for cpu in own:
+            stop.check()
             os.sched_setaffinity(0, {cpu})
-            for start in range(0, size, len(pattern)):
-                piece = buffer[start : start + len(pattern)]
+            for start in [*range(0, size, PIECE)] * 2:
+                piece = buffer[start : start + PIECE]
                 piece[:] = pattern[: len(piece)]
     finally:
         os.sched_setaffinity(0, own)

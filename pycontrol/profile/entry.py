@@ -17,10 +17,16 @@ from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Result
 from pycontrol.profile.summary import Time, chances
 
+#: How an entry begins.
+MARK = "Measured by gpurt profile: "
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How a task was measured.  ``without``: the conditions that were left out, and why."""
+    """How a task was measured.
+
+    ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Measured.
+    """
 
     name: str
     period: int
@@ -32,6 +38,8 @@ class Account:
     margin: Fraction
     here: Here
     without: Mapping[Condition, str]
+    failures: Sequence[str] = ()
+    outputs: Sequence[str] = ()
 
 
 def percent(share: Fraction) -> str:
@@ -63,9 +71,9 @@ def _account(account: Account, times: Sequence[Time]) -> list[str]:
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
     runs = Counter(one.planned.condition for one in results)
     return [
-        f"Measured by gpurt profile: {len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
+        f"{MARK}{len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
         f"jobs: {jobs}, GPU segments in each: {size}; on {', '.join(sorted(gpus))}.",
-        f"Command: {' '.join(account.command)}",
+        _command(account.command),
         f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
         f"{chances(len(results))}.",
         *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
@@ -75,6 +83,21 @@ def _account(account: Account, times: Sequence[Time]) -> list[str]:
         *map(_line, times),
         *(f"WARNING: {warning}." for one in times for warning in one.warnings),
     ]
+
+
+def _command(words: Sequence[str]) -> str:
+    return f"Command: {' '.join(words)}"
+
+
+def replaceable(text: str, command: Sequence[str]) -> bool:
+    """Whether a file's content is such an entry of that command, or nothing, so that a new one may take its place."""
+    lines = text.splitlines()
+    wanted = f"# {MARK}", f"# {visible(_command(command))}"
+    return not text.strip() or (lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _tasks(text) == 1)
+
+
+def _tasks(text: str) -> int:
+    return sum(line.startswith("[") for line in text.splitlines())
 
 
 def remarks(account: Account) -> list[str]:
@@ -87,6 +110,9 @@ def remarks(account: Account) -> list[str]:
         notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
     if outside := sum(one.jobs.outside for one in results):
         notes.append(f"GPU segments of no job, which were left out: {outside}")
+    notes += [f"an attempt that is in no time, and may have been the longest: {why}" for why in account.failures]
+    notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
+              account.outputs]  # fmt: skip
     if any(gpu.policy is Policy.TIMESLICED for gpu in account.here.gpus):
         notes.append("under policy timesliced what else used the GPU counts in the times; measure under another policy")
     elif any(not segment.priority for one in results for segment in one.segments):

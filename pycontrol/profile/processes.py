@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from pycontrol.profile.conditions import Condition, Here, buffer_size
+from pycontrol.profile.stop import Guard, Stop
 
 CHILD, LOAD = Path(__file__).with_name("child.py"), Path(__file__).with_name("load.py")
 #: How long a co-runner may take to get ready, and a program to end after SIGINT, seconds.
@@ -24,9 +25,11 @@ READY, GRACE = 30.0, 5.0
 
 def start(
     command: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None, priority: int = 0,
-    preload: str = "",
+    preload: str = "", guard: Guard | None = None,
 ) -> tuple[subprocess.Popen[bytes], int]:  # fmt: skip
     """Starts a program in a process group of its own, without stdin; and its CPU time before it began, ns.
+
+    ``guard``: told of the group, which ``over`` must be called for.
 
     Raises:
         RuntimeFailure: it cannot be started.
@@ -42,17 +45,18 @@ def start(
             raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {error}") from None
         finally:
             os.close(told)
+        if guard:
+            guard.tell("+", process.pid)
         try:
             said = b"".join(iter(lambda: os.read(heard, 64), b"")).decode()
         except BaseException:  # Ctrl-C
-            process.kill()
-            process.wait()
+            over(process, guard)
             raise
     finally:
         os.close(heard)
     before, _, failed = said.partition("!")
     if failed or not before:
-        process.wait()
+        over(process, guard)
         why = os.strerror(int(failed)) if failed else f"status {process.returncode}"
         raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {why}")
     return process, int(before)
@@ -66,32 +70,49 @@ def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
         return
 
 
-def interrupt(process: subprocess.Popen[bytes]) -> bool:
-    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough."""
+def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
+    """Kills what is left of a process's group."""
+    end(process)
+    with suppress(PermissionError):
+        process.kill()  # it may not have made its group
+    process.wait()
+    if guard:
+        guard.tell("-", process.pid)
+
+
+def interrupt(process: subprocess.Popen[bytes], stop: Stop) -> bool:
+    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough.
+
+    Raises KeyboardInterrupt if the user does not want to wait for that.
+    """
     end(process, signal.SIGINT)
     try:
-        process.wait(GRACE)
+        with stop.waiting():
+            process.wait(GRACE)
     except subprocess.TimeoutExpired:
-        end(process)
-        process.wait()
         return False
     return True
 
 
 @contextmanager
-def beside(condition: Condition, here: Here, device: str) -> Iterator[None]:
-    """While the context is entered, the condition's co-runners execute.
+def beside(
+    condition: Condition, here: Here, device: str, stop: Stop, guard: Guard | None
+) -> Iterator[Sequence[int]]:  # fmt: skip
+    """While the context is entered, the condition's co-runners execute; yields their process groups.
 
     Raises:
         RuntimeFailure: one does not start, or has ended when the context ends.
+        KeyboardInterrupt: the user wants the end.
     """
     environment = {**os.environ, "GPURT_DEVICE": device}
     with ExitStack() as stack:
-        for command in _loads(condition):
-            stack.enter_context(_running(command, environment, ready=True))
+        groups = [
+            stack.enter_context(_running(command, environment, stop, guard, ready=True))
+            for command in _loads(condition)
+        ]
         if condition is Condition.BESIDE:
-            stack.enter_context(_running(here.beside, environment, ready=False))
-        yield
+            groups.append(stack.enter_context(_running(here.beside, environment, stop, guard, ready=False)))
+        yield groups
 
 
 def _loads(condition: Condition) -> list[list[str]]:
@@ -104,20 +125,23 @@ def _loads(condition: Condition) -> list[list[str]]:
 
 
 @contextmanager
-def _running(command: Sequence[str], environment: Mapping[str, str], ready: bool) -> Iterator[None]:
-    process, _ = start(command, environment, stdout=subprocess.PIPE if ready else subprocess.DEVNULL)
+def _running(
+    command: Sequence[str], environment: Mapping[str, str], stop: Stop, guard: Guard | None, ready: bool
+) -> Iterator[int]:  # fmt: skip
+    stdout = subprocess.PIPE if ready else subprocess.DEVNULL
+    process, _ = start(command, environment, stdout=stdout, guard=guard)
     try:
         if ready and process.stdout:
-            _await(process.stdout.fileno(), command)
-        yield
+            with stop.waiting():
+                _await(process.stdout.fileno(), command)
+        yield process.pid
         if process.poll() is not None:
             raise RuntimeFailure(
                 f"the co-runner {visible(' '.join(command))} ended before the program, with status "
                 f"{process.returncode}: it must execute until it is killed"
             )
     finally:
-        end(process)
-        process.wait()
+        over(process, guard)
         if process.stdout:
             process.stdout.close()
 

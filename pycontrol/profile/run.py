@@ -8,8 +8,8 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from gpurt.enums import EventKind
 from gpurt.errors import RuntimeFailure
@@ -21,9 +21,11 @@ from pycontrol.profile import processes
 from pycontrol.profile.conditions import Condition, Here, chill
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.segments import Costs, Jobs, Segment, jobs, segments
+from pycontrol.profile.stop import Guard, Stop
 
 #: How long the host may take to tell of the program's end, seconds.
 SETTLE = 2.0
+NOT_ALL = "not all of the run was seen; measure again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Options:
     None for a real GPU, of which it does not see the work.
     ``timeout``: a run that takes longer fails; ``duration``: a run is ended after so long; ns, None: no limit.
     ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
-    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.
+    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.  ``stop``, ``guard``: how it is ended.
     """
 
     command: Sequence[str]
@@ -47,6 +49,8 @@ class Options:
     task: str | None = None
     per_job: int | None = None
     stdout: int | None = None
+    stop: Stop = field(default_factory=Stop)
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +75,45 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
         KeyboardInterrupt: the program has been ended.
     """
     command = planned.command(options.command)
-    with Listener(options.device) as listener:
-        device = listener.control.device
-        chill(planned.condition, command)
-        with processes.beside(planned.condition, here, device):
+    users = Users()
+    with Listener(options.device, users.look) as listener:
+        device, stop, guard = listener.control.device, options.stop, options.guard
+        chill(planned.condition, command, stop)
+        asleep = _asleep()
+        with processes.beside(planned.condition, here, device, stop, guard) as groups:
+            known = {client.pid for client in listener.control.clients()}
             pid, cpu, wall = _carried_out(command, device, options)
-            _settle(listener, pid)
+            seen = _settle(listener, pid)
         records = listener.records()
-    return read(planned, options, records, pid, (cpu, wall))
+    if not seen:
+        raise RuntimeFailure(f"the host has not told of the end of {visible(command[0])}: {NOT_ALL}")
+    if (slept := _asleep() - asleep) >= UNITS["s"] // 10:
+        raise RuntimeFailure(f"the machine was suspended for {slept / UNITS['s']:.1f} s: {NOT_ALL}")
+    return read(planned, options, records, pid, (cpu, wall), known | users.of(groups))
+
+
+class Users:
+    """The processes that begin GPU segments, and their process groups, which are known while they are there."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, int] = {}
+
+    def look(self, record: EventRecord) -> None:
+        """Takes an event that has just arrived."""
+        if record.kind is EventKind.BEGIN and record.pid not in self._groups:
+            try:
+                self._groups[record.pid] = os.getpgid(record.pid)
+            except OSError:  # it is gone
+                self._groups[record.pid] = 0
+
+    def of(self, groups: Collection[int]) -> set[int]:
+        """The processes of these groups."""
+        return {pid for pid, group in self._groups.items() if group in groups}
+
+
+def _asleep() -> int:
+    """How long the machine has been suspended since it started, ns."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple[int, int, int]:
@@ -87,15 +122,15 @@ def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple
     begun = time.monotonic_ns()
     process, start = processes.start(
         command, {**os.environ, "GPURT_DEVICE": device}, stdout=options.stdout, priority=options.priority,
-        preload=options.preload,
+        preload=options.preload, guard=options.guard,
     )  # fmt: skip
     try:
         _await(process, options)
     except KeyboardInterrupt:
-        processes.interrupt(process)
+        processes.interrupt(process, options.stop)
         raise
     finally:
-        processes.end(process)  # what it has left behind would disturb the next run
+        processes.over(process, options.guard)  # what it has left behind would disturb the next run
     wall = time.monotonic_ns() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
@@ -107,9 +142,10 @@ def _await(process: subprocess.Popen[bytes], options: Options) -> None:
     limit = min((one for one in (options.timeout, options.duration) if one is not None), default=None)
     name = visible(options.command[0])
     try:
-        code = process.wait(None if limit is None else limit / UNITS["s"])
+        with options.stop.waiting():
+            code = process.wait(None if limit is None else limit / UNITS["s"])
     except subprocess.TimeoutExpired:
-        stopped = processes.interrupt(process)
+        stopped = processes.interrupt(process, options.stop)
         if options.duration is None or limit != options.duration:
             raise RuntimeFailure(f"{name} had not ended after {format_time(limit or 0)} (--timeout)") from None
         if not stopped:
@@ -128,20 +164,22 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _settle(listener: Listener, pid: int) -> None:
-    """Waits until the host has told that the program's clients are gone."""
+def _settle(listener: Listener, pid: int) -> bool:
+    """Waits until the host has told that the program's clients are gone, which comes last; whether it has."""
     deadline = time.monotonic() + SETTLE
     while time.monotonic() < deadline:
         mine = [one for one in listener.so_far() if one.pid == pid]
         gone = {one.client for one in mine if one.kind is EventKind.GONE}
         if mine and {one.client for one in mine} == gone:
-            return
+            return True
         time.sleep(0.02)
+    return not mine
 
 
 def read(
-    planned: Planned, options: Options, records: Sequence[EventRecord], pid: int, spent: tuple[int, int]
-) -> Result:
+    planned: Planned, options: Options, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
+    known: Collection[int] = (),
+) -> Result:  # fmt: skip
     """The jobs in a run's events.
 
     Args:
@@ -150,6 +188,7 @@ def read(
         records: all events that the host told meanwhile.
         pid: the program's process.
         spent: CPU and wall-clock time, ns.
+        known: other processes that the program has not started.
 
     Raises:
         RuntimeFailure: as for execute.
@@ -171,6 +210,14 @@ def read(
     if planned.condition is Condition.GPU and (shared := [one for one in found if not one.priority]):
         raise RuntimeFailure(
             f"{name}: {len(shared)} segments are best effort and share the GPU with the co-runner; give --priority"
+        )
+    strangers = {f"{one.comm}-{one.pid}" for one in records
+                 if one.kind is EventKind.BEGIN and one.pid not in (0, pid, *known)}  # fmt: skip
+    if strangers:
+        raise RuntimeFailure(
+            f"{visible(', '.join(sorted(strangers))[:80])} began to use the GPU during the run of {name}: if {name} "
+            "started it, its segments are missing in the times, so measure it as a task of its own; if not, start it "
+            "before"
         )
     made = jobs(mine, found, options.task, options.per_job, options.duration is not None)
     if not any(job.segments for job in made.jobs):

@@ -15,6 +15,8 @@ from pycontrol.live.control import EventRecord
 from pycontrol.run.trace import merge
 
 Interval = tuple[int, int]
+#: What happens to a client's segments, in order of time.
+STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT, EventKind.END))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,21 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
         cut: whether the program was ended in the middle: then a segment that had not ended is left out.
 
     Raises:
-        RuntimeFailure: the time of a segment is not known: work went on after its end, or it had not ended.
+        RuntimeFailure: the time of a segment is not known: work went on after its end, it had not ended, or a clock
+            went back.
     """
     found: list[Segment] = []
     now: dict[tuple[int, int], _Open] = {}
+    latest: dict[tuple[int, int], int] = {}
     for one in records:
         client = one.gpu, one.client
+        if one.kind in STEPS:
+            if one.time_ns < latest.get(client, 0):
+                raise RuntimeFailure("the host's clock went back: no time of the run is known; measure again")
+            latest[client] = one.time_ns
         if one.kind is EventKind.BEGIN:
+            if client in now:
+                raise RuntimeFailure("a GPU segment began before the one before it had ended: events are missing")
             now[client] = _Open(one.time_ns, one.priority)
         elif one.kind is EventKind.WORK:
             _work(one, now.get(client), found)
@@ -189,21 +199,30 @@ def jobs(
         raise RuntimeFailure(f"the program announces jobs of {_names(said)}; choose one with --task")
     if task is not None and task not in said:
         raise RuntimeFailure(f"the program announces no jobs of {visible(task)}, only of {_names(said)}")
-    return _announced(records, found, task or said[0])
+    return _announced(records, found, task or said[0], cut)
 
 
 def _names(tasks: Iterable[str]) -> str:
     return ", ".join(map(visible, tasks))
 
 
-def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: str) -> Jobs:
-    begun: dict[tuple[int, int | None], int] = {}
+def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: str, cut: bool) -> Jobs:
+    begun: dict[int, EventRecord] = {}
     spans: list[tuple[int, int, int | None]] = []
     for one in records:
-        if one.task == task and one.kind is EventKind.JOB_BEGIN:
-            begun[one.client, one.job] = one.time_ns
-        elif one.task == task and one.kind is EventKind.JOB_END and (one.client, one.job) in begun:
-            spans.append((begun.pop((one.client, one.job)), one.time_ns, one.cpu_ns or None))
+        if one.task != task:
+            continue
+        if one.kind is EventKind.JOB_BEGIN:
+            if before := begun.get(one.client):
+                raise _endless(task, before)
+            begun[one.client] = one
+        elif one.kind is EventKind.JOB_END:
+            first = begun.pop(one.client, None)
+            if first is None or first.job != one.job:
+                raise RuntimeFailure(f"job {one.job} of {visible(task)} ended, and had not begun: events are missing")
+            spans.append((first.time_ns, one.time_ns, one.cpu_ns or None))
+    if begun and not cut:
+        raise _endless(task, next(iter(begun.values())))
     spans.sort()
     if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
         raise RuntimeFailure(f"jobs of {visible(task)} overlap, so that no segment can be said to be of one of them")
@@ -219,6 +238,13 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
             )
     made = tuple(Job(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
     return Jobs(made, task, len(found) - sum(map(len, inside)))
+
+
+def _endless(task: str, begun: EventRecord) -> RuntimeFailure:
+    return RuntimeFailure(
+        f"job {begun.job} of {visible(task)} did not end, so that its times are not known, and it may be the longest: "
+        "end each job"
+    )
 
 
 def _counted(found: Sequence[Segment], task: str | None, per_job: int | None, cut: bool) -> Jobs:

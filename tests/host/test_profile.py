@@ -185,7 +185,10 @@ def test_segments_that_do_not_correspond_are_not_merged(profile: Profile, tmp_pa
     assert len(runs_of(tmp_path)) == 2
     (tmp_path / "runs").unlink()
     (tmp_path / "runs").touch()
-    assert profile("--runs", "2", "--segments", "1", *words)[0] == 0  # now the user says that they do
+    code, _, err = profile("--runs", "2", "--segments", "1", *words)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "none.checkpoint: is of another measurement, which was not finished: runs was 9, and is 2; --fresh" in err
+    assert profile("--runs", "2", "--segments", "1", "--fresh", *words)[0] == 0  # now the user says that they do
     varied = ANNOUNCED.replace("work(1)", "number and work(1)")
     (tmp_path / "varied.py").write_text(varied)
     code, _, err = profile(*QUIET, "--", "python", "varied.py")
@@ -309,15 +312,136 @@ def parent_of(pid: int) -> int:
         return 0
 
 
+#: Ignores every signal that a program can ignore, and has a child that does, too.
+STUBBORN = """import os, signal, subprocess, sys
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "1000"])
+print(child.pid, os.getpid(), file=open("mine", "w"), flush=True)
+os.replace("mine", "pids")
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("stubborn", ["program", pytest.param("co-runner", marks=pytest.mark.slow)])
+def test_programs_that_ignore_signals_end_with_their_children(
+    host: Path, tmp_path: Path, number: signal.Signals, stubborn: str
+) -> None:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", "--runs", "1"]
+    beside = ["--condition", "beside", "--beside", f"{sys.executable} stubborn.py", "--", "sleep", "1000"]
+    quiet = ["--condition", "quiet", "--", sys.executable, "stubborn.py"]
+    whole = [*command, *(quiet if stubborn == "program" else beside)]
+    running = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    eventually((tmp_path / "pids").exists)
+    pids = [*map(int, (tmp_path / "pids").read_text().split()), *children(running.pid)]
+    running.send_signal(number)
+    if stubborn == "program" and number != signal.SIGKILL:
+        running.send_signal(number)  # the user does not wait until it is killed
+    running.communicate(timeout=PATIENCE)
+    assert running.returncode == (-9 if number == signal.SIGKILL else 130)
+    assert len(pids) >= 4
+    eventually(lambda: not any(alive(one) for one in pids))
+
+
+def test_a_killed_measurement_goes_on(host: Path, tmp_path: Path, profile: Profile) -> None:
+    words = ["--runs", "3", "--condition", "quiet", "-o", "entry.toml"]
+    running = background(host, tmp_path, *words)
+    pid = second_run(tmp_path)
+    running.kill()
+    running.communicate(timeout=PATIENCE)
+    eventually(lambda: not alive(pid))
+    assert not (tmp_path / "entry.toml").exists()
+    again = ["--", sys.executable, "program.py", "1"]
+    program = (tmp_path / "program.py").read_text()
+    for changed, options, said in (
+        (program, ["--priority", "1"], "priority was 0, and is 1"), (program + "#", [], "program.py has changed"),
+        (program, ["--segments", "1"], "segments was None, and is 1"),
+        (program, ["--duration", "9s"], "duration was None, and is 9000000000"),
+    ):  # fmt: skip
+        if options == ["--priority", "1"] and not fifo_permitted(1):
+            continue
+        (tmp_path / "program.py").write_text(changed)
+        kept = (tmp_path / "entry.toml.checkpoint").read_bytes()
+        code, out, err = profile(*words, *options, *again)
+        assert (code, out, err.count("\n")) == (3, "", 1), err
+        assert said in err
+        assert (tmp_path / "entry.toml.checkpoint").read_bytes() == kept
+    (tmp_path / "program.py").write_text(program)
+    (tmp_path / "go").touch()
+    code, out, err = profile(*words, "--margin", "30%", "--json", *again)
+    document = json.loads(out)
+    assert (code, document["runs"], document["complete"]) == (0, 3, True)
+    assert len(runs_of(tmp_path)) == 4  # the second was made again
+    assert document["notes"][0] == "runs that were made before, and were not repeated: 1"
+    assert any(note.startswith("an attempt that is in no time") and "run 2: gpurt was killed" in note
+               for note in document["notes"])  # fmt: skip
+    assert "# Note: an attempt that is in no time" in (tmp_path / "entry.toml").read_text()
+    assert not (tmp_path / "entry.toml.checkpoint").exists()
+
+
+def test_a_program_that_changes_in_the_middle_is_not_measured_as_one(profile: Profile, tmp_path: Path) -> None:
+    words = PROGRAM.replace("sys.argv[1:]:", "sys.argv[1:2]:")
+    (tmp_path / "eye").write_text(f"#!{sys.executable}\n{words}")
+    (tmp_path / "eye").chmod(0o755)
+    (tmp_path / "out").touch()
+    with (tmp_path / "eye").open("a") as eye:
+        eye.write("""
+open("out", "a").write("x")
+if len(open("runs").readlines()) == 3:
+    open("eye", "a").write("#")
+""")
+    command = ["--", "./eye", "1", "data", "out"]
+    (tmp_path / "data").write_text("1")
+    code, out, _ = profile("--runs", "9", "--condition", "quiet", "--json", *command)
+    document = json.loads(out)
+    assert (code, document["runs"]) == (6, 2)
+    assert document["why"] == "run 3 of 9: ./eye has changed since the measurement began: begin it anew, with --fresh"
+    assert any(note.startswith("the program has changed out, ") for note in document["notes"])
+
+
+def test_a_child_that_uses_the_gpu_is_not_passed_over(profile: Profile, tmp_path: Path) -> None:
+    forks = "import subprocess, sys\nsubprocess.run([sys.executable, 'program.py', '9'], check=True)\n"
+    (tmp_path / "forks.py").write_text(PROGRAM + forks)
+    code, out, err = profile(*QUIET, "--", "python", "forks.py", "1")
+    assert (code, out, err.count("\n")) == (6, "", 1)
+    assert "began to use the GPU during the run" in err
+    shell = f"{sys.executable} program.py 1; sleep 1000"
+    beside = ("--runs", "1", "--condition", "beside", "--beside", f"sh -c '{shell}'")
+    waits = "import os, time\nwhile not os.path.exists('runs'): time.sleep(0.01)\n"
+    (tmp_path / "waits.py").write_text(waits + PROGRAM)
+    assert profile(*beside, "--", "python", "waits.py", "1")[0] == 0  # a co-runner's is no stranger
+
+
+def test_what_is_not_an_entry_of_the_command_is_not_overwritten(profile: Profile, tmp_path: Path) -> None:
+    robot = tmp_path / "robot.toml"
+    robot.write_text("# mine\n[platform]\ncpus = 1\n")
+    robot.chmod(0o640)
+    (tmp_path / "link").symlink_to("robot.toml")
+    command = ["--", "python", "program.py", "1"]
+    for name in ("robot.toml", "link"):
+        code, _, err = profile(*QUIET, "-o", name, *command)
+        assert (code, err.count("\n")) == (3, 1)
+        assert "has something else than an entry of this command" in err
+    robot.write_text("")
+    assert profile(*QUIET, "-o", "link", *command)[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert robot.stat().st_mode & 0o777 == 0o640
+    assert profile(*QUIET, "-o", "link", *command)[0] == 0
+    assert profile(*QUIET, "-o", "link", *command, "2")[0] == 3
+    robot.write_text(robot.read_text() + '[[task]]\nname = "other"\n')
+    assert profile(*QUIET, "-o", "link", *command)[0] == 3
+    assert profile(*QUIET, "-o", "x", "--checkpoint", "x", *command)[0] == 2
+
+
 def test_nothing_is_left_running_when_the_command_is_killed(host: Path, tmp_path: Path) -> None:
     running = background(host, tmp_path, "--runs", "2", "--condition", "cpu")
     pid = second_run(tmp_path)
     mine = children(running.pid)
     assert pid in mine
-    assert len(mine) == 1 + len(os.sched_getaffinity(0))
-    for one in mine:
-        if one != pid:
-            assert os.sched_getscheduler(one) == os.SCHED_IDLE
+    idle = [one for one in mine if os.sched_getscheduler(one) == os.SCHED_IDLE]
+    assert (len(idle), len(mine)) == (len(os.sched_getaffinity(0)), len(idle) + 2)  # the program, and the guard
     running.kill()
     running.communicate(timeout=PATIENCE)
     eventually(lambda: not any(alive(one) for one in mine))

@@ -22,10 +22,10 @@ STDIN = ("-", "/dev/stdin")
 CHUNK = 1 << 20
 
 
-def _written_directly(path: Path) -> bool:
-    """Whether the path is no regular file of its own: a device, a pipe, or an open descriptor such as /dev/stdout."""
+def regular(path: Path) -> bool:
+    """Whether the path is, or will be, a regular file of its own: no device, pipe, or open descriptor (/dev/stdout)."""
     special = path.parent in (Path("/dev"), Path("/dev/fd")) or path.is_relative_to("/proc")
-    return special or (path.exists() and not path.is_file())
+    return not special and (not path.exists() or path.is_file())
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
         BrokenPipeError: it is a pipe, such as /dev/stdout in a pipeline, whose reader has gone.
     """
     try:
-        if _written_directly(Path(path)):
+        if not regular(Path(path)):
             with open(path, "wb") as file:
                 yield file
             return
@@ -94,7 +94,7 @@ def check_writable(path: Path | str) -> None:
     try:
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if _written_directly(Path(path)):
+        if not regular(Path(path)):
             return  # to open a pipe is to wait for its reader
         _, temporary = _places(path)
         temporary.touch()

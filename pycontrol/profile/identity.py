@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the times of a measurement depend on, as far as gpurt can see it: runs of different things have no common worst
+case.  It does not see libraries that a program loads, files that it opens by itself, nor its environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpurt.errors import FileError, RuntimeFailure
+from gpurt.text import filename, visible
+from pycontrol.profile.conditions import Here, files
+from pycontrol.profile.plan import Planned
+from pycontrol.profile.run import Options
+
+CHUNK = 1 << 20
+
+
+def identity(plan: Sequence[Planned], options: Options, here: Here) -> dict[str, Any]:
+    """What was asked for, and of which host and machine; JSON.
+
+    Left out: what only ends runs (the timeout), or only says how times are written.
+    """
+    order = repr([(one.condition.value, one.given) for one in plan])
+    return {
+        "command": list(options.command), "folder": str(Path.cwd()),
+        "inputs": sorted({one.given for one in plan if one.given is not None}),
+        "runs": len(plan), "conditions": sorted({one.condition.value for one in plan}),
+        "order": hashlib.sha256(order.encode("utf-8", "surrogateescape")).hexdigest(),
+        "priority": options.priority, "preload": options.preload, "duration": options.duration, "task": options.task,
+        "segments": options.per_job, "beside": list(here.beside),
+        "machine": [platform.node(), platform.release(), platform.machine()], "cpus": sorted(os.sched_getaffinity(0)),
+        "host": [[one.driver, one.tier.word, one.policy.word, one.alpha_ns, one.theta_ns, one.slice_ns]
+                 for one in here.gpus],
+    }  # fmt: skip
+
+
+def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between two identities, in words; empty if nothing does."""
+    for name in {**now, **before}:
+        if before.get(name) != now.get(name):
+            return f"{name} was {_shown(before.get(name))}, and is {_shown(now.get(name))}"
+    return ""
+
+
+def _shown(value: object) -> str:
+    words = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return visible(shlex.join(value) if words else str(value))[:200]  # type: ignore[arg-type]
+
+
+class Contents:
+    """The contents of the program's file, its co-runner's, and files that they are given.
+
+    ``program``: the program's own.  ``outputs``: those that changed during a run, so that the program writes them.
+
+    Raises:
+        FileError: on creation, a file cannot be read.
+    """
+
+    def __init__(self, plan: Sequence[Planned], options: Options, here: Here) -> None:
+        named = [found for one in plan for found in files(one.command(options.command))]
+        beside = files(here.beside) if here.beside else []
+        loaded = [options.preload] if options.preload and os.path.isfile(options.preload) else []
+        self.program = named[:1] if files(options.command[:1]) else []
+        self.outputs: set[str] = set()
+        self._stamps = {path: _stamp(path) for path in dict.fromkeys([*named, *beside, *loaded])}
+        self.hashes = {path: _hash(path) for path in self._stamps}
+
+    def compare(self, before: Mapping[str, str], outputs: Sequence[str]) -> str:
+        """Which file has another content than it had, in words; empty if none."""
+        self.outputs |= set(outputs)
+        for path in {**before, **self.hashes}:
+            if path not in self.outputs and before.get(path) != self.hashes.get(path):
+                return f"{filename(path)} has changed"
+        return ""
+
+    def check(self) -> None:
+        """To be called before a run.  Raises RuntimeFailure: a file has changed since the measurement began."""
+        for path in self._changed():
+            raise _changed(path)
+
+    def after(self) -> list[str]:
+        """To be called after a run: the files that it has written.  Raises RuntimeFailure: the program has changed."""
+        written = self._changed()
+        for path in written:
+            if path in self.program:
+                raise _changed(path)
+        self.outputs |= set(written)
+        return written
+
+    def _changed(self) -> list[str]:
+        found = []
+        for path, stamp in self._stamps.items():
+            if path in self.outputs or (now := _stamp(path)) == stamp:
+                continue
+            if not now or _hash(path) != self.hashes[path]:
+                found.append(path)
+            else:
+                self._stamps[path] = now
+        return found
+
+
+def _changed(path: str) -> RuntimeFailure:
+    return RuntimeFailure(f"{filename(path)} has changed since the measurement began: begin it anew, with --fresh")
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """What changes with a file's content; empty if it is gone."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return ()
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def _hash(path: str) -> str:
+    """SHA-256 of a file; of one that may be executed and not read, its size and time of change."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except PermissionError:
+        return repr(_stamp(path)[2:4])
+    except OSError as error:
+        raise FileError(f"{filename(path)}: {error.strerror}") from None
+    return digest.hexdigest()
