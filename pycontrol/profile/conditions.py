@@ -172,18 +172,25 @@ def _forget(path: str) -> None:
 
 
 def evict(size: int, stop: Stop) -> None:
-    """Writes so many bytes on each CPU that this process may use: nothing else stays in the CPUs' caches.
+    """Writes so many bytes on each CPU that this process may use, so that nothing else stays in the CPUs' caches.
+
+    Raises KeyboardInterrupt: the user wants the end.
+    """
+    overwrite(bytearray(size), size, stop)
+
+
+def overwrite(buffer: bytearray, size: int, stop: Stop) -> None:
+    """Writes ``size`` bytes of a buffer on each CPU.
 
     Twice over: caches that expect a stream to be used once keep some of what they had during the first.
     """
-    own = os.sched_getaffinity(0)
-    buffer, pattern = memoryview(bytearray(size)), bytes(PIECE)
+    own, pattern = os.sched_getaffinity(0), bytes(PIECE)
     try:
         for cpu in own:
             stop.check()
             os.sched_setaffinity(0, {cpu})
             for start in [*range(0, size, PIECE)] * 2:
-                piece = buffer[start : start + PIECE]
-                piece[:] = pattern[: len(piece)]
+                end = min(start + PIECE, size)
+                buffer[start:end] = pattern[: end - start]
     finally:
         os.sched_setaffinity(0, own)
