@@ -10,14 +10,14 @@ from analysis.rtgpu import kernel
 
 
 def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
-    """The GPU segment of copies and kernels that have all ``units`` of the GPU to themselves, without misc part.
+    """The GPU segment of copies and kernels that have, and use, all ``units`` of the GPU, without misc part.
 
     Copies count as GPU work, as if they could be preempted like it.  A copy cannot: tests make the longest one a
     non-preemptive region (analysis.rta.regions.whole_segments).
     """
     best = worst = 0
     for part in parts:
-        time = part.time if isinstance(part, Copy) else kernel.best_of(part, units)
+        time = part.time if isinstance(part, Copy) else kernel.on_all(part, units)
         best, worst = best + time.best, worst + time.worst
     return GpuSegment(Span.exactly(0), Span(worst, min(best, worst)), parts=parts)
 

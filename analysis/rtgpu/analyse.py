@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 
-from analysis.model import Task, Taskset
+from analysis.model import Copy, Task, Taskset
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rtgpu import kernel
 from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units
@@ -109,7 +109,16 @@ class System:
                 return f"{task.name} is best effort and has kernels, and {STRAY}"
             if not task.best_effort and any(segment.scaling for segment in task.gpu_segments):
                 return f"{task.name} has a GPU time by parallel, serial or units; write it as kernel or kernel_times"
-        return self._shares()
+        return self._copies_beside() or self._shares()
+
+    def _copies_beside(self) -> str | None:
+        """Which task's copies wait for kernels, because the GPU has no copy engine; None if none do."""
+        if self.taskset.platform.copy_engine or not any(self.users):
+            return None
+        copying = (t.name for t in self.taskset if any(isinstance(p, Copy) for s in t.gpu_segments for p in s.parts))
+        found = next(copying, None)
+        why = "copies do not run beside kernels (copy_engine in [platform]), as they do in this test"
+        return found and f"{found} copies, and {why}"
 
     def _shares(self) -> str | None:
         """Which two tasks with kernels the file puts on the same units; None if each one has its own."""

@@ -8,8 +8,10 @@ from itertools import pairwise
 
 from analysis.model import Kernel
 
-#: ``Kernel.interleave`` of a kernel that does not interleave.
+#: ``Kernel.interleave`` of a kernel whose halves do not slow each other down.
 WHOLE = 1000
+#: That of one of which nothing says how much they do.  They take no longer than one after the other.
+LONGEST = 2 * WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,14 @@ def best_of(kernel: Kernel, units: int) -> Time:
     """
     found = (on(kernel, used) for used in range(1, most_units(kernel, units) + 1))
     return min(found, key=lambda time: (time.worst, time.best))
+
+
+def on_all(kernel: Kernel, units: int) -> Time:
+    """GR of a kernel that leaves no unit idle, as where tasks share the GPU in time: no table is needed to be monotone.
+
+    On more units than it was measured with: the time on the most of these.
+    """
+    return on(kernel, most_units(kernel, units))
 
 
 def times(kernel: Kernel, units: int) -> list[Time]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.fold import whole_gpu
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
-from analysis.rtgpu.kernel import WHOLE
+from analysis.rtgpu.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Report
@@ -23,7 +23,7 @@ SEGMENT = {
     "overhead": Field(schema.time(), "the part of a kernel that more SMs or CUs do not shorten; none unless given"),
     "interleave": Field(
         schema.string("^(1([.][0-9]{1,3})?|2([.]0{1,3})?)$", 'a factor from "1" to "2" with up to three digits'),
-        "how much longer a kernel takes whose two halves interleave on each SM or CU; 1 unless given",
+        "how much longer a kernel takes whose two halves interleave on each SM or CU; 2, the most, unless given",
     ),
     "block": Field(schema.time(), "the longest thread block of a kernel alone; work divides without end unless given"),
     "kernel_times": Field(
@@ -89,9 +89,7 @@ def _part(segment: dict[str, Any]) -> Copy | Kernel:
 
 
 def _kernel(segment: dict[str, Any]) -> Kernel:
-    times = tuple(segment.get("kernel_times", ()))
-    interleave = int(Decimal(segment.get("interleave", "1")) * WHOLE)
-    return Kernel(
-        segment["kernel"] if "kernel" in segment else times[0], segment.get("overhead", 0), interleave,
-        segment.get("block", 0), times,
-    )  # fmt: skip
+    if "kernel_times" in segment:
+        return Kernel(segment["kernel_times"][0], times=tuple(segment["kernel_times"]))
+    interleave = int(Decimal(segment["interleave"]) * WHOLE) if "interleave" in segment else LONGEST
+    return Kernel(segment["kernel"], segment.get("overhead", 0), interleave, segment.get("block", 0))

@@ -74,7 +74,7 @@ def _notes(measured: Any) -> list[str]:
     notes = ["what was measured is no proof of a bound: add a margin"]
     if measured.slower:
         shown = ", ".join(map(str, measured.slower))
-        notes.append(f"more units are slower than fewer: {shown}; the analyses leave units idle where that helps")
+        notes.append(f"more units are slower than fewer: {shown}; tests of own units leave units idle where that helps")
     if measured.missing:
         shown = ", ".join(map(str, measured.missing))
         notes.append(f"not measured on {shown} units: a table has the time on the next smaller number there")

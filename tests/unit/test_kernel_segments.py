@@ -10,7 +10,9 @@ import pytest
 
 from analysis import rta
 from analysis.model import MS, US, Copy, GpuSegment, Kernel, Span
+from analysis.rta.registry import UNITS
 from analysis.rta.result import Reason
+from analysis.rtgpu.kernel import on
 from analysis.sensitivity import slowed
 from analysis.taskset import load
 from gpurt.errors import TasksetError
@@ -77,6 +79,62 @@ def test_mistakes_are_reported_at_their_lines(tmp_path: Path, old: str, new: str
         load(write(tmp_path, FILE.replace(old, new)))
     assert caught.value.problems[0].line == line
     assert all(says in problem.message for problem in caught.value.problems)
+
+
+def test_a_kernel_of_unknown_interleaving_takes_as_long_as_its_halves_one_after_the_other(tmp_path: Path) -> None:
+    """Alone on one unit it takes 8 ms, so that no number of units makes it less than 8 ms divided by that number.
+
+    A factor of 1 would say that two halves take 4 ms together on one unit.
+    """
+    text = FILE.replace(', overhead = "1ms", interleave = "1.8", block = "100us"', "")
+    (kernel,) = [part for part in load(write(tmp_path, text)).taskset.tasks[0].gpu_segments[0].parts
+                 if isinstance(part, Kernel) and not part.times]  # fmt: skip
+    assert [on(kernel, units).worst for units in (1, 2, 4)] == [8 * MS, 4 * MS, 2 * MS]
+
+
+def test_where_tasks_share_the_gpu_in_time_a_kernel_has_all_units(tmp_path: Path) -> None:
+    """A program that takes what it gets has the 4.5 ms of 4 units, and not the 4 ms of 3, on which it is faster."""
+    text = FILE.replace('{ kernel_times = ["7ms", "3.5ms"] }', '{ kernel_times = ["9ms", "5ms", "4ms", "4.5ms"] }')
+    alone = "\n".join(line for line in text.splitlines() if "copy" not in line and "kernel =" not in line)
+    taskset = load(write(tmp_path, alone)).taskset
+    assert taskset.tasks[0].pure_time == 4500 * US
+    assert rta.find("gcaps-suspend").run(taskset).wcrt("a") == 1 * MS + 4500 * US
+    owned = load(write(tmp_path, alone.replace('name = "a"', 'name = "a"\npartition = { compute_units = 4 }'))).taskset
+    assert rta.find("rtgpu").run(owned).wcrt("a") == 1 * MS + 4 * MS
+
+
+@pytest.mark.parametrize(("without", "refused"), [("", True), ("copy =", False), ("kernel", False)])
+def test_copies_that_wait_for_kernels_have_no_bound_on_own_units(tmp_path: Path, without: str, refused: bool) -> None:
+    """copy_engine = false says that copies do not run beside kernels, and these tests are for copies that do."""
+    text = FILE.replace("compute_units = 4", "compute_units = 4\ncopy_engine = false")
+    kept = "\n".join(line for line in text.splitlines() if not (without and without in line))
+    path = write(tmp_path, kept)
+    for name in UNITS:
+        result = rta.find(name).run(load(path).taskset)
+        assert result.schedulable is not refused
+        assert refused is any("a copies, and copies do not run beside kernels" in str(one) for one in result.failures)
+    assert cli.run(["simulate", str(path), "--policy", "federated", "--offsets", "1"]) == (2 if refused else 0)
+
+
+def test_bounds_of_own_units_say_which_best_cases_they_rely_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plain time is worst and best case, which nobody may have meant, and makes these bounds lower."""
+    path = write(tmp_path, FILE + FILE[FILE.index("[[task]]") :].replace('"a"', '"b"').replace("= 2\n", "= 1\n"))
+
+    def noted(text: str) -> list[str]:
+        path.write_text(text)
+        cli.run(["analyze", str(path), "--test", "rtgpu", "--json"])
+        return [one for one in json.loads(capsys.readouterr().out)["notes"] if "without a best case" in one]
+
+    text = path.read_text()
+    assert [one.startswith("a, b: ") for one in noted(text)] == [True]
+    full = text.replace('cpu = "1ms"', 'cpu = { worst = "1ms", best = "0ns" }').replace(
+        'copy = "1ms"', 'copy = { worst = "1ms", best = "0ns" }'
+    ).replace(
+        '["7ms", "3.5ms"]', '[{ worst = "7ms", best = "1ns" }, { worst = "4ms", best = "1ns" }]'
+    )
+    assert noted(full) == []
 
 
 def test_the_example_is_analysed_on_the_units_that_it_needs() -> None:
