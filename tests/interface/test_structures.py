@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from links import IDLE, MS, RUNNING, Client, client_of, is_device
+from links import IDLE, MS, RUNNING, Client, client_of, is_device, structure
 
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
@@ -274,8 +274,8 @@ def test_unknown_calls(connect: Connect) -> None:
 
 def test_segments_nest_up_to_a_limit(connect: Connect) -> None:
     client = connect()
-    for _ in range(lib.GPURT_MAX_DEPTH):
-        client.begin(priority=1)
+    payload = structure(lib.GPURT_IOC_BEGIN, priority=1)  # once, for the limit is high
+    assert {client.exchange(lib.GPURT_IOC_BEGIN, payload)[0] for _ in range(lib.GPURT_MAX_DEPTH)} == {0}
     assert client.code(lib.GPURT_IOC_BEGIN) == -errno.EOVERFLOW
     client.end()
     assert client.begin() == RUNNING

@@ -17,6 +17,10 @@ PARAMETERS = Path("/sys/module/gpurt/parameters")
 OUT = Path(os.environ.get("GPURT_OUT", ""))
 #: Where programs are that the host compiled (tests/kernel/test_matrix.py); None where tests compile their own.
 BROUGHT = OUT if (OUT / "smoke").exists() else None
+#: Whether a test runs for long.
+LONG = bool(os.environ.get("GPURT_LONG"))
+#: One kernel is tried hard, the others only for what may differ between kernels.
+THOROUGH = LONG or os.environ.get("GPURT_TEST_KERNEL") == "amd64-6.1"
 #: Whether the module is as load() leaves it, and no test has begun since (conftest.py).
 fresh = False
 

@@ -18,17 +18,14 @@ from typing import NoReturn
 import pytest
 from actors import Actor
 from links import PATIENCE, client_of, eventually
-from loading import DEVICE, MODULE, PARAMETERS, KernelLog, load, unload
+from loading import DEVICE, LONG, MODULE, PARAMETERS, THOROUGH, KernelLog, load, unload
 from modules import insert, remove
 
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import DeviceError, GpurtError
 from pycontrol.live.control import Control, connect
 
-LONG = bool(os.environ.get("GPURT_LONG"))
 LASTS = 5500 if LONG else 550  # s
-#: One kernel is tried hard, the others only for what may differ between kernels.
-THOROUGH = LONG or os.environ.get("GPURT_TEST_KERNEL") == "amd64-6.1"
 
 
 @pytest.mark.timeout(LASTS + 50)
@@ -39,7 +36,7 @@ def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     compiled: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     load(*options)
-    rounds = 10_000 if LONG else 500 if THOROUGH and not options else 50
+    rounds = 10_000 if LONG else 300 if THOROUGH and not options else 50
     command = [compiled / "killed", str(rounds), "1", *(["boosted"] if "policy=5" in options else [])]
     run = subprocess.run(command, capture_output=True, text=True, timeout=LASTS, check=False)
     assert run.returncode == 0, run.stdout
@@ -73,7 +70,7 @@ def test_the_module_stays_while_it_is_used(module: Control) -> None:
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """At every instant somebody tries to open it, to use it, and to ask it things; somebody has used it in between."""
-    times = 1_000 if LONG else 40 if THOROUGH else 5
+    times = 1_000 if LONG else 20 if THOROUGH else 5
     load()
     reader, writer = os.pipe()
     users = [get_context("fork").Process(target=use_forever, args=(writer,)) for _ in range(2)]
@@ -118,7 +115,7 @@ def test_gpus_come_and_go_under_load(module: Control, compiled: Path) -> None:
     handle = ffi.new("struct gpurt_handle **")
     assert lib.gpurt_open(handle, b"/dev/gpurt") == 0
     assert lib.gpurt_segment_begin(handle[0], 0, 0) >= 0
-    for _ in range(50 if THOROUGH else 10):
+    for _ in range(500 if LONG else 25 if THOROUGH else 10):
         (PARAMETERS / "vgpus").write_text("0")
         assert module.status() == []
         (PARAMETERS / "vgpus").write_text("3")
@@ -156,7 +153,7 @@ def test_partitions_come_and_go_under_load() -> None:
     for user in users:
         user.start()
     with connect("/dev/gpurt") as control:
-        for turn in range(60 if THOROUGH else 12):
+        for turn in range(600 if LONG else 30 if THOROUGH else 12):
             count = (4, 1, 3, 0, 2)[turn % 5]
             (PARAMETERS / "vgpus").write_text(str(count))
             assert len(control.status()) == count

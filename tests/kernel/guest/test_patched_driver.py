@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
-from loading import DEVICE, PARAMETERS, kernel_log, load, unload
+from loading import DEVICE, LONG, PARAMETERS, THOROUGH, kernel_log, load, unload
 from modules import remove
 from patched import Driver, Tsg, facts, forked, granted, open_tsg, own, stranger, use, user, words
 
@@ -33,7 +33,9 @@ from pycontrol.live.control import connect
 
 FAKE = Driver("fake_driver")
 have, loaded, cleaned_up, remove_driver = FAKE.have, FAKE.loaded, FAKE.cleaned_up, FAKE.remove
-ROUNDS = 200 if os.environ.get("GPURT_LONG") else 20
+ROUNDS = 200 if LONG else 12 if THOROUGH else 6
+#: It is a program, and does the same in each kernel.
+the_whole_probe = pytest.mark.skipif(not THOROUGH, reason="the whole probe runs in amd64-6.1")
 
 pytestmark = pytest.mark.skipif(not FAKE.file.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
 
@@ -378,6 +380,7 @@ while True:
 """
 
 
+@the_whole_probe
 def test_the_probe_finds_nothing_wrong_with_it(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -398,6 +401,7 @@ def test_the_probe_finds_nothing_wrong_with_it(
         assert (one["driver"], one["device"], one["condition"]) == ("amdgpu", "fake:0", "on")
 
 
+@the_whole_probe
 def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that waits for the driver cannot be killed, and the probe must not wait for it."""
     with loaded() as control:
