@@ -167,14 +167,15 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
         return None
     try:
         batch = from_tasksets([taskset])
-    except OverflowError:
+        view = batch.view()
+    except OverflowError:  # of a time, or of a cost with a copy on top that nothing interrupts
         return None
     found = _Found(len(taskset))
     order = sorted(range(len(taskset)), key=lambda index: taskset.tasks[index].name)
     ranks = np.empty(max(len(taskset), 1), np.uint32)
     ranks[order] = range(len(taskset))
     status = lib.gpurt_rta_bounds(
-        batch.view(), _facts(name), assume, 0,
+        view, _facts(name), assume, 0,
         pointer("u32", ranks), *found.pointers(),
     )  # fmt: skip
     if status == -lib.GPURT_RTA_ENOMEM:

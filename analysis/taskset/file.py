@@ -30,6 +30,7 @@ from analysis.taskset import schema
 from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
+from analysis.taskset.mechanisms import unchecked
 from analysis.taskset.schema import Field, Report
 from analysis.taskset.segments import check, segments_of
 from gpurt import files
@@ -59,6 +60,7 @@ class TasksetFile:
 
     ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks, and
     ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
+    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.
     """
 
     path: Path
@@ -67,6 +69,7 @@ class TasksetFile:
     notes: tuple[str, ...] = ()
     lacks: tuple[Problem, ...] = ()
     unmodelled: tuple[Problem, ...] = ()
+    theta_stated: bool = False
 
 
 def load(path: Path | str) -> TasksetFile:
@@ -90,7 +93,8 @@ def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: 
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     lacks = _lacks(tables["platform"], taskset, report)
-    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, _unmodelled(taskset, report))
+    stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
+    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, _unmodelled(taskset, report), stated)
 
 
 def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
@@ -281,7 +285,7 @@ def _launch(values: dict[str, Any]) -> Launch:
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
     """Remarks for the user.  An overloaded CPU is no mistake: the analyses answer that it is not schedulable."""
-    notes = [*_ties(taskset), *assumptions(taskset)]
+    notes = [*_ties(taskset), *unchecked(taskset), *assumptions(taskset)]
     for cpu in sorted({t.cpu for t in taskset}):
         tasks = [t for t in taskset.real_time if t.cpu == cpu]
         load = sum((t.cpu_time + t.misc_time) / t.period for t in tasks)

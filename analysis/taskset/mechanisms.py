@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from analysis.masks.effect import effect
 from analysis.masks.lint import Masked, hangs
 from analysis.masks.topology import CHIPS, Topology
-from analysis.model import Partition, Platform, Taskset
+from analysis.model import Kernel, Partition, Platform, Task, Taskset
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Report, quoted
 
@@ -84,18 +85,41 @@ def _check_masks(taskset: Taskset, report: Report) -> None:
     if taskset.platform.compute_units > topology.units:
         text = f"compute_units: {name} has {topology.units}, got {taskset.platform.compute_units}"
         report.add(("platform", "compute_units"), text)
-    for where, mask in masked:
-        for text in wrong_with(mask, topology):
+    for where, part in masked:
+        mask = part.cu_mask or 0
+        wrong = list(wrong_with(mask, topology))
+        for text in wrong:
             report.add(where, f"cu_mask: not for {name}: {text}")
+        worth = 0 if wrong else effect(mask, topology).effective
+        if not wrong and worth < (part.size or 0):
+            text = f"cu_mask: on {name} it works like {worth} CUs, for the smallest shader engine sets the pace"
+            report.add(where, f"{text}; say compute_units = {worth}, or take a mask of `gpurt mask plan`")
 
 
-def _masked(taskset: Taskset) -> Iterator[tuple[Where, int]]:
+def _masked(taskset: Taskset) -> Iterator[tuple[Where, Partition]]:
     for index, one in enumerate(taskset.partitions):
         if one.cu_mask is not None:
-            yield ("partition", index, "cu_mask"), one.cu_mask
+            yield ("partition", index, "cu_mask"), one
     for index, task in enumerate(taskset.tasks):
         if task.partition and task.partition.name is None and task.partition.cu_mask is not None:
-            yield ("task", index, "partition"), task.partition.cu_mask
+            yield ("task", index, "partition"), task.partition
+
+
+def unchecked(taskset: Taskset) -> Iterator[str]:
+    """What times by numbers of units assume of masks, where no chip says how its CUs are spread."""
+    if taskset.platform.chip is not None:
+        return
+    names = [task.name for task in taskset if task.partition and task.partition.cu_mask and _by_units(task)]
+    if names:
+        yield (
+            f"{', '.join(names)}: times are for so many units as cu_mask has CUs; say which chip it is for (chip in "
+            "[platform]): where shader engines have unequal parts of a mask, it works like fewer (docs/cu-masks.md)"
+        )
+
+
+def _by_units(task: Task) -> bool:
+    """Whether its GPU work takes a time that depends on how many units it has."""
+    return any(one.scaling or any(isinstance(part, Kernel) for part in one.parts) for one in task.gpu_segments)
 
 
 def wrong_with(mask: int, topology: Topology) -> Iterator[str]:

@@ -66,7 +66,8 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.option("--region", type=Given(), metavar="TIME",
               help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for; "
               "none unless given.")  # fmt: skip
-@click.option("--measured", is_flag=True, help="Use the longest runlist update that the host has measured as alpha.")
+@click.option("--measured", is_flag=True,
+              help="Use as alpha the longest runlist update that the host has measured, and the file's theta.")
 @JSON
 @click.pass_obj
 def analyze(
@@ -87,7 +88,7 @@ def analyze(
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
     if measured:
-        system, measured_notes = _with_measured(system, device)
+        system, measured_notes = _with_measured(system, device, None if loaded.theta_stated else file)
         notes += measured_notes
     if every:
         chosen = [test for test in chosen if test.partitions == system.partitioned]
@@ -183,16 +184,23 @@ def _overview(results: Results) -> str:
     return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
 
 
-def _with_measured(system: Any, device: str | None) -> tuple[Any, list[str]]:
-    """The taskset with the alpha that the host has measured, and remarks: on that, and on a host unlike the file's."""
+def _with_measured(system: Any, device: str | None, lacking: Path | None) -> tuple[Any, list[str]]:
+    """The taskset with the alpha that the host has measured, and remarks: on that, and on a host unlike the file's.
+
+    ``lacking``: the file, if it does not say what a context switch costs.  Hosts know that of virtual GPUs only.
+    Raises FileError where nobody knows.
+    """
     from dataclasses import replace
 
-    from gpurt.errors import DeviceError
+    from gpurt.errors import DeviceError, FileError
     from pycontrol.live.control import connect
 
     with connect(device) as control:
         gpus, seen = control.gpus(), control.latency()
     theta = max(status.theta_ns for status in gpus)
+    if lacking and not all(status.emulated for status in gpus):
+        text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
+        raise FileError(f"{filename(lacking)}: {text}")
     if not seen:
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
     longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)

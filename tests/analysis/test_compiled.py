@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from analysis import compiled, rta
 from analysis.batch import from_tasksets
 from analysis.generate import PAPER, THESIS, Parameters, generate
-from analysis.model import MS, Platform, Task, Taskset
+from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
 from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import Bound, Failure, Kind, Reason
@@ -126,6 +126,16 @@ def test_a_batch_refuses_what_does_not_fit() -> None:
         from_tasksets([huge(2**80)])
     with pytest.raises(ValueError, match="platforms"):
         from_tasksets([Taskset(Platform(1)), Taskset(Platform(1, alpha=1))])
+
+
+def test_a_cost_beyond_64_bits_is_left_to_the_readable_tests() -> None:
+    """An update of 2^62 ns and a copy of 2^62 ns that no preemption interrupts."""
+    copy = GpuSegment(Span.exactly(0), Span.exactly(2**62), parts=(Copy(Span.exactly(2**62)),))
+    task = Task("a", 0, 1, 2**62, 2**62, (copy,))
+    taskset = Taskset(Platform(1, alpha=0, theta=2**62), (task,))
+    for name in COMPILED:
+        assert compiled.run(rta.find(name), taskset).failures
+
 
 
 def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:

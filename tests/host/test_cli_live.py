@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from links import PATIENCE, SocketClient, eventually
-from processes import StartHost
+from processes import EMULATE, StartHost
 
 from analysis.trace import Kind, load
 from gpurt._gpurt import lib
@@ -490,6 +490,28 @@ def test_measured_bounds_are_those_of_the_host_s_policy(
     notes = json.loads(gpurt("analyze", str(path), "--measured", "--json")[1])["notes"]
     assert any(note.startswith("alpha is") for note in notes)
     assert any("the host runs segment" in note for note in notes) == (policy == "boosted")
+
+
+@pytest.mark.parametrize(
+    ("costs", "virtual", "code", "says"),
+    [
+        ('epsilon = "1ms"', False, 3, "set.toml: [platform] lacks theta"),  # all that the file knows has theta in it
+        ("", False, 3, "set.toml: [platform] lacks theta"),
+        ('theta = "0ns"', False, 4, "no runlist update yet"),
+        ('epsilon = "1ms"\nalpha = "1ms"', False, 4, "no runlist update yet"),
+        ('epsilon = "0ns"', False, 4, "no runlist update yet"),
+        ("", True, 4, "no runlist update yet"),
+    ],
+)
+def test_what_a_host_cannot_measure_is_in_the_file(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path, costs: str, virtual: bool, code: int, says: str
+) -> None:
+    """A host measures updates.  It knows context switches of virtual GPUs; of others 0 is no measurement."""
+    device = start_host(program=EMULATE if virtual else ("-m", "pycontrol.cli", "serve"))
+    path = tmp_path / "set.toml"
+    path.write_text(taskset_of(("mine", "")).replace('epsilon = "0ns"', costs))
+    found, _, err = gpurt("--device", str(device), "analyze", str(path), "--measured")
+    assert (found, says in err) == (code, True), err
 
 
 def test_run_refuses_a_host_that_would_refuse_the_tasks(

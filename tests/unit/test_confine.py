@@ -92,7 +92,7 @@ def test_a_slow_mask_is_said_and_used(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_masks_for_another_chip(tmp_path: Path, units: int, chip: str, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
-        confined(tmp_path, 'cu_mask = "0xfffff"', units=units, chip=chip)
+        confined(tmp_path, 'cu_mask = "0xffffff"', units=units, chip=chip)
 
 
 def test_half_a_pair_is_refused_before_the_driver_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from analysis.masks.effect import effect
+from analysis.masks.topology import CHIPS
 from analysis.model import Partition
 from analysis.taskset import json_schema, load
 from analysis.taskset.file import tomllib
@@ -90,6 +92,42 @@ def test_masks_of_the_chip_are_right(tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text(text_of('cu_mask = "0xfffff"', 'cu_mask = "0xfff00000"', 60, MI50))
     assert [one.size for one in load(path).taskset.partitions] == [20, 12]
+
+
+SCALED = """[[task]]
+name = "t"
+cpu = 0
+priority = 1
+period = "1s"
+partition = {}
+segments = [{{ misc = "0ns", gpu = {} }}]
+"""
+PARALLEL = '{ parallel = "310ms" }'
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_mask_counts_as_the_units_that_it_works_like(tmp_path: Path, own: bool) -> None:
+    """Otterness and Anderson, observation 3: 15 + 15 + 1 CUs work like 3, so that 310 ms of work take 104, not 10."""
+    mask, path = 0x333333333333337, tmp_path / "set.toml"
+    table = f'cu_mask = "{mask:#x}"'
+    chip = 'chip = "radeon-vii"\n'
+    assert effect(mask, CHIPS["radeon-vii"]).counts == ((15, 15, 1, 0),)
+    given = f"{{ {table} }}" if own else '"a"'
+    text = HEAD.format(units=60, more=chip) + ("" if own else f'[[partition]]\nname = "a"\n{table}\n')
+    text += SCALED.format(given, PARALLEL)
+    line = 1 + text[: text.index("cu_mask")].count("\n")
+    ((at, message),) = problems(tmp_path, text)
+    assert at == line
+    assert "on radeon-vii it works like 3 CUs" in message
+    assert "say compute_units = 3" in message
+    path.write_text(text.replace(table, f"{table}, compute_units = 3" if own else f"{table}\ncompute_units = 3"))
+    loaded = load(path)
+    assert loaded.taskset.tasks[0].pure_time == -(-310_000_000 // 3)
+    assert not any("cu_mask" in note for note in loaded.notes)
+    path.write_text(text.replace(chip, ""))  # nothing says where its CUs are
+    assert [note.partition(":")[0] for note in load(path).notes if "cu_mask" in note] == ["t"]
+    path.write_text(text.replace(chip, "").replace(PARALLEL, '"10ms"'))  # measured under this mask
+    assert not any("cu_mask" in note for note in load(path).notes)
 
 
 def test_percentages_round_up() -> None:
