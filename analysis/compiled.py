@@ -153,6 +153,8 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     """
     if test.analysis is not None:
         return test.run(taskset)
+    if unseen := test.unseen(taskset):
+        return unseen
     taskset = test.seen(taskset)
     result = test.refusal(taskset) or _analyse(test, taskset, False)
     if result is None or (test.assigns and not result.schedulable):

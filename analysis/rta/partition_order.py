@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analysis.model import Task, Taskset
+from analysis.model import Copy, Task, Taskset
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
 
 #: Why nothing is proved beside a task that may execute in every partition.
@@ -38,6 +38,17 @@ def locked(taskset: Taskset) -> str | None:
     """Why tasks can be delayed by updates that no bound has: best effort makes them in another partition."""
     for part in taskset.locked_beside:
         return f"in partition {part.name} best effort updates runlists, under policy lock-*, and can do so on any CPU"
+    return None
+
+
+def on_one_bus(taskset: Taskset) -> str | None:
+    """Why copies wait for each other although partitions do not; None if they do not.  No test here has the bus."""
+    copying = [task for task in taskset if any(isinstance(part, Copy) for s in task.gpu_segments for part in s.parts)]
+    for task in copying:
+        others = (one for one in copying if home(one) != home(task) and not (one.best_effort and task.best_effort))
+        if other := next(others, None):
+            where = "in different partitions, and copies of all partitions share one bus"
+            return f"{task.name} and {other.name} copy {where}"
     return None
 
 

@@ -12,7 +12,7 @@ from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
-from analysis.rta.partition_order import homeless, locked, out_of_order
+from analysis.rta.partition_order import homeless, locked, on_one_bus, out_of_order
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands
@@ -119,6 +119,8 @@ class Test:
         """
         if self.analysis is not None:
             return self.analysis(taskset)
+        if unseen := self.unseen(taskset):
+            return unseen
         taskset = self.seen(taskset)
         result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
         if not self.assigns or result.schedulable:
@@ -131,6 +133,11 @@ class Test:
             return result
         changed = taskset.with_gpu_priorities(assignment.priorities)
         return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
+
+    def unseen(self, taskset: Taskset) -> Result | None:
+        """A failure for every task where the formula would not see what delays tasks; None elsewhere."""
+        reason = on_one_bus(taskset)
+        return self._refused(taskset, Reason.PARTITIONS, reason) if reason else None
 
     def seen(self, taskset: Taskset) -> Taskset:
         """The taskset as the formula sees it: copies and kernels are GPU segments.

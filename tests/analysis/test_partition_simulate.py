@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import rta
-from analysis.model import MS, Partition, Task, Taskset, Waiting
+from analysis import compiled, rta
+from analysis.model import MS, Copy, GpuSegment, Partition, Span, Task, Taskset, Waiting
+from analysis.rta.analyse import analyse
+from analysis.rtgpu.federated import Federated
 from analysis.simulate import Options, simulate
 from analysis.trace import Kind
 
@@ -123,3 +125,34 @@ def test_a_task_spins_below_an_owner_that_sleeps_at_its_end() -> None:
     assert (ms(8), ms(3.05)) in spun
     result = test.run(system)
     assert all(one.worst <= (result.wcrt(name) or 0) for name, one in seen.tasks.items())
+
+
+def copies(name: str, priority: int, partition: Partition, count: int) -> Task:
+    """A task on a CPU of its own whose job is so many copies of 1 ms in a row."""
+    parts = (Copy(Span(ms(1), 0)),) * count
+    whole = GpuSegment(Span.exactly(0), Span(ms(count), 0), parts=parts)
+    return on(partition, task(name, priority, priority, 100, whole))
+
+
+def test_copies_of_partitions_share_a_bus_which_no_test_of_partitions_has() -> None:
+    """x copies once, after ten copies of y in the other partition: 11 ms.  As GPU work of its own partition: 4 ms."""
+    system = taskset(copies("x", 1, A, 1), copies("y", 2, B, 10))
+    test = rta.find("partitioned-suspend")
+    apart = analyse(test.name, test.demands, test.seen(system)).wcrt("x")
+    seen = Federated.of(system, Options("federated", horizon=1)).worst_over_offsets(1).tasks["x"].worst
+    assert (apart, seen) == (ms(4), ms(11))
+    for run in (test.run, lambda taskset: compiled.run(test, taskset)):
+        assert "x and y copy in different partitions" in str(run(system).failures[0])
+
+
+@pytest.mark.parametrize("name", ["gcaps-suspend", "boosted-suspend", "lock-priority-suspend", "tsg-rr-suspend"])
+def test_copies_of_best_effort_elsewhere_delay_a_task_alone_in_its_partition(name: str) -> None:
+    """Five copies may each wait for one of best effort; the bounds have one such copy for each switch."""
+    stray = replace(copies("be", 0, B, 5), cpu=3)
+    for system, refused in (
+        (taskset(copies("x", 1, A, 5), stray), True),
+        (taskset(copies("x", 1, A, 5), on(A, stray)), False),
+        (taskset(on(A, task("x", 1, 1, 100, gpu(0, 5))), stray), False),
+    ):
+        failures = rta.find(name).run(replace(system, partitions=(A, B))).failures
+        assert any("share one bus" in str(failure) for failure in failures) is refused
