@@ -125,7 +125,7 @@ def _partitions(taskset: Taskset) -> Division:
         return replace(refused, why=plan.why_not(found, given))
     if lacking := plan.lacking(found):
         return replace(refused, why=lacking)
-    rest = _without_gpu(taskset)
+    rest = plan.without_gpu(taskset)
     if not rest.schedulable:
         return replace(refused, why=str(rest.failures[0]))
     bounds = dict(_responses(found))
@@ -167,9 +167,3 @@ def _responses(found: Any) -> Iterator[tuple[str, int | None]]:
         there = jobs(found.workload, part.tasks, part.size)
         for at, index in enumerate(part.tasks):
             yield found.workload.items[index].name, response(there, at)
-
-
-def _without_gpu(taskset: Taskset) -> rta.Result:
-    """The real-time tasks that do not use the GPU.  Here no task that does is on a CPU of theirs."""
-    tasks = tuple(task for task in taskset.real_time if not task.uses_gpu)
-    return rta.find("gcaps-suspend").run(replace(taskset, tasks=tasks, partitions=()))

@@ -13,7 +13,7 @@ from analysis.partition import plan
 from analysis.partition.admit import Admission, How, Place
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
-from analysis.rta.partition_order import NO_HOME, home
+from analysis.rta.partition_order import NO_HOME, home, homeless, locked
 from analysis.taskset import parse, read
 from analysis.taskset.file import document_of
 from analysis.taskset.lines import lines_of
@@ -75,10 +75,15 @@ def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
 def standing(taskset: Taskset, why: str) -> str:
     """Why a file does not hold as it is, which ``why`` says; empty if each of its partitions passes admission's test.
 
-    That test, `fp`, needs a CPU for each task; it also is for policy boosted.
+    That test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no part of it
+    and have to be in time by themselves.
     """
     if not taskset.partitioned or plan.shared_cpus(taskset):
         return why
+    if unknown := homeless(taskset) or locked(taskset):
+        return unknown
+    if failures := plan.without_gpu(taskset).failures:
+        return str(failures[0])
     try:
         given = plan.workload(taskset, "fp")
     except plan.Unplannable as error:
