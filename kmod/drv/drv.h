@@ -162,8 +162,6 @@ struct gpurt_driver_ops {
 	void (*exempt)(void *driver, void *ctx, bool exempt);
 	/* At any time; may be NULL. */
 	void (*costs)(void *driver, struct gpurt_driver_costs *costs);
-	/* Likewise. */
-	void (*part)(void *driver, struct gpurt_driver_part *part);
 	/*
 	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
 	 * powered from power(true), which returns 0 or more, or -errno, to power(false).  Calls nest.  A commit() in
@@ -184,6 +182,8 @@ struct gpurt_driver_ops {
 	 * another answer.  A commit() follows if a client has the GPU alone.
 	 */
 	void (*exemptions_changed)(void *driver);
+	/* At any time; may be NULL. */
+	void (*part)(void *driver, struct gpurt_driver_part *part);
 };
 
 /* No driver may offer less. */
