@@ -332,7 +332,12 @@ static long do_job_mark(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_client *client = gpurt_file_client(file, a->job_mark.gpu);
 
-	return IS_ERR(client) ? PTR_ERR(client) : gpurt_event_job(client, &a->job_mark);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	/* Its number may be another GPU's by now. */
+	if (READ_ONCE(client->gpu->dying))
+		return -ENODEV;
+	return gpurt_event_job(client, &a->job_mark);
 }
 
 static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a) = {

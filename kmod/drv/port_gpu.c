@@ -338,7 +338,7 @@ static const char *state_of(const struct port_gpu *dev)
 
 static int describe_gpu(const struct port_gpu *dev, char *text, int size)
 {
-	return snprintf(text, size, "driver=%s device=%s state=%s error=%d asks=%d%s%s\n", dev->driver->name, dev->name,
+	return snprintf(text, size, "driver=%s device=%s state=%s error=%d asks=%u%s%s\n", dev->driver->name, dev->name,
 			state_of(dev), READ_ONCE(dev->err), atomic_read(&dev->asks), *dev->refused ? " reason=" : "",
 			dev->refused);
 }

@@ -88,6 +88,7 @@ def test_a_gpu_that_goes_away_while_an_update_is_under_way(kind: tuple[str, ...]
         assert client.begin(priority=50) == PENDING
         (PARAMETERS / "vgpus").write_text("0")
         assert client.code(lib.GPURT_IOC_END) == -errno.ENODEV
+        assert client.call(lib.GPURT_IOC_JOB_MARK, task=b"a")[0] == -errno.ENODEV
         assert control.status() == []
 
 

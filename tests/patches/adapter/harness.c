@@ -443,6 +443,8 @@ static void test_commits(void)
 	assert(!registered->resets && registered->suspends == 1 && strstr(described(), "state=suspended"));
 	port_gpus_sleep(false);
 	assert(!registered->suspends);
+	find_gpu(&handles[0])->asks.counter = -1;	/* as often as users like */
+	assert(strstr(described(), "asks=4294967295\n"));
 	registered->ops.client_close(registered->driver, client->ctx);
 	client->ctx = NULL;
 	port_gpu_removed(&handles[0]);
