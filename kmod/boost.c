@@ -22,7 +22,6 @@
  * not wait until that has executed.
  */
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/printk.h>
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
@@ -195,16 +194,18 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
  */
 void gpurt_boost_bar(struct gpurt_client *client)
 {
-	static DEFINE_MUTEX(one_at_a_time);	/* of two commands, the later one has seen the rules of both */
 	struct gpurt_boosted *b = &client->boost;
 	bool barred;
 
-	mutex_lock(&one_at_a_time);
-	barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
-	/* Either a thread that becomes the client's sees it at the end of its call, or this sees the thread. */
-	smp_store_mb(b->barred, barred);
+	do {
+		barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
+		/*
+		 * Either a thread that becomes the client's sees it at the end of its call, or this sees the thread.
+		 * Of two that do this at once, the one that stores last looks again afterwards, at the rules of both.
+		 */
+		smp_store_mb(b->barred, barred);
+	} while (barred != gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm));
 	gpurt_boost_have_looked(client);
-	mutex_unlock(&one_at_a_time);
 }
 
 /*

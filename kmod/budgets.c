@@ -30,7 +30,7 @@ static void group_free(struct kref *ref)
 	struct gpurt_group *group = container_of(ref, struct gpurt_group, ref);
 
 	put_pid(group->pid);
-	kfree(group);
+	kfree_rcu(group, rcu);
 }
 
 void gpurt_group_put(struct gpurt_group *group)
@@ -160,9 +160,9 @@ static struct gpurt_group *of_process(struct pid *tgid)
 static struct gpurt_group *of_cgroup(struct pid *tgid)
 {
 	struct gpurt_group *group, *best = NULL;
-	char path[GPURT_CGROUP_LEN];
+	char path[GPURT_CGROUP_START];
 
-	gpurt_cgroup_of(tgid, path, sizeof(path));
+	gpurt_cgroup_of(tgid, path);
 	list_for_each_entry(group, &groups, node)
 		if (group->attr == GPURT_A_CGROUP && *path && gpurt_cgroup_is_below(path, group->path) &&
 		    (!best || strlen(group->path) > strlen(best->path)))
@@ -178,10 +178,12 @@ static struct gpurt_group *group_of(struct gpurt_client *client)
 	if (!READ_ONCE(groups_count) && !READ_ONCE(client->group))
 		return NULL;
 	mutex_lock(&groups_lock);
-	now = READ_ONCE(client->group);
 	group = of_process(client->tgid);
+	rcu_read_lock();	/* the client may leave its group meanwhile; one that is listed stays */
+	now = READ_ONCE(client->group);
 	if (!group && now && now->listed && now->pid)
 		group = now;
+	rcu_read_unlock();
 	if (!group)
 		group = of_cgroup(client->tgid);
 	if (group)
@@ -190,29 +192,21 @@ static struct gpurt_group *group_of(struct gpurt_client *client)
 	return group;
 }
 
-/* The budget that the client is under.  For readers without the gate; they keep the client from being freed. */
+/*
+ * The budget that the client is under.  For readers without the gate; they keep the client from being freed.  Any
+ * process may be one, even one that is kept from its CPU meanwhile: it takes no lock for which clients wait that begin.
+ */
 void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period)
 {
 	struct gpurt_group *group;
 
-	/* With the lock held the client may leave the group, but the group is not freed: leave(). */
-	mutex_lock(&groups_lock);
-	group = READ_ONCE(client->group);
+	rcu_read_lock();
+	group = READ_ONCE(client->group);	/* of which it may not be any more */
 	if (group) {
 		*limit = READ_ONCE(group->budget[client->gpu->index].limit);
 		*period = *limit ? READ_ONCE(group->budget[client->gpu->index].period) : 0;
 	}
-	mutex_unlock(&groups_lock);
-}
-
-/* Gives up a client's group. */
-static void leave(struct gpurt_group *group)
-{
-	if (!group)
-		return;
-	mutex_lock(&groups_lock);
-	gpurt_group_put(group);
-	mutex_unlock(&groups_lock);
+	rcu_read_unlock();
 }
 
 struct group_update {
@@ -222,13 +216,14 @@ struct group_update {
 
 static int decide_group(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	struct gpurt_group **group = &container_of(u, struct group_update, u)->group;
+	struct gpurt_group **group = &container_of(u, struct group_update, u)->group, *left = u->client->group;
 	struct gpurt_budget *budget = *group ? &(*group)->budget[gpu->index] : NULL;
 
 	if (u->client->gone)
 		return -ENOENT;
 	gpurt_join_budget(&gpu->sched, &u->client->core, budget, now);
-	swap(u->client->group, *group);
+	WRITE_ONCE(u->client->group, *group);
+	*group = left;
 	return 0;
 }
 
@@ -246,7 +241,7 @@ void gpurt_group_apply(struct gpurt_client *client)
 		done = g.group == READ_ONCE(client->group);
 		if (!done)
 			done = gpurt_gate_update(client->gpu, &g.u) != 0;
-		leave(g.group);
+		gpurt_group_put(g.group);
 	} while (!done);
 }
 

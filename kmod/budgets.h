@@ -5,6 +5,7 @@
 
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/rcupdate.h>
 #include <linux/types.h>
 
 #include "core/budget.h"
@@ -15,6 +16,7 @@ struct pid;
 /* A budget's clients: of a process and those that it made, or of a cgroup and those below it. */
 struct gpurt_group {
 	struct kref ref;
+	struct rcu_head rcu;		/* gpurt_group_describe() */
 	/* With the lock of budgets.c held, down to the blank line. */
 	struct list_head node;
 	bool listed;

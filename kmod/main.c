@@ -77,7 +77,7 @@ unload_boost:
 	gpurt_boost_unload();
 stop_workers:
 	gpurt_workers_stop();
-	rcu_barrier();	/* owner.c's callbacks */
+	rcu_barrier();	/* callbacks of owner.c and rules.c */
 	return err;
 }
 

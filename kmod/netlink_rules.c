@@ -23,6 +23,7 @@ struct rules_dump {
 	struct sk_buff *skb;
 	struct netlink_callback *cb;
 	struct cursor *at;
+	bool all;			/* the reader has CAP_NET_ADMIN */
 };
 
 /*
@@ -31,7 +32,7 @@ struct rules_dump {
  */
 static int put_process(const struct rules_dump *d, const struct gpurt_rule_entry *rule)
 {
-	bool all = netlink_capable(d->cb->skb, CAP_NET_ADMIN);
+	bool all = d->all;
 
 	if (rule->attr != GPURT_A_PID)
 		return nla_put_string(d->skb, rule->attr, all ? rule->text : "");
@@ -61,7 +62,7 @@ static int put_rule(const struct gpurt_rule_entry *rule, void *about)
 
 int gpurt_nl_get_rules(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	struct rules_dump d = { skb, cb, (struct cursor *)cb->ctx };
+	struct rules_dump d = { skb, cb, (struct cursor *)cb->ctx, netlink_capable(cb->skb, CAP_NET_ADMIN) };
 	int err;
 
 	BUILD_BUG_ON(sizeof(struct cursor) > sizeof(cb->ctx));

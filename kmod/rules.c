@@ -3,6 +3,10 @@
  * The administrator's rules about processes, by process, by name, or by cgroup.  They also hold for clients that open
  * the device later.  A name is what the process called itself when it opened the device, and a process may choose that.
  * Use rules by name only if every user that may open the device is trusted.
+ *
+ * The lock is for those who change rules.  Any process may have them read, even one that is kept from its CPU
+ * meanwhile, and a driver may ask for a process with a lock held that its commit() takes.  So who reads them takes no
+ * lock.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>
@@ -21,8 +25,8 @@
 #include "rules.h"
 #include "uapi/gpurt.h"
 
-static DEFINE_MUTEX(rules_lock);
-static LIST_HEAD(rules);
+static DEFINE_MUTEX(rules_lock);	/* for changes of what follows */
+static LIST_HEAD(rules);		/* read under RCU */
 static unsigned int rules_count[GPURT_RULE_COUNT];
 static u64 rules_last;			/* id of the rule that was made last */
 static unsigned int rules_changes = 1;	/* never 0; differs after each change */
@@ -38,21 +42,28 @@ static struct gpurt_rule_entry *find(enum gpurt_rule what, u32 attr, const char 
 	return NULL;
 }
 
-/* Called with rules_lock held, or when no other code runs. */
+/* Called with rules_lock held, or when no other code runs.  The list and the counts have been changed. */
 static void changed(void)
 {
-	if (!++rules_changes)
-		rules_changes = 1;
+	/* Pairs with gpurt_rules_walk(): who sees the number sees the change. */
+	smp_store_release(&rules_changes, rules_changes + 1 ?: 1);
+}
+
+static void rule_free(struct rcu_head *rcu)
+{
+	struct gpurt_rule_entry *rule = container_of(rcu, struct gpurt_rule_entry, rcu);
+
+	put_pid(rule->pid);
+	kfree(rule);
 }
 
 /* Called with rules_lock held, or when no other code runs. */
-static void rule_free(struct gpurt_rule_entry *rule)
+static void rule_remove(struct gpurt_rule_entry *rule)
 {
-	list_del(&rule->node);
-	rules_count[rule->what]--;
+	list_del_rcu(&rule->node);
+	WRITE_ONCE(rules_count[rule->what], rules_count[rule->what] - 1);
 	changed();
-	put_pid(rule->pid);
-	kfree(rule);
+	call_rcu(&rule->rcu, rule_free);
 }
 
 /* Whether the rule is for a process that has ended. */
@@ -73,7 +84,7 @@ static void forget_the_dead(void)
 
 	list_for_each_entry_safe(rule, next, &rules, node)
 		if (is_dead(rule))
-			rule_free(rule);
+			rule_remove(rule);
 }
 
 /* The user of the process; INVALID_UID: there is none. */
@@ -126,10 +137,11 @@ static int rule_add(enum gpurt_rule what, u32 attr, const char *text, struct pid
 	rule->pid = get_pid(pid);
 	strscpy(rule->text, text, sizeof(rule->text));
 	rule->user = user_of(pid);
-	rule->id = ++rules_last;
+	rule->id = rules_last + 1;
 	rule->since = ktime_get_ns();
-	list_add_tail(&rule->node, &rules);
-	rules_count[what]++;
+	WRITE_ONCE(rules_last, rule->id);
+	list_add_tail_rcu(&rule->node, &rules);
+	WRITE_ONCE(rules_count[what], rules_count[what] + 1);
 	changed();
 	return 0;
 }
@@ -145,7 +157,7 @@ int gpurt_rule_change(enum gpurt_rule what, u32 attr, const char *text, struct p
 	if (add && !rule)
 		err = rule_add(what, attr, text, pid, why);
 	else if (!add && rule)
-		rule_free(rule);
+		rule_remove(rule);
 	mutex_unlock(&rules_lock);
 	return err;
 }
@@ -161,21 +173,24 @@ bool gpurt_cgroup_is_below(const char *path, const char *prefix)
 	return !strncmp(path, prefix, n) && (!path[n] || path[n] == '/');
 }
 
-/* The path in the cgroup v2 hierarchy; empty if the process is gone or the path too long for any rule. */
-void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size)
+/*
+ * The path in the cgroup v2 hierarchy, or its beginning: a process that may make cgroups of its own makes the path as
+ * long as it likes.  Empty if the process is gone.
+ */
+void gpurt_cgroup_of(struct pid *tgid, char path[GPURT_CGROUP_START])
 {
 	struct task_struct *task;
 
 	*path = '\0';
 	rcu_read_lock();
 	task = pid_task(tgid, PIDTYPE_TGID);
-	if (task && (size_t)kernfs_path(task_dfl_cgroup(task)->kn, path, size) >= size)
+	if (task && kernfs_path(task_dfl_cgroup(task)->kn, path, GPURT_CGROUP_START) < 0)
 		*path = '\0';
 	rcu_read_unlock();
 }
 #else
 bool gpurt_cgroup_is_below(const char *path, const char *prefix) { return false; }
-void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size) { *path = '\0'; }
+void gpurt_cgroup_of(struct pid *tgid, char path[GPURT_CGROUP_START]) { *path = '\0'; }
 #endif
 
 static bool matches(const struct gpurt_rule_entry *rule, const struct pid *tgid, const char *comm, const char *cgroup)
@@ -193,29 +208,24 @@ static bool matches(const struct gpurt_rule_entry *rule, const struct pid *tgid,
 /* Whether any rule of that kind is for the process. */
 bool gpurt_rule_holds(enum gpurt_rule what, struct pid *tgid, const char *comm)
 {
-	char cgroup[GPURT_CGROUP_LEN];
+	char cgroup[GPURT_CGROUP_START];
 	struct gpurt_rule_entry *rule;
 	bool found = false;
 
 	if (!READ_ONCE(rules_count[what]))
 		return false;
-	gpurt_cgroup_of(tgid, cgroup, sizeof(cgroup));
-	mutex_lock(&rules_lock);
-	list_for_each_entry(rule, &rules, node)
+	gpurt_cgroup_of(tgid, cgroup);
+	rcu_read_lock();
+	list_for_each_entry_rcu(rule, &rules, node)
 		found = found || (rule->what == what && matches(rule, tgid, comm, cgroup));
-	mutex_unlock(&rules_lock);
+	rcu_read_unlock();
 	return found;
 }
 
 /* Id of the rule that was made last. */
 u64 gpurt_rules_last(void)
 {
-	u64 last;
-
-	mutex_lock(&rules_lock);
-	last = rules_last;
-	mutex_unlock(&rules_lock);
-	return last;
+	return READ_ONCE(rules_last);
 }
 
 /*
@@ -228,24 +238,24 @@ int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn f
 	struct gpurt_rule_entry *rule;
 	int err = 0;
 
-	mutex_lock(&rules_lock);
-	*changes = rules_changes;
-	list_for_each_entry(rule, &rules, node) {
+	*changes = smp_load_acquire(&rules_changes);	/* pairs with changed() */
+	rcu_read_lock();
+	list_for_each_entry_rcu(rule, &rules, node) {
 		if (rule->id <= after || is_dead(rule))
 			continue;
 		if (rule->id > last || err)
 			break;
 		err = fn(rule, about);
 	}
-	mutex_unlock(&rules_lock);
+	rcu_read_unlock();
 	return err;
 }
 
-/* Removes all rules.  Called when no other code runs. */
+/* Removes all rules, which rcu_barrier() frees.  Called when no other code runs. */
 void gpurt_rules_clear(void)
 {
 	struct gpurt_rule_entry *rule, *next;
 
 	list_for_each_entry_safe(rule, next, &rules, node)
-		rule_free(rule);
+		rule_remove(rule);
 }

@@ -4,6 +4,7 @@
 #define GPURT_RULES_H
 
 #include <linux/list.h>
+#include <linux/rcupdate.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 
@@ -18,8 +19,10 @@ enum gpurt_rule {
 	GPURT_RULE_COUNT,
 };
 
+/* Never changes. */
 struct gpurt_rule_entry {
-	struct list_head node;
+	struct list_head node;		/* read under RCU */
+	struct rcu_head rcu;
 	enum gpurt_rule what;
 	u32 attr;			/* GPURT_A_PID, GPURT_A_COMM or GPURT_A_CGROUP */
 	struct pid *pid;
@@ -29,7 +32,7 @@ struct gpurt_rule_entry {
 	u64 since;			/* CLOCK_MONOTONIC */
 };
 
-/* Called with the rules locked: it must not sleep.  An error ends the walk. */
+/* Called under RCU.  An error ends the walk. */
 typedef int (*gpurt_rule_fn)(const struct gpurt_rule_entry *rule, void *about);
 
 int gpurt_rule_change(enum gpurt_rule what, u32 attr, const char *text, struct pid *pid, bool add, const char **why);
@@ -38,8 +41,11 @@ u64 gpurt_rules_last(void);
 int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about);
 void gpurt_rules_clear(void);
 
+/* What gpurt_cgroup_of() writes: one character more than a rule can have, which tells whether a path goes on there. */
+#define GPURT_CGROUP_START (GPURT_CGROUP_LEN + 1)
+
 bool gpurt_has_cgroups(void);
 bool gpurt_cgroup_is_below(const char *path, const char *prefix);
-void gpurt_cgroup_of(struct pid *tgid, char *path, size_t size);
+void gpurt_cgroup_of(struct pid *tgid, char path[GPURT_CGROUP_START]);
 
 #endif

@@ -111,6 +111,17 @@ def group() -> Iterator[Path]:
         eventually(lambda folder=folder: removed(folder))
 
 
+@pytest.fixture
+def deep(group: Path) -> Iterator[Path]:
+    """A cgroup far below another one: its path is longer than any that a request can have."""
+    folders = [group / "inner" / "/".join(["d" * 200] * depth) for depth in (1, 2)]
+    for folder in folders:
+        folder.mkdir()
+    yield folders[-1]
+    for folder in reversed(folders):
+        eventually(lambda folder=folder: removed(folder))
+
+
 def removed(group: Path) -> bool:
     """Removes a cgroup.  False: a process that was reaped is still leaving it."""
     try:

@@ -122,6 +122,27 @@ def test_exemptions_by_cgroup_hold_for_all_below_it(
     inside.kill()
 
 
+def test_no_process_hides_from_a_rule_in_a_long_path(
+    group: Path, deep: Path, connect: Connect, spawn: Spawn, plane: Control
+) -> None:
+    connect().begin(priority=90)
+    inside = spawn(lambda: enter(deep))
+    assert inside.do("begin") == PENDING
+    path = procs.cgroup(inside.pid)
+    above = path[: path.index("/inner")]
+    with exempt(plane, cgroup=above):
+        assert of(plane, inside.pid).exempt
+    names = [path[:255]] if "/" not in path[253:257] else []
+    for name in (*names, f"{above}/inner/{'d' * 199}"):  # none is a cgroup above it
+        with exempt(plane, cgroup=name):
+            assert not of(plane, inside.pid).exempt
+    inside.kill()
+
+
+def enter(folder: Path) -> None:
+    (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
 @pytest.mark.skipif(not os.access(LAST_PID, os.W_OK), reason="needs to choose process ids (ns_last_pid)")
 def test_an_exemption_does_not_pass_to_another_process_of_that_number(spawn: Spawn, plane: Control) -> None:
     first = spawn()

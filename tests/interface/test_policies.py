@@ -331,6 +331,23 @@ def test_a_budget_of_a_cgroup_holds_for_all_in_it(
         actor.kill()
 
 
+def test_no_process_hides_from_a_budget_in_a_long_path(deep: Path, spawn: Spawn, plane: Control) -> None:
+    def enter() -> None:
+        (deep / "cgroup.procs").write_text(str(os.getpid()))
+
+    inside = spawn(enter)
+    inside.do("begin", priority=40)
+    path = procs.cgroup(inside.pid)
+    above, inner = path[: path.index("/inner")], path[: path.index("/ddd")]
+    plane.set_budget(above, 3 * MS, LONG)
+    assert of(plane, inside.pid).budget_ns == 3 * MS
+    plane.set_budget(inner, 5 * MS, LONG)  # the nearer cgroup's counts
+    assert of(plane, inside.pid).budget_ns == 5 * MS
+    for name in (inner, above):
+        plane.set_budget(name, 0, 0)
+    inside.kill()
+
+
 def test_a_budget_is_kept_by_a_process_whose_maker_ended(host: Path, spawn: Spawn, plane: Control) -> None:
     maker = spawn()
     maker.do("begin", priority=0)

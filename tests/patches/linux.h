@@ -114,7 +114,8 @@ enum { PIDTYPE_TGID };
 
 static inline struct pid *get_pid(struct pid *pid)
 {
-	pid->references++;
+	if (pid)
+		pid->references++;
 	return pid;
 }
 
