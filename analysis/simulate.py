@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.fold import units_of
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
-from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, times_of
+from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
 from gpurt.units import thousandths
@@ -328,5 +328,7 @@ def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int
         events.append(Event(events[-1].time, Kind.LOST, detail=f"{lost} events did not fit"))
     waiting = options.waiting.value if options.waiting else "per task"
     meta = {"source": "simulator", "clock": "virtual", "policy": options.policy, "waiting": waiting,
-            "times": times_of(taskset), "gpus": str(len(taskset.parts))}  # fmt: skip
-    return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in taskset})
+            "times": times_of(taskset), "placed": placed_of(taskset), "gpus": str(len(taskset.parts))}  # fmt: skip
+    about = {task.name: About(task.priority, task.deadline) for task in taskset}
+    horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
+    return Trace(meta, tuple(events), about, horizon)

@@ -179,6 +179,18 @@ def times_of(tasks: Iterable[Task]) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
+def placed_of(tasks: Iterable[Task]) -> str:
+    """What a trace's ``placed`` is: a hash of where and how urgently tasks execute, in any order.
+
+    It covers names, CPUs, GPU priorities, partitions and waiting modes.  A run with others is one of another system.
+    """
+    found = sorted(
+        (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value)
+        for task in tasks
+    )  # fmt: skip
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
 def _rank(about: About | None) -> int:
     return -1 if about is None or about.priority is None else about.priority
 

@@ -20,7 +20,7 @@ from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
 from analysis.rtgpu.verdict import assumed, stated, too_many
 from analysis.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
-from analysis.trace import About, Event, Kind, Trace, times_of
+from analysis.trace import About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 
 POLICY = "federated"
@@ -94,7 +94,7 @@ class Federated:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
         meta = {"source": "simulator", "clock": "virtual", "policy": POLICY, "waiting": waiting,
-                "times": times_of(self.order)}  # fmt: skip
+                "times": times_of(self.order), "placed": placed_of(self.order)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
     @cached_property

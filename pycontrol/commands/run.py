@@ -118,7 +118,7 @@ def run(
     if trace_path:
         seen.trace.save(trace_path)
     judgement = judged(seen.trace, loaded)
-    lines, blind = judgement.lines, missing(judgement, seen.reports)
+    lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
     remarks = [*([other] if other else []), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
                *([blind] if blind else [])]  # fmt: skip
     render.note(*remarks, as_json=as_json)

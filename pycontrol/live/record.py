@@ -6,14 +6,15 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from analysis.trace import About, Trace
+from analysis.trace import About, Event, Kind, Trace
 from pycontrol.live import tracefs
-from pycontrol.live.control import Control, EventRecord, connect
+from pycontrol.live.control import Control, EventRecord, GpuStatus, connect
 from pycontrol.live.events import LINGER, named_events, priorities
+from pycontrol.live.sleep import Sleep
 from pycontrol.live.watch import PATIENCE
 from pycontrol.run.trace import owned_events
 
@@ -36,8 +37,9 @@ def record(
         DeviceError: there is no host, it has no GPU, or it goes away.
     """
     records: list[EventRecord] = []
+    sleep = Sleep()
     with connect(device) as control, _interruptible() as stop:
-        gpus = control.gpus()
+        before = control.gpus()
         stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
         for some in stream:
             records += some
@@ -45,7 +47,20 @@ def record(
         over = time.monotonic_ns()
         if not tracepoints:
             records += _rest(control)
-    return assemble(records, gpus[0].policy.word, over - PATIENCE, len(gpus))
+        failures = _failures(before, control.gpus())
+    return assemble(records, before[0].policy.word, over - PATIENCE, len(before), sleep.since(), failures)
+
+
+def _failures(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
+    """Of what no event tells: why the GPUs were not only used as the scheduler said."""
+    found = []
+    for old, new in zip(before, after, strict=False):
+        counts = (
+            (new.late, "processes have not left it in time"), (new.faults - old.faults, "runlist updates failed"),
+            (new.refused - old.refused, "agents were refused: their processes are unmanaged"),
+        )  # fmt: skip
+        found += [f"GPU {new.gpu}: {count} {what}; isolation is lost" for count, what in counts if count > 0]
+    return found
 
 
 @contextmanager
@@ -94,11 +109,13 @@ def _rest(control: Control) -> list[EventRecord]:
     return found
 
 
-def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int = 1) -> Trace:
+def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int = 1, blind: str = "",
+             failures: Sequence[str] = ()) -> Trace:  # fmt: skip
     """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
 
     ``over``: until when all events are known, ns of their clock.  A job that has not ended then was not done.
-    ``gpus``: how many the host has.
+    ``gpus``: how many the host has.  ``blind``: why times are not to be trusted; empty if no reason is known.
+    ``failures``: why the GPUs were not only used as the scheduler said.
     """
     events = named_events(records, {})
     events += owned_events(events, {event.task for event in events if event.task})
@@ -107,4 +124,8 @@ def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int =
     meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy, "gpus": str(gpus)}
     tasks = {name: About(priority) for name, priority in priorities(records, {}).items()}
     until = max(0, over - origin) if events else 0
-    return Trace(meta, tuple(sorted(shifted, key=lambda event: event.time)), tasks, until)
+    ordered = sorted(shifted, key=lambda event: event.time)
+    last = max(until, ordered[-1].time if ordered else 0)
+    told = [Event(last, Kind.LATE, detail=text) for text in failures]
+    told += [Event(last, Kind.LOST, detail=blind)] if blind else []
+    return Trace(meta, (*ordered, *told), tasks, until)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, EventRecord
-from pycontrol.live.events import Names, to_events
+from pycontrol.live.events import LINGER, Names, to_events
 from pycontrol.live.owners import Owners
+from pycontrol.live.sleep import Sleep
 from pycontrol.run.finding import Finding, What
 from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import meaning
@@ -37,7 +38,7 @@ class Watcher:
         self.control, self.asks, self.judge = control, asks, judge
         self.events = 0
         self._names = Names({})
-        self._asleep = _asleep()
+        self._sleep = Sleep()
         self._told: set[object] = set()
         self._owners = Owners(judge.file.launch)
         self._failures: dict[tuple[int, str], int] = {}
@@ -69,6 +70,22 @@ class Watcher:
                 looked = now
                 found += self._look()
             yield found
+        yield self._rest(stream)
+
+    def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
+        """What the host sent before the end, and is still unread: the watch may be late, and a miss be among it."""
+        found, end = [], time.monotonic() + LINGER
+        for record in stream:  # of the last list
+            found += self._take(record)
+        self.control.status()  # the host answers after them, on the same socket
+        for record in self.control.more(0):
+            found += self._take(record)
+            if time.monotonic() > end:  # later ones come as well
+                text = "the watch ended before it had read all events"
+                found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
+                break
+        now = time.monotonic_ns()
+        return [*found, *self._check_sleep(now), *self.judge.advance(now), *self._look()]
 
     def _take(self, record: EventRecord) -> list[Finding]:
         self.events += 1
@@ -100,11 +117,8 @@ class Watcher:
 
     def _check_sleep(self, now: int) -> list[Finding]:
         """CLOCK_MONOTONIC stands still while the machine is suspended."""
-        slept, self._asleep = _asleep() - self._asleep, _asleep()
-        if slept < NS // 10:
-            return []
-        text = f"the machine was suspended for {slept / NS:.1f} s; what was under way is left out"
-        return self.judge.blind(now, text)
+        slept = self._sleep.since()
+        return self.judge.blind(now, f"{slept}; what was under way is left out") if slept else []
 
     def _look(self) -> list[Finding]:
         """What no event tells: the host's policy, and clients that never began a segment."""
@@ -142,8 +156,3 @@ class Watcher:
         """The task that a client is, from what it has said or from its process."""
         record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
         return meaning(self.judge.file, self._names.of(record))
-
-
-def _asleep() -> int:
-    """How long the machine has been suspended since it started, ns."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)

@@ -17,6 +17,7 @@ from gpurt.text import visible
 from gpurt.units import UNITS, format_time
 from pycontrol.live.control import EventRecord
 from pycontrol.live.events import Listener
+from pycontrol.live.sleep import Sleep
 from pycontrol.profile import processes
 from pycontrol.profile.conditions import Condition, Here, chill
 from pycontrol.profile.plan import Planned
@@ -79,7 +80,7 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
     with Listener(options.device, users.look) as listener:
         device, stop, guard = listener.control.device, options.stop, options.guard
         chill(planned.condition, command, stop)
-        asleep = _asleep()
+        sleep = Sleep()
         with processes.beside(planned.condition, here, device, stop, guard) as groups:
             known = {client.pid for client in listener.control.clients()}
             pid, cpu, wall = _carried_out(command, device, options)
@@ -87,8 +88,8 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
         records = listener.records()
     if not seen:
         raise RuntimeFailure(f"the host has not told of the end of {visible(command[0])}: {NOT_ALL}")
-    if (slept := _asleep() - asleep) >= UNITS["s"] // 10:
-        raise RuntimeFailure(f"the machine was suspended for {slept / UNITS['s']:.1f} s: {NOT_ALL}")
+    if slept := sleep.since():
+        raise RuntimeFailure(f"{slept}: {NOT_ALL}")
     return read(planned, options, records, pid, (cpu, wall), known | users.of(groups))
 
 
@@ -109,11 +110,6 @@ class Users:
     def of(self, groups: Collection[int]) -> set[int]:
         """The processes of these groups."""
         return {pid for pid, group in self._groups.items() if group in groups}
-
-
-def _asleep() -> int:
-    """How long the machine has been suspended since it started, ns."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple[int, int, int]:

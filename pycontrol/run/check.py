@@ -13,6 +13,8 @@ from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import Judge
 from pycontrol.run.seen import meaning
 
+#: A task of which this many times as many jobs could have been seen is remarked on.
+FEW = 2
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
 
@@ -29,7 +31,7 @@ class Line:
 
     ``misses``: jobs that finished after their deadline, or were unfinished then.  ``segments``: GPU segments that
     ended.  ``ended``: when its program ended if that was before the end of the run, ns.  ``above``: jobs
-    that were not done within their bound, also those that are not done at all.
+    that were not done within their bound, also those that are not done at all.  ``period``: ns.
     """
 
     task: str
@@ -42,6 +44,7 @@ class Line:
     segments: int
     ended: int | None
     above: int = 0
+    period: int = 0
 
     @property
     def above_bound(self) -> bool:
@@ -73,6 +76,12 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
         f"{line.task}: its program ended after {line.ended / 1e9:.1f} s, before the run did"
         for line in lines
         if line.ended is not None
+    ]
+    found += [
+        f"{line.task}: {line.jobs} jobs were seen in {trace.end / 1e9:.1f} s, in which its period allows "
+        f"{trace.end // line.period}: if it is periodic, jobs are missing"
+        for line in lines
+        if not line.best_effort and line.ended is None and 0 < line.jobs * FEW * line.period < trace.end
     ]
     late = any(not line.best_effort and (line.misses or line.above_bound) for line in lines)
     if late and trace.meta.get("clock") != "virtual":
@@ -110,14 +119,20 @@ def incomplete(seen: Judged) -> str:
         more = f", and {len(blind) - 1} more like it" if len(blind) > 1 else ""
         return f"not everything was seen: {blind[0].line()}{more}"
     unseen = [line.task for line in seen.lines if not line.best_effort and not line.jobs]
-    return f"no job of {', '.join(unseen)} was seen" if unseen else ""
+    return f"no job of {', '.join(unseen)} was seen" if unseen else _gone(seen.lines)
+
+
+def _gone(lines: Sequence[Line]) -> str:
+    """Which real-time tasks were not there to the end; empty if all were.  They delayed no other then."""
+    gone = [line.task for line in lines if not line.best_effort and line.ended is not None]
+    return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
 
 
 def missing(seen: Judged, reported: Collection[str]) -> str:
     """Of which real-time tasks jobs may be missing, as they did not report them all by themselves; empty if of none."""
     told = [line.task for line in seen.lines if not line.best_effort and line.task not in reported]
     if not told or all(one.what.sort is not Sort.BLIND for one in seen.findings):
-        return ""
+        return _gone(seen.lines)
     return f"jobs of {', '.join(told)} may be missing: events were lost, or a clock jumped"
 
 
@@ -140,7 +155,8 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
                   policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0)
     known = meant(trace, file)
-    priorities = {name: about.priority for name, about in trace.tasks.items() if name not in known}
+    priorities = {name: about.priority for name, about in trace.tasks.items()
+                  if name not in known or about.deadline is None}  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
     return Judged(lines_of(judge, _ended(trace, file)), findings)
@@ -163,7 +179,7 @@ def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[Line]:
         seen = judge.tally(task.name)
         found.append(Line(
             task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
-            seen.segments, ended.get(task.name), seen.above,
+            seen.segments, ended.get(task.name), seen.above, task.period,
         ))  # fmt: skip
     return found
 

@@ -319,7 +319,8 @@ class Judge:
 
     def _late(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
-        self._log.add(event.time, What.LATE, "", f"{who} has not left the GPU in time: isolation is lost")
+        text = visible(event.detail) if event.detail else f"{who} has not left the GPU in time: isolation is lost"
+        self._log.add(event.time, What.LATE, "", text)
 
     def _lost(self, event: Event, _priority: int | None) -> None:
         if event.task:  # only what its own program says of it was lost

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import Trace, times_of
+from analysis.trace import Event, Kind, Trace, placed_of, times_of
 from gpurt.errors import RefusedError
 from pycontrol.live.events import Listener, named_events, priorities
+from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
 from pycontrol.run.crew import NS, Crew, Options, Progress
@@ -61,6 +62,13 @@ def _remarks(reports: Iterable[Report]) -> list[str]:
     return [f"{note} ({', '.join(tasks)})" for note, tasks in by_note.items()]
 
 
+def _unseen(reports: Mapping[str, Report], slept: str) -> list[tuple[str, str]]:
+    """Why jobs of a task, or of all if its name is empty, may be missing."""
+    cut = [(name, "its report was cut off, so that jobs are missing") for name, one in reports.items()
+           if not one.complete]  # fmt: skip
+    return [*cut, *([("", slept)] if slept else [])]
+
+
 def launch(file: TasksetFile, options: Options, progress: Progress = lambda seconds: None) -> Run:
     """Runs a taskset for ``options.seconds``, or until the user interrupts it, and returns the outcome.
 
@@ -84,12 +92,13 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         crew.await_ready()
         notes += _set_priorities(crew, listener)
         names = {child.process.pid: child.task.name for child in crew.children}
-        start = crew.release()
+        sleep, start = Sleep(), crew.release()
         interrupted = crew.wait(start, progress)
         over = time.monotonic_ns()
         records = listener.records()
         host = named_events(records, names)
         reports = crew.reports()
+        host += [Event(over, Kind.LOST, task, detail=text) for task, text in _unseen(reports, sleep.since())]
     ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}
     seconds = min(options.seconds, max(0, over - start) / NS)
     notes += _remarks(reports.values())
@@ -103,7 +112,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
         "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
         "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
-        "gpus": str(gpus),
+        "placed": placed_of(file.taskset), "gpus": str(gpus),
     }  # fmt: skip
     trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended,
                                priorities(records, names))  # fmt: skip

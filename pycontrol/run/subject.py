@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.trace import Kind, Trace, times_of
+from analysis.trace import Kind, Trace, placed_of, times_of
 from gpurt.text import visible
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.run.seen import meaning
@@ -33,6 +33,8 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
     if (times := recorded.meta.get("times")) and times != times_of(_made_up(recorded, file)):
         return "its tasks have other periods or worst-case times than the file's, by which they executed"
+    if (placed := recorded.meta.get("placed")) and placed != placed_of(file.taskset):
+        return "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's"
     return ""
 
 
@@ -64,6 +66,14 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
     if waiting not in modes and test.waiting and any(task.waiting is not test.waiting for task in users):
         return f"the bounds are for tasks that all wait in mode {test.waiting.value}, and the run's did not"
     return ""
+
+
+def of_another_policy(recorded: Trace, file: TasksetFile) -> str:
+    """Why the run says nothing of the file's system without a test: it may have been in time by its policy alone."""
+    policy, wanted = recorded.meta.get("policy"), file.taskset.policies
+    if policy is None or policy in wanted:
+        return ""
+    return f"the run was under policy {visible(policy or 'unknown')}, the file says {' and '.join(wanted)}"
 
 
 def lost(recorded: Trace, file: TasksetFile) -> int:

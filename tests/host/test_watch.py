@@ -129,6 +129,19 @@ def test_what_is_wrong_is_told_and_logged(host: Path, watch: Callable[..., Watch
     assert last["found"]["undeclared"] == 1
 
 
+def test_what_the_host_sent_before_the_end_is_read(host: Path, file: Path) -> None:
+    """A watch that has fallen behind when its time is over has not seen that all is well."""
+    release = time.monotonic_ns() - 1001 * 1000 * MS
+    with connect(str(host)) as control, connect(str(host)) as asks:
+        watcher, stop = Watcher(control, asks, Judge(load(file), {})), threading.Event()
+        batches = watcher.findings(stop, time.monotonic_ns())  # its time is over at once
+        assert next(batches) == []
+        with Client(str(host)) as client, job("camera", 5, release, client=client):
+            pass
+        assert [one.what.value for batch in batches for one in batch] == ["deadline"]
+        assert watcher.events >= 2
+
+
 def test_a_job_that_hangs_is_told_of_before_it_ends(host: Path, file: Path, watch: Callable[..., Watch]) -> None:
     file.write_text(FILE.replace('"1000s"', '"100ms"').replace('"10s"', '"1ms"').replace('"100s"', '"1ms"'))
     running = watch(host, "--until", "finding")

@@ -68,6 +68,49 @@ def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_pat
             assert "record it again" in err
 
 
+@pytest.mark.parametrize(("key", "old", "new"), [
+    ("cpu", "cpu = 1", "cpu = 0"), ("GPU priority", "priority = 10\n", "priority = 10\ngpu_priority = 30\n"),
+    ("waiting mode", "priority = 10\n", 'priority = 10\nwaiting = "busy"\n'),
+])  # fmt: skip
+@pytest.mark.parametrize("before", [True, False])
+def test_a_run_of_tasks_in_other_places_is_of_another_system(
+    gpurt: Gpurt, tmp_path: Path, key: str, old: str, new: str, before: bool
+) -> None:
+    """Each met its deadline there because the other one was on another CPU, or was less urgent on the GPU."""
+    one, other, path = tmp_path / "one.toml", tmp_path / "other.toml", tmp_path / "run.json"
+    text = TWO.read_text()
+    assert old in text, key
+    one.write_text(text)
+    other.write_text(text.replace(old, new))
+    ran, now = (one, other) if before else (other, one)
+    trace = simulate(load_taskset(ran).taskset, Options("boosted", horizon=2 * 10**9), events=100_000).trace
+    assert trace
+    trace.save(path)
+    assert gpurt("check", path, ran)[0] in (0, 1)
+    code, out, err = gpurt("check", path, now)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "other CPUs, GPU priorities, partitions or waiting modes than the file's; record it again" in err
+
+
+def test_programs_that_ended_early_are_no_evidence_for_the_rest_of_the_run(
+    gpurt: Gpurt, run: Trace, tmp_path: Path
+) -> None:
+    gone = replace(run.tasks["detector"], ended=run.end // 2)
+    events = tuple(one for one in run.events if one.task != "detector" or one.time < run.end // 2)
+    short = replace(run, events=events, tasks={**run.tasks, "detector": gone})
+    code, document = checked(gpurt, short, tmp_path / "run.json", *TEST)
+    assert (code, document["why"]) == (1, "jobs of detector are missing: the program ended before the run did")
+    assert missing(judged(short, load_taskset(TWO)), ["detector", "mapper"]) == document["why"]
+
+
+def test_a_simulation_that_stands_still_is_not_over(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """Nothing happens any more after a deadlock, and jobs are late all the same."""
+    stuck = min(one.time for one in run.events if one.kind is Kind.BEGIN and one.time > run.end // 2)
+    events = tuple(one for one in run.events if one.time <= stuck)
+    code, document = checked(gpurt, replace(run, events=events), tmp_path / "run.json")
+    assert (code, document["why"]) == (1, "detector missed a deadline")
+
+
 def test_a_file_with_larger_times_was_not_what_executed(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
     """Its deadlines and priorities are the same, and nothing that was seen exceeds its times."""
     slower, path = tmp_path / "slower.toml", tmp_path / "run.json"
@@ -95,7 +138,9 @@ def test_bounds_are_not_compared_with_another_kind_of_run(
     assert re.match(rf"not compared with the bounds of boosted-suspend: .*{why}", document["why"])
     assert all(one["wcrt_ns"] is None for one in document["tasks"].values())
     code, document = checked(gpurt, other, tmp_path / "run.json")  # its deadlines were met all the same
-    assert (code, document["comparable"]) == (0, True)
+    assert (code, document["comparable"]) == (int(key == "policy"), True)
+    if key == "policy":  # perhaps by that alone
+        assert document["why"] == f"the run was under policy {value or 'unknown'}, the file says boosted"
 
 
 def test_bounds_of_partitions_are_for_a_gpu_each(gpurt: Gpurt, tmp_path: Path) -> None:

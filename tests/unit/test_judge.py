@@ -305,6 +305,32 @@ def test_clients_in_traces_have_priorities(file: TasksetFile) -> None:
     rogue = replace(begun, priority=3)
     (told,) = judged(assemble([rogue, mark], "segment"), file).findings
     assert told.text == "Xorg-77 uses the GPU at GPU priority 3, and no task of the file is it"
+    own = replace(begun, comm="slow", priority=30)  # the file's is 10
+    (told,) = judged(assemble([own, mark], "segment"), file).findings[:1]
+    assert (told.what, told.text) == (What.PRIORITY, "its segment has GPU priority 30, the file says 10")
+    assert judged(assemble([replace(own, priority=10), mark], "segment"), file).findings == []
+
+
+def test_what_no_event_tells_is_in_a_recording(file: TasksetFile) -> None:
+    begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
+    slept = judged(assemble([begun], "segment", blind="the machine was suspended for 3.0 s"), file)
+    assert [(one.what, one.text) for one in slept.findings] == [
+        (What.LOST, "the machine was suspended for 3.0 s; what was under way is left out")
+    ]
+    late = judged(assemble([begun], "segment", failures=["GPU 0: 2 runlist updates failed"]), file)
+    assert [(one.what, one.text) for one in late.findings] == [(What.LATE, "GPU 0: 2 runlist updates failed")]
+
+
+def test_few_jobs_are_remarked_on(file: TasksetFile) -> None:
+    """A task that tells of no job any more may be one that waits, or one that never gets its CPU."""
+
+    def said(until: int) -> list[str]:
+        trace = Trace({}, tuple(job("fast", 0, 0, 1000)), until=until * MS)
+        return [one for one in notes(judged(trace, file).lines, trace) if "jobs were seen" in one]
+
+    assert said(20) == []
+    assert said(50) == ["fast: 1 jobs were seen in 0.1 s, in which its period allows 5: if it is periodic, jobs are "
+                        "missing"]  # fmt: skip
 
 
 def test_each_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
