@@ -18,10 +18,10 @@ import click
 from click.shell_completion import shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
-from gpurt.text import visible
+from gpurt.text import is_terminal, visible
 from pycontrol.commands import render
 from pycontrol.commands.options import ASKED_FOR_JSON, Given
-from pycontrol.start import INTERRUPTED, main
+from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
 
 #: Set by the shell when it asks for completions.
 COMPLETE = "_GPURT_COMPLETE"
@@ -83,6 +83,12 @@ HOSTLESS = {
     "demo": "to use a running host, write gpurt demo --device PATH",
     "partition": "for the number of a GPU, write gpurt partition FILE --device NUMBER",
 }  # fmt: skip
+#: Commands that compute, and leave nothing but files.  Ctrl-C and SIGTERM end them soon (pycontrol.ending).
+COMPUTING = (HOSTLESS.keys() | {"analyze", "report"}) - {"emulate", "serve", "demo", "hint", "completion"}
+#: Parts of such commands that do something else: run a program, or read sensors.
+MEASURING = ("energy measure", "energy sensors")
+#: Key of a context's ``meta``: the arguments of the command line.
+GIVEN = "gpurt.given"
 
 
 class LazyGroup(click.Group):
@@ -113,7 +119,7 @@ Examples:
 
 \b
 Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no host reachable; 5 the host refused;
-6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone.""",
+6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone; 143 ended by SIGTERM.""",
 )
 @click.option("--device", type=Given(), metavar="PATH", envvar="GPURT_DEVICE",
               help="The host to ask, of commands that ask one: /dev/gpurt or an emulator's socket.")  # fmt: skip
@@ -125,6 +131,17 @@ def cli(ctx: click.Context, device: str | None) -> None:
     name = ctx.invoked_subcommand or ""
     if name in HOSTLESS and ctx.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError(f"--device names a host to ask, and gpurt {name} asks none; {HOSTLESS[name]}", ctx)
+    if name in COMPUTING and _command_in(ctx.meta.get(GIVEN, ())) not in MEASURING:
+        from pycontrol import ending
+
+        ctx.with_resource(ending.soon(lambda code: _cut_off(ctx, code)))
+
+
+def _cut_off(context: click.Context, code: int) -> None:
+    """Says that the command was ended while it computed, in the place of its progress bar if there is one."""
+    if is_terminal(sys.stderr):
+        render.remark("\033[?25h")  # the bar hides the cursor
+    _fail(Terminated() if code == TERMINATED else KeyboardInterrupt(), context, context.meta.get(GIVEN, ()))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -138,6 +155,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return shell_complete(cli, {}, "gpurt", COMPLETE, instruction)
         try:
             with cli.make_context("gpurt", list(given)) as context:
+                context.meta[GIVEN] = given
                 code = cli.invoke(context)
         except HELP_INSTEAD as error:
             render.say(error.format_message())
@@ -150,14 +168,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         render.discard(1)
         return NOBODY_READS
     except (Exception, KeyboardInterrupt) as error:
-        failure = explain(error)
-        if _asked_for_json(context, given, error):
-            name = _command_in(given)
-            render.remark(json.dumps(failure.document(name)))
-        else:
-            for line in failure.lines:
-                render.say(f"gpurt: {line}", err=True)
-        return failure.exit_code
+        return _fail(error, context, given)
+
+
+def _fail(error: BaseException, context: click.Context | None, given: Sequence[str]) -> int:
+    """Prints an error that ended the command.  Returns the exit code."""
+    failure = explain(error)
+    if _asked_for_json(context, given, error):
+        render.remark(json.dumps(failure.document(_command_in(given))))
+    else:
+        for line in failure.lines:
+            render.say(f"gpurt: {line}", err=True)
+    return failure.exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +218,8 @@ def explain(error: BaseException) -> Failure:
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""
         return Failure((f"{visible(error.format_message())}{hint}",), UsageError.exit_code)
+    if isinstance(error, Terminated):
+        return Failure(("ended by SIGTERM",), TERMINATED)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return Failure(("interrupted",), INTERRUPTED)
     if isinstance(error, OSError) and error.errno in UNWRITABLE and not error.filename:

@@ -9,21 +9,27 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # not signal, which imports enum
 import os
 
-#: Exit code after Ctrl-C, that of a shell for a program that SIGINT ended.
-INTERRUPTED = 130
+#: Exit codes after Ctrl-C and SIGTERM, those of a shell for a program that the signal ended.
+INTERRUPTED, TERMINATED = 130, 143
+#: The signals that `interrupt` handles.
+ENDS = (_signal.SIGINT, _signal.SIGTERM)
 
 
-def interrupt(_: int, frame: object) -> None:
-    """Raises KeyboardInterrupt, except while a module is imported: then it ends the process.
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where a command is to end as after Ctrl-C (pycontrol.ending)."""
+
+
+def interrupt(number: int, frame: object) -> None:
+    """Raises KeyboardInterrupt or Terminated, except while a module is imported: then it ends the process.
 
     Not every import passes an exception on.  Extension modules replace it, and the callbacks of importlib's locks print
     it with a traceback.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):  # type: ignore[attr-defined]
-            os._exit(INTERRUPTED)
+            os._exit(128 + number)
         frame = frame.f_back  # type: ignore[attr-defined]
-    raise KeyboardInterrupt
+    raise Terminated if number == _signal.SIGTERM else KeyboardInterrupt
 
 
 def main() -> None:
@@ -41,6 +47,6 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")  # for letters that the encoding lacks
         code = cli.run()
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the answer is out, and the exit code must be its own
-    except KeyboardInterrupt:
-        os._exit(INTERRUPTED)
+    except KeyboardInterrupt as error:
+        os._exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     sys.exit(code)

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,8 @@ from gpurt.text import filename
 DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/self/fd)/([0-9]{1,9})")
 STDIN = ("-", "/dev/stdin")
 CHUNK = 1 << 20
+#: Files that `written` has begun.
+_unfinished: set[Path] = set()
 
 
 def regular(path: Path) -> bool:
@@ -45,6 +47,7 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
                 yield file
             return
         target, temporary = _places(path)
+        _unfinished.add(temporary)
         try:
             with temporary.open("wb") as file:
                 yield file
@@ -53,10 +56,18 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+            _unfinished.discard(temporary)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def discard_unfinished() -> None:
+    """Removes what `written` has begun.  For a thread that ends the process while others write."""
+    for temporary in list(_unfinished):
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager

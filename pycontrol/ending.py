@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How commands that compute end at Ctrl-C and SIGTERM: soon, also while C code executes.
+
+Python calls a signal's handler between two lines of Python, in the main thread.  A call of C code, or the end of a pool
+of threads, can keep it from that for minutes.  So another thread is told of the signal as well, by the descriptor that
+Python's own handler in C writes to, and ends the process if the main thread has not done so after GRACE.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gpurt import files
+from pycontrol.start import ENDS, interrupt
+
+#: How long the main thread has to end by itself, seconds.
+GRACE = 0.5
+
+
+@contextmanager
+def soon(tell: Callable[[int], None]) -> Iterator[None]:
+    """While the context is entered, SIGINT and SIGTERM end the process within about a second.
+
+    ``tell``: called with the exit code if the main thread does not end the process, to say so.  Nothing that
+    `gpurt.files` has begun to write is left.  A signal that is ignored, or that a command handles itself, is let alone.
+    Does nothing outside the main thread, where no signal is handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if handled:
+        signal.signal(signal.SIGTERM, interrupt)
+    watch = _Watch(tell)
+    try:
+        yield
+    finally:
+        watch.close()
+        if handled:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _Watch:
+    """The thread that is told of signals, until it is closed."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._writer, False)
+        self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._thread = threading.Thread(target=self._run, name="ending", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread.  Where it is ending the process already, does not return."""
+        with self._lock:
+            self._closed.set()
+        signal.set_wakeup_fd(self._before)
+        os.close(self._writer)  # which the thread reads as an end
+        self._thread.join()
+
+    def _run(self) -> None:
+        while number := next(iter(os.read(self._reader, 1)), None):
+            if number in ENDS and signal.getsignal(number) is interrupt and not self._closed.wait(GRACE):
+                self._end(128 + number)
+        os.close(self._reader)
+
+    def _end(self, code: int) -> None:
+        with self._lock:
+            if not self._closed.is_set():
+                files.discard_unfinished()
+                _kill_workers()
+                teller = threading.Thread(target=self._tell, args=(code,), daemon=True)
+                teller.start()
+                teller.join(GRACE)  # nobody may read stderr
+                os._exit(code)
+
+
+def _kill_workers() -> None:
+    """Ends the processes of a pool.  Without a parent they would wait for work for ever."""
+    if pools := sys.modules.get("multiprocessing"):
+        for worker in pools.active_children():
+            worker.kill()
+
+
+def _forked() -> None:
+    """In a process of a pool: its signals are none of its parent's, which ends it by SIGTERM."""
+    if signal.getsignal(signal.SIGTERM) is interrupt:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+
+
+os.register_at_fork(after_in_child=_forked)
