@@ -21,6 +21,7 @@ from analysis.generate import PLATFORM, generate
 from analysis.pieces import finished
 from analysis.rtgpu import generate as units
 from analysis.rtgpu import sweep
+from gpurt.files import written
 
 #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
 PIECE = 250
@@ -180,9 +181,9 @@ class _Checkpoint:
     def __enter__(self) -> _Checkpoint:
         if self.path is not None:
             kept = self._read(self.path) if self.path.exists() else []
-            self.file = self.path.open("w", encoding="utf-8")
-            for entry in [self.header, *kept]:
-                self._write(entry)
+            with written(self.path) as whole:  # or nothing would be left if this is killed now
+                whole.writelines(json.dumps(entry).encode() + b"\n" for entry in [self.header, *kept])
+            self.file = self.path.open("a", encoding="utf-8")
         return self
 
     def __exit__(self, *_: object) -> None:

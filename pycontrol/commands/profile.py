@@ -163,6 +163,7 @@ def _told(
     found = times(results, wanted.margin)
     text = entry(account, found) + "\n"
     if output:
+        _check_output(output, options.command)  # another command may have written it meanwhile
         with written(output) as file:
             file.write(text.encode())
             file.flush()

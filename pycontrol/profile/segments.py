@@ -11,10 +11,13 @@ from itertools import pairwise
 from gpurt.enums import EventKind
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
+from gpurt.units import format_time
 from pycontrol.live.control import EventRecord
 from pycontrol.run.trace import merge
 
 Interval = tuple[int, int]
+#: What is cut off and had taken so many times as long as any that ended is no ordinary one that had bad luck.
+HANGS = 2
 #: What happens to a client's segments, in order of time.
 STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT, EventKind.END))
 
@@ -124,7 +127,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
 
     Raises:
         RuntimeFailure: the time of a segment is not known: work went on after its end, it had not ended, or a clock
-            went back.
+            went back; or one that was cut off may be the longest by far.
     """
     found: list[Segment] = []
     now: dict[tuple[int, int], _Open] = {}
@@ -154,7 +157,20 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
         raise RuntimeFailure(
             "a GPU segment had not ended when the program did, so that its time is not known: end each segment"
         )
+    over = max((one.time_ns for one in records), default=0)
+    _check_cut("a GPU segment", [over - one.begin for one in now.values()], [one.end - one.begin for one in found])
     return sorted(found, key=lambda one: one.begin)
+
+
+def _check_cut(what: str, cut: Sequence[int], whole: Sequence[int]) -> None:
+    """Raises RuntimeFailure if what was cut off had taken so long that nobody would have expected it to end next."""
+    longest, seen = max(cut, default=0), max(whole, default=0)
+    if whole and longest > HANGS * seen:
+        raise RuntimeFailure(
+            f"when the program was ended (--duration), {what} had taken {format_time(longest)} and had not ended, and "
+            f"none that did took longer than {format_time(seen)}: it is in no time, and may be the longest; let the "
+            "program run for longer, or see why it hangs"
+        )
 
 
 def _work(one: EventRecord, here: _Open | None, found: Sequence[Segment]) -> None:
@@ -223,6 +239,9 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
             spans.append((first.time_ns, one.time_ns, one.cpu_ns or None))
     if begun and not cut:
         raise _endless(task, next(iter(begun.values())))
+    over = max((one.time_ns for one in records), default=0)
+    _check_cut(f"a job of {visible(task)}", [over - one.time_ns for one in begun.values()],
+               [end - start for start, end, _ in spans])  # fmt: skip
     spans.sort()
     if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
         raise RuntimeFailure(f"jobs of {visible(task)} overlap, so that no segment can be said to be of one of them")

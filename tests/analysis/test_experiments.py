@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import resource
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from analysis.experiments.report import draw, write_csv
 from analysis.experiments.runner import CheckpointError, Settings, Table, run
 from analysis.generate import PAPER, PLATFORM, generate
 from analysis.model import US
-from gpurt.errors import UsageError
+from gpurt.errors import FileError, UsageError
 from pycontrol.commands.experiment import experiment as command
 
 SMALL = Settings(tasksets=6, seed=3)
@@ -78,6 +80,22 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path, pieces: No
     assert again == whole
     assert resumed[0] > seen[-2]
     assert resumed[-1] == 60
+
+
+def test_a_checkpoint_that_cannot_be_taken_up_keeps_what_it_has(tmp_path: Path) -> None:
+    """As on a full disk, or if the command is killed in the middle of that."""
+    experiment, checkpoint = EXPERIMENTS["gcaps-fig8a"], tmp_path / "checkpoint"
+    run(experiment, SMALL, checkpoint)
+    whole = checkpoint.read_bytes()
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
+    try:
+        with pytest.raises((FileError, OSError)):
+            run(experiment, SMALL, checkpoint)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert checkpoint.read_bytes() == whole
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:

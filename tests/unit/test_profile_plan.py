@@ -183,6 +183,35 @@ def test_segments_of_two_clients_do_not_mix_and_one_that_is_cut_off_does_not_cou
     assert [(one.client[1], one.misc, one.pure) for one in found] == [(1, 2 * MS, MS), (2, 2 * MS, MS)]
 
 
+def test_what_hangs_until_it_is_cut_off_is_not_left_out_in_silence() -> None:
+    events = [event(B, 1), event(G, 1), event(W, 3, 1), event(E, 4), event(B, 5), event(G, 5)]
+    assert len(segments([*events, event(X, 11)], FREE, cut=True)) == 1  # 6 ms, and the other took 3
+    with pytest.raises(RuntimeFailure, match=r"a GPU segment had taken 7ms and had not ended, and none .* than 3ms"):
+        segments([*events, event(X, 12)], FREE, cut=True)
+    records = [event(JOB, 1, task="a", job=4), event(DONE, 4, task="a", job=4), event(JOB, 5, task="a", job=5)]
+    assert len(jobs([*records, event(X, 11)], [segment(2)], None, None, True).jobs) == 1
+    with pytest.raises(RuntimeFailure, match="a job of a had taken 7ms"):
+        jobs([*records, event(X, 12)], [segment(2)], None, None, True)
+
+
+def test_jobs_and_segments_of_which_events_are_missing_have_no_times() -> None:
+    begun, done = event(JOB, 1, task="a", job=4), event(DONE, 9, task="a", job=4)
+    for records, match in (
+        ([begun], "job 4 of a did not end"), ([begun, replace(begun, job=5), done], "job 4 of a did not end"),
+        ([done, replace(begun, time_ns=10 * MS)], "job 4 of a ended, and had not begun"),
+        ([begun, replace(done, job=5)], "job 5 of a ended, and had"),
+        ([begun, done, replace(begun, job=5, time_ns=10 * MS)], "job 5 of a did not end"),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeFailure, match=match):
+            jobs(records, [segment(2)], "a", None, False)
+    with pytest.raises(RuntimeFailure, match="began before the one before it had ended"):
+        segments([event(B, 1), event(G, 1), event(B, 2), event(G, 2), event(E, 3)], FREE)
+    with pytest.raises(RuntimeFailure, match="the host's clock went back"):
+        segments([event(B, 5), event(G, 5), event(E, 3)], FREE)
+    late = [event(B, 5), event(G, 5), event(W, 8, 2), event(W, 7, 1), event(E, 9)]
+    assert segments(late, FREE)[0].pure == 2 * MS  # what completed is told of later, and in any order
+
+
 def test_work_that_outlives_its_segment_has_no_known_time() -> None:
     with pytest.raises(RuntimeFailure, match="after the end of its segment"):
         segments([event(B, 1), event(G, 1), event(E, 3), event(W, 5, 3)], FREE)
