@@ -14,7 +14,10 @@ from analysis.model import Taskset
 from analysis.rta.regions import folded
 from analysis.simulate import Options, Simulation, simulate, worst_over_offsets
 from analysis.trace import Trace
-from analysis.verdict import covering
+from analysis.verdict import covering, lacks_theta
+
+#: How a file is simulated that does not say which part of epsilon is theta.
+NO_SWITCHES = "theta is missing in [platform]: context switches cost nothing here, and updates all of epsilon"
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,9 @@ class Shared:
 
     @property
     def notes(self) -> list[str]:
-        """How bounds count what the file says."""
-        return folded(self.taskset)
+        """How bounds count what the file says, and how it is simulated."""
+        free = not self.taskset.platform.theta_known and any(task.uses_gpu for task in self.taskset)
+        return [*folded(self.taskset), *([NO_SWITCHES] if free else [])]
 
     def bounds(self) -> dict[str, int]:
         """Of a sound test of the policy and the waiting modes that are simulated, ns by task; empty without such."""
@@ -41,7 +45,7 @@ class Shared:
         if mode:
             taskset = with_modes(taskset, {task.name: mode for task in taskset})
         tests = covering(taskset, self.options.policy)
-        if not tests:
+        if not tests or lacks_theta(tests[0], taskset):
             return {}
         result = tests[0].run(taskset)
         return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}

@@ -112,7 +112,8 @@ def simulate(
 
 
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
-    """What is simulated.  Raises UsageError, SimulationError."""
+    """What is simulated, with the times under that policy.  Raises UsageError, SimulationError."""
+    from analysis.conflicts import under
     from analysis.rtgpu.federated import POLICY, Federated
     from analysis.shared import Shared
 
@@ -123,7 +124,7 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy
         raise UsageError("--chunk: a time above 0, with --policy federated")
     if federated:
         return Federated.of(loaded, options, chunk or 0)
-    return Shared(loaded, options, costs.offsets if costs else None)
+    return Shared(under(loaded, options.policy, everywhere=True) or loaded, options, costs.offsets if costs else None)
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from analysis import rta
 from analysis.choose import choices
 from analysis.model import Taskset
+from analysis.shared import Shared
 from analysis.simulate import Options, simulate
 from analysis.slices import plan
 from analysis.taskset.file import load, parse
 from analysis.verdict import answer, elsewhere
+from pycontrol import cli
 from pycontrol.commands.design import _write
 
 PLATFORM = """\
@@ -135,3 +138,29 @@ def test_tasks_in_time_partitions_share_their_units_and_conflict() -> None:
     halved = read(parted.replace("conflict = 2\n", ""))
     short = rta.find("supply-fp").run(halved)
     assert any(seen.tasks[name].worst > (short.wcrt(name) or 0) for name in "xy")
+
+
+@pytest.mark.parametrize("policy", ["timesliced", "lock-priority", "lock-fifo"])
+def test_a_simulation_shows_no_bound_that_lacks_the_cost_of_a_switch(policy: str) -> None:
+    """As `gpurt analyze`: with epsilon alone these bounds took every switch to be free."""
+    text = PLATFORM.replace("segment", policy) + "".join(TASK.format(*one) for one in THREE)
+    known, unknown = (Shared(read(one), Options(policy)) for one in (text, text.replace('theta = "0ns"\n', "")))
+    assert known.bounds().keys() == set("abc")
+    assert not known.notes
+    assert "theta" in answer(unknown.taskset).why
+    assert unknown.bounds() == {}
+    assert "theta is missing" in unknown.notes[0]
+    assert Shared(unknown.taskset, Options("segment")).bounds().keys() == set("abc")
+
+
+def test_a_simulation_has_the_times_of_its_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """12 ms of GPU work beside best effort, which executes at once under `timesliced` only."""
+    path = tmp_path / "set.toml"
+    path.write_text(with_best_effort("3"))
+    worst = {}
+    for policy in ("segment", "timesliced"):
+        assert cli.run(["simulate", str(path), "--policy", policy, "--offsets", "20", "--json"]) == 0
+        seen = json.loads(capsys.readouterr().out)["tasks"]["a"]
+        assert seen["mort_ns"] <= seen["wcrt_ns"]
+        worst[policy] = seen["mort_ns"]
+    assert worst["segment"] < 7_000_000 < 14_000_000 <= worst["timesliced"]
