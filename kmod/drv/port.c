@@ -54,15 +54,17 @@ static bool is_news(struct port_driver *d)
 /* Called with ports_lock held, while the module of the port cannot go.  Its GPUs come in attach(). */
 static void attach(struct port_driver *d, const struct gpurt_port *port)
 {
-	d->err = 0;
-	d->version = port->version == GPURT_PORT_VERSION ? 0 : port->version;
+	int err = 0;
+
+	WRITE_ONCE(d->version, port->version == GPURT_PORT_VERSION ? 0 : port->version);
 	if (!d->version) {
 		d->owner = port->owner;
 		d->port = port;
-		d->err = port->attach(&d->hooks);
-		if (d->err)
+		err = port->attach(&d->hooks);
+		if (err)
 			d->port = NULL;
 	}
+	WRITE_ONCE(d->err, err);
 	if (!is_news(d))
 		return;
 	if (d->version)
@@ -75,8 +77,8 @@ static void attach(struct port_driver *d, const struct gpurt_port *port)
 /* Called with ports_lock held.  The driver is not there. */
 static void is_missing(struct port_driver *d)
 {
-	d->version = 0;
-	d->err = 0;
+	WRITE_ONCE(d->version, 0);
+	WRITE_ONCE(d->err, 0);
 	is_news(d);
 }
 
@@ -149,23 +151,27 @@ static int power_changes(struct notifier_block *nb, unsigned long event, void *u
 
 static struct notifier_block power_notifier = { .notifier_call = power_changes };
 
-/* What there is of patched drivers, for those who ask why a GPU has another tier than they expect. */
+/*
+ * What there is of patched drivers, for those who ask why a GPU has another tier than they expect.  Any process may,
+ * even one that is kept from its CPU meanwhile: it takes no lock for which drivers, and modules that come, would wait.
+ */
 static int describe(char *text, const struct kernel_param *param)
 {
-	int length = 0, i;
+	int length = 0, i, err;
+	u32 version;
 
-	mutex_lock(&ports_lock);
 	for (i = 0; i < (int)ARRAY_SIZE(drivers); i++) {
-		if (drivers[i].version)
+		version = READ_ONCE(drivers[i].version);
+		err = READ_ONCE(drivers[i].err);
+		if (version)
 			length += scnprintf(text + length, PAGE_SIZE - length,
 					    "driver=%s device=- state=refused error=0 asks=0 reason=its port has version %u, this module needs %u\n",
-					    drivers[i].name, drivers[i].version, GPURT_PORT_VERSION);
-		else if (drivers[i].err)
+					    drivers[i].name, version, GPURT_PORT_VERSION);
+		else if (err)
 			length += scnprintf(text + length, PAGE_SIZE - length,
 					    "driver=%s device=- state=refused error=%d asks=0 reason=gpurt could not attach to it\n",
-					    drivers[i].name, drivers[i].err);
+					    drivers[i].name, err);
 	}
-	mutex_unlock(&ports_lock);
 	return length + port_gpus_describe(text + length, PAGE_SIZE - length);
 }
 

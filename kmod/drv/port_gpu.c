@@ -343,21 +343,21 @@ static int describe_gpu(const struct port_gpu *dev, char *text, int size)
 			dev->refused);
 }
 
-/* A line for each GPU, and one that says how many have no room; returns their length. */
+/* A line for each GPU, and one that says how many have no room; returns their length.  See describe(). */
 int port_gpus_describe(char *text, int size)
 {
 	int length = 0, more = 0, one;
 	struct port_gpu *dev;
 
-	mutex_lock(&gpus_lock);
-	list_for_each_entry(dev, &gpus, node) {
+	rcu_read_lock();
+	list_for_each_entry_rcu(dev, &gpus, node) {
 		one = describe_gpu(dev, text + length, size - LAST_LINE - length);
 		if (!more && one < size - LAST_LINE - length)
 			length += one;
 		else
 			more++;
 	}
-	mutex_unlock(&gpus_lock);
+	rcu_read_unlock();
 	if (more)
 		length += scnprintf(text + length, size - length,
 				    "driver=- device=- state=more error=0 asks=0 reason=%d more GPUs are not listed\n",

@@ -31,7 +31,7 @@ MUTANTS = {
     "memory that nobody uses is kept": ("kfree(fresh);\n\treturn c;", "return c;"),
     "half a line is told": ("if (!more && one < size - LAST_LINE - length)", "if (true)"),
     "the same is logged again": ("if (!is_news(d))\n\t\treturn;", ""),
-    "a driver that was replaced is not judged again": ("d->err = 0;\n\tis_news(d);", "d->err = 0;"),
+    "a driver that was replaced is not judged again": ("(d->err, 0);\n\tis_news(d);", "(d->err, 0);"),
 }  # fmt: skip
 
 

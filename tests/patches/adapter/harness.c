@@ -367,8 +367,10 @@ static int handles[100];
 static char *described(void)
 {
 	static char page[PAGE_SIZE];
+	int before = mutexes;
 
 	assert(describe(page, NULL) == (int)strlen(page) && strlen(page) < PAGE_SIZE - 1);
+	assert(mutexes == before);	/* any process may have it told */
 	return page;
 }
 

@@ -6,11 +6,9 @@
 #include "shim.h"
 
 #define CONFIG_CGROUPS
-#undef list_for_each_entry_rcu
 #undef list_del_rcu
 #undef rcu_read_lock
 #undef rcu_read_unlock
-#define list_for_each_entry_rcu(pos, head, member) list_for_each_entry(pos, head, member)
 #define smp_load_acquire(p) (*(p))
 #define smp_store_release(p, v) (*(p) = (v))
 

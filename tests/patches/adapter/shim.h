@@ -43,13 +43,14 @@ static inline void count_line(const char *format, ...)
 #define pr_info(...) ((void)0)
 
 /* Locks.  @in_hold: what was done since the last mutex was taken. */
-static int in_hold;
+static int in_hold, mutexes;	/* how often one was taken */
 static bool raw_spinning;
 typedef struct mutex raw_spinlock_t;
 
 static bool may_take_a_mutex(void)
 {
 	in_hold = 0;
+	mutexes++;
 	return !raw_spinning;
 }
 
@@ -93,7 +94,7 @@ typedef struct {
 #define atomic_read(a) ((a)->counter)
 
 /* Lists. */
-#define list_for_each_entry_rcu(pos, head, member, condition) list_for_each_entry(pos, head, member)
+#define list_for_each_entry_rcu(pos, head, member, ...) list_for_each_entry(pos, head, member)
 #define list_first_entry_or_null(head, type, member) (list_empty(head) ? NULL : list_first_entry(head, type, member))
 #define list_del_rcu list_del
 #define list_add_tail_rcu list_add_tail
