@@ -18,6 +18,8 @@ SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
 NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
 #: Why a test of one GPU proves nothing of a file whose partitions execute at the same time.
 PARTITIONED = "{} is for one task at a time on the GPU, and the file has several partitions"
+#: Why a test proves nothing of a file that says otherwise how TSGs take turns.
+OTHER_TURNS = "{} is about other slices, levels and shared TSGs than the file's"
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was proved"
 
@@ -133,6 +135,8 @@ def no_proof(test: Test, taskset: Taskset) -> str:
         return NOTHING
     if taskset.partitioned and test.policy != "federated" and not test.partitions:
         return PARTITIONED.format(test.name)
+    if not test.fits_turns(taskset) and test.policy != "federated":
+        return OTHER_TURNS.format(test.name)
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
     return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"

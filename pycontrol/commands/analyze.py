@@ -91,7 +91,7 @@ def analyze(
         system, measured_notes = _with_measured(system, device, None if loaded.theta_stated else file)
         notes += measured_notes
     if every:
-        chosen = [test for test in chosen if test.partitions == system.partitioned]
+        chosen = [test for test in chosen if test.partitions == system.partitioned and test.fits_turns(system)]
         known = [test for test in chosen if not lacks_theta(test, system)]
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")

@@ -164,3 +164,50 @@ def test_a_simulation_has_the_times_of_its_policy(tmp_path: Path, capsys: pytest
         assert seen["mort_ns"] <= seen["wcrt_ns"]
         worst[policy] = seen["mort_ns"]
     assert worst["segment"] < 7_000_000 < 14_000_000 <= worst["timesliced"]
+
+
+TURNS = """\
+[platform]
+cpus = 2
+policy = "timesliced"
+epsilon = "0ns"
+theta = "0ns"
+time_slice = "1ms"
+[[partition]]
+name = "p"
+MORE
+[[task]]
+name = "a"
+cpu = 0
+priority = 2
+period = "100ms"
+deadline = "10ms"
+segments = [{ misc = "0ms", gpu = "5ms" }]
+[[task]]
+name = "b"
+cpu = 1
+priority = 1
+period = "100ms"
+partition = "p"
+segments = [{ misc = "0ms", gpu = "20ms" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "test"),
+    [('slice = "10ms"\ninterleave = "high"', "tsg-rr-suspend"), ('shared = "deadline"', "gcaps-suspend"),
+     ('shared = "deadline"', "supply-fp")],
+)  # fmt: skip
+def test_no_answer_is_about_other_turns_than_the_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, test: str
+) -> None:
+    """Between two of a's slices of 1 ms b has 10: with one slice for all a would be done in time."""
+    path = tmp_path / "set.toml"
+    path.write_text(TURNS.replace("MORE", more))
+    assert cli.run(["analyze", str(path), "--test", test, "--json"]) == 1
+    why = json.loads(capsys.readouterr().out)["why"]
+    assert why == f"{test} is about other slices, levels and shared TSGs than the file's"
+    cli.run(["analyze", str(path), "--all", "--json"])
+    assert test not in [one["test"] for one in json.loads(capsys.readouterr().out)["tests"]]
+    path.write_text(TURNS.replace("MORE", 'interleave = "low"').replace('partition = "p"\n', ""))
+    assert cli.run(["analyze", str(path), "--test", test]) == 0
