@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,11 +87,12 @@ def _locked(path: Path | str) -> BinaryIO:
     """The file, open and locked; waits for other commands that have it."""
     while True:
         try:
-            file = open(path, "rb")  # noqa: SIM115 (closed by the caller, unless it is another one meanwhile)
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                return file
-            file.close()
+            with ExitStack() as stack:
+                file = stack.enter_context(open(path, "rb"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):  # else it is another one meanwhile
+                    stack.pop_all()
+                    return file
         except OSError as error:
             raise FileError(f"{filename(path)}: {error.strerror}") from None
 
