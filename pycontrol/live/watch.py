@@ -73,8 +73,10 @@ class Watcher:
         yield self._rest(stream)
 
     def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
-        """What the host sent before the end, and is still unread: the watch may be late, and a miss be among it."""
-        found, end = [], time.monotonic() + LINGER
+        """What happened before the end, and is still unread: the watch may be late, and a miss be among it."""
+        over, found = time.monotonic_ns(), []
+        time.sleep(PATIENCE / NS)  # so much later the host may tell of it
+        end = time.monotonic() + LINGER
         for record in stream:  # of the last list
             found += self._take(record)
         self.control.status()  # the host answers after them, on the same socket
@@ -84,8 +86,7 @@ class Watcher:
                 text = "the watch ended before it had read all events"
                 found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
                 break
-        now = time.monotonic_ns()
-        return [*found, *self._check_sleep(now), *self.judge.advance(now), *self._look()]
+        return [*found, *self._check_sleep(over), *self.judge.advance(over + PATIENCE), *self._look()]
 
     def _take(self, record: EventRecord) -> list[Finding]:
         self.events += 1

@@ -30,6 +30,7 @@ from gpurt.enums import Policy
 from pycontrol import procs
 from pycontrol.commands.watch import Teller
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.live.watch import PATIENCE as LATEST
 from pycontrol.live.watch import Watcher
 from pycontrol.run.judge import Judge
 
@@ -140,6 +141,18 @@ def test_what_the_host_sent_before_the_end_is_read(host: Path, file: Path) -> No
             pass
         assert [one.what.value for batch in batches for one in batch] == ["deadline"]
         assert watcher.events >= 2
+
+
+def test_a_job_that_was_late_just_before_the_end_is_told_of(host: Path, file: Path) -> None:
+    with connect(str(host)) as control, connect(str(host)) as asks, Client(str(host)) as client:
+        watcher, stop = Watcher(control, asks, Judge(load(file), {}, patience=LATEST)), threading.Event()
+        batches = watcher.findings(stop)
+        next(batches)
+        release = time.monotonic_ns() - 1000 * 1000 * MS  # its deadline is now
+        with job("camera", 5, release, client=client):
+            stop.set()
+            told = [one.what.value for batch in batches for one in batch]
+        assert "deadline" in told
 
 
 def test_a_job_that_hangs_is_told_of_before_it_ends(host: Path, file: Path, watch: Callable[..., Watch]) -> None:
