@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from pycontrol.live.netlink import LATER, GenericTransport, Link, Message, SocketTransport, Value
+
+_Known = TypeVar("_Known", bound=Words)
 
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
@@ -426,13 +428,23 @@ def _text(message: Message, name: str) -> str:
     return value if isinstance(value, str) else bytes(str(value), "utf-8").decode()
 
 
+def _known(message: Message, name: str, members: type[_Known]) -> _Known:
+    """The member of an attribute's number.  Raises DeviceError for one of a later release."""
+    number = _number(message, name)
+    try:
+        return members(number)
+    except ValueError:
+        raise DeviceError(f"the host sends {name.lower()} {number}, {LATER}") from None
+
+
 def _status(message: Message) -> GpuStatus:
     def number(name: str) -> int:
         return _number(message, name)
 
     return GpuStatus(
-        number("GPU"), Policy(number("POLICY")), Notice(number("NOTICE")), number("POLL_NS"), Tier(number("TIER")),
-        _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"), Image(number("IMAGE")), number("RUNNER_PID"),
+        number("GPU"), _known(message, "POLICY", Policy), _known(message, "NOTICE", Notice), number("POLL_NS"),
+        _known(message, "TIER", Tier), _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"),
+        _known(message, "IMAGE", Image), number("RUNNER_PID"),
         number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
         number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
         number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
@@ -449,12 +461,12 @@ def _client(message: Message) -> ClientInfo:
 
     set_priority = number("SET_PRIORITY")
     return ClientInfo(
-        number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), State(number("STATE")),
+        number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), _known(message, "STATE", State),
         number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
-        number("OVERRUNS"), Form(number("FORM")), number("RAISED"), bool(number("BARRED")),
-        State(number("COPY")), number("COPIES"),
+        number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
+        _known(message, "COPY", State), number("COPIES"),
     )  # fmt: skip
 
 
@@ -467,7 +479,7 @@ def _buckets(message: Message) -> tuple[int, ...]:
 def _latency(message: Message) -> Latency:
     return Latency(
         _number(message, "GPU"), _number(message, "COUNT"), _number(message, "MIN_NS"), _number(message, "SUM_NS"),
-        _number(message, "MAX_NS"), _buckets(message), Cause(_number(message, "CAUSE")),
+        _number(message, "MAX_NS"), _buckets(message), _known(message, "CAUSE", Cause),
     )  # fmt: skip
 
 
@@ -496,8 +508,11 @@ def _event(message: Message) -> EventRecord:
     kind = _EVENT_KINDS.get(get("EVENT", 0))
     if kind is None:
         raise DeviceError(f"the host sends event {get('EVENT')}, {LATER}")
+    cause = _CAUSES.get(get("CAUSE", -1))
+    if cause is None and "CAUSE" in message.attributes:
+        raise DeviceError(f"the host sends cause {get('CAUSE')}, {LATER}")
     return EventRecord(
         kind, get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
-        get("COMM", ""), get("PRIORITY", 0), _CAUSES.get(get("CAUSE", -1)), get("LATENCY_NS", 0), get("LOST", 0),
+        get("COMM", ""), get("PRIORITY", 0), cause, get("LATENCY_NS", 0), get("LOST", 0),
         get("TASK", ""), get("JOB"), get("CPU_NS", 0),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from pathlib import Path
 from gpurt.enums import Cause, EventKind
 from gpurt.errors import DeviceError
 from pycontrol.live.control import EventRecord
+from pycontrol.live.netlink import LATER
 
 ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 #: Processes choose the names in a line: before the time there is that of the process which was executing, in the fields
@@ -49,11 +50,14 @@ def parse(line: bytes) -> EventRecord | None:
     fields = dict(part.split("=", 1) for part in head.split() if "=" in part)
     comm, _, task = comm.partition(" task=") if "job" in fields else (comm, "", "")
     cause = fields.get("cause")
-    kind = EventKind.parse(name.replace("_", "-"))
+    try:
+        kind, why = EventKind.parse(name.replace("_", "-")), Cause(Cause.parse(cause)) if cause else None
+    except ValueError:
+        raise DeviceError(f"the module traces gpurt_{name}{f' of cause {cause}' if cause else ''}, {LATER}") from None
     return EventRecord(
         EventKind(kind), int(fields["time_ns"]), int(fields["gpu"]),
         int(fields["client"]), int(fields["pid"]), comm, int(fields.get("priority", 0)),
-        Cause(Cause.parse(cause)) if cause else None, int(latency or fields.get("latency_ns", 0)), 0,
+        why, int(latency or fields.get("latency_ns", 0)), 0,
         task, int(fields["job"]) if "job" in fields else None, int(fields.get("cpu_ns", 0)),
     )  # fmt: skip
 

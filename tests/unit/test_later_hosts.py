@@ -3,27 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 import pytest
 
 from gpurt._gpurt import lib
-from gpurt.enums import Command
+from gpurt.enums import Cause, Command, EventKind, Form, Image, State
 from gpurt.errors import DeviceError
 from pycontrol.live.control import Control, EventRecord
-from pycontrol.live.netlink import HEADER, SOCKET_FAMILY, Link, Message, decode, encode
+from pycontrol.live.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
+from pycontrol.live.tracefs import parse
 
 ADVICE = "which this release of gpurt does not know: use the host's release"
 
 
 class Later(Link):
-    """Has one event to tell."""
+    """Has one event to tell, and one answer to each request."""
 
-    def __init__(self, kind: int) -> None:
-        self.kind = kind
+    def __init__(self, kind: int = 0, **answer: int) -> None:
+        self.kind, self.answer = kind, answer
 
     def more(self, timeout: float | None) -> Iterator[Message]:
-        yield decode(encode(Command.EVENT, {"EVENT": self.kind, "TIME_NS": 5}, SOCKET_FAMILY, 0, 1))
+        event = {"EVENT": self.kind, "TIME_NS": 5, **self.answer}
+        yield decode(encode(Command.EVENT, event, SOCKET_FAMILY, 0, 1))
+
+    def request(self, command: Command, attributes: Mapping[str, Value] = MappingProxyType({})) -> list[Message]:
+        return [decode(encode(command, self.answer, SOCKET_FAMILY, 0, 1))]
 
 
 def told(kind: int) -> EventRecord:
@@ -42,3 +48,38 @@ def test_a_message_of_a_later_release() -> None:
     message[HEADER.size] = 250
     with pytest.raises(DeviceError, match=f"messages of kind 250, {ADVICE}"):
         decode(bytes(message))
+
+
+@pytest.mark.parametrize(
+    ("ask", "name", "count"),
+    [
+        (Control.status, "POLICY", lib.GPURT_POLICY_COUNT), (Control.status, "TIER", lib.GPURT_TIER_COUNT),
+        (Control.status, "NOTICE", lib.GPURT_NOTICE_COUNT), (Control.status, "IMAGE", len(Image)),
+        (Control.clients, "STATE", len(State)), (Control.clients, "FORM", len(Form)),
+        (Control.clients, "COPY", len(State)), (Control.latency, "CAUSE", lib.GPURT_CAUSE_COUNT),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_later_release(ask: Callable[[Control], object], name: str, count: int) -> None:
+    for number in range(count):
+        assert ask(Control(Later(**{name: number}), "later"))
+    with pytest.raises(DeviceError, match=f"the host sends {name.lower()} {count}, {ADVICE}"):
+        ask(Control(Later(**{name: count}), "later"))
+
+
+def test_an_update_for_a_reason_of_a_later_release() -> None:
+    """It is no update without a reason."""
+    commit = int(EventKind.COMMIT)
+    events = next(Control(Later(commit, CAUSE=int(Cause.RESET)), "later").more())
+    assert events.cause is Cause.RESET
+    with pytest.raises(DeviceError, match=f"cause {lib.GPURT_CAUSE_COUNT}, {ADVICE}"):
+        next(Control(Later(commit, CAUSE=lib.GPURT_CAUSE_COUNT), "later").more())
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [(b"gpurt_nap", b"", "gpurt_nap, "), (b"gpurt_commit", b"cause=whim latency_ns=5", "gpurt_commit of cause whim, ")],
+)
+def test_a_tracepoint_of_a_later_release(name: bytes, more: bytes, said: str) -> None:
+    line = b"  task-5  [001] 12.000001: " + name + b": time_ns=5 gpu=0 client=1 pid=7 " + more + b" comm=x"
+    with pytest.raises(DeviceError, match=f"the module traces {said}{ADVICE}"):
+        parse(line)
