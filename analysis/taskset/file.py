@@ -297,9 +297,12 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
-    """Epsilon, unless no real-time task uses the GPU.  Alpha alone is less than that by theta."""
+    """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.
+
+    Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
+    """
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
-    if not known and any(t.uses_gpu for t in taskset.real_time):
+    if not known and taskset.real_time and any(task.uses_gpu for task in taskset):
         text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
         return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
     return ()

@@ -211,3 +211,16 @@ def test_no_answer_is_about_other_turns_than_the_files(
     assert test not in [one["test"] for one in json.loads(capsys.readouterr().out)["tests"]]
     path.write_text(TURNS.replace("MORE", 'interleave = "low"').replace('partition = "p"\n', ""))
     assert cli.run(["analyze", str(path), "--test", test]) == 0
+
+
+def test_updates_of_best_effort_have_a_cost_that_the_file_says() -> None:
+    """Under lock-* best effort updates the runlist on its CPU, which holds up a task that uses no GPU: 1 ms, or 6."""
+    text = PLATFORM.replace("segment", "lock-priority").replace("100us", "5ms") + TASK.format("be", 0, 0, 50, 1, 5)
+    text += '[[task]]\nname = "c"\ncpu = 0\npriority = 1\nperiod = "50ms"\nsegments = [{ cpu = "1ms" }]\n'
+    system = read(text)
+    seen = simulate(system, Options("lock-priority", horizon=2_000_000), [0, 1_000_001]).tasks["c"].worst
+    assert seen > 5_900_000
+    assert answer(system).result.wcrt("c") == 6_000_000
+    unknown = parse(Path("set.toml"), text.replace('epsilon = "5ms"\n', ""))
+    assert [(problem.line, "epsilon is missing" in problem.message) for problem in unknown.lacks] == [(1, True)]
+    assert not parse(Path("set.toml"), text[: text.index("[[task]]")] + text[text.rindex("[[task]]") :]).lacks
