@@ -7,9 +7,8 @@ The counterpart of `analysis.rtgpu.federated`, where each task owns units of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from analysis.choose import with_modes
 from analysis.model import Taskset
 from analysis.rta.regions import folded
 from analysis.simulate import Options, Simulation, simulate, worst_over_offsets
@@ -43,7 +42,8 @@ class Shared:
         """Of a sound test of the policy and the waiting modes that are simulated, ns by task; empty without such."""
         mode, taskset = self.options.waiting, self.taskset
         if mode:
-            taskset = with_modes(taskset, {task.name: mode for task in taskset})
+            # Forms stay as far as they are right for the mode, as the simulator has them.
+            taskset = replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset))
         tests = covering(taskset, self.options.policy)
         if not tests or lacks_theta(tests[0], taskset):
             return {}

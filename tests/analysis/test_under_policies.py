@@ -10,7 +10,7 @@ import pytest
 
 from analysis import rta
 from analysis.choose import choices
-from analysis.model import Taskset
+from analysis.model import Taskset, Waiting
 from analysis.shared import Shared
 from analysis.simulate import Options, simulate
 from analysis.slices import plan
@@ -224,3 +224,16 @@ def test_updates_of_best_effort_have_a_cost_that_the_file_says() -> None:
     unknown = parse(Path("set.toml"), text.replace('epsilon = "5ms"\n', ""))
     assert [(problem.line, "epsilon is missing" in problem.message) for problem in unknown.lacks] == [(1, True)]
     assert not parse(Path("set.toml"), text[: text.index("[[task]]")] + text[text.rindex("[[task]]") :]).lacks
+
+
+def test_a_simulation_in_one_mode_shows_the_bounds_of_the_forms_that_it_has() -> None:
+    """No test is about fence and owner together, also if --waiting says again that all wait busily."""
+    busy = 'waiting = "busy"\nform = "{}"\n'
+    text = PLATFORM.replace("segment", "boosted")
+    forms = zip(THREE, ("fence", "owner", "owner"), strict=True)
+    text += "".join(TASK.format(*one) + busy.format(form) for one, form in forms)
+    system = read(text)
+    assert not answer(system).schedulable
+    assert Shared(system, Options("boosted", Waiting.BUSY)).bounds() == {}
+    assert Shared(read(text.replace("fence", "owner")), Options("boosted", Waiting.BUSY)).bounds().keys() == set("abc")
+    assert Shared(system, Options("boosted", Waiting.SUSPEND)).bounds().keys() == set("abc")  # forms self and owner
