@@ -20,6 +20,14 @@ STEPS = 1_000_000
 UNLIMITED = Fraction(1000)
 
 
+#: Told of steps of a search that are done: runs of the test, and runs that were not needed.
+Tick = Callable[[int], None]
+
+
+def unwatched(_steps: int) -> None:
+    """Nobody watches the searches."""
+
+
 class What(str, Enum):
     """What grows."""
 
@@ -50,21 +58,30 @@ class Margin:
         return _scaled(self.now, self.factor)
 
 
-def margins(test: Test, taskset: Taskset) -> list[Margin]:
+def margins(test: Test, taskset: Taskset, tick: Tick = unwatched) -> list[Margin]:
     """The margins of every task's C and G unless they are 0, of epsilon, and of the clock."""
-    found = [
-        Margin(what, t.name, now, task_margin(test, taskset, t.name, what))
-        for t in taskset
-        for what, now in ((What.CPU, t.cpu_time), (What.GPU, t.gpu_time))
-        if now
-    ]
+    found = [Margin(what, name, now, task_margin(test, taskset, name, what, tick)) for name, what, now in _own(taskset)]
     if taskset.platform.epsilon:
-        factor = largest(lambda f: with_epsilon(taskset, f), test)
+        factor = largest(lambda f: with_epsilon(taskset, f), test, tick)
         found.append(Margin(What.EPSILON, None, taskset.platform.epsilon, factor))
-    return [*found, Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test))]
+    return [*found, Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))]
 
 
-def task_margin(test: Test, taskset: Taskset, name: str, what: What) -> Fraction | None:
+def _own(taskset: Taskset) -> list[tuple[str, What, int]]:
+    """Each task's C and G, ns, unless they are 0."""
+    both = ((t.name, what, now) for t in taskset for what, now in ((What.CPU, t.cpu_time), (What.GPU, t.gpu_time)))
+    return [one for one in both if one[2]]
+
+
+def effort(taskset: Taskset, clocks: int) -> int:
+    """The steps of `margins` and of `epsilon_budgets` for so many machines, of which their ``tick`` is told."""
+    searches = len(_own(taskset)) + bool(taskset.platform.epsilon) + 1
+    return searches * steps(int(UNLIMITED * STEPS)) + clocks * steps(_longest(taskset))
+
+
+def task_margin(
+    test: Test, taskset: Taskset, name: str, what: What, tick: Tick = unwatched
+) -> Fraction | None:  # fmt: skip
     """The largest factor for C or G of one task.  Raises ValueError for another quantity or an unknown task."""
     if what not in (What.CPU, What.GPU):
         raise ValueError(f"{what.value} is not a task's")
@@ -75,10 +92,10 @@ def task_margin(test: Test, taskset: Taskset, name: str, what: What) -> Fraction
         tasks = (_task(t, factor, cpu=what is What.CPU, gpu=what is What.GPU) if t.name == name else t for t in taskset)
         return replace(taskset, tasks=tuple(tasks))
 
-    return largest(changed, test)
+    return largest(changed, test, tick)
 
 
-def epsilon_budget(test: Test, taskset: Taskset) -> int | None:
+def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int | None:
     """The largest epsilon with which the taskset passes, ns; None if it fails without any.
 
     Theta keeps its share of epsilon; if epsilon is 0, all of it is alpha.  Searched up to the longest deadline.
@@ -91,35 +108,60 @@ def epsilon_budget(test: Test, taskset: Taskset) -> int | None:
         changed = replace(platform, alpha=epsilon - theta, theta=theta)
         return test.run(replace(taskset, platform=changed)).schedulable
 
-    longest = max((t.deadline for t in taskset.real_time), default=0)
-    return _search(passes, longest)
+    return _search(passes, _longest(taskset), tick)
 
 
-def epsilon_budgets(test: Test, taskset: Taskset, clocks: Mapping[str, Fraction]) -> dict[str, int | None]:
+def _longest(taskset: Taskset) -> int:
+    return max((t.deadline for t in taskset.real_time), default=0)
+
+
+def epsilon_budgets(
+    test: Test, taskset: Taskset, clocks: Mapping[str, Fraction], tick: Tick = unwatched
+) -> dict[str, int | None]:  # fmt: skip
     """The largest epsilon that passes on each of several machines, by name; None if it fails without any.
 
     ``clocks``: for each machine, how many times as long everything except epsilon takes there.
     """
-    return {name: epsilon_budget(test, _slower_tasks(taskset, factor)) for name, factor in clocks.items()}
+    return {name: epsilon_budget(test, _slower_tasks(taskset, factor), tick) for name, factor in clocks.items()}
 
 
-def largest(changed: Callable[[Fraction], Taskset], test: Test) -> Fraction | None:
+def largest(changed: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
     """The largest factor at which the test passes; None if not even at 0, UNLIMITED if even there."""
 
     def passes(steps: int) -> bool:
         return test.run(changed(Fraction(steps, STEPS))).schedulable
 
-    found = _search(passes, int(UNLIMITED * STEPS))
+    found = _search(passes, int(UNLIMITED * STEPS), tick)
     return None if found is None else Fraction(found, STEPS)
 
 
-def _search(passes: Callable[[int], bool], limit: int) -> int | None:
+def steps(limit: int) -> int:
+    """So many values up to ``limit`` are tried at most."""
+    return limit.bit_length() + 2
+
+
+def _search(passes: Callable[[int], bool], limit: int, tick: Tick) -> int | None:
     """A value up to ``limit`` that passes while the next one fails; the limit if that passes, None if 0 fails."""
-    if not passes(0):
+    left = steps(limit)
+
+    def tried(value: int) -> bool:
+        nonlocal left
+        answer = passes(value)
+        left -= 1
+        tick(1)
+        return answer
+
+    found = bisected(tried, 0, limit)
+    tick(left)
+    return found
+
+
+def bisected(passes: Callable[[int], bool], low: int, high: int) -> int | None:
+    """A value that passes while the next one fails; ``high`` if that passes, None if ``low`` fails."""
+    if not passes(low):
         return None
-    if passes(limit):
-        return limit
-    low, high = 0, limit
+    if passes(high):
+        return high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if passes(middle) else (low, middle)

@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 from analysis.model import Copy, GpuSegment, Kernel, Span, Task, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.kernel import WHOLE
 from analysis.rtgpu.method import Method
+from analysis.sensitivity import Tick, bisected, steps, unwatched
 
 #: Factors are searched in steps of a thousandth, up to a hundred; interleaving up to 2.
 STEPS = 1000
 UNLIMITED = 100 * STEPS
 
 Changed = Callable[[Taskset, int], Taskset]
+
+
+class Run(Protocol):
+    """Whether a taskset passes, on so many units, and with chunks of so many ns."""
+
+    def __call__(self, changed: Taskset, units: int = ..., chunk: int = ...) -> bool:
+        """Runs the test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +49,47 @@ class Limits:
     chunk: int | None
 
 
-def limits(method: Method, taskset: Taskset) -> Limits:
-    """The limits of a taskset under a test, on the units of its platform."""
+def limits(method: Method, taskset: Taskset, tick: Tick = unwatched) -> Limits:
+    """The limits of a taskset under a test, on the units of its platform.
+
+    ``tick``: told of the ``effort`` that is done, whenever the test has run.
+    """
     total = taskset.platform.compute_units
-    units = next((count for count in range(total + 1) if _passes(method, taskset, count)), None)
-    interleave = _largest(method, taskset, _interleaved, 2 * WHOLE, WHOLE)
-    overhead = _largest(method, taskset, _loaded, UNLIMITED)
-    copies = _largest(method, taskset, _copying, UNLIMITED)
-    return Limits(units, interleave, overhead, copies, _chunk(method, taskset, total))
+
+    def run(changed: Taskset, units: int = total, chunk: int = 0) -> bool:
+        system = System(method, changed, chunk or changed.platform.bus_chunk)
+        answer = compiled.run(system, Units(units)).schedulable
+        tick(1)
+        return answer
+
+    units = next((count for count in range(total + 1) if run(taskset, count)), None)
+    interleave = _largest(run, taskset, _interleaved, 2 * WHOLE, WHOLE)
+    overhead = _largest(run, taskset, _loaded, UNLIMITED)
+    copies = _largest(run, taskset, _copying, UNLIMITED)
+    return Limits(units, interleave, overhead, copies, _chunk(run, taskset))
 
 
-def _passes(method: Method, taskset: Taskset, units: int, chunk: int = 0) -> bool:
-    return compiled.run(System(method, taskset, chunk or taskset.platform.bus_chunk), Units(units)).schedulable
+def effort(taskset: Taskset) -> int:
+    """The most times that `limits` runs the test."""
+    kinds = steps(2 * WHOLE), steps(UNLIMITED), steps(UNLIMITED), 1 + steps(_longest_copy(taskset))
+    return taskset.platform.compute_units + 1 + sum(kinds)
 
 
-def _largest(method: Method, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:
+def _largest(run: Run, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:
     """The largest factor that passes, searched between ``least`` and ``most`` thousandths; None if the least fails."""
-    units = taskset.platform.compute_units
-
-    def passes(factor: int) -> bool:
-        return _passes(method, changed(taskset, factor), units)
-
-    found = _search(passes, least, most)
+    found = bisected(lambda factor: run(changed(taskset, factor)), least, most)
     return None if found is None else Fraction(found, STEPS)
 
 
-def _search(passes: Callable[[int], bool], low: int, high: int) -> int | None:
-    if not passes(low):
-        return None
-    if passes(high):
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return low
-
-
-def _chunk(method: Method, taskset: Taskset, units: int) -> int | None:
-    if _passes(method, taskset, units):
+def _chunk(run: Run, taskset: Taskset) -> int | None:
+    if run(taskset):
         return 0
+    return bisected(lambda chunk: run(taskset, chunk=chunk), 1, _longest_copy(taskset))
+
+
+def _longest_copy(taskset: Taskset) -> int:
     copies = (part.time.worst for task in taskset for part in _parts(task) if isinstance(part, Copy))
-    return _search(lambda chunk: _passes(method, taskset, units, chunk), 1, max(copies, default=1))
+    return max(copies, default=1)
 
 
 def _parts(task: Task) -> list[Copy | Kernel]:

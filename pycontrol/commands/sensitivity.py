@@ -48,7 +48,7 @@ def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ())
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: as the option has them.
     Raises UsageError if there is no such test, or for a wrong clock.
     """
-    from analysis.sensitivity import epsilon_budgets, margins
+    from analysis.sensitivity import effort, epsilon_budgets, margins
 
     hardware = _hardware(clocks)
     test, why, notes = covering_test(loaded, name)
@@ -58,8 +58,9 @@ def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ())
     result = test.run(loaded)
     why = why or (str(result.failures[0]) if result.failures else "")
     units = test.policy == "federated"
-    found, budgets = margins(test, loaded), {} if units else epsilon_budgets(test, loaded, hardware)
     hardware = {} if units else hardware
+    with render.progress(effort(loaded, len(hardware)), "searching") as bar:
+        found, budgets = margins(test, loaded, bar.update), epsilon_budgets(test, loaded, hardware, bar.update)
     bounds = _limits(test.name, loaded) if units else None
     data = {
         "file": file, "test": test.name, "sound": test.sound, "schedulable": not why, "why": why or None,
@@ -98,9 +99,11 @@ def _text(
 def _limits(name: str, taskset: Any) -> dict[str, Any]:
     """What else may change where tasks own units of the GPU."""
     from analysis.rtgpu.method import METHODS
-    from analysis.rtgpu.sensitivity import limits
+    from analysis.rtgpu.sensitivity import effort, limits
 
-    found = limits(METHODS[name], taskset)
+    with render.progress(effort(taskset), "searching limits") as bar:
+        found = limits(METHODS[name], taskset, bar.update)
+        bar.update(bar.length - bar.pos)
     return {
         "units": found.units, "interleave_factor": _number(found.interleave),
         "overhead_factor": _number(found.overhead),

@@ -17,6 +17,7 @@ from analysis.sensitivity import (
     UNLIMITED,
     Margin,
     What,
+    effort,
     epsilon_budget,
     epsilon_budgets,
     margins,
@@ -98,3 +99,15 @@ def test_a_region_is_a_longer_switch() -> None:
     assert with_region(system, 0) == system
     with pytest.raises(ValueError, match="-1 ns"):
         with_region(system, -1)
+
+
+@pytest.mark.parametrize("name", ["h", "l"])
+def test_what_is_done_adds_up_to_the_effort(name: str) -> None:
+    """Also where a search ends at once: a task that misses whatever it does, or that may grow without limit."""
+    late = replace(TWO, tasks=tuple(replace(t, deadline=ms(1)) if t.name == name else t for t in TWO))
+    for system in (TWO, late):
+        clocks, done = {"this one": Fraction(1), "slower": Fraction(2)}, list[int]()
+        margins(BUSY, system, done.append)
+        epsilon_budgets(BUSY, system, clocks, done.append)
+        assert sum(done) == effort(system, len(clocks))
+        assert done.count(1) > len(done) // 2  # told of each run, not of whole searches

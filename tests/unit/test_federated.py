@@ -12,7 +12,7 @@ import pytest
 
 from analysis.rta import find
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.sensitivity import Limits, limits
+from analysis.rtgpu.sensitivity import Limits, effort, limits
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -286,8 +286,9 @@ def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> 
 
 
 def test_limits_of_the_example() -> None:
-    taskset, method = load(EXAMPLE).taskset, METHODS["rtgpu"]
-    found = limits(method, taskset)
+    taskset, method, done = load(EXAMPLE).taskset, METHODS["rtgpu"], list[int]()
+    found = limits(method, taskset, done.append)
+    assert effort(taskset) // 2 < sum(done) <= effort(taskset)
     assert (found.units, found.chunk) == (4, 0)
     assert found.interleave == 2, "even the most interleaving leaves room on seven units"
     assert found.overhead is not None
