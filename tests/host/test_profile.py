@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,8 +107,8 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
     assert document["files"] == ["entry.toml"]
     written = [parse_time(time) for time in re.findall(r'gpu = { worst = "([^"]*)"', text)]
     assert len(written) == 2
-    for time, one in zip(written, (first, second), strict=True):
-        assert 0 <= 10 * time - 11 * one["maximum_ns"] < 10_000
+    for each, one in zip(written, (first, second), strict=True):
+        assert 0 <= 10 * each - 11 * one["maximum_ns"] < 10_000
 
 
 def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
@@ -323,7 +324,10 @@ child.wait()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [
+    signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+    pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+])  # fmt: skip
 @pytest.mark.parametrize("stubborn", ["program", pytest.param("co-runner", marks=pytest.mark.slow)])
 def test_programs_that_ignore_signals_end_with_their_children(
     host: Path, tmp_path: Path, number: signal.Signals, stubborn: str
@@ -338,7 +342,8 @@ def test_programs_that_ignore_signals_end_with_their_children(
     pids = [*map(int, (tmp_path / "pids").read_text().split()), *children(running.pid)]
     running.send_signal(number)
     if stubborn == "program" and number != signal.SIGKILL:
-        running.send_signal(number)  # the user does not wait until it is killed
+        time.sleep(0.3)
+        running.send_signal(number)  # the user does not wait until the program is killed
     running.communicate(timeout=PATIENCE)
     assert running.returncode == (-9 if number == signal.SIGKILL else 130)
     assert len(pids) >= 4
