@@ -52,8 +52,8 @@ def measure(
         KeyboardInterrupt: Ctrl-C in the first run.
     """
     before = tuple(store.failures)
-    for count in range(1, len(store.results) + 1):
-        compare(store.results[:count], options)
+    for result in store.results:
+        compare((store.results[0], result), options)
     progress(len(store.results))
     for planned in plan[len(store.results) :]:
         try:

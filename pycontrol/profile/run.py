@@ -24,8 +24,8 @@ from pycontrol.profile.plan import Planned
 from pycontrol.profile.segments import Costs, Jobs, Segment, jobs, segments
 from pycontrol.profile.stop import Guard, Stop
 
-#: How long the host may take to tell of the program's end, seconds.
-SETTLE = 2.0
+#: How long the host may take to tell of the program's end, and of its beginning at the latest, seconds.
+SETTLE, UNSEEN = 10.0, 2.0
 NOT_ALL = "not all of the run was seen; measure again"
 
 
@@ -82,7 +82,7 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
         chill(planned.condition, command, stop)
         sleep = Sleep()
         with processes.beside(planned.condition, here, device, stop, guard) as groups:
-            known = {client.pid for client in listener.control.clients()}
+            known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
             pid, cpu, wall = _carried_out(command, device, options)
             seen = _settle(listener, pid)
         records = listener.records()
@@ -162,8 +162,9 @@ def _signal(number: int) -> str:
 
 def _settle(listener: Listener, pid: int) -> bool:
     """Waits until the host has told that the program's clients are gone, which comes last; whether it has."""
-    deadline = time.monotonic() + SETTLE
-    while time.monotonic() < deadline:
+    begun = time.monotonic()
+    mine: list[EventRecord] = []
+    while time.monotonic() < begun + (SETTLE if mine else UNSEEN):
         mine = [one for one in listener.so_far() if one.pid == pid]
         gone = {one.client for one in mine if one.kind is EventKind.GONE}
         if mine and {one.client for one in mine} == gone:
