@@ -12,7 +12,7 @@ from analysis import rta
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from analysis.verdict import lacks_theta, stated, thread_moves
+from analysis.verdict import lacks_theta, slow_turns, stated, thread_moves
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -106,7 +106,7 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
     modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
     if not test.assigns:
         result = test.run(taskset)
-        yield Choice(test.name, test.policy, modes, result, slack(result), {})
+        yield Choice(test.name, test.policy, modes, result, _slack(test, taskset, result), {})
         return
     if rta.find(test.base).run(taskset).schedulable:
         return
@@ -127,8 +127,10 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
         return None
     if not priorities:
         return None
-    result = rta.find(test.base).run(taskset.with_gpu_priorities(priorities))
-    return Choice(test.name, test.policy, modes, result, slack(result), priorities) if result.schedulable else None
+    changed = taskset.with_gpu_priorities(priorities)
+    result = rta.find(test.base).run(changed)
+    left = _slack(test, changed, result)
+    return None if left is None else Choice(test.name, test.policy, modes, result, left, priorities)
 
 
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
@@ -150,7 +152,7 @@ def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
     """The choice of these modes, with GPU priorities assigned if the file's own fail."""
     changed, test = with_modes(taskset, modes), rta.find(name)
     result = test.run(changed)
-    choice = Choice(test.name, test.policy, modes, result, slack(result), {})
+    choice = Choice(test.name, test.policy, modes, result, _slack(test, changed, result), {})
     if choice.schedulable:
         return choice
     return _assigned(rta.find(name + rta.SUFFIX), changed, modes) or choice
@@ -168,6 +170,11 @@ def _climb(taskset: Taskset, choice: Choice) -> Choice:
                 choice, better = trial, True
                 break
     return choice
+
+
+def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:
+    """The least slack; None also where hosts do not spin for as long as the test takes them to."""
+    return None if slow_turns(test, taskset, result) else slack(result)
 
 
 def slack(result: Result) -> Fraction | None:

@@ -102,9 +102,10 @@ def answer(taskset: Taskset) -> Answer:
         if lacks_theta(test, taskset):
             return Answer(policy, None, None, NO_THETA.format(test.name))
         result = compiled.run(test, taskset)
-        if result.schedulable:
+        why = str(result.failures[0]) if result.failures else slow_turns(test, taskset, result)
+        if not why:
             return Answer(policy, test, result, "")
-        first = first or Answer(policy, test, result, str(result.failures[0]))
+        first = first or Answer(policy, test, result, why)
     return first or Answer(policy, None, None, _uncovered(taskset))
 
 

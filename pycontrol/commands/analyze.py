@@ -106,6 +106,8 @@ def analyze(
         text = _overview(results) + "\n" + _said(verdict)
     else:
         text = _shown(results, explain) if results else _said(verdict)
+        passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
+        text += "\n" + _said(verdict) if passed else ""
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
 
@@ -132,10 +134,10 @@ def judge(
             remarks.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
         if verdict.test and verdict.result:
             results = [(verdict.test, verdict.result)]
-            slow = slow_turns(verdict.test, system, verdict.result)
-            remarks += [slow] if slow else []
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
+        slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
+        remarks += [f"{name}: {why}" for name, why in slow if why]
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
         "why": why or None, "tests": _data(results),
@@ -145,9 +147,12 @@ def judge(
 
 def _unproved(results: Results, system: Any) -> str:
     """Why none of these results proves that every deadline holds; empty if one does."""
-    from analysis.verdict import no_proof
+    from analysis.verdict import no_proof, slow_turns
 
-    reasons = [no_proof(test, system) or "; ".join(map(str, result.failures[:1])) for test, result in results]
+    reasons = [
+        no_proof(test, system) or "; ".join(map(str, result.failures[:1])) or slow_turns(test, system, result)
+        for test, result in results
+    ]
     return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
 

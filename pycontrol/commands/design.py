@@ -173,7 +173,7 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
     from analysis.choose import with_modes
     from analysis.rta import TESTS
     from analysis.taskset.file import assumptions
-    from analysis.verdict import lacks_theta, slow_turns
+    from analysis.verdict import lacks_theta
 
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
@@ -181,7 +181,6 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
     if best.schedulable:
         chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
         notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))
-        notes += filter(None, [slow_turns(TESTS[best.test], chosen, best.result)])
     return notes
 
 

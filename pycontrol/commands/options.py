@@ -132,7 +132,8 @@ def covering_test(taskset: Any, name: str | None) -> Chosen:
         test = tests((name,))[0]
         return Chosen(test, no_proof(test, taskset), about_others([test], taskset))
     found = answer(taskset)
-    return Chosen(found.test, "" if found.test else found.why, [])
+    passed = found.result is not None and found.result.schedulable
+    return Chosen(found.test, found.why if passed or not found.test else "", [])
 
 
 def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
