@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rta import Test
+from analysis.verdict import slow_turns
 
 #: Factors are searched in steps of one millionth, up to a thousand.
 STEPS = 1_000_000
@@ -106,7 +107,7 @@ def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int 
     def passes(epsilon: int) -> bool:
         theta = int(share * epsilon)
         changed = replace(platform, alpha=epsilon - theta, theta=theta)
-        return test.run(replace(taskset, platform=changed)).schedulable
+        return _proved(test, replace(taskset, platform=changed))
 
     return _search(passes, _longest(taskset), tick)
 
@@ -125,11 +126,17 @@ def epsilon_budgets(
     return {name: epsilon_budget(test, _slower_tasks(taskset, factor), tick) for name, factor in clocks.items()}
 
 
+def _proved(test: Test, taskset: Taskset) -> bool:
+    """Whether the test passes, with no longer turns at the update lock than hosts spin for."""
+    result = test.run(taskset)
+    return result.schedulable and not slow_turns(test, taskset, result)
+
+
 def largest(changed: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
     """The largest factor at which the test passes; None if not even at 0, UNLIMITED if even there."""
 
     def passes(steps: int) -> bool:
-        return test.run(changed(Fraction(steps, STEPS))).schedulable
+        return _proved(test, changed(Fraction(steps, STEPS)))
 
     found = _search(passes, int(UNLIMITED * STEPS), tick)
     return None if found is None else Fraction(found, STEPS)

@@ -17,6 +17,7 @@ from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset
 from analysis.rta.analyse import analyse
 from analysis.rta.boosted import longest_turn
 from analysis.rta.result import Bound, Failure, Reason
+from analysis.sensitivity import epsilon_budget
 from analysis.simulate import Options, simulate, worst_over_offsets
 from analysis.verdict import answer, covering, slow_turns
 from gpurt.enums import Form
@@ -284,3 +285,5 @@ def test_a_test_that_lets_threads_spin_too_long_proves_nothing() -> None:
     assert answer(crowd).schedulable
     ways = {choice.test: choice.schedulable for choice in choices(crowd)}
     assert (ways["boosted-busy"], ways["boosted-suspend"]) == (False, True)
+    # t1 waits for an update in progress and two of each of the other 14: 29 in 20 ms
+    assert epsilon_budget(rta.find("boosted-busy"), crowd) == ms(20) // 29
