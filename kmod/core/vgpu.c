@@ -272,6 +272,12 @@ u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 	return v->holder || (frees(v) && pick(v)) ? v->ready_at : U64_MAX;
 }
 
+/* The same of the GPU, or of all partitions of the one whose partition it is. */
+u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v)
+{
+	return v->whole ? gpurt_whole_next(v->whole) : gpurt_vgpu_next(v);
+}
+
 /* What executes gets on for @ns. */
 static noinline void get_on(struct gpurt_vgpu *v, u64 ns)
 {
@@ -327,17 +333,26 @@ bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most)
 	return v->whole ? gpurt_whole_catch_up(v->whole, now, most) : catch_up_alone(v, now, most);
 }
 
-/*
- * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  Of a
- * whole GPU all partitions stand still: gpurt_whole_stand_still().
- */
-void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
+/* gpurt_vgpu_stand_still() for one partition, or a GPU that is not divided. */
+void gpurt_vgpu_stand_still_alone(struct gpurt_vgpu *v, u64 now)
 {
 	u64 lost = now - v->now;
 
 	v->now = now;
 	v->ready_at += lost;
 	v->slice_end += lost;
+}
+
+/*
+ * The GPU did nothing since the time that it has reached, and goes on from @now as it would have from there.  A
+ * partition does so with all others.
+ */
+void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now)
+{
+	if (v->whole)
+		gpurt_whole_stand_still(v->whole, now);
+	else
+		gpurt_vgpu_stand_still_alone(v, now);
 }
 
 /*

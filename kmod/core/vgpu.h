@@ -112,6 +112,7 @@ void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now);
 bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most);
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now);
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v);
+u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v);
 u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only);
 u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now);
 
@@ -129,6 +130,7 @@ u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct 
 struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
 
 /* For whole.c, which passes time on all partitions together. */
+void gpurt_vgpu_stand_still_alone(struct gpurt_vgpu *v, u64 now);
 void gpurt_vgpu_pass(struct gpurt_vgpu *v, u64 when);
 void gpurt_vgpu_happen(struct gpurt_vgpu *v);
 bool gpurt_vgpu_executes_memory(const struct gpurt_vgpu *v);

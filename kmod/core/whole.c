@@ -103,5 +103,5 @@ void gpurt_whole_stand_still(struct gpurt_whole *whole, u64 now)
 	struct list_head *pos;
 
 	list_for_each(pos, &whole->parts)
-		gpurt_vgpu_stand_still(part(pos), now);
+		gpurt_vgpu_stand_still_alone(part(pos), now);
 }

@@ -24,7 +24,7 @@
 struct vgpu_whole {
 	raw_spinlock_t lock;		/* everything of all partitions; taken with interrupts off */
 	struct gpurt_whole core;	/* the partitions */
-	struct gpurt_vgpu *only;	/* the virtual GPU that is no partition; NULL: there are partitions */
+	struct gpurt_vgpu *one;		/* one of its virtual GPUs; NULL: there is none */
 	struct hrtimer timer;
 	u64 armed;			/* what the timer is set to */
 	u64 rest_until;			/* the timer does not expire before */

@@ -30,30 +30,10 @@ static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 #define ROUNDS 16
 #define SHARE 10
 
-/* Most GPUs are not divided, and a begin and an end pass here four times: they don't look for partitions. */
-static u64 next_of(const struct vgpu_whole *whole)
+/* Called with the lock held, after every change of what may happen next on the GPU.  @v: a virtual GPU of it. */
+static void arm(struct vgpu_whole *whole, const struct gpurt_vgpu *v)
 {
-	return whole->only ? gpurt_vgpu_next(whole->only) : gpurt_whole_next(&whole->core);
-}
-
-static bool catch_up(struct vgpu_whole *whole, u64 now)
-{
-	return whole->only ? gpurt_vgpu_catch_up(whole->only, now, STEPS) :
-			     gpurt_whole_catch_up(&whole->core, now, STEPS);
-}
-
-static void stand_still(struct vgpu_whole *whole, u64 now)
-{
-	if (whole->only)
-		gpurt_vgpu_stand_still(whole->only, now);
-	else
-		gpurt_whole_stand_still(&whole->core, now);
-}
-
-/* Called with the lock held, after every change of what may happen next on the GPU. */
-static void arm(struct vgpu_whole *whole)
-{
-	u64 next = max(next_of(whole), whole->rest_until);
+	u64 next = max(gpurt_vgpu_next_of_all(v), whole->rest_until);
 
 	if (next == whole->armed)
 		return;
@@ -78,14 +58,14 @@ u64 vgpu_lock_at(struct vgpu *dev, u64 at, unsigned long *flags)
 		raw_spin_lock_irqsave(&whole->lock, *flags);
 		/* Another CPU, or the timer, may have advanced the GPU beyond what this one took for the present. */
 		now = max(at ?: ktime_get_ns(), dev->core.now);
-		if (catch_up(whole, now))
+		if (gpurt_vgpu_catch_up(&dev->core, now, STEPS))
 			return now;
 		if (round == ROUNDS)
 			break;
 		raw_spin_unlock_irqrestore(&whole->lock, *flags);
 		at = 0;
 	}
-	stand_still(whole, now);
+	gpurt_vgpu_stand_still(&dev->core, now);
 	return now;
 }
 
@@ -97,7 +77,7 @@ u64 vgpu_lock(struct vgpu *dev, unsigned long *flags)
 
 void vgpu_unlock(struct vgpu *dev, unsigned long flags)
 {
-	arm(dev->whole);
+	arm(dev->whole, &dev->core);
 	raw_spin_unlock_irqrestore(&dev->whole->lock, flags);
 }
 
@@ -108,11 +88,13 @@ static enum hrtimer_restart vgpu_timer(struct hrtimer *timer)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&whole->lock, flags);
-	catch_up(whole, began);
-	ended = ktime_get_ns();
 	whole->armed = U64_MAX;
-	whole->rest_until = ended + (SHARE - 1) * (ended - began);
-	arm(whole);
+	if (whole->one) {
+		gpurt_vgpu_catch_up(whole->one, began, STEPS);
+		ended = ktime_get_ns();
+		whole->rest_until = ended + (SHARE - 1) * (ended - began);
+		arm(whole, whole->one);
+	}
 	raw_spin_unlock_irqrestore(&whole->lock, flags);
 	return HRTIMER_NORESTART;
 }
@@ -171,8 +153,7 @@ int vgpu_join(struct vgpu *dev, u32 place)
 	whole->parts++;
 	if (vgpu_parts)
 		gpurt_whole_add(&whole->core, &dev->core);
-	else
-		whole->only = &dev->core;
+	whole->one = &dev->core;
 	raw_spin_unlock_irqrestore(&whole->lock, flags);
 	dev->whole = whole;
 	return 0;
@@ -186,6 +167,7 @@ void vgpu_leave(struct vgpu *dev)
 
 	raw_spin_lock_irqsave(&whole->lock, flags);
 	gpurt_whole_remove(&dev->core);
+	whole->one = list_first_entry_or_null(&whole->core.parts, struct gpurt_vgpu, in_whole);
 	whole->parts--;
 	raw_spin_unlock_irqrestore(&whole->lock, flags);
 	if (whole->parts)

@@ -217,7 +217,9 @@ def test_a_whole_gpu_that_stood_still_goes_on_where_it_was() -> None:
     gpu.submit(0, 0, 10, MEMORY, 1000, 0)
     gpu.submit(1, 0, 10, MEMORY, 1000, 0)
     assert lib.gpurt_vgpu_catch_up(gpu.parts[0], 7, 100)
-    lib.gpurt_whole_stand_still(gpu.whole, 107)
+    lib.gpurt_vgpu_stand_still(gpu.parts[1], 107)  # and so do all
+    assert {part.now for part in gpu.parts} == {107}
+    assert {lib.gpurt_vgpu_next_of_all(part) for part in gpu.parts} == {lib.gpurt_whole_next(gpu.whole)} == {120}
     lib.gpurt_vgpu_advance(gpu.parts[1], 1000)
     assert sorted(gpu.done) == [(0, 0, 1, 120), (1, 0, 1, 120)]
 
