@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The adapter of gpurt.ko for patched drivers (kmod/drv/port*.c), in user space: adapter/harness.c."""
+"""The adapter of gpurt.ko for patched drivers (kmod/drv/port*.c), in user space: adapter/adapter.c."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from trees import ROOT
+from alone import code_of, expect_notice, run
 
-HERE = ROOT / "tests/patches/adapter"
 FILES = ["port.h", "drv.h", "port_processes.h", "port_gpu.h", "port_processes.c", "port_gpu.c", "port.c"]
 #: What each of these breaks is noticed: a line of the adapter, and what it becomes.
 MUTANTS = {
@@ -37,28 +33,14 @@ MUTANTS = {
 
 def adapter() -> str:
     """The code that runs here."""
-    texts = [(ROOT / "kmod/drv" / name).read_text() for name in FILES]
-    return '#include "uapi/gpurt.h"\n' + "\n".join(re.sub(r"^#include .*\n", "", text, flags=re.M) for text in texts)
-
-
-def run(code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    if not shutil.which("gcc"):
-        pytest.skip("needs a C compiler (gcc)")
-    (folder / "adapter.inc").write_text(code)
-    flags = ["-std=gnu11", "-g", "-O0", "-Wall", "-Werror", "-Wno-unused", "-fsanitize=address,undefined"]
-    includes = [f"-I{folder}", f"-I{ROOT}/kmod"]
-    subprocess.run(["gcc", *flags, *includes, HERE / "harness.c", "-o", folder / "harness"], check=True)
-    return subprocess.run([folder / "harness", *arguments], capture_output=True, text=True)
+    return code_of(*(f"drv/{name}" for name in FILES))
 
 
 def test_the_adapter_does_what_it_says(tmp_path: Path) -> None:
-    done = run(adapter(), tmp_path)
+    done = run("adapter", adapter(), tmp_path)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-3000:]
 
 
 @pytest.mark.slow(0.5)
 def test_planted_bugs_are_found(tmp_path: Path) -> None:
-    code = adapter()
-    for name, (old, new) in MUTANTS.items():
-        assert code.count(old) == 1, name
-        assert run(code.replace(old, new), tmp_path, "50").returncode != 0, name
+    expect_notice("adapter", adapter(), MUTANTS, tmp_path, "50")

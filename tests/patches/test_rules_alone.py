@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from trees import ROOT
+from alone import code_of, expect_notice, run
 
-HARNESS = ROOT / "tests/patches/adapter/rules.c"
 #: What each of these breaks is noticed: a line of the module, and what it becomes.
 MUTANTS = {
     "what others read is freed": ("call_rcu(&rule->rcu, rule_free);", "rule_free(&rule->rcu);"),
@@ -30,27 +26,14 @@ MUTANTS = {
 
 def rules() -> str:
     """The code that runs here."""
-    texts = [(ROOT / "kmod" / name).read_text() for name in ("rules.h", "rules.c")]
-    return '#include "uapi/gpurt.h"\n' + "\n".join(re.sub(r"^#include .*\n", "", text, flags=re.M) for text in texts)
-
-
-def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    if not shutil.which("gcc"):
-        pytest.skip("needs a C compiler (gcc)")
-    (folder / "rules.inc").write_text(code)
-    flags = ["-std=gnu11", "-g", "-O0", "-Wall", "-Werror", "-Wno-unused", "-fsanitize=address,undefined"]
-    subprocess.run(["gcc", *flags, f"-I{folder}", f"-I{ROOT}/kmod", HARNESS, "-o", folder / "rules"], check=True)
-    return subprocess.run([folder / "rules"], capture_output=True, text=True)
+    return code_of("rules.h", "rules.c")
 
 
 def test_rules_are_read_while_they_change(tmp_path: Path) -> None:
-    done = run(rules(), tmp_path)
+    done = run("rules", rules(), tmp_path)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-3000:]
 
 
 @pytest.mark.slow(0.2)
 def test_planted_bugs_are_found(tmp_path: Path) -> None:
-    code = rules()
-    for name, (old, new) in MUTANTS.items():
-        assert code.count(old) == 1, name
-        assert run(code.replace(old, new), tmp_path).returncode != 0, name
+    expect_notice("rules", rules(), MUTANTS, tmp_path)
