@@ -196,15 +196,18 @@ static struct gpurt_group *group_of(struct gpurt_client *client)
  * The budget that the client is under.  For readers without the gate; they keep the client from being freed.  Any
  * process may be one, even one that is kept from its CPU meanwhile: it takes no lock for which clients wait that begin.
  */
-void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period)
+void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action)
 {
+	const struct gpurt_budget *budget;
 	struct gpurt_group *group;
 
 	rcu_read_lock();
 	group = READ_ONCE(client->group);	/* of which it may not be any more */
 	if (group) {
-		*limit = READ_ONCE(group->budget[client->gpu->index].limit);
-		*period = *limit ? READ_ONCE(group->budget[client->gpu->index].period) : 0;
+		budget = &group->budget[client->gpu->index];
+		*limit = READ_ONCE(budget->limit);
+		*period = *limit ? READ_ONCE(budget->period) : 0;
+		*action = READ_ONCE(budget->action);
 	}
 	rcu_read_unlock();
 }

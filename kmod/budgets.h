@@ -31,7 +31,7 @@ int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, stru
 		    const char **why);
 void gpurt_group_settle(struct gpurt_group *group);
 void gpurt_group_put(struct gpurt_group *group);
-void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period);
+void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action);
 void gpurt_group_apply(struct gpurt_client *client);
 void gpurt_groups_forget_gpu(u32 index);
 void gpurt_groups_clear(void);

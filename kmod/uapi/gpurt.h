@@ -238,7 +238,8 @@
  *			  JOBS_OVERDUE (that hold units of this GPU for longer than in the worst case)
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
- *			  PREEMPTIONS, HELD_NS, BUDGET_NS and PERIOD_NS of the budget that it is under, OVERRUNS,
+ *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS and OVERRUN of the budget that it is under (0, 0
+ *			  and no OVERRUN: under none), OVERRUNS,
  *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not), BARRED,
  *			  COPY (what it has of the bus: enum gpurt_state), COPIES (how often it was given the bus)
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)

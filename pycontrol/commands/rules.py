@@ -196,7 +196,8 @@ def _show_budgets(
     with connect(device) as control:
         found = [one for one in _clients(control, pids, gpu) if one.budget_ns] if pids else \
                 [one for one in control.clients(gpu) if one.budget_ns]  # fmt: skip
-    budgets = [{"pid": one.pid, "budget_ns": one.budget_ns, "period_ns": one.period_ns} for one in found]
+    budgets = [{"pid": one.pid, "budget_ns": one.budget_ns, "period_ns": one.period_ns, "on_overrun": one.on_overrun}
+               for one in found]  # fmt: skip
     text = _budgets(found) if found else "no client has a budget"
     render.emit({"budgets": budgets, "clients": list(map(documents.client, found))}, as_json, text)
     return 0
@@ -204,10 +205,11 @@ def _show_budgets(
 
 def _budgets(clients: list[Any]) -> str:
     rows = [
-        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None), str(one.overruns))
+        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
+         one.on_overrun.word if one.on_overrun is not None else "-", str(one.overruns))
         for one in clients
-    ]
-    return render.table(("pid", "name", "GPU", "budget ms", "period ms", "overruns"), rows)
+    ]  # fmt: skip
+    return render.table(("pid", "name", "GPU", "budget ms", "period ms", "on overrun", "overruns"), rows)
 
 
 def _alive(pids: tuple[int, ...]) -> None:

@@ -302,8 +302,9 @@ def level_of_copies(client: Client) -> int:
 def budget_of(core: Any) -> Record:
     """The budget that a client is under."""
     budget = core.budget
-    limit, period = (budget.limit, budget.period) if budget != ffi.NULL and budget.limit else (0, 0)
-    return [("BUDGET_NS", limit), ("PERIOD_NS", period)]
+    if budget == ffi.NULL or not budget.limit:
+        return [("BUDGET_NS", 0), ("PERIOD_NS", 0)]
+    return [("BUDGET_NS", budget.limit), ("PERIOD_NS", budget.period), ("OVERRUN", budget.action)]
 
 
 def set_limit(gpu: Gpu, group: Group, limit: int, period: int, action: int, done: Callable[[int], None]) -> None:

@@ -99,7 +99,8 @@ class ClientInfo:
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
     ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
     administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
-    given the bus.
+    given the bus.  ``on_overrun``: what happens when its budget is used up; None if it has none, or the host does not
+    say.
     """
 
     gpu: int
@@ -119,6 +120,7 @@ class ClientInfo:
     held_ns: int
     budget_ns: int
     period_ns: int
+    on_overrun: Overrun | None
     overruns: int
     form: Form
     raised: int
@@ -465,6 +467,7 @@ def _client(message: Message) -> ClientInfo:
         number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
         number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
+        _known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
         number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
         _known(message, "COPY", State), number("COPIES"),
     )  # fmt: skip

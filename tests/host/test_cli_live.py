@@ -109,8 +109,11 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         gpurt("budget", str(ME), "--time", "3ms", "--period", "1s")
         for shown in ([], [str(ME)]):
             document = json.loads(gpurt("budget", *shown, "--json")[1])
-            assert document["budgets"] == [{"pid": ME, "budget_ns": 3_000_000, "period_ns": 10**9}]
-        assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 ", gpurt("budget")[1])
+            assert document["budgets"] == [{**budget, "budget_ns": 3_000_000}]
+            assert [one["on_overrun"] for one in document["clients"]] == ["report"]
+        gpurt("budget", str(ME), "--time", "3ms", "--period", "1s", "--on-overrun", "demote")
+        assert json.loads(gpurt("budget", "--json")[1])["budgets"][0]["on_overrun"] == "demote"
+        assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 +demote ", gpurt("budget")[1])
         gpurt("budget", str(ME), "--time", "0ns")
         document = json.loads(gpurt("budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]

@@ -53,7 +53,7 @@ def test_clients_are_shown_as_they_are(connect: Connect, plane: Control) -> None
     assert (one.gpu, one.pid, one.comm, one.state) == (0, ME, procs.name(ME), State.RUNNING)
     assert (one.priority, one.own_priority, one.set_priority, one.depth) == (42, 0, None, 2)
     assert (one.tsgs, one.exempt, one.demoted, one.segments) == (0, False, False, 1)
-    assert (one.preemptions, one.budget_ns, one.overruns) == (0, 0, 0)
+    assert (one.preemptions, one.budget_ns, one.on_overrun, one.overruns) == (0, 0, None, 0)
     assert plane.clients()[0].held_ns > one.held_ns
     client.end()
     client.end()

@@ -192,7 +192,7 @@ def test_an_overrun_is_reported(connect: Connect, plane: Control) -> None:
     plane.set_budget(ME, 5 * MS, LONG)
     assert next(event for event in events if event.kind is EventKind.OVERRUN).pid == ME
     one = plane.clients()[0]
-    assert (one.overruns, one.demoted, one.state) == (1, False, State.RUNNING)
+    assert (one.overruns, one.demoted, one.state, one.on_overrun) == (1, False, State.RUNNING, Overrun.REPORT)
     assert (one.budget_ns, one.period_ns) == (5 * MS, LONG)
     assert plane.status()[0].image is Image.ONE
     plane.set_budget(ME, 0, 0)
@@ -209,6 +209,7 @@ def test_an_overrun_demotes_until_the_segment_ends(connect: Connect, plane: Cont
     eventually(lambda: plane.status()[0].image is Image.ALL)
     (demoted,) = (one for one in plane.clients() if one.demoted)
     assert (demoted.overruns, demoted.priority, demoted.state) == (1, 0, State.RUNNING)
+    assert demoted.on_overrun is Overrun.DEMOTE
     assert demoted.held_ns >= 5 * MS
     assert waiter.begin(priority=1) == RUNNING  # nested: still best effort
     greedy.end()
