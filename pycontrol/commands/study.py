@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from pycontrol.commands import render
 
@@ -20,8 +21,10 @@ def study(chosen: Study, samples: int, seed: int, output: Path, form: str) -> di
 
     Raises:
         FileError: a file cannot be written.
+        UsageError: so many samples cannot be simulated.
     """
     from analysis.experiments.study import write_rows
+    from analysis.masks.dispatch import SimulationError
 
     start = time.monotonic_ns()
     try:
@@ -33,6 +36,8 @@ def study(chosen: Study, samples: int, seed: int, output: Path, form: str) -> di
         if chosen.draw:
             files.append(output / f"{chosen.name}.{form}")
             chosen.draw(rows, files[1])
+    except SimulationError as error:
+        raise UsageError(f"--tasksets {samples}: {error}") from None
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
     claims = {"claims": chosen.judge(rows)} if chosen.judge else {}
