@@ -14,7 +14,7 @@ from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, GivenPath
 from pycontrol.commands.study import report, study
 
 ATTACK = "attack"
@@ -49,7 +49,7 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
               help="attack: number of random first releases to start from.  [default: 20]")  # fmt: skip
 @click.option("--steps", type=click.IntRange(0, 10**6),
               help="attack: number of steps of local search after that.  [default: 40]")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
+@click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False), default=Path("results"),
               show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")

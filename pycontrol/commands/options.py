@@ -73,6 +73,16 @@ class Given(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
+class GivenPath(click.Path):
+    """A path that is not empty: that would be the folder where the command runs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if value == "":
+            self.fail("is empty; leave the option out if that is meant", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Time(Whole):
     """A time with a unit, as nanoseconds."""
 

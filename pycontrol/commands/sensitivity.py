@@ -46,12 +46,14 @@ def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ())
     """How much may grow: the command's document, and the same as text.
 
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: as the option has them.
-    Raises UsageError if there is no such test, or for a wrong clock.
+    Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
     """
     from analysis.sensitivity import effort, epsilon_budgets, margins
 
     hardware = _hardware(clocks)
     test, why, notes = covering_test(loaded, name)
+    if clocks and test is not None and test.policy == "federated":
+        raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not loaded.real_time:
         nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": [], "notes": notes}
         return {"file": file, "schedulable": False, "why": why, **nothing}, f"NOT SCHEDULABLE: {why}"

@@ -20,7 +20,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import Time, Whole, Wholes
+from pycontrol.commands.options import GivenPath, Time, Whole, Wholes
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
@@ -162,7 +162,7 @@ def divided_by(path: Path, policy: int, gpus: int | None) -> Layout:
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that both commands have."""
     for option in reversed((
-        click.option("--socket", "path", type=click.Path(path_type=Path),
+        click.option("--socket", "path", type=GivenPath(path_type=Path),
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
         click.option("--mode", default="660", show_default=True, type=Mode(), metavar="MODE",
                      help="Permission bits of the socket."),
@@ -173,7 +173,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--policy", default="segment", show_default=True,
                      type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
                      help=f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
-        click.option("--taskset", "taskset_path", metavar="FILE", type=click.Path(path_type=Path),
+        click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
                      help="For these policies, the file of `gpurt energy`.  gpurt emulate, other policies: a taskset, "
                      "whose platform the GPU is; each partition is a GPU to clients."),
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,

@@ -23,3 +23,12 @@ def test_an_empty_value_is_no_default(capfd: pytest.CaptureFixture[str], command
     assert (code, out) == (2, "")
     assert option in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["emulate", "--socket", ""], ["serve", "--taskset", ""], ["experiment", "gcaps-fig8a", "-o", ""]]
+)
+def test_an_empty_path_is_not_this_folder(capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
+    code, out, err = caller(capfd)(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is empty; leave the option out" in err

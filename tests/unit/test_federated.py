@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from calls import caller
 
 from analysis.rta import find
 from analysis.rtgpu.method import METHODS
@@ -283,6 +284,12 @@ def test_a_task_that_only_copies_needs_no_units(plan: Gpurt, tmp_path: Path) -> 
     assert {name: result.wcrt(name) for name in data["tasks"]} == {
         name: row["wcrt_ns"] for name, row in data["tasks"].items()
     }
+
+
+def test_clocks_are_of_tests_that_depend_on_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = caller(capsys)("sensitivity", EXAMPLE, "--test", "rtgpu", "--clock", "orin=0.6")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--clock: " in err
 
 
 def test_limits_of_the_example() -> None:
