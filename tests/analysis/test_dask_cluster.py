@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,13 @@ import pytest
 from analysis.experiments import EXPERIMENTS
 from analysis.experiments.runner import Settings, run
 
-distributed = pytest.importorskip("distributed", reason="the optional package distributed is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+#: It takes long to import, and each worker collects these tests.
+MISSING = not find_spec("distributed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(MISSING, reason="the optional package distributed is not installed"),
+]
 PATIENCE = 200.0
 SETTINGS = Settings(tasksets=1000)
 NAME = "gcaps-fig8a"

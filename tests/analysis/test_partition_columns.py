@@ -7,6 +7,7 @@ import random
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from importlib.util import find_spec
 
 import pytest
 
@@ -15,7 +16,8 @@ from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.merge import Merger
 from analysis.partition.scaling import Linear
 
-pytest.importorskip("scipy.optimize", reason="needs scipy: pip install 'gpurt[exact]'")
+#: It takes long to import, and each worker collects these tests.
+pytestmark = pytest.mark.skipif(not find_spec("scipy"), reason="needs scipy: pip install 'gpurt[exact]'")
 MS = 1_000_000
 
 
