@@ -17,7 +17,7 @@ import pytest
 from kernels import COMPLAINED, HERE, HUNG, NOT_BOOTED, ROOT, explain, run_script
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(0.5),
     pytest.mark.timeout(14_400),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels are fetched for x86-64 machines only"),
 ]

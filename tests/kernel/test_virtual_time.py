@@ -28,7 +28,7 @@ from uml import Guest
 from analysis.model import MS, US, Platform, Task, Taskset, Waiting
 from analysis.simulate import Options
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(14_400)]
+pytestmark = [pytest.mark.slow(0.1), pytest.mark.timeout(14_400)]
 #: Policies, by the machine that is booted for them.
 POLICIES = [["timesliced"], ["segment", "boosted"], ["lock-priority"], ["lock-fifo"]]
 COSTS = [(0, 0), (200 * US, 0), (0, 150 * US), (300 * US, 100 * US)]
