@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GPURT_LONG"))
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 SUITES = ("bookworm", "trixie", "jammy", "noble")
+UPGRADED = ("bookworm", "trixie")
 BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
 #: A command of each group that needs no host.
 OF_EACH_GROUP = (
@@ -182,27 +183,87 @@ def test_no_command_asks_for_a_late_release_of_click() -> None:
     assert [path.name for path in files if "click.ParamType[" in path.read_text(encoding="utf-8")] == ["options.py"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["nope"], ["stage"], ["try"], ["try", "a", "b", "c"]])
-def test_wrong_calls_say_how(arguments: list[str]) -> None:
-    run = call("scripts/package", *arguments)
+@pytest.mark.parametrize(
+    "arguments", ["", "nope", "stage", "try", "try a b c d", "upgrade", "upgrade a", "upgrade a b c"]
+)
+def test_wrong_calls_say_how(arguments: str) -> None:
+    run = call("scripts/package", *arguments.split())
     assert run.returncode == 2
     assert "stage" in run.stderr or "takes" in run.stderr
 
 
 def test_no_packages_is_said() -> None:
-    run = call("scripts/package", "try", "bookworm", "/nonexistent")
+    run = call("scripts/package", "try", "bookworm", "arm64", "/nonexistent")
     assert (run.returncode, run.stderr) == (
-        3, "package: no packages in /nonexistent; scripts/package deb bookworm makes them\n",
+        3, "package: no packages in /nonexistent; scripts/package deb bookworm arm64 makes them\n",
     )  # fmt: skip
+
+
+def test_no_such_commit_is_said() -> None:
+    run = call("scripts/package", "upgrade", "bookworm", "v99")
+    assert (run.returncode, run.stderr) == (2, "package: there is no commit v99\n")
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A package of another architecture than this machine's."""
+    if not shutil.which("dpkg-deb"):
+        pytest.skip("needs dpkg-deb")
+    other = "arm64" if done("dpkg", "--print-architecture") != "arm64\n" else "amd64"
+    control = tmp_path / "tree/DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text(f"Package: libgpurt0\nVersion: 1\nArchitecture: {other}\nMaintainer: a <a@b>\nDescription: x\n")
+    done("dpkg-deb", "-b", tmp_path / "tree", tmp_path / f"libgpurt0_1_{other}.deb")
+    return tmp_path
+
+
+def test_packages_of_another_architecture_are_not_taken_for_the_one_that_is_asked_for(foreign: Path) -> None:
+    run = call("scripts/package", "try", "bookworm", done("dpkg", "--print-architecture").strip(), foreign)
+    assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+    assert "are for a" in run.stderr
+
+
+def test_a_machine_that_cannot_execute_the_other_architecture_says_what_to_install(foreign: Path) -> None:
+    tester = foreign / "bin/arch-test"
+    tester.parent.mkdir()
+    tester.write_text("#!/bin/sh\nexit 1\n")
+    tester.chmod(0o755)
+    (package,) = foreign.glob("*.deb")
+    arch = package.stem.rpartition("_")[2]
+    run = call("scripts/package", "try", "bookworm", arch, foreign, PATH=f"{tester.parent}:{os.environ['PATH']}")
+    assert (run.returncode, run.stderr) == (
+        3, f"package: this machine executes no programs for {arch}: apt-get install qemu-user-static\n",
+    )  # fmt: skip
+
+
+#: The last commit of which somebody may have packages: gpurt's examples were elsewhere then.
+EARLIER = "b60bf56"
+
+
+def needs_the_archive() -> None:
+    if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
+        pytest.skip("needs root and mmdebstrap")
 
 
 @pytest.mark.skipif(not LONG, reason="makes systems of their own from the archive: GPURT_LONG=1")
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("suite", SUITES)
 def test_debian_packages_on_a_clean_system(suite: str) -> None:
-    if os.geteuid() != 0 or not shutil.which("mmdebstrap"):
-        pytest.skip("needs root and mmdebstrap")
+    needs_the_archive()
     made = done("scripts/package", "deb", suite)
     assert {Path(name).name.partition("_")[0] for name in made.split() if name.endswith(".deb")} == BINARIES
     tried = done("scripts/package", "try", suite)
     assert tried.count("ok: ") > 8
+    if suite in UPGRADED:
+        assert done("scripts/package", "upgrade", suite, EARLIER).count("ok: ") > 8
+
+
+@pytest.mark.skipif(not LONG, reason="makes systems of their own from the archive: GPURT_LONG=1")
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("suite", UPGRADED)
+def test_debian_packages_for_arm64_on_a_clean_system(suite: str) -> None:
+    needs_the_archive()
+    if not shutil.which("arch-test") or call("arch-test", "arm64").returncode:
+        pytest.skip("needs arch-test, and a machine that executes programs for arm64")
+    done("scripts/package", "deb", suite, "arm64")
+    assert done("scripts/package", "try", suite, "arm64").count("ok: ") > 8
