@@ -32,9 +32,10 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> Gpurt:
     }  # fmt: skip
 
     def run(*arguments: str, text: str = "", device: Path = host, **extra: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", str(device), *arguments]
+        env = environment | {"GPURT_DEVICE": str(device)} | extra
+        command = [sys.executable, "-m", "pycontrol.cli", *arguments]
         return subprocess.run(
-            command, input=text, capture_output=True, text=True, check=False, env=environment | extra, timeout=PATIENCE
+            command, input=text, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE
         )
 
     return run
@@ -144,7 +145,6 @@ def test_the_benchmark_without_a_gpu() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     if not done.stdout:
         assert "nothing is measured" in done.stderr
-
 
 
 def test_hints_to_nvgpu(gpurt: Gpurt, start: Start) -> None:

@@ -37,10 +37,11 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path) -> Gpurt:
     environment = {
         **os.environ, "GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "LD_LIBRARY_PATH": str(built),
         "FAKE_GPU": str(gpu.path), "FAKE_FAMILY": "hip", "LD_PRELOAD": str(built / "libdriver.so"),
+        "GPURT_DEVICE": str(host),
     }  # fmt: skip
 
     def start(*arguments: object, **extra: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, *arguments]
+        command = [sys.executable, "-m", "pycontrol.cli", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(list(map(str, command)), text=True, env=environment | extra, **pipes)  # type: ignore[call-overload, no-any-return]
 
