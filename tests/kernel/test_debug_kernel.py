@@ -20,13 +20,13 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(28_800)]
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
-    "": 400_000 if LONG else 5_000,
-    "vgpus=2 vgpu_alpha_ns=20000 policy=5 normal=49": 200_000 if LONG else 2_000,
-    "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 2_000,
-    "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 2_000,
+    "": 400_000 if LONG else 10_000,
+    "vgpus=2 vgpu_alpha_ns=20000 policy=5 normal=49": 200_000 if LONG else 3_000,
+    "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 3_000,
+    "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
 }
 #: How many with the GPU of a patched driver.
-PATCHED = 100_000 if LONG else 2_000
+PATCHED = 100_000 if LONG else 3_000
 #: Meanwhile TSGs come and go, and so do GPUs; there are resets, lists that the driver builds, and failures.
 MISHAPS = """
 p=/sys/module/fake_driver/parameters
