@@ -104,6 +104,17 @@ def test_help_and_version_are_quick_to_import() -> None:
     assert run.stderr.split() == []
 
 
+def test_a_user_s_own_package_named_analysis_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """ROS workspaces set PYTHONPATH for every program."""
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis/__init__.py").write_text("raise RuntimeError('the user\'s own')\n")
+    command = [sys.executable, "-c", "from pycontrol.start import main; main()", "analyze", MINIMAL]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "yes" in run.stdout
+
+
 def test_analyze_exit_codes(gpurt: Gpurt) -> None:
     assert gpurt("analyze", MINIMAL)[0] == 0
     assert gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend")[0] == 1
