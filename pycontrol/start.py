@@ -40,6 +40,7 @@ def main() -> None:
         import io
         import sys
 
+        _import_beside("analysis")
         from pycontrol import cli
 
         for stream in (sys.stdout, sys.stderr):
@@ -50,3 +51,18 @@ def main() -> None:
     except KeyboardInterrupt as error:
         os._exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     sys.exit(code)
+
+
+def _import_beside(name: str) -> None:
+    """Imports the package beside this one, whatever PYTHONPATH has under that name.
+
+    ROS workspaces set PYTHONPATH, and a user's own package may well be called `analysis`.
+    """
+    import sys
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec(name, [os.path.dirname(os.path.dirname(__file__))])
+    if spec and spec.loader:
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
