@@ -204,8 +204,8 @@ def _check_output(output: Path, command: Sequence[str]) -> None:
         fits = False
     if not fits:
         raise FileError(
-            f"{visible(output)}: has something else than an entry of this command, which would be lost; name another "
-            "file with -o, or remove it"
+            f"{visible(output)}: has something else than an entry of this command as it was written, which would be "
+            "lost; name another file with -o, or remove it"
         )
 
 

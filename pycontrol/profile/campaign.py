@@ -64,7 +64,7 @@ def measure(
             if not store.results:
                 raise
             with suppress(FileError):  # it may be what failed
-                store.fail(planned.number, why)
+                store.fail(planned.number, why, contents.after(planned))
             why = f"run {planned.number} of {len(plan)}: {why}"
             return Measured(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
         compare(store.results, options)
@@ -78,7 +78,9 @@ def _measure(planned: Planned, options: Options, here: Here, store: Checkpoint, 
     contents.check()
     store.begin(planned.number)
     made = execute(planned, options, here)
-    store.add(made, contents.after())
+    written = contents.after(planned)
+    contents.check()
+    store.add(made, written)
 
 
 def compare(results: Sequence[Result], options: Options) -> None:

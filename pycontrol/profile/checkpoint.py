@@ -24,7 +24,8 @@ from pycontrol.profile.run import Result
 from pycontrol.profile.segments import Job, Jobs, Segment
 
 FORMAT, VERSION = "gpurt-profile", 1
-MAX_BYTES = 1 << 31
+#: Bytes of the file, and of its first line.
+MAX_BYTES, MOST_HEAD = 1 << 31, 1 << 28
 #: Why an attempt has no result if nobody was left to say it.
 CUT_OFF = "gpurt was killed, or the machine went down, before it ended"
 
@@ -55,7 +56,7 @@ class Checkpoint:
             try:
                 self._file = _opened(self.path)
                 if self.fresh:
-                    os.ftruncate(self._file, 0)
+                    self._forget(self.path)
                 self._take_up(self.path)
             except OSError as error:
                 self._close()
@@ -91,14 +92,18 @@ class Checkpoint:
     def add(self, result: Result, written: Sequence[str]) -> None:
         """A run is complete, and has written these files among those that it was given."""
         self.results.append(result)
-        if written:
-            self._write({"written": list(written)})
+        self._written(written)
         self._write({"run": result.planned.number, **packed(result)})
 
-    def fail(self, number: int, why: str) -> None:
-        """A run has no result."""
+    def fail(self, number: int, why: str, written: Sequence[str] = ()) -> None:
+        """A run has no result, and has written these files among those that it was given."""
         self._failed(number, why)
+        self._written(written)
         self._write({"failed": number, "why": why})
+
+    def _written(self, names: Sequence[str]) -> None:
+        if names:
+            self._write({"written": list(names)})
 
     def _write(self, line: Mapping[str, Any]) -> None:
         """Appends a line.  Raises FileError if it cannot."""
@@ -115,6 +120,13 @@ class Checkpoint:
             raise unwritable(str(self.path), error) from None
 
     # What is read
+
+    def _forget(self, path: Path) -> None:
+        """Empties the file.  Raises FileError: it is not ours to empty."""
+        first, end, _ = os.pread(self._file, MOST_HEAD, 0).partition(b"\n")
+        if not (_is_head(first) if end else _head_begins(first.rstrip(b"\0"))):
+            raise _foreign(path)
+        os.ftruncate(self._file, 0)
 
     def _take_up(self, path: Path) -> None:
         raw = read(path, MAX_BYTES, "a checkpoint of gpurt profile")
@@ -139,24 +151,22 @@ class Checkpoint:
                 raise _damaged(path, at) from None
         os.ftruncate(self._file, len(whole))
         if begun:
-            self.fail(begun, CUT_OFF)
+            self.fail(begun, CUT_OFF, sorted(self._contents.outputs))
 
     def _check_format(self, path: Path, line: bytes) -> None:
-        try:
-            head = json.loads(line)
-            known, version = head["format"] == FORMAT, head["version"]
-        except (KeyError, TypeError, ValueError):
-            raise _foreign(path) from None
-        if not known:
+        if not _is_head(line):
             raise _foreign(path)
-        if version != VERSION:
+        if json.loads(line).get("version") != VERSION:
             raise FileError(f"{filename(path)}: is of another version of gpurt; --fresh begins the measurement anew")
 
     def _check_subject(self, path: Path, head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
         try:
             outputs = [str(name) for each in lines for name in each.get("written", [])]
-            why = unlike(head["subject"], self._subject) or self._contents.compare(head["files"], outputs)
-        except (AttributeError, KeyError, TypeError):
+            why = unlike(head["subject"], self._subject)
+            if not why:
+                cut_off = self._plan[lines[-1]["begun"] - 1] if lines and "begun" in lines[-1] else None
+                why = self._contents.compare(head["files"], outputs, cut_off)
+        except (AttributeError, IndexError, KeyError, TypeError):
             raise _damaged(path, 1) from None
         if why:
             raise FileError(
@@ -182,6 +192,15 @@ class Checkpoint:
 
     def _failed(self, number: int, why: str) -> None:
         self.failures.append(f"run {number}: {why}")
+
+
+def _is_head(line: bytes) -> bool:
+    """Whether a line is the first one of a measurement, of whatever version."""
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(head, dict) and head.get("format") == FORMAT
 
 
 def _head_begins(raw: bytes) -> bool:

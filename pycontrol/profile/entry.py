@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from pycontrol.profile.summary import Time, chances
 
 #: How an entry begins.
 MARK = "Measured by gpurt profile: "
+#: The lines that it has after its comments.
+LINE = re.compile(
+    r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = 0  # not measured|priority = \d+(  # not measured)?"
+    r"|period = \"[^\"]*\"  # not measured|segments = \[|  \{.*|\]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +96,21 @@ def _command(words: Sequence[str]) -> str:
 
 
 def replaceable(text: str, command: Sequence[str]) -> bool:
-    """Whether a file's content is such an entry of that command, or nothing, so that a new one may take its place."""
-    lines = text.splitlines()
+    """Whether a file's content is such an entry of that command, or nothing, so that a new one may take its place.
+
+    An entry in which somebody has put the task's own CPU, priority or deadline is more than that.
+    """
+    lines = text.split("\n")
     wanted = f"# {MARK}", f"# {visible(_command(command))}"
-    return not text.strip() or (lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _tasks(text) == 1)
+    if not text.strip():
+        return True
+    return lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _unedited(lines)
 
 
-def _tasks(text: str) -> int:
-    return sum(line.startswith("[") for line in text.splitlines())
+def _unedited(lines: Sequence[str]) -> bool:
+    """Whether each line is one that `entry` writes, and there is one task."""
+    said = [line for line in lines if not line.startswith("#")]
+    return all(LINE.fullmatch(line) for line in said) and said.count("[[task]]") == 1
 
 
 def remarks(account: Account) -> list[str]:

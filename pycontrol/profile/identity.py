@@ -56,7 +56,7 @@ def _shown(value: object) -> str:
 class Contents:
     """The contents of the program's file, its co-runner's, and files that they are given.
 
-    ``program``: the program's own.  ``outputs``: those that changed during a run, so that the program writes them.
+    ``program``: the program's own.  ``outputs``: those that a run changed or made, so that the program writes them.
 
     Raises:
         FileError: on creation, a file cannot be read.
@@ -68,30 +68,39 @@ class Contents:
         loaded = [options.preload] if options.preload and os.path.isfile(options.preload) else []
         self.program = named[:1] if files(options.command[:1]) else []
         self.outputs: set[str] = set()
+        self._command, self._beside = options.command, here.beside
         self._stamps = {path: _stamp(path) for path in dict.fromkeys([*named, *beside, *loaded])}
         self.hashes = {path: _hash(path) for path in self._stamps}
 
-    def compare(self, before: Mapping[str, str], outputs: Sequence[str]) -> str:
-        """Which file has another content than it had, in words; empty if none."""
+    def compare(self, before: Mapping[str, str], outputs: Sequence[str], cut_off: Planned | None = None) -> str:
+        """Which file has another content than it had, in words; empty if none.
+
+        ``cut_off``: the run during which everything ended.  A file of its command that was not there before is its.
+        """
         self.outputs |= set(outputs)
+        if cut_off:
+            self.outputs |= {path for path in self._named(cut_off) if path not in before}
         for path in {**before, **self.hashes}:
             if path not in self.outputs and before.get(path) != self.hashes.get(path):
                 return f"{filename(path)} has changed"
         return ""
 
     def check(self) -> None:
-        """To be called before a run.  Raises RuntimeFailure: a file has changed since the measurement began."""
+        """To be called before and after a run.  Raises RuntimeFailure: a file has changed that is no output."""
         for path in self._changed():
             raise _changed(path)
 
-    def after(self) -> list[str]:
-        """To be called after a run: the files that it has written.  Raises RuntimeFailure: the program has changed."""
-        written = self._changed()
-        for path in written:
-            if path in self.program:
-                raise _changed(path)
+    def after(self, run: Planned) -> list[str]:
+        """To be called after a run, also one that failed: the files that it has written, which are outputs now."""
+        made = [path for path in self._named(run) if path not in self._stamps and path not in self.outputs]
+        written = [path for path in (*self._changed(), *made) if path not in self.program]
         self.outputs |= set(written)
         return written
+
+    def _named(self, run: Planned) -> list[str]:
+        """The files of a run's command and of its co-runner's, as they are now."""
+        beside = files(self._beside) if self._beside else []
+        return list(dict.fromkeys([*files(run.command(self._command)), *beside]))
 
     def _changed(self) -> list[str]:
         found = []

@@ -435,8 +435,14 @@ def test_what_is_not_an_entry_of_the_command_is_not_overwritten(profile: Profile
     assert robot.stat().st_mode & 0o777 == 0o640
     assert profile(*QUIET, "-o", "link", *command)[0] == 0
     assert profile(*QUIET, "-o", "link", *command, "2")[0] == 3
-    robot.write_text(robot.read_text() + '[[task]]\nname = "other"\n')
-    assert profile(*QUIET, "-o", "link", *command)[0] == 3
+    entry = robot.read_text()
+    for edited in (
+        entry + '[[task]]\nname = "other"\n', entry.replace("cpu = 0  # not measured", "cpu = 3"),
+        entry.replace("segments = [", 'deadline = "9ms"\nsegments = ['),
+    ):  # fmt: skip
+        robot.write_text(edited)
+        assert profile(*QUIET, "-o", "link", *command)[0] == 3
+        assert robot.read_text() == edited
     assert profile(*QUIET, "-o", "x", "--checkpoint", "x", *command)[0] == 2
 
 

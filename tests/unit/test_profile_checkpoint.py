@@ -110,12 +110,17 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
         assert store.results == []
     for foreign in (b"robot\n", b"[task]", b"{}\n", lines[0].replace(b"gpurt-profile", b"gpurt-trace")):
         path.write_bytes(foreign)
-        with pytest.raises(FileError, match="is no checkpoint of gpurt profile"), open_(path):
-            pass
-        assert path.read_bytes() == foreign
+        for fresh in (False, True):  # --fresh forgets a measurement, and nothing else
+            with pytest.raises(FileError, match="is no checkpoint of gpurt profile"), open_(path, fresh=fresh):
+                pass
+            assert path.read_bytes() == foreign
     path.write_bytes(whole.replace(b'"version":1', b'"version":2'))
     with pytest.raises(FileError, match="another version of gpurt"), open_(path):
         pass
+    for ours in (path.read_bytes(), whole[:20], b"", whole):
+        path.write_bytes(ours)
+        with open_(path, fresh=True) as store:
+            assert store.results == []
 
 
 def test_a_file_without_a_result_is_not_left_behind(tmp_path: Path) -> None:
@@ -180,11 +185,12 @@ def test_changed_files_are_noticed_and_outputs_are_not_inputs(tmp_path: Path) ->
     data.write_text("2")
     with pytest.raises(RuntimeFailure, match="data has changed since the measurement began"):
         contents.check()
-    assert contents.after() == [str(data)]
+    assert contents.after(PLAN[0]) == [str(data)]
     contents.check()  # it is the program's output
     program.write_text("#!/bin/bash\n")
+    assert contents.after(PLAN[0]) == []
     with pytest.raises(RuntimeFailure, match="program has changed since"):
-        contents.after()
+        contents.check()
     path = tmp_path / "c"
     subject = identity(PLAN, options, here)
     with Checkpoint(path, PLAN, subject, Contents(PLAN, options, here)) as store:
@@ -197,4 +203,37 @@ def test_changed_files_are_noticed_and_outputs_are_not_inputs(tmp_path: Path) ->
         pytest.raises(FileError, match=r"of another measurement, which was not finished: .*program has changed"),
         Checkpoint(path, PLAN, subject, Contents(PLAN, options, here)),
     ):
+        pass
+
+
+def test_files_that_runs_make_do_not_keep_a_measurement_from_going_on(tmp_path: Path) -> None:
+    path, program = tmp_path / "c", tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    options, here = Options([str(program), f"{tmp_path}/log.{{}}", f"{tmp_path}/out"]), Here([], None)
+    subject = identity(PLAN, options, here)
+
+    def contents() -> Contents:
+        return Contents(PLAN, options, here)
+
+    with Checkpoint(path, PLAN, subject, seen := contents()) as store:
+        store.begin(1)
+        for name in ("log.a", "log.b", "other"):
+            (tmp_path / name).write_text("1")
+        assert seen.after(PLAN[0]) == [f"{tmp_path}/log.a"]  # of another input's file nothing is known
+        (tmp_path / "log.b").unlink()
+        store.add(result(1), [f"{tmp_path}/log.a"])
+        store.begin(2)
+        (tmp_path / "out").write_text("1")
+        store.fail(2, "why", seen.after(PLAN[1]))
+        store.begin(2)
+        (tmp_path / "log.b").write_text("1")  # and gpurt is killed
+    for _ in range(2):
+        with Checkpoint(path, PLAN, subject, seen := contents()) as store:
+            assert (store.results, store.failures) == ([result(1)], ["run 2: why", f"run 2: {CUT_OFF}"])
+            assert seen.outputs == {f"{tmp_path}/{name}" for name in ("log.a", "log.b", "out")}
+    (tmp_path / "log.b").unlink()
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))  # the first run, which made log.a alone
+    (tmp_path / "log.b").write_text("1")
+    with pytest.raises(FileError, match="out has changed"), Checkpoint(path, PLAN, subject, contents()):
         pass
