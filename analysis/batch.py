@@ -14,6 +14,7 @@ from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta.boosted import last_segment
 from analysis.rta.regions import whole_segments
+from analysis.slices.driver import longest, settled
 from gpurt._gpurt import ffi
 
 Times: TypeAlias = "NDArray[np.int64]"
@@ -71,7 +72,9 @@ class Batch:
     def on(self, alpha: int, theta: int) -> Batch:
         """The same tasksets on a platform with these costs of an update and a context switch, ns."""
         old = self.platform
-        platform = Platform(old.cpus, alpha, theta, old.time_slice, old.copy_engine, old.compute_units)
+        platform = Platform(
+            old.cpus, alpha, theta, old.time_slice, old.copy_engine, old.compute_units, stretch=old.stretch
+        )
         return Batch(platform, self.first, self.numbers, self.times, self.pieces)
 
     def view(self) -> Any:
@@ -84,7 +87,7 @@ class Batch:
         for name, times in self.times.items():
             setattr(struct, name, pointer("int64_t", times))
         costs = self.platform
-        struct.alpha, struct.theta, struct.slice = costs.alpha, costs.theta, costs.time_slice
+        struct.alpha, struct.theta, struct.slice = costs.alpha, costs.theta, longest(costs.time_slice, costs.stretch)
         struct.longest_switch = costs.longest_switch
         return struct
 
@@ -133,7 +136,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     sliced = [task for taskset in tasksets for task in apart(taskset)]
     tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform
-    costs = {(t.platform.alpha, t.platform.theta, t.platform.time_slice, t.platform.theta_known) for t in tasksets}
+    costs = {(p.alpha, p.theta, p.time_slice, p.theta_known, p.stretch) for p in (t.platform for t in tasksets)}
     if len(costs) > 1:
         raise ValueError("the tasksets have different platforms")
     tasks = [task for taskset in tasksets for task in taskset]
@@ -162,7 +165,7 @@ def _times(task: Task) -> tuple[int, ...]:
 
 
 def _slices(task: Task, platform: Platform) -> int:
-    length = platform.time_slice
+    length = settled(platform.time_slice)
     return sum(-(-s.pure.worst // length) for s in task.gpu_segments) if length else 0
 
 

@@ -251,7 +251,8 @@ class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
     ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
-    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver.  ``policy``: how the
+    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver, as it is set.
+    ``stretch``: slices may last longer than they are set to, as a Tegra's do (slices/driver.py).  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
     `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
     and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
@@ -273,6 +274,7 @@ class Platform:
     cross_contention: Fraction = Fraction(1)
     chip: str | None = None
     bus_chunk: int = 0
+    stretch: bool = False
 
     @property
     def epsilon(self) -> int:

@@ -10,6 +10,7 @@ from analysis.model import Task
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import Kind
 from analysis.rta.system import System
+from analysis.slices.driver import longest, settled
 
 
 def suspend(task: Task, system: System) -> list[Demand]:
@@ -56,12 +57,12 @@ def own(task: Task, system: System) -> list[Demand]:
 
 
 def slices(task: Task, system: System) -> int:
-    """How many time slices the pure GPU segments of a job take."""
-    length = system.taskset.platform.time_slice
+    """How many time slices the pure GPU segments of a job take, of the length that the driver keeps."""
+    length = settled(system.taskset.platform.time_slice)
     return sum(-(-segment.pure.worst // length) for segment in task.gpu_segments)
 
 
 def round_length(tasks: int, system: System) -> int:
-    """(L + theta) nu: a slice, and the switch to it, of so many tasks."""
+    """(L + theta) nu: a slice, as long as it may last, and the switch to it, of so many tasks."""
     platform = system.taskset.platform
-    return tasks * (platform.time_slice + platform.theta)
+    return tasks * (longest(platform.time_slice, platform.stretch) + platform.theta)

@@ -13,7 +13,7 @@ SHORTEST, LONGEST = MS, 50 * MS
 DEFAULT = 1_024 * US
 #: The largest number that the register holds.  A longer slice is halved, rounding down, until it fits.
 LARGEST = 255
-#: How much longer a slice may be than it says, if the unit of the hardware's timer is 1.024 us (not verified).
+#: How much longer a slice lasts than it says: the hardware counts units of 1,024 ns, the driver writes us.
 STRETCH = 1_024, 1_000
 
 
@@ -33,6 +33,6 @@ def settable() -> tuple[int, ...]:
     return tuple(ns for ns in range(SHORTEST, LONGEST + 1, US) if settled(ns) == ns)
 
 
-def stretched(slice_: int) -> int:
-    """The longest time that the slice may last in that unit, ns, rounded up."""
-    return -(-slice_ * STRETCH[0] // STRETCH[1])
+def longest(slice_: int, stretch: bool) -> int:
+    """The longest time that the slice may last, ns, rounded up; in that unit with ``stretch``."""
+    return -(-slice_ * STRETCH[0] // STRETCH[1]) if stretch else slice_

@@ -32,14 +32,14 @@ OTHERS = "(outside the file)"
 NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
 
 
-def plan(taskset: Taskset, stretch: bool = False) -> Runlist | None:
+def plan(taskset: Taskset) -> Runlist | None:
     """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
 
     First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
     without real-time tasks keep their slices and levels.
     """
     whole = seen(taskset)
-    start = runlist(whole, stretch)
+    start = runlist(whole)
     planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
     planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
     for levels in _levels(planned, [entry.level for entry in start.entries]):

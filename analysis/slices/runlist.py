@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from analysis.model import Task, Taskset
-from analysis.slices.driver import settled, stretched
+from analysis.slices.driver import longest, settled
 from analysis.slices.supply import Supply
 from gpurt._gpurt import lib
 
@@ -43,7 +43,7 @@ class Entry:
 class Runlist:
     """All TSGs that may have work at once.  ``theta``: the switch to another TSG, ns.
 
-    ``stretch``: slices of others may last longer than they say (driver.STRETCH).
+    ``stretch``: as `Platform` has it.
     """
 
     entries: tuple[Entry, ...]
@@ -52,7 +52,7 @@ class Runlist:
 
     def turn(self, entry: Entry) -> int:
         """The longest turn of another entry, its context switch included, ns."""
-        return (stretched(entry.slice) if self.stretch else entry.slice) + self.theta
+        return longest(entry.slice, self.stretch) + self.theta
 
     def gap(self, entry: Entry) -> int:
         """The longest time between two turns of an entry with work, or before its first one, ns.
@@ -88,16 +88,15 @@ class Runlist:
         return next(entry for entry in self.entries if task in entry.tasks)
 
 
-def runlist(taskset: Taskset, stretch: bool = False) -> Runlist:
+def runlist(taskset: Taskset) -> Runlist:
     """The runlist of the taskset's tasks that use the GPU, best effort included."""
     entries: list[Entry] = []
     for tasks in tsgs(taskset):
         home = tasks[0].partition
         level = Level[home.interleave.upper()] if home and home.interleave else Level.LOW
-        given = home.slice if home else None
-        length = given or taskset.platform.time_slice
-        entries.append(Entry(length, settled(length) if given else length, level, tasks))
-    return Runlist(tuple(entries), taskset.platform.theta, stretch)
+        length = (home.slice if home else None) or taskset.platform.time_slice
+        entries.append(Entry(length, settled(length), level, tasks))
+    return Runlist(tuple(entries), taskset.platform.theta, taskset.platform.stretch)
 
 
 def tsgs(taskset: Taskset) -> Iterable[tuple[Task, ...]]:

@@ -21,7 +21,10 @@ PLATFORM = {
     "epsilon": Field(schema.time(), "runlist update cost, alpha + theta"),
     "alpha": Field(schema.time(), "the part of epsilon that is not the context switch"),
     "theta": Field(schema.time(), "GPU context switch cost"),
-    "time_slice": Field(schema.time(1), "time slice L of the default driver; 1024us unless given"),
+    "time_slice": Field(
+        schema.time(1),
+        "time slice L of the default driver, as it is told: it lasts 1.024 times that; 1024us unless given",
+    ),
     "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
     "compute_units": Field(schema.integer(0, schema.MAX_UNITS), "SMs or CUs of the GPU"),
     "units": Field(schema.table(UNITS), "how many of them a partition may have; any number unless given"),

@@ -252,7 +252,8 @@ def _thread_stays() -> bool:
 
 
 def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
-    """Which cost of this virtual GPU exceeds the file's; empty if none does."""
+    """Which cost of this virtual GPU is not the file's; empty if bounds for the file's hold here."""
+    from analysis.slices.driver import settled
     from pycontrol.commands.render import ms
 
     costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
@@ -266,6 +267,11 @@ def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
         if here > there:
             lasts = f"{what} takes {ms(here)} ms" if here < LONGEST else "there are no time slices"
             return f"on the host's virtual GPU {lasts}, the file's {key} is {ms(there)} ms"
+    if platform.policy == "timesliced" and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
+        return (
+            f"on the host's virtual GPU a time slice takes {ms(gpu.slice_ns)} ms only, the file's time_slice is "
+            f"{ms(platform.time_slice)} ms"
+        )
     return ""
 
 

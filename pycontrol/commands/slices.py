@@ -41,7 +41,7 @@ WATCHED = "the bounds hold while this command runs, except from when a TSG is op
     epilog="""\b
 Examples:
   gpurt slices examples/slices.toml --explain
-  gpurt slices examples/slices.toml --best-effort 2 --pessimistic -o planned.toml
+  gpurt slices examples/slices.toml --best-effort 2 -o planned.toml
   gpurt slices examples/slices.toml --apply --watch
 
 \b
@@ -58,8 +58,6 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
 @FILE
 @click.option("--best-effort", "others", type=click.IntRange(0, MOST), default=0, show_default=True, metavar="NUMBER",
               help="TSGs of other programs, each with 1.024 ms at level low.")  # fmt: skip
-@click.option("--pessimistic", is_flag=True,
-              help="Slices of others may last 1.024 times as long: the unit of the timer is unknown.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Say why each slice and level is what it is.")
 @click.option("--apply", "applying", is_flag=True, help="Set them for the processes that run on this Tegra.")
 @click.option("--watch", is_flag=True, help="With --apply: plan anew when a TSG appears that is not in the plan.")
@@ -69,7 +67,7 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
 @JSON
 @click.pass_obj
 def slices(
-    device: str | None, file: Path, others: int, pessimistic: bool, explain: bool, applying: bool, watch: bool,
+    device: str | None, file: Path, others: int, explain: bool, applying: bool, watch: bool,
     ignore_missing: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Plan time slices and interleave levels of TSGs on a Tegra, so that every deadline holds (policy timesliced)."""
@@ -81,7 +79,7 @@ def slices(
     loaded, text = analysable_text(file)
     if output:
         files.check_writable(output)
-    asked = _Asked(loaded, text, others, pessimistic, explain, output, as_json)
+    asked = _Asked(loaded, text, others, explain, output, as_json)
     if not applying:
         return _plan(asked)
     from pycontrol.live.hints import SchedNode
@@ -100,7 +98,6 @@ class _Asked:
     file: TasksetFile
     text: str
     others: int
-    pessimistic: bool
     explain: bool
     output: Path | None
     as_json: bool
@@ -112,7 +109,7 @@ def _plan(asked: _Asked) -> int:
 
     taskset = plan.with_others(asked.file.taskset, asked.others)
     why, table, result = plan.refusal(taskset), None, None
-    if not why and (table := plan.plan(taskset, asked.pessimistic)) is None:
+    if not why and (table := plan.plan(taskset)) is None:
         why = plan.NONE_FOUND
     elif table is not None:
         result = plan.verdict(taskset, table)
@@ -163,7 +160,7 @@ def _apply(node: SchedNode, asked: _Asked, ignore_missing: bool) -> int:
         if found.table:
             _write(asked, found.table, found.why)
 
-    found = slicing.settle(node, asked.file, asked.others, asked.pessimistic, accept)
+    found = slicing.settle(node, asked.file, asked.others, accept)
     _tell(asked, found.table, found.result, found.why, found)
     return 1 if found.why or (found.missing and not ignore_missing) else 0
 
@@ -174,7 +171,7 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
 
     node.lock()
     try:
-        found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+        found = slicing.settle(node, asked.file, asked.others)
         news: list[Hints] = []
         while True:
             _tell(asked, found.table, found.result, found.why, found, news)
@@ -183,7 +180,7 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
             while not (news := slicing.unplanned(node, found)):
                 node.opened(GLANCE)
             try:
-                found = slicing.settle(node, asked.file, asked.others, asked.pessimistic)
+                found = slicing.settle(node, asked.file, asked.others)
             except RefusedError as error:
                 raise RefusedError(f"the guarantee is gone: {error}", error.errno) from None
     except KeyboardInterrupt:

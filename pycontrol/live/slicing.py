@@ -108,7 +108,7 @@ def _endless(process: str, hints: Hints) -> Iterator[str]:
         yield f"kernels of {process} execute to their end: compute preemption of TSG {hints.tsg} is WFI"
 
 
-def planned(file: TasksetFile, now: Running, headroom: int, stretch: bool) -> Planned:
+def planned(file: TasksetFile, now: Running, headroom: int) -> Planned:
     """A plan for the file's tasks beside all other TSGs, and beside ``headroom`` more that may be opened.
 
     Tasks that are not running count as if they were, so that their programs may start.
@@ -117,7 +117,7 @@ def planned(file: TasksetFile, now: Running, headroom: int, stretch: bool) -> Pl
     why = now.why or plan.refusal(taskset)
     if why:
         return Planned(now, taskset, None, None, why)
-    table = plan.plan(taskset, stretch)
+    table = plan.plan(taskset)
     if table is None:
         return Planned(now, taskset, None, None, plan.NONE_FOUND)
     result = plan.verdict(taskset, table)
@@ -143,7 +143,7 @@ def _home(hints: Hints) -> Partition:
 
 
 def settle(
-    node: SchedNode, file: TasksetFile, headroom: int, stretch: bool,
+    node: SchedNode, file: TasksetFile, headroom: int,
     accept: Callable[[Planned], None] = lambda found: None,
 ) -> Planned:  # fmt: skip
     """Plans for what runs and sets it, unless something is not proved.  Then nothing has changed.
@@ -156,7 +156,7 @@ def settle(
     """
     for _ in range(ROUNDS):
         there = node.everything()
-        found = planned(file, running(file, there), headroom, stretch)
+        found = planned(file, running(file, there), headroom)
         if found.why:
             return found
         try:

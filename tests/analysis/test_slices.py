@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import rta
+from analysis import compiled, rta
 from analysis.fold import apart, whole_gpu
 from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
 from analysis.partition.inside import Job
 from analysis.simulate import Options, simulate, worst_over_offsets
-from analysis.slices.driver import LONGEST, SHORTEST, settable, settled, stretched
+from analysis.slices.driver import LONGEST, SHORTEST, longest, settable, settled
 from analysis.slices.plan import plan, verdict
 from analysis.slices.runlist import runlist
 from analysis.slices.supply import Supply, edf, response
+from analysis.taskset.file import parse
 from analysis.verdict import answer, covering
 
 
@@ -33,7 +35,7 @@ def test_slices_are_rounded_as_the_driver_does(given_us: int, kept_us: int) -> N
 def test_settable_slices_are_kept_and_within_the_setters_limits() -> None:
     assert (settable()[0], settable()[-1]) == (SHORTEST, 49_920 * US)
     assert all(settled(ns) == ns <= LONGEST for ns in settable())
-    assert stretched(1_000) == 1_024
+    assert (longest(1_000, True), longest(1_000, False)) == (1_024, 1_000)
 
 
 @given(slice_=st.integers(1, 9), gap=st.integers(0, 9), work=st.integers(0, 60))
@@ -70,6 +72,33 @@ def test_one_slice_and_level_is_round_robin(system: Taskset) -> None:
     assert {t.name: ours.wcrt(t.name) for t in system.real_time} == {
         t.name: theirs.wcrt(t.name) for t in system.real_time
     }
+
+
+@pytest.mark.parametrize("slice_us", [1_023, 1_024, 5_000, 49_999])
+@pytest.mark.parametrize("stated", ["platform", "partition"])
+def test_a_file_s_slices_are_those_that_a_tegra_keeps_and_as_long_as_they_last_there(
+    slice_us: int, stated: str
+) -> None:
+    """The board has turns of what the driver keeps, in units of 1,024 ns; the file says what the driver is told."""
+    own, part = (f'time_slice = "{slice_us}us"', "") if stated == "platform" else ("", f'slice = "{slice_us}us"')
+    lines = ["[platform]", "cpus = 3", 'epsilon = "0.1ms"', 'theta = "0.1ms"', 'policy = "timesliced"', own]
+    for at in range(3):
+        where = ["[[partition]]", f'name = "p{at}"', 'interleave = "low"', part] if part else []
+        lines += [*where, "[[task]]", f'name = "t{at}"', f"cpu = {at}", f"priority = {9 - at}", 'period = "1800ms"']
+        segment = f'{{ misc = "0ms", gpu = "{9 * slice_us if at else 3 * slice_us}us" }}'
+        lines += [f'partition = "p{at}"' if part else "", f"segments = [{segment}]"]
+    system = parse(Path("set.toml"), "\n".join(lines)).taskset
+    found = [test for test in covering(system) if answer(system).schedulable]
+    real = settled(slice_us * US) // US * 1_024
+    board = replace(system.with_partitions(lambda one: replace(one, slice=real)),
+                    platform=replace(system.platform, time_slice=real))  # fmt: skip
+    seen = [simulate(board, Options("timesliced"), [at, 0, 0]).tasks["t0"].worst for at in (0, US, real)]
+    assert found
+    for test in found:
+        bound = test.run(system).wcrt("t0")
+        assert bound is not None
+        assert max(seen) <= bound, test.name
+        assert compiled.run(test, system).wcrt("t0") == bound
 
 
 def shared(order: Sharing) -> Taskset:

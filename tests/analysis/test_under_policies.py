@@ -83,13 +83,13 @@ def test_no_lock_is_chosen_where_best_effort_of_another_partition_would_have_it(
 
 
 def test_best_effort_slows_a_task_down_under_timesliced_alone() -> None:
-    """4 ms three times over are 12 slices, between each two of which best effort has one: 1 + 1 + 12 + 12."""
+    """4 ms three times over are 12 slices, between which best effort has one of 1.024 each: 1 + 1 + 12 + 12.288."""
     other, own = read(with_best_effort("3")), read(with_best_effort("3").replace("segment", "timesliced", 1))
     assert (other.tasks[0].pure_time, own.tasks[0].pure_time) == (4_000_000, 12_000_000)
     test = rta.find("tsg-rr-suspend")
-    assert test.run(other).wcrt("a") == test.run(own).wcrt("a") == 26_000_000
+    assert test.run(other).wcrt("a") == test.run(own).wcrt("a") == 26_288_000
     (said,) = [choice.result.wcrt("a") for choice in choices(other) if choice.test == test.name]
-    assert said == 26_000_000
+    assert said == 26_288_000
     assert rta.find("gcaps-suspend").run(other).wcrt("a") < 7_000_000
 
 
@@ -181,7 +181,7 @@ name = "a"
 cpu = 0
 priority = 2
 period = "100ms"
-deadline = "10ms"
+deadline = "11ms"
 segments = [{ misc = "0ms", gpu = "5ms" }]
 [[task]]
 name = "b"

@@ -565,6 +565,8 @@ def test_apply_says_which_clients_state_another_form(
          "a context switch takes 0.250 ms, the file's theta is 0.200 ms"),
         ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "2ms"',
          "a time slice takes 3.000 ms, the file's time_slice is 2.000 ms"),
+        ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "4ms"',
+         "a time slice takes 3.000 ms only, the file's time_slice is 4.000 ms"),
         ("boosted", 'epsilon = "1.25ms"\nalpha = "0.95ms"',
          "a runlist update takes 1.000 ms, the file's alpha is 0.950 ms"),
         ("boosted", 'epsilon = "1.25ms"\ntheta = "0.2ms"',

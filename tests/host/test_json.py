@@ -53,7 +53,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1),
               (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
     "slices": [(["SLICES", "--explain", "-o", "OUT.toml"], 0), (["PARTS"], 1),
-               (["SLICES", "--best-effort", "200", "--pessimistic"], 0)],
+               (["SLICES", "--best-effort", "200"], 0)],
     "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1),
                  (["COUPLED", "--offsets", "5"], 0)],
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),

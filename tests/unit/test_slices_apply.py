@@ -32,7 +32,7 @@ OPENED = struct.pack("=QQ", 0, 1)
 DEFAULT = (1_024, 0)
 PLAN = [(1_000, 0), (1_112, 0), (1_000, 0)]
 #: With one more TSG of 1.024 ms at level low, which `gpurt slices --best-effort 1` plans for, too.
-BESIDE_ONE = [(2_000, 0), (2_320, 0), (1_408, 0)]
+BESIDE_ONE = [(2_000, 0), (2_512, 0), (1_504, 0)]
 
 
 class Tegra(Board):
@@ -169,7 +169,7 @@ def test_best_effort_tasks_keep_what_they_have(gpurt: Gpurt, tegra: Tegra, file:
     tegra.groups[2].slice_us = 1_600
     told = json.loads(gpurt("slices", file, "--apply", "--json")[1])
     assert tegra.state()[2] == (1_600, 0)
-    assert told["tasks"]["camera"]["gap_ns"] == 1_700_000 + tegra.groups[1].slice_us * 1_000 + 200_000
+    assert told["tasks"]["camera"]["gap_ns"] == (1_600 + tegra.groups[1].slice_us) * 1_024 + 300_000
 
 
 @pytest.mark.parametrize("call", ["1", "3", "4", "5", "10"])
