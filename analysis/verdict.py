@@ -113,6 +113,7 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
     """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
     if test.policy != "boosted" or not result.schedulable:
         return ""
+    taskset = _assigned(test, taskset)
     responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
     for task in taskset.real_time:
         spins = task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY
@@ -122,6 +123,14 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
                 "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
             )
     return ""
+
+
+def _assigned(test: Test, taskset: Taskset) -> Taskset:
+    """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
+    if not test.assigns or rta.find(test.base).run(taskset).schedulable:
+        return taskset
+    found = test.assign(taskset).priorities
+    return taskset.with_gpu_priorities(found) if found else taskset
 
 
 def elsewhere(taskset: Taskset) -> list[str]:

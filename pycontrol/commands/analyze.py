@@ -103,7 +103,7 @@ def analyze(
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
         text += f"\nNOT SCHEDULABLE: {why}" if said else ""
     elif every:
-        text = _overview(results) + "\n" + _said(verdict)
+        text = _overview(results, system) + "\n" + _said(verdict)
     else:
         text = _shown(results, explain) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
@@ -174,9 +174,10 @@ def _said(verdict: Any) -> str:
     return f"NOT SCHEDULABLE under policy {verdict.policy}: {verdict.why}"
 
 
-def _overview(results: Results) -> str:
+def _overview(results: Results, system: Any) -> str:
     """One line for each test: its verdict, and the task with the least slack or the first without a bound."""
     from analysis.rta import Bound
+    from analysis.verdict import slow_turns
 
     rows = []
     for test, result in results:
@@ -185,7 +186,8 @@ def _overview(results: Results) -> str:
         if result.failures:
             rows.append((test.name, test.policy, "NO", "-", result.failures[0].task))
         else:
-            rows.append((test.name, test.policy, "yes", room(least), tightest))
+            said = "not proved" if slow_turns(test, system, result) else "yes"  # a note says why
+            rows.append((test.name, test.policy, said, room(least), tightest))
     return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
 
 

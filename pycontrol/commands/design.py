@@ -51,6 +51,7 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
     from analysis.taskset.write import write_values
+    from analysis.verdict import slow_turns
 
     loaded = _loaded(file, write).taskset
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
@@ -65,7 +66,9 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     if why or test is None:
         render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE: {why}")
         return 1
-    if test.run(loaded).schedulable:
+    if (own := test.run(loaded)).schedulable:
+        if why := slow_turns(test, loaded, own):
+            return _not_assigned(file, test, notes, why, as_json)
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
         render.emit(_assigned(file, test, notes), as_json, text)
         return 0
@@ -77,10 +80,10 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         lines = [f"NOT SCHEDULABLE under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
         render.emit(_assigned(file, test, notes, why=str(found)), as_json, "\n".join(lines))
         return 1
-    if left := test.run(loaded.with_gpu_priorities(found.priorities)).failures:  # such as equals that spin for ever
-        why = str(left[0])
-        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE under {test.name}: {why}")
-        return 1
+    changed = loaded.with_gpu_priorities(found.priorities)
+    result = test.run(changed)
+    if why := str(result.failures[0]) if result.failures else slow_turns(test, changed, result):
+        return _not_assigned(file, test, notes, why, as_json)  # such as equals that spin for ever
     if write:
         write_values(file, {"gpu_priority": found.priorities})
     tasks = {task.name: {"priority": task.priority, "gpu_priority": found.priorities[task.name]}
@@ -94,6 +97,12 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     ])  # fmt: skip
     render.emit(_assigned(file, test, notes, tasks, [file] if write else []), as_json, text)
     return 0
+
+
+def _not_assigned(file: Path, test: Any, notes: Sequence[str], why: str, as_json: bool) -> int:
+    """Says why the priorities prove nothing; the exit code."""
+    render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE under {test.name}: {why}")
+    return 1
 
 
 def _assigned(

@@ -268,6 +268,30 @@ def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
     assert "no GPU priorities help tasks that use no GPU\n  b: exceeds its deadline of 20 ms" in out
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_them(
+    gpurt: Gpurt, write: Write, own: bool
+) -> None:
+    """Of six tasks the last may wait for five others' updates, each 2 of 3 ms: with the file's order, and with others.
+
+    Where the file's order fails, t5 has the highest GPU priority, and t0 no time for its segment.
+    """
+    text = '[platform]\ncpus = 6\npolicy = "boosted"\nepsilon = "3ms"\ntheta = "0ns"\n'
+    for at in range(6):
+        text += f'[[task]]\nname = "t{at}"\ncpu = {at}\npriority = {9 - at}\nperiod = "900ms"\nwaiting = "busy"\n'
+        text += 'segments = [{ misc = "1ms", gpu = "2ms" }]\n'
+        text += "" if own else f'gpu_priority = {at + 1}\n' + ('deadline = "22ms"\n' if not at else "")
+    path = write(text)
+    assert rta.find("boosted-busy").run(load(path).taskset).schedulable == own
+    for asked in (["assign"], ["assign", "--test", "boosted-busy"], ["analyze", "--test", "boosted-busy+gpu-priority"]):
+        code, out, _ = gpurt(*asked, path, "--json")
+        told = json.loads(out)
+        assert (code, told["schedulable"]) == (1, False)
+        assert "longer than 20 ms for its turn at the update lock" in told["why"]
+    row = next(line for line in gpurt("analyze", "--all", path)[1].splitlines() if "boosted-busy " in line)
+    assert " yes " not in row
+
+
 def test_assign_names_the_policy_that_the_user_chose(gpurt: Gpurt, write: Write) -> None:
     """Not a test that nobody named, nor one of another policy, whose yes would not be about the file."""
     path = write(SPINNER.replace("cpus = 1", 'cpus = 1\ntheta = "0ns"\npolicy = "lock-fifo"'))
