@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpurt.enums import Policy
-from gpurt.errors import RefusedError, UsageError
+from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.text import visible
 from pycontrol.live.control import GpuStatus
 from pycontrol.profile.stop import Stop
@@ -46,6 +46,28 @@ class Here:
     gpus: Sequence[GpuStatus]
     priority: int | None
     beside: Sequence[str] = ()
+
+
+def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:
+    """What times depend on of a host, by GPU; JSON."""
+    return [
+        {"driver": one.driver, "tier": one.tier.word, "policy": one.policy.word, "alpha_ns": one.alpha_ns,
+         "theta_ns": one.theta_ns, "slice_ns": one.slice_ns} for one in gpus
+    ]  # fmt: skip
+
+
+def check_host(now: Sequence[GpuStatus], here: Here) -> None:
+    """Raises RuntimeFailure: the host is not as it was when the measurement began."""
+    was, found = described(here.gpus), described(now)
+    if len(was) != len(found):
+        raise RuntimeFailure(f"the host had {len(was)} GPUs when the measurement began, and has {len(found)}")
+    for gpu, (before, after) in enumerate(zip(was, found, strict=True)):
+        for name, value in before.items():
+            if after[name] != value:
+                raise RuntimeFailure(
+                    f"{name} of GPU {gpu} was {value} when the measurement began, and is {after[name]}: restore it and "
+                    "give the same command again, or begin anew with --fresh"
+                )
 
 
 def lacks(condition: Condition, here: Here) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpurt.errors import FileError, RuntimeFailure
 from gpurt.text import filename, visible
-from pycontrol.profile.conditions import Here, files
+from pycontrol.profile.conditions import Here, described, files
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Options
 
@@ -35,8 +35,7 @@ def identity(plan: Sequence[Planned], options: Options, here: Here) -> dict[str,
         "priority": options.priority, "preload": options.preload, "duration": options.duration, "task": options.task,
         "segments": options.per_job, "beside": list(here.beside),
         "machine": [platform.node(), platform.release(), platform.machine()], "cpus": sorted(os.sched_getaffinity(0)),
-        "host": [[one.driver, one.tier.word, one.policy.word, one.alpha_ns, one.theta_ns, one.slice_ns]
-                 for one in here.gpus],
+        "host": described(here.gpus),
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from gpurt.enums import EventKind
+from gpurt.enums import Cause, EventKind
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from gpurt.units import UNITS, format_time
@@ -19,7 +19,7 @@ from pycontrol.live.control import EventRecord
 from pycontrol.live.events import Listener
 from pycontrol.live.sleep import Sleep
 from pycontrol.profile import processes
-from pycontrol.profile.conditions import Condition, Here, chill
+from pycontrol.profile.conditions import Condition, Here, check_host, chill
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.segments import Costs, Jobs, Segment, jobs, segments
 from pycontrol.profile.stop import Guard, Stop
@@ -79,12 +79,14 @@ def execute(planned: Planned, options: Options, here: Here) -> Result:
     users = Users()
     with Listener(options.device, users.look) as listener:
         device, stop, guard = listener.control.device, options.stop, options.guard
+        check_host(listener.control.gpus(), here)
         chill(planned.condition, command, stop)
         sleep = Sleep()
         with processes.beside(planned.condition, here, device, stop, guard) as groups:
             known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
             pid, cpu, wall = _carried_out(command, device, options)
             seen = _settle(listener, pid)
+            check_host(listener.control.gpus(), here)
         records = listener.records()
     if not seen:
         raise RuntimeFailure(f"the host has not told of the end of {visible(command[0])}: {NOT_ALL}")
@@ -192,6 +194,8 @@ def read(
     """
     if any(one.kind is EventKind.LOST or (one.lost and one.pid == pid) for one in records):
         raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
+    if change := _change(records, pid):
+        raise RuntimeFailure(f"{change}: its times are not those of the others; measure again")
     mine = [one for one in records if one.pid == pid]
     found = segments(mine, Costs.of(records, options.theta), options.duration is not None)
     name = visible(options.command[0])
@@ -220,3 +224,15 @@ def read(
     if not any(job.segments for job in made.jobs):
         raise RuntimeFailure(f"{name}: none of its {len(found)} GPU segments is in a whole job")
     return Result(planned, made, tuple(found), *spent)
+
+
+def _change(records: Sequence[EventRecord], pid: int) -> str:
+    """What changed during a run by which its times are others, in words; empty if nothing did."""
+    for one in records:
+        if one.kind is EventKind.COMMIT and one.cause is Cause.POLICY:
+            return f"the policy of GPU {one.gpu} was changed during the run"
+        if one.kind is EventKind.COMMIT and one.cause is Cause.RESET:
+            return f"GPU {one.gpu} was reset or resumed during the run"
+        if one.kind is EventKind.OVERRUN and one.pid == pid:
+            return "the program used its budget up, or kept the bus too long"
+    return ""

@@ -43,6 +43,14 @@ def test_what_grows_is_seen_from_the_fewest_values_on() -> None:
             assert seen.unlikely
 
 
+def test_three_records_are_warned_of_however_many_values_there_are() -> None:
+    # docs/manual/measure-times.md says so, and how rare they are; in the limit they have a Poisson law of mean ln 2
+    for count in [*range(FEWEST, 200), 1001]:
+        two, three = (chance(count // 2 + 1, count, least) for least in (2, 3))
+        assert two > UNLIKELY
+        assert three < Fraction(1, 30)
+
+
 def test_by_hand() -> None:
     # places 3, 4, 5 of five: two or three records: (1/3 1/4 4/5) + (1/3 3/4 1/5) + (2/3 1/4 1/5) + 1/60 = 10/60
     assert abs(chance(3, 5, 2) - Fraction(1, 6)) < Fraction(1, 2**60)

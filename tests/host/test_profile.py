@@ -386,6 +386,28 @@ def test_a_killed_measurement_goes_on(host: Path, tmp_path: Path, profile: Profi
     assert not (tmp_path / "entry.toml.checkpoint").exists()
 
 
+def test_a_host_that_changes_in_the_middle_is_not_measured_as_one(profile: Profile, tmp_path: Path) -> None:
+    changes = """
+from pycontrol.live.control import connect
+from gpurt.enums import Policy
+if len(open("runs").readlines()) == 2:
+    with connect(None) as control:
+        control.set_policy(Policy.JOB)
+"""
+    (tmp_path / "program.py").write_text(PROGRAM + changes)
+    words = ["--runs", "3", "--condition", "quiet", "-o", "entry.toml", "--json", "--", "python", "program.py", "1"]
+    code, out, _ = profile(*words)
+    document = json.loads(out)
+    assert (code, document["runs"]) == (6, 1)
+    assert "policy of GPU 0 was segment when the measurement began, and is job: restore it" in document["why"]
+    code, out, err = profile(*words)
+    assert (code, out) == (3, "")
+    assert "host was " in err
+    assert cli.run(["policy", "segment"]) == 0
+    code, out, _ = profile(*words)
+    assert (code, json.loads(out)["runs"]) == (0, 3)
+
+
 def test_a_program_that_changes_in_the_middle_is_not_measured_as_one(profile: Profile, tmp_path: Path) -> None:
     words = PROGRAM.replace("sys.argv[1:]:", "sys.argv[1:2]:")
     (tmp_path / "eye").write_text(f"#!{sys.executable}\n{words}")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpurt.enums import EventKind
+from gpurt.enums import Cause, EventKind
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from pycontrol.commands.profile import CONDITIONS
 from pycontrol.live.control import EventRecord
@@ -260,8 +260,14 @@ def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
     whole = [event(B, 1), event(G, 1), event(W, 3, 1), event(E, 4), event(X, 5)]
     assert read(run, free, whole, 7, (1, 2)).jobs.jobs[0].segments[0].pure == MS
     lost = replace(event(EventKind.LOST, 6), pid=0, client=0, lost=1)
+    update = replace(event(EventKind.COMMIT, 2, 1, 0), pid=0)
+    assert read(run, free, [*whole, replace(update, cause=Cause.PRIORITY)], 7, (1, 2)).jobs.jobs
+    assert read(run, free, [*whole, event(EventKind.OVERRUN, 2, pid=9)], 7, (1, 2)).jobs.jobs
     for records, options, pid, match in (
         ([*whole, lost], free, 7, "events were lost"),
+        ([*whole, replace(update, cause=Cause.POLICY)], free, 7, "the policy of GPU 0 was changed during the run"),
+        ([*whole, replace(update, cause=Cause.RESET)], free, 7, "GPU 0 was reset or resumed during the run"),
+        ([*whole, event(EventKind.OVERRUN, 2)], free, 7, "used its budget up"),
         ([one for one in whole if one.kind is not W], free, 7, "no GPU segment with work was seen, 1 without"),
         (whole, free, 8, "no GPU segment was seen; x-7 had some: a shell must `exec`"),
         (whole, replace(free, per_job=2, duration=1), 7, "none of its 1 GPU segments is in a whole job"),
