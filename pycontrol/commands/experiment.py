@@ -12,6 +12,7 @@ import click
 
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
+from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 from pycontrol.commands.options import JSON, GivenPath
@@ -35,7 +36,7 @@ To continue an interrupted run, give the same command again.
 
 \b
 Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 3 a file cannot be written;
-130 interrupted."""
+6 the Dask cluster failed; 130 interrupted."""
 )
 @click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
@@ -82,7 +83,7 @@ def experiment(
         raise UsageError(f"--dask and --method do not go with {studies[0]}, which one core computes in minutes")
     settings = Settings(tasksets, seed, method)
     reports = []
-    with _executor(address) as executor:
+    with _executor(address, as_json) as executor:
         for name in names:
             if name in STUDIES:
                 reports.append(study(STUDIES[name], tasksets, seed, output, form))
@@ -156,7 +157,7 @@ class _Local:
         return None
 
 
-def _executor(address: str | None) -> Any:
+def _executor(address: str | None, as_json: bool) -> Any:
     """A context manager that yields an executor on a Dask cluster; None where no address is given."""
     if address is None:
         return _Local()
@@ -165,6 +166,9 @@ def _executor(address: str | None) -> Any:
     except ImportError:
         raise UsageError("--dask needs the package distributed: pip install 'gpurt[dask]'") from None
     try:
-        return connect(address)
-    except OSError as error:
-        raise UsageError(f"--dask: no scheduler answers at {address}: {error}") from None
+        cluster = connect(address)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--dask: no scheduler answers at {visible(address)}: {visible(error)}") from None
+    if not cluster.workers():
+        render.note(f"the scheduler at {visible(address)} has no workers yet; the work waits for them", as_json=as_json)
+    return cluster
