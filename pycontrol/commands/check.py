@@ -51,7 +51,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from pycontrol.commands import observed
     from pycontrol.commands.watch import data
     from pycontrol.run.check import against, unbounded
-    from pycontrol.run.subject import beyond_the_bounds, of_another_policy
+    from pycontrol.run.subject import beyond_the_bounds, of_another_system
 
     test = tests((name,))[0] if name else None
     loaded = analysable(file, [test]) if test else taskset.load(file)
@@ -61,7 +61,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     lines = seen.lines
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
-    apart = apart if test else of_another_policy(recorded, loaded)
+    apart = apart if test else of_another_system(recorded, loaded)
     remarks += [apart] if apart else []
     missing = unbounded(lines, test) if test and not beyond else ""
     why = against(seen) or apart or missing

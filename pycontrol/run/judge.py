@@ -16,7 +16,7 @@ from analysis.trace import Event, Kind
 from gpurt.text import visible
 from pycontrol.run.due import Due
 from pycontrol.run.finding import Finding, Log, What
-from pycontrol.run.limits import EXCLUSIVE, Limits
+from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
 from pycontrol.run.seen import MOST_OPEN, Job, Seen, Tally, meaning
 from pycontrol.run.segments import Segments
 
@@ -214,6 +214,7 @@ class Judge:
         if bound is not None and spent > bound and not job.above and not job.gone:
             job.above = True
             seen.tally.above += 1
+            self._segments.check_held(self._tasks.values(), min(now, self._latest - self.patience))
             text = "exceeded its bound"
             if not self._log.excuses:
                 text += ", and no assumption was seen broken since the system was idle (see gpurt doctor)"
@@ -286,8 +287,8 @@ class Judge:
     # What is not a task's
 
     def _undeclared(self, event: Event, priority: int | None) -> None:
-        """A best-effort client changes nothing where real-time ones have the GPU alone."""
-        if priority == 0 and self.policy in (*EXCLUSIVE, "job"):
+        """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
+        if priority == 0 and self.policy in (*EXCLUSIVE, "job") and self.policy not in LOCKS:
             return
         if event.task in self.undeclared or len(self.undeclared) >= MANY:
             return

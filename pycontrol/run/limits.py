@@ -9,6 +9,8 @@ from pycontrol.run.seen import Held, on_cpu
 
 #: Policies under which a client that owns the GPU has it alone.
 EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
+#: Those of them under which that may be a best-effort client while real-time ones wait.
+LOCKS = ("lock-priority", "lock-fifo")
 
 
 class Limits:

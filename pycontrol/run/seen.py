@@ -62,7 +62,7 @@ class Job:
 class Held:
     """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it.
 
-    ``place``: which of its job it is, from 0; -1: not known, as the job is not.
+    ``place``: which of its job it is, from 0; -1: not known, as the job is not.  ``told``: that it takes too long.
     """
 
     job: Job | None
@@ -71,6 +71,11 @@ class Held:
     since: int | None = None
     total: int = 0
     updates: int = 1
+    told: bool = False
+
+    def owned(self, now: int) -> int:
+        """For how long its client has owned the GPU so far, ns."""
+        return self.total + (max(0, now - self.since) if self.since is not None else 0)
 
 
 @dataclass

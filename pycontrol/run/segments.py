@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from analysis.model import Task
 from analysis.trace import Event
 from pycontrol.run.finding import Log, What
@@ -54,6 +56,12 @@ class Segments:
         """Takes out the segment that the event's client has, if it has one."""
         return seen.held.pop(seen.holder(event.task), None)
 
+    def check_held(self, tasks: Iterable[Seen], now: int) -> None:
+        """The segments of these tasks that have not ended by then: one may have taken too long already."""
+        for seen in tasks:
+            for held in seen.held.values():
+                self._judge_length(seen.task, held, held.owned(now), now)
+
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
         if priority is None or self._policy in ("timesliced", "lock-fifo"):
             return
@@ -74,11 +82,16 @@ class Segments:
             self._log.add(event.time, What.SEGMENT, task.name, text)
 
     def _check_length(self, seen: Seen, held: Held, now: int) -> None:
-        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
-        task = seen.task
-        owned = held.total + (now - held.since if held.since is not None else 0)
+        owned = held.owned(now)
         seen.tally.longest = max(seen.tally.longest, owned)
         seen.tally.owned += owned
+        self._judge_length(seen.task, held, owned, now)
+
+    def _judge_length(self, task: Task, held: Held, owned: int, now: int) -> None:
+        """Its client owned the GPU for longer than the segment, updates, and more urgent tasks of its CPU can take."""
+        if held.told:
+            return
         if (limits := self._limits.segment(task, held, owned)) and owned > limits[1]:
             text = f"a GPU segment of {limits[0] / 1e6:.3f} ms at most owned the GPU for longer than it can"
             self._log.add(now, What.SEGMENT, task.name, text, held.job.number if held.job else None, owned, limits[1])
+            held.told = True

@@ -68,12 +68,16 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
     return ""
 
 
-def of_another_policy(recorded: Trace, file: TasksetFile) -> str:
-    """Why the run says nothing of the file's system without a test: it may have been in time by its policy alone."""
+def of_another_system(recorded: Trace, file: TasksetFile) -> str:
+    """Why the run says nothing of the file's system without a test: its policy or waiting modes were others."""
     policy, wanted = recorded.meta.get("policy"), file.taskset.policies
-    if policy is None or policy in wanted:
-        return ""
-    return f"the run was under policy {visible(policy or 'unknown')}, the file says {' and '.join(wanted)}"
+    if policy is not None and policy not in wanted:
+        return f"the run was under policy {visible(policy or 'unknown')}, the file says {' and '.join(wanted)}"
+    waiting, users = recorded.meta.get("waiting"), [task for task in file.taskset.real_time if task.uses_gpu]
+    other = [task.name for task in users if task.waiting.value != waiting]
+    if waiting in [mode.value for mode in Waiting] and other:
+        return f"in the run every task waited in mode {waiting}, the file says otherwise of {', '.join(other)}"
+    return ""
 
 
 def lost(recorded: Trace, file: TasksetFile) -> int:

@@ -68,8 +68,17 @@ def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_pat
             assert "record it again" in err
 
 
+def test_a_run_in_another_waiting_mode_than_the_files(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """As `gpurt simulate --waiting busy` writes it: all in time, and of another system."""
+    for waiting, well in (("suspend", True), ("busy", False), ("per task", True)):
+        code, told = checked(gpurt, replace(run, meta={**run.meta, "waiting": waiting}), tmp_path / "run.json")
+        assert (code == 0) == well
+        assert well or told["why"].startswith("in the run every task waited in mode busy, the file says otherwise")
+
+
 @pytest.mark.parametrize(("key", "old", "new"), [
-    ("cpu", "cpu = 1", "cpu = 0"), ("GPU priority", "priority = 10\n", "priority = 10\ngpu_priority = 30\n"),
+    ("form", "priority = 10\n", 'priority = 10\nform = "owner"\n'), ("cpu", "cpu = 1", "cpu = 0"),
+    ("GPU priority", "priority = 10\n", "priority = 10\ngpu_priority = 30\n"),
     ("waiting mode", "priority = 10\n", 'priority = 10\nwaiting = "busy"\n'),
 ])  # fmt: skip
 @pytest.mark.parametrize("before", [True, False])
@@ -138,7 +147,7 @@ def test_bounds_are_not_compared_with_another_kind_of_run(
     assert re.match(rf"not compared with the bounds of boosted-suspend: .*{why}", document["why"])
     assert all(one["wcrt_ns"] is None for one in document["tasks"].values())
     code, document = checked(gpurt, other, tmp_path / "run.json")  # its deadlines were met all the same
-    assert (code, document["comparable"]) == (int(key == "policy"), True)
+    assert (code, document["comparable"]) == (int(key in ("policy", "waiting")), True)
     if key == "policy":  # perhaps by that alone
         assert document["why"] == f"the run was under policy {value or 'unknown'}, the file says boosted"
 

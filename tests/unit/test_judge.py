@@ -126,6 +126,18 @@ def test_an_exceeded_worst_case_is_no_broken_bound(file: TasksetFile) -> None:
     assert "no assumption was seen broken" in alone.line()
 
 
+def test_a_segment_that_takes_too_long_is_seen_when_it_makes_another_task_late(file: TasksetFile) -> None:
+    """slow, whose segment has 10 ms, has owned the GPU for 60 as fast's bound passes, and owns it on."""
+    judge = Judge(file, {"fast": 8 * MS})
+    begun = [*job("slow", 0, 0, 99_000), *segment("slow", 1000, 90_000)]
+    long, late, missed = found(judge, [*begun, *job("fast", 0, 53_000, 64_000)])
+    assert kinds([long, late, missed]) == [
+        (What.SEGMENT, "slow", 0), (What.BOUND, "fast", 0), (What.DEADLINE, "fast", 0),
+    ]  # fmt: skip
+    assert (long.time, long.seen) == (64 * MS, 63 * MS)  # it is not told again as it ends
+    assert late.because == missed.because == (What.SEGMENT,)
+
+
 def test_segments_against_their_declared_worst_cases(file: TasksetFile) -> None:
     judge = Judge(file, {})
     fast = 2500 + 300  # worst case, and one update
@@ -181,6 +193,14 @@ def test_clients_that_no_task_declares(file: TasksetFile) -> None:
     assert kinds(found(sliced, segment("Xorg-7", 1, 2), priority=0)) == [(What.UNDECLARED, "", None)]
     hostile = found(judge, segment("a\x1b[2J", 7, 8))
     assert "\x1b" not in hostile[0].line()
+
+
+@pytest.mark.parametrize("policy", ["lock-priority", "lock-fifo"])
+def test_under_locks_a_best_effort_client_delays_real_time_ones(file: TasksetFile, policy: str) -> None:
+    """It keeps the GPU until its segment ends, which no bound has."""
+    judge = Judge(file, {}, policy=policy)
+    assert kinds(found(judge, segment("stranger-77", 0, 400_000), priority=0)) == [(What.UNDECLARED, "", None)]
+    assert found(judge, segment("idle", 500_000, 500_001), priority=0) == []
 
 
 def test_a_program_that_ends_in_a_job(file: TasksetFile) -> None:
