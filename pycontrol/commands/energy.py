@@ -28,7 +28,7 @@ from pycontrol.commands.energy_options import (
     options_of,
     setups,
 )
-from pycontrol.commands.options import FILE, JSON, Output, Time
+from pycontrol.commands.options import FILE, JSON, Output, Time, apart
 from pycontrol.commands.render import ms
 
 #: The most jobs of a run that is written as a trace.
@@ -84,6 +84,7 @@ def simulate(
     from analysis.energy.outcome import Run
     from analysis.energy.trace import trace_of
 
+    apart([trace_path, plot_path], file)
     loaded = load(file, ignore_cpu)
     if trace_path and len(policies) > 1:
         raise UsageError("--trace goes with one --policy")

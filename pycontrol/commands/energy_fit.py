@@ -14,7 +14,7 @@ from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.units import parse_power
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, Whole
+from pycontrol.commands.options import FILE, JSON, Output, Whole, apart
 
 if TYPE_CHECKING:
     from analysis.energy.authors import Copies, Imported
@@ -91,6 +91,7 @@ def fit(
         raise UsageError("--times, --copies, --margin, --limit and --granularity go with -o")
     if (limit or units) > units or granularity > (limit or units):
         raise UsageError(f"--limit and --granularity: the GPU has {units} units")
+    apart([output], file, *(Path(one.partition("=")[2]) for one in times))
     if output:
         check_writable(output)
     every = measured.load(file, units)

@@ -14,7 +14,7 @@ from gpurt.files import check_writable, unwritable
 from pycontrol.commands import energy_data as data
 from pycontrol.commands import render
 from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
-from pycontrol.commands.options import FILE, JSON, Output, Time
+from pycontrol.commands.options import FILE, JSON, Output, Time, apart
 from pycontrol.commands.render import ms
 
 
@@ -45,6 +45,7 @@ def schedule(
     from analysis.energy.cost import save
     from analysis.energy.schedule import NoTableError, faults, make
 
+    apart([output], file)
     loaded = load(file, ignore_cpu)
     policy = policy or default_policy(loaded.system)
     setup = one_policy(loaded.system, policy, options_of(**choices))

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from gpurt.errors import TasksetError, UsageError
+from gpurt.text import visible
 from gpurt.units import LONGEST, parse_time
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
@@ -107,6 +110,29 @@ class Output(click.Path):
         if str(value) == "-":
             self.fail("'-' names no file here; stdout is /dev/stdout", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
+    """Checks the names of files that a command is to write.
+
+    Raises UsageError: one is a file that the command reads, which would be lost, or is there twice.
+    """
+    taken = [_place(path) for path in inputs]
+    for path in filter(None, outputs):
+        if (place := _place(path)) is None:
+            continue
+        if place in taken:
+            raise UsageError(f"{visible(path)}: this command reads or writes it already; name another file to write")
+        taken.append(place)
+
+
+def _place(path: Path) -> tuple[int, int] | str | None:
+    """What tells a file from others, whether it is there or not; None of a device or a pipe."""
+    try:
+        seen = os.stat(path)
+    except (OSError, ValueError):  # a NUL in the name
+        return os.path.realpath(path) if "\0" not in str(path) else None
+    return (seen.st_dev, seen.st_ino) if stat.S_ISREG(seen.st_mode) else None
 
 
 def tests(names: tuple[str, ...]) -> list[Any]:

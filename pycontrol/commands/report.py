@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from gpurt.errors import UsageError
 from gpurt.files import check_writable, written
-from gpurt.text import visible
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, Output, tests
+from pycontrol.commands.options import FILE, JSON, Given, Output, apart, tests
 
 
 @click.command(
@@ -49,9 +46,7 @@ def report(
 
     if name:
         tests((name,))  # raises UsageError before anything is read
-    for path in (file, *traces):
-        if os.path.exists(path) and os.path.exists(output) and output.is_file() and output.samefile(path):
-            raise UsageError(f"{visible(output)}: is read for the report; name another file with -o")
+    apart([output], file, *traces)
     given = inputs(file, traces, name, device, elsewhere, output)
     check_writable(output)
     found = gather(given)

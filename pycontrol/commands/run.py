@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Given, Output, demanded, outside, unlike, unraised
+from pycontrol.commands.options import JSON, Given, Output, apart, demanded, outside, unlike, unraised
 from pycontrol.start import INTERRUPTED
 
 
@@ -98,6 +98,7 @@ def run(
         preload.execute(what, device, priority)
     if len(what) != 1 or priority:
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
+    apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))
     crew.Options(seconds)  # raises UsageError before anything is changed
     if trace_path:

@@ -12,9 +12,9 @@ import click
 
 from gpurt.errors import UsageError
 from gpurt.files import STDIN, check_writable, is_stream
-from gpurt.text import filename, visible
+from gpurt.text import filename
 from pycontrol.commands import documents, energy_simulate, render
-from pycontrol.commands.options import FILE, JSON, Given, Output, Time, analysable, modelled
+from pycontrol.commands.options import FILE, JSON, Given, Output, Time, analysable, apart, modelled
 from pycontrol.commands.render import ms
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def simulate(
     from analysis.simulate import Options, SimulationError, SuspensionError
     from pycontrol.run.check import NOTHING
 
+    apart([trace_path, plot_path], file)
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
     read = modelled if policy == POLICY else analysable
     loaded = costs.taskset if costs else read(file).taskset
@@ -200,8 +201,7 @@ def plot(
         raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
     output = output or trace.with_suffix(".png")
     format_of(output)  # raises UsageError before anything is read
-    if os.path.exists(output) and os.path.exists(trace) and output.samefile(trace):  # Path's may raise
-        raise UsageError(f"{visible(output)}: is the trace itself; name another file with -o")
+    apart([output], trace)
     if kind == "responses" and (start, end) != (None, None):
         raise UsageError("--from and --to go with --kind gantt")
     loaded = load(trace)

@@ -112,6 +112,30 @@ def test_a_picture_is_not_named_after_a_pipe(trace: Path) -> None:
         assert "name one with -o" in done.stderr
 
 
+@pytest.mark.parametrize("words", [
+    ("simulate", "FILE", "--trace", "OUT"), ("run", "FILE", "--trace", "OUT"), ("report", "FILE", "-o", "OUT"),
+    ("plot", "FILE", "-o", "OUT"), ("energy", "simulate", "FILE", "--trace", "OUT"),
+    ("energy", "schedule", "FILE", "-o", "OUT"), ("energy", "fit", "FILE", "--units", "4", "-o", "OUT"),
+    ("energy", "fit", MINIMAL, "--units", "4", "--times", "a=FILE", "-o", "OUT"),
+    ("simulate", MINIMAL, "--energy", "--trace", "new.svg", "--plot", "OUT"),
+])  # fmt: skip
+def test_what_a_command_reads_it_does_not_replace(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "set.svg"  # which is also the name of a picture
+    file.write_text(Path(MINIMAL).read_text())
+    (tmp_path / "link.svg").symlink_to("set.svg")
+    (tmp_path / "hard.svg").hardlink_to("set.svg")
+    outputs = ("./new.svg",) if "new.svg" in words else ("set.svg", "./set.svg", "link.svg", "hard.svg")
+    for output in outputs:
+        given = [word.replace("FILE", "set.svg").replace("OUT", output) for word in words]
+        assert cli.run(given) == 2
+        assert f"{Path(output)}: this command reads or writes it already" in capsys.readouterr().err
+        assert file.read_text() == Path(MINIMAL).read_text()
+        assert not (tmp_path / "new.svg").exists()
+
+
 def test_commands_print_through_one_function() -> None:
     """render.say() escapes what a terminal would obey; completion and schema print what is ours alone."""
     for path in (ROOT / "pycontrol/commands").glob("*.py"):

@@ -470,7 +470,7 @@ def test_the_output_is_none_of_the_inputs(gpurt: Gpurt, run: Path, tmp_path: Pat
         before = target.read_bytes()
         code, _, err = gpurt("report", file, "--elsewhere", "--trace", run, "-o", target)
         assert (code, target.read_bytes()) == (2, before)
-        assert "is read for the report" in err
+        assert "this command reads or writes it already" in err
 
 
 def colours(block: str) -> dict[str, str]:
