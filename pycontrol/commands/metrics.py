@@ -20,9 +20,9 @@ from pycontrol.commands.options import Given, analysable, connect, covering_test
 
 #: Where Prometheus finds it unless told otherwise.
 HOST, PORT = "127.0.0.1", 9925
-#: The first release of prometheus-client whose server can be stopped.
-OLDEST = (0, 19)
-CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client from Debian 13 on"
+#: The first release of prometheus-client with which this is tried: Ubuntu 22.04's.
+OLDEST = (0, 9)
+CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
 
 
 @click.command(
@@ -53,21 +53,22 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
         raise UsageError("--test goes with --watch")
     loaded = analysable(file) if file else None
     try:
-        from prometheus_client import CollectorRegistry, start_http_server
+        from prometheus_client import CollectorRegistry
 
+        from pycontrol.live.exposition import Server
         from pycontrol.live.metrics import HostCollector, Naming
     except ImportError:
         raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
         raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
-    registry, stop = CollectorRegistry(), threading.Event()
+    registry, stop = CollectorRegistry(auto_describe=True), threading.Event()  # so that ?name[]= finds what there is
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
     task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
     registry.register(HostCollector(lambda: connect(device), Naming(names), most, task_of))
     try:
-        server, thread = start_http_server(port, address, registry)
+        server = Server(address, port, registry)
     except OSError as error:
         stop.set()
         raise RuntimeFailure(f"--listen {visible(listen)}: {error.strerror}; name another address") from None
@@ -75,8 +76,7 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
         render.say(f"note: {address} is no loopback address: everyone who reaches it can read", err=True)
     render.say(f"serving http://{listen_text(address, server.server_port)}/metrics", err=True)
     stop.wait()
-    server.shutdown()
-    thread.join()
+    server.close()
     return 0
 
 
@@ -109,7 +109,8 @@ def _is_loopback(address: str) -> bool:
 def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
     """Starts to watch, and returns what tells the task of a client."""
     from pycontrol.commands.watch import bounds_of, differs, mismatch
-    from pycontrol.live.metrics import JudgeCollector, responses
+    from pycontrol.live.distributions import Responses
+    from pycontrol.live.metrics import JudgeCollector
     from pycontrol.live.watch import PATIENCE, Watcher
     from pycontrol.run.judge import Judge
 
@@ -118,8 +119,9 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
     gpus = asks.gpus()
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
     render.note(*remarks, as_json=False)
+    responses = Responses()
     judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(gpus),
-                  observe=responses(registry))  # fmt: skip
+                  observe=responses.observe)  # fmt: skip
     mismatch(judge, gpus)
     watcher = Watcher(connect(device), asks, judge)
     batches = watcher.findings(stop)
@@ -134,5 +136,6 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
 
     thread = threading.Thread(target=follow, name="gpurt-watch", daemon=True)
     thread.start()
+    registry.register(responses)
     registry.register(JudgeCollector(judge, thread.is_alive))
     return watcher.task_of

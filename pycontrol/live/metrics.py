@@ -13,31 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from prometheus_client import Histogram
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import CollectorRegistry
 
-from gpurt._gpurt import lib
 from gpurt.enums import State
 from gpurt.errors import GpurtError
 from gpurt.text import visible
 from pycontrol import procs
-from pycontrol.live.control import ClientInfo, Control, Times
+from pycontrol.live.control import ClientInfo, Control
+from pycontrol.live.distributions import of_host
 from pycontrol.run.judge import Judge
 
 #: What clients are called that have no name of their own here.
 OTHER = "other"
-#: Of the host's log-linear histograms, every fourth edge from 1 us to 17 s is a bucket here.
-EDGES = [bucket for bucket in range(0, lib.GPURT_HIST_BUCKETS, lib.GPURT_HIST_SUB)
-         if 1_000 <= int(lib.gpurt_hist_floor(bucket)) <= 20_000_000_000]  # fmt: skip
-#: Upper edges of response times, seconds.
-RESPONSES = tuple(base * 10.0**power for power in range(-4, 2) for base in (1, 2, 5))
 #: What is added up of clients, by the metric's name, and how it is explained.
 SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
     "gpurt_client_segments": (lambda one: one.segments, "GPU segments that clients began"),
@@ -68,6 +56,12 @@ class _Known:
         """What has been counted of it in all, by metric."""
         return {metric: value(self.last) for metric, (value, _) in SUMS.items()}
 
+    def may_be(self, one: ClientInfo) -> bool:
+        """Whether it is that client of the same number.  A host that was restarted numbers its clients anew, also those
+        of a process that it had before: they have done less.
+        """
+        return self.last.pid == one.pid and all(value(self.last) <= value(one) for value, _ in SUMS.values())
+
     def leave(self, totals: dict[tuple[str, int, str], float]) -> None:
         """Adds what was counted under its name."""
         for metric, value in self.values().items():
@@ -81,7 +75,7 @@ class HostCollector:
     Args:
         connect: makes a connection to the host; raises GpurtError if there is none.
         naming: whose processes are named; others are OTHER, unless `task_of` knows their task.
-        most: how many different names of clients there are at most.
+        most: how many different names of processes there are at most; tasks have theirs besides.
         task_of: the task of a client's process; None: it is none's, or no file is known.
     """
 
@@ -101,7 +95,7 @@ class HostCollector:
             up = GaugeMetricFamily("gpurt_host_up", "whether the host answers")
             try:
                 found = list(self._of_host())
-            except GpurtError:
+            except (GpurtError, OSError):
                 found = []
             up.add_metric([], float(bool(found)))
             yield up
@@ -122,10 +116,14 @@ class HostCollector:
                        ((one.gpu, one.refused) for one in gpus))  # fmt: skip
         yield _of_gpus(GaugeMetricFamily, "gpurt_late_agents", "processes that have not left the GPU in time",
                        ((one.gpu, one.late) for one in gpus))  # fmt: skip
-        yield _histograms("gpurt_runlist_update_seconds", "how long runlist updates took", "cause",
-                          [(one, one.cause.word) for one in latencies])  # fmt: skip
+        updates = CounterMetricFamily("gpurt_runlist_updates", "runlist updates", labels=["gpu", "cause"])
+        for one in latencies:
+            updates.add_metric([str(one.gpu), one.cause.word], one.count)
+        yield updates
+        causes = [(one, one.cause.word) for one in latencies]
+        yield of_host("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
         waits = [(one, "") for one in buses]
-        yield _histograms("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
+        yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
         yield _states(clients)
         yield from self._sums(clients)
 
@@ -136,7 +134,7 @@ class HostCollector:
             self._live.pop(key).leave(self._past)
         for key, one in found.items():
             known = self._live.get(key)
-            if known and known.last.pid != one.pid:  # of another host, which numbers its clients anew
+            if known and not known.may_be(one):
                 self._live.pop(key).leave(self._past)
                 known = None
             name = self._name(one, known)
@@ -160,11 +158,14 @@ class HostCollector:
         """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""
         if known and known.name != OTHER:
             return known.name
-        name = self._task_of(one) or (visible(one.comm) if one.comm and self._may_name(one) else OTHER)
-        if name != OTHER and name not in self._names and len(self._names) >= self._most:
+        if task := self._task_of(one):
+            return task
+        if not one.comm or not self._may_name(one):
             return OTHER
-        if name != OTHER:
-            self._names[name] = None
+        name = visible(one.comm)
+        if name not in self._names and len(self._names) >= self._most:
+            return OTHER
+        self._names[name] = None
         return name
 
     def _may_name(self, one: ClientInfo) -> bool:
@@ -192,20 +193,6 @@ def _states(clients: Iterable[ClientInfo]) -> Metric:
     return family
 
 
-def _histograms(name: str, text: str, label: str, found: Iterable[tuple[Times, str]]) -> Metric:
-    family = HistogramMetricFamily(name, text, labels=["gpu", *([label] if label else [])])
-    for times, value in found:
-        labels = [str(times.gpu), *([value] if label else [])]
-        family.add_metric(labels, buckets_of(times), times.total / 1e9)
-    return family
-
-
-def buckets_of(times: Times) -> list[tuple[str, float]]:
-    """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns."""
-    found = [(repr((int(lib.gpurt_hist_floor(edge)) - 1) / 1e9), float(sum(times.buckets[:edge]))) for edge in EDGES]
-    return [*found, ("+Inf", float(times.count))]
-
-
 class JudgeCollector:
     """What a judge has counted; ``running``: whether it still gets events."""
 
@@ -220,6 +207,7 @@ class JudgeCollector:
         for (what, task), count in list(judge.counts.items()):
             findings.add_metric([what.value, what.sort.value, task], count)
         yield findings
+        jobs = CounterMetricFamily("gpurt_jobs", "jobs that ended", labels=["task"])
         misses = CounterMetricFamily("gpurt_deadline_misses", "jobs not done by their deadline", labels=["task"])
         bounds = GaugeMetricFamily("gpurt_bound_seconds", "bounds of response times", labels=["task"])
         deadlines = GaugeMetricFamily("gpurt_deadline_seconds", "relative deadlines", labels=["task"])
@@ -228,6 +216,7 @@ class JudgeCollector:
         owned = CounterMetricFamily("gpurt_owned_seconds", "how long segments owned the GPU", labels=["task"])
         for one in judge.file.taskset:
             seen = judge.tally(one.name)
+            jobs.add_metric([one.name], seen.jobs)
             misses.add_metric([one.name], seen.misses)
             longest.add_metric([one.name], seen.longest / 1e9)
             waited.add_metric([one.name], seen.waited / 1e9)
@@ -235,11 +224,4 @@ class JudgeCollector:
             deadlines.add_metric([one.name], one.deadline / 1e9)
             if one.name in judge.bounds:
                 bounds.add_metric([one.name], judge.bounds[one.name] / 1e9)
-        yield from (misses, longest, waited, owned, deadlines, bounds)
-
-
-def responses(registry: CollectorRegistry) -> Callable[[str, int], None]:
-    """A histogram of response times by task, and what takes one of ns."""
-    histogram = Histogram("gpurt_response_seconds", "response times of jobs", ["task"], registry=registry,
-                          buckets=RESPONSES)  # fmt: skip
-    return lambda task, response: histogram.labels(task).observe(response / 1e9)
+        yield from (jobs, misses, longest, waited, owned, deadlines, bounds)

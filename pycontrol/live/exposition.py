@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Serves a registry of metrics over HTTP, to each scraper in the format that it asks for."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from pycontrol.live.protobuf import CONTENT_TYPE, encode
+
+#: A scraper that neither sends nor takes anything for so long is given up, seconds.
+PATIENCE = 10.0
+#: Of more connections than this the oldest is closed, which is a stuck one: a scrape takes milliseconds.
+MOST = 32
+_PROTOBUF = "application/vnd.google.protobuf"
+_OPENMETRICS = "application/openmetrics-text"
+#: The versions of OpenMetrics that prometheus-client writes as their specifications say (docs/watching.md, "Metrics").
+_KNOWN = ("", "0.0.1", "1.0.0")
+
+
+class _Range:
+    """A media range of an Accept header."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        kind, *rest = (part.strip() for part in text.split(";"))
+        pairs = (part.partition("=") for part in rest)
+        values = {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
+        self.kind, self.version = kind.lower(), values.get("version", "")
+        asked = values.get("proto"), values.get("encoding")
+        self.is_protobuf = self.kind == _PROTOBUF and asked == ("io.prometheus.client.MetricFamily", "delimited")
+        try:
+            self.quality = float(values.get("q", "1"))
+        except ValueError:
+            self.quality = 0.0
+
+
+def wants_protobuf(accept: str) -> bool:
+    """Whether no other format is preferred; of equals, the first is."""
+    ranges = [_Range(part) for part in accept.split(",")]
+    best = max(ranges, key=lambda one: one.quality)  # the first of them
+    return best.is_protobuf and best.quality > 0
+
+
+def accept_text(accept: str) -> str:
+    """An Accept header without versions that prometheus-client would write otherwise than specified, or fail on."""
+    ranges = [_Range(part) for part in accept.split(",")]
+    return ",".join(one.text for one in ranges if one.kind != _OPENMETRICS or one.version in _KNOWN)
+
+
+def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
+    """A WSGI application: prometheus-client's own, and protocol buffers where they are preferred."""
+    text = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        accept = environ.get("HTTP_ACCEPT", "")
+        if environ["REQUEST_METHOD"] != "GET" or not wants_protobuf(accept):
+            found: Iterable[bytes] = text({**environ, "HTTP_ACCEPT": accept_text(accept)}, start)
+            return found
+        names = parse_qs(environ.get("QUERY_STRING", "")).get("name[]")
+        body = encode((registry.restricted_registry(names) if names else registry).collect())
+        headers = [("Content-Type", CONTENT_TYPE)]
+        if "gzip" in environ.get("HTTP_ACCEPT_ENCODING", ""):
+            body = gzip.compress(body)
+            headers.append(("Content-Encoding", "gzip"))
+        start("200 OK", headers)
+        return [body]
+
+    return answer
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = PATIENCE
+
+    def log_message(self, *_: Any) -> None:
+        """Scrapes are no news."""
+
+
+class Server(socketserver.ThreadingMixIn, WSGIServer):
+    """Serves until `close`; a thread for each connection.
+
+    Raises:
+        OSError: the address is taken, or not this machine's.
+    """
+
+    daemon_threads = True
+    request_queue_size = 16
+
+    def __init__(self, address: str, port: int, registry: CollectorRegistry) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._open: dict[socket.socket, None] = {}
+        self._busy = 0
+        self._lock = threading.Lock()
+        super().__init__((address, port), _Handler)
+        self.set_app(application(registry))
+        self._thread = threading.Thread(target=self.serve_forever, name="gpurt-metrics", daemon=True)
+        self._thread.start()
+
+    def server_bind(self) -> None:
+        """Binds.  HTTPServer would look the address's name up, which takes seconds where no name server answers."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begins to serve a connection; the oldest of too many ends, even if it drips one byte a second."""
+        with self._lock:
+            crowded = self._busy >= 2 * MOST  # threads that wait for the host
+            if not crowded:
+                self._busy += 1
+                if len(self._open) >= MOST:
+                    oldest = next(iter(self._open))
+                    del self._open[oldest]
+                    with suppress(OSError):  # it has gone
+                        oldest.shutdown(socket.SHUT_RDWR)
+                self._open[request] = None
+        if crowded:
+            super().shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Ends a connection that was begun to serve."""
+        with self._lock:
+            self._busy -= 1
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Scrapers that go away, or are given up, are no error of ours."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def close(self) -> None:
+        """Stops to serve."""
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
