@@ -70,6 +70,9 @@ def make(setup: Setup) -> Table:
     """The table of a policy.  Raises NoTableError if states do not repeat, or if it would have too many jobs."""
     if setup.options.run_late:
         raise NoTableError("a table is for jobs that are skipped at their deadline")
+    for task, own in zip(setup.system.tasks, setup.sets, strict=False):
+        if max(own) - min(own) >= len(own):
+            raise NoTableError(f"{task.name}'s own units are not side by side, as a table's are")
     whole = hyperperiod(setup)
     jobs = sum(whole // task.period for task in setup.system.tasks)
     first = max(task.offset for task in setup.system.tasks)
@@ -109,8 +112,14 @@ def _state(setup: Setup, outcome: Outcome, now: int) -> object:
 
 
 def _cut(setup: Setup, outcome: Outcome, begin: int, end: int) -> Table:
-    cycle = tuple(one for one in outcome.dispatches if begin <= one.at < end)
-    return Table(setup, begin, end - begin, tuple(one for one in outcome.dispatches if one.at < begin), cycle)
+    dispatches = [_on_own_units(setup, one) for one in outcome.dispatches]
+    cycle = tuple(one for one in dispatches if begin <= one.at < end)
+    return Table(setup, begin, end - begin, tuple(one for one in dispatches if one.at < begin), cycle)
+
+
+def _on_own_units(setup: Setup, one: Dispatch) -> Dispatch:
+    """The dispatch on the units that its task owns (STGM), which a simulation does not tell."""
+    return replace(one, first=min(setup.sets[one.task])) if setup.sets else one
 
 
 def faults(table: Table) -> list[str]:
@@ -153,7 +162,7 @@ def _overlaps(setup: Setup, dispatches: list[Dispatch]) -> list[str]:
         for one in sorted((one for one in dispatches if one.gpu == gpu_index), key=lambda one: one.at):
             held = [other for other in held if (other.finish if setup.hold_job else other.end) > one.at]
             clash = any(one.first < other.first + other.units and other.first < one.first + one.units for other in held)
-            if len(held) >= setup.slots(gpu) or (clash and not setup.sets):
+            if len(held) >= setup.slots(gpu) or clash:
                 found.append(f"{gpu.name}: two jobs hold the same units or slot at {one.at} ns")
             held.append(one)
     return found

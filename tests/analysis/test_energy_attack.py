@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `gpurt energy` guarantees, against schedules by hand: bounds of one job at a time, and cyclic tables.
+
+Nothing here uses the project's simulations.  GPURT_LONG=1 takes a hundred times as many systems.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import combinations
+
+import pytest
+
+from analysis.energy.bounds import bounds
+from analysis.energy.model import Gpu, Kernel, System, Task
+from analysis.energy.outcome import Dispatch
+from analysis.energy.policies import POLICIES, Options
+from analysis.energy.schedule import NoTableError, Table, faults, make
+from analysis.energy.setup import Setup, prepare
+
+TIMES = 100 if os.environ.get("GPURT_LONG") else 1
+PERIODS = [(4, 8, 16), (6, 12), (5, 10, 20), (3, 4, 6), (10,), (7, 14, 21)]
+
+
+def systems(seed: str, count: int, most_gpus: int) -> Iterator[tuple[random.Random, System]]:
+    """Of a few ns, so that instants coincide; kernels may take no time, and longer on more units."""
+    for number in range(count * TIMES):
+        rng = random.Random(f"{seed} {number}")
+        gpus = tuple(gpu(rng, at) for at in range(rng.randint(1, most_gpus)))
+        tasks, periods = rng.randint(1, 4), rng.choice(PERIODS)
+        yield rng, System(gpus, tuple(task(rng, at, gpus, rng.choice(periods), tasks) for at in range(tasks)))
+
+
+def gpu(rng: random.Random, at: int) -> Gpu:
+    units, granularity = rng.choice([2, 4, 6]), rng.choice([1, 1, 2])
+    return Gpu(f"g{at}", units, rng.choice([units, max(granularity, units - 1)]), 1000, 10, granularity,
+               rng.choice([1, 2]), f"k{at}")  # fmt: skip
+
+
+def task(rng: random.Random, at: int, gpus: tuple[Gpu, ...], period: int, tasks: int) -> Task:
+    kernels = [kernel(rng, one.units, 1.6 * period / tasks) for one in gpus]
+    if len(gpus) > 1 and rng.random() < 0.3:
+        kernels[rng.randrange(len(gpus))] = None
+    deadline = max(1, period - rng.choice([0, 0, 1, 2]))
+    return Task(f"t{at}", period, deadline, tuple(kernels), rng.choice([0, 0, rng.randrange(period)]))
+
+
+def kernel(rng: random.Random, units: int, most: float) -> Kernel | None:
+    worst = [rng.randint(0, max(1, int(most))) for _ in range(units)]
+    worst = sorted(worst, reverse=True) if rng.random() < 0.6 else worst
+    best = tuple(rng.choice([time, time, 0, time // 2]) for time in worst)
+    return Kernel(tuple(worst), best, rng.randint(11, 50), rng.choice([0, 0, 1]), rng.choice([0, 0, 1, 2]))
+
+
+def arrivals(rng: random.Random, system: System) -> list[tuple[int, int, int]]:
+    """Releases, tasks and lengths of a dozen jobs of each task, sporadic or periodic, in order of time."""
+    jobs, sporadic, units = [], rng.random() < 0.5, system.gpus[0].whole
+    for index, one in enumerate(system.tasks):
+        at, own = rng.choice([0, 1, rng.randrange(one.period)]), one.on(0)
+        for _ in range(12):
+            least = own.best[units - 1] if sporadic else own.worst[units - 1]
+            length = rng.randint(min(least, own.worst[units - 1]), own.worst[units - 1])
+            jobs.append((at, index, own.copy_in + length + own.copy_out))
+            at += one.period + (rng.choice([0, 0, 1, 3]) if sporadic else 0)
+    return sorted(jobs)
+
+
+def responses(jobs: list[tuple[int, int, int]], system: System, policy: str) -> dict[int, int]:
+    """The longest response of each task if one job after the other executes to its end."""
+    now, waiting, longest = 0, list[tuple[int, int, int]](), defaultdict[int, int](int)
+    while jobs or waiting:
+        now = now if waiting else max(now, jobs[0][0])
+        while jobs and jobs[0][0] <= now:
+            waiting.append(jobs.pop(0))
+        first = min(waiting, key=lambda one: (system.tasks[one[1]].period if policy == "rm" else 0, one[0], one[1]))
+        waiting.remove(first)
+        now += first[2]
+        longest[first[1]] = max(longest[first[1]], now - first[0])
+    return longest
+
+
+@pytest.mark.parametrize("policy", ["rm", "fcfs"])
+def test_no_schedule_exceeds_a_bound(policy: str) -> None:
+    reached = 0
+    for rng, system in systems(f"bounds {policy}", 120, 1):
+        bound = bounds(prepare(system, POLICIES[policy]))
+        assert bound is not None
+        for _ in range(5):
+            for index, seen in responses(arrivals(rng, system), system, policy).items():
+                most = bound[index]
+                assert most is None or seen <= most, (system, index)
+                reached += seen == most
+    assert reached > 100  # the bounds are exact where nothing is rounded
+
+
+def clash(one: Dispatch, other: Dispatch, hold: bool) -> bool:
+    """Whether two jobs have a unit of a GPU at the same time."""
+    ends = [max(job.finish if hold else job.end, job.at) for job in (one, other)]
+    together = one.at < ends[1] and other.at < ends[0]
+    same = one.first < other.first + other.units and other.first < one.first + one.units
+    return one.gpu == other.gpu and together and same
+
+
+def check(setup: Setup, table: Table) -> None:
+    """Four cycles: every job with a deadline within them is there, on units of its own, and in time."""
+    jobs, end = list(table.unrolled(4)), table.begin + 4 * table.length
+    assert not any(clash(one, other, setup.hold_job) for one, other in combinations(jobs, 2)), setup.system
+    by_job = {(job.task, job.job): job for job in jobs}
+    for index, one in enumerate(setup.system.tasks):
+        number, free = 0, 0
+        while (release := one.offset + number * one.period) + one.deadline <= end:
+            job = by_job[index, number]
+            own = one.on(job.gpu)
+            done = job.at + own.copy_in + own.worst[job.units - 1] + own.copy_out
+            assert max(release, free) <= job.at <= done <= release + one.deadline, setup.system
+            number, free = number + 1, done
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_tables_without_faults_keep_what_they_promise(policy: str) -> None:
+    made = 0
+    for rng, system in systems(f"tables {policy}", 12, 1 if POLICIES[policy].single else 2):
+        options = Options(hold_job=rng.random() < 0.3, ready_too=rng.random() < 0.3, fastest=rng.random() < 0.3)
+        setup = prepare(system, POLICIES[policy], options)
+        try:
+            table = make(setup)
+        except NoTableError:
+            continue
+        if not faults(table):
+            check(setup, table)
+            made += 1
+    assert made > 2
