@@ -101,7 +101,8 @@ def gather(given: Inputs) -> dict[str, Any]:
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
-        "notes": [f"{one['trace']}: {note}" for one in seen for note in one["notes"]],
+        "notes": [*([f"what the host would say is unchecked: {host['why']}"] if given.device and host and host["why"]
+                    else []), *(f"{one['trace']}: {note}" for one in seen for note in one["notes"])],
         "analysis": analysis, "sensitivity": sensitivity, "system": _system(file),
         "test": test.name if test else None, "title": test.title if test else None,
         "source": test.source if test else None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -85,6 +86,36 @@ def test_what_cannot_be_written_is_named_in_one_line(tmp_path: Path, name: str) 
         with pytest.raises(FileError, match="cannot be written: "):
             check_writable(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+WRITES = """import os, sys
+from pathlib import Path
+from gpurt.errors import FileError
+from gpurt.files import check_writable, written
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may write everything
+os.chdir(sys.argv[1])
+for name in ("mine", "link"):
+    for attempt in (check_writable, lambda path: written(path).__enter__()):
+        try:
+            attempt(Path(name))
+        except FileError as error:
+            print(error)
+"""
+
+
+def test_a_write_protected_file_is_not_replaced() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folder is closed to others
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "mine").write_text("mine")
+        (folder / "mine").chmod(0o444)
+        (folder / "link").symlink_to("mine")
+        done = subprocess.run([sys.executable, "-c", WRITES, name], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [f"{one}: cannot be written: Permission denied" for one in
+                                            ("mine", "mine", "link", "link")]  # fmt: skip
+        assert (folder / "mine").read_text() == "mine"
+        assert sorted(os.listdir(folder)) == ["link", "mine"]
 
 
 def test_the_check_leaves_everything_as_it_is(tmp_path: Path) -> None:

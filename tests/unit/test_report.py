@@ -210,6 +210,16 @@ def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
     assert subject["support"] == "checked"
 
 
+def test_a_host_that_was_named_and_is_not_there_is_not_passed_over(gpurt: Gpurt, tmp_path: Path) -> None:
+    code, page, document = made(gpurt, TWO, tmp_path / "page.html")  # GPURT_DEVICE names one
+    assert code == 0
+    said = "what the host would say is unchecked: no host (tried /nonexistent)"
+    assert [note[: len(said)] for note in document["notes"]] == [said]
+    assert said in page.text
+    code, _, err = gpurt("report", TWO, "--elsewhere", "-o", tmp_path / "page.html")
+    assert (code, err) == (0, "")
+
+
 def test_the_version_of_cffi_is_that_of_its_backend(
     gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

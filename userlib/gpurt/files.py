@@ -47,6 +47,7 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
                 yield file
             return
         target, temporary = _places(path)
+        _check_permission(target)
         _unfinished.add(temporary)
         try:
             with temporary.open("wb") as file:
@@ -108,11 +109,18 @@ def check_writable(path: Path | str) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not regular(Path(path)):
             return  # to open a pipe is to wait for its reader
-        _, temporary = _places(path)
+        target, temporary = _places(path)
+        _check_permission(target)
         temporary.touch()
         temporary.unlink()
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def _check_permission(target: Path) -> None:
+    """Raises PermissionError if the file is there and write-protected, which does not keep it from being replaced."""
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _places(path: Path | str) -> tuple[Path, Path]:
