@@ -128,6 +128,6 @@ def _copying(taskset: Taskset, factor: int) -> Taskset:
         if isinstance(part, Kernel):
             return part
         worst = -(-part.time.worst * factor // STEPS)
-        return Copy(Span(worst, min(part.time.best, worst)))
+        return Copy(Span(worst, min(part.time.best, part.time.best * factor // STEPS, worst)))
 
     return _with(taskset, change)

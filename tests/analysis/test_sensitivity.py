@@ -10,7 +10,7 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
 from analysis import rta
-from analysis.model import Platform, Taskset
+from analysis.model import Copy, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
 from analysis.rta.regions import with_region
 from analysis.sensitivity import (
     STEPS,
@@ -111,3 +111,26 @@ def test_what_is_done_adds_up_to_the_effort(name: str) -> None:
         epsilon_budgets(BUSY, system, clocks, done.append)
         assert sum(done) == effort(system, len(clocks))
         assert done.count(1) > len(done) // 2  # told of each run, not of whole searches
+
+
+def test_a_faster_machine_is_faster_in_best_cases_too() -> None:
+    """Twice as fast, b is done in half of its bound: a's kernel then separates a's CPU segments by half as long."""
+    parts = (Copy(Span.exactly(ms(6))), Kernel(Span(ms(8), ms(1)), times=(Span(ms(8), ms(1)),)))
+    own = GpuSegment(Span.exactly(0), Span(ms(14), ms(7)), parts=parts)
+    system = taskset(task("a", 0, 2, 80, cpu(8), own, cpu(6), deadline=66), task("b", 0, 1, 80, cpu(8)))
+    system = replace(system, platform=replace(system.platform, compute_units=4))
+    test = rta.find("rtgpu")
+    assert test.run(system).wcrt("b") == ms(22)
+    assert test.run(slowed(system, Fraction(1, 2))).wcrt("b") == ms(11)
+
+
+def test_what_passes_as_it_is_has_a_factor_of_one_at_least() -> None:
+    """Without l's last CPU segment, its job before can take its segment and two updates of the CPU once more."""
+    low = replace(task("l", 0, 5, 20, gpu(1, 5), cpu(1), deadline=13), waiting=Waiting.BUSY)
+    system, test = taskset(task("h", 0, 9, 100, cpu(1)), low, epsilon=1), rta.find("boosted-busy")
+    assert test.run(system).schedulable
+    shorter = replace(low, segments=low.segments[:1])
+    assert not test.run(replace(system, tasks=(system.tasks[0], shorter))).schedulable
+    factor = task_margin(test, system, "l", What.CPU)
+    assert factor is not None
+    assert factor >= 1
