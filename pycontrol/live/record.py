@@ -47,11 +47,11 @@ def record(
         over = time.monotonic_ns()
         if not tracepoints:
             records += _rest(control)
-        failures = _failures(before, control.gpus())
+        failures = failures_of(before, control.gpus())
     return assemble(records, before[0].policy.word, over - PATIENCE, len(before), sleep.since(), failures)
 
 
-def _failures(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
+def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
     """Of what no event tells: why the GPUs were not only used as the scheduler said."""
     found = []
     for old, new in zip(before, after, strict=False):

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.trace import About, Kind, Trace
+from analysis.trace import PRIORITIES, About, Kind, Trace
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import Judge
 from pycontrol.run.seen import meaning
@@ -156,10 +157,19 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
                   policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0)
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items()
-                  if name not in known or about.deadline is None}  # fmt: skip
+                  if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
     return Judged(lines_of(judge, _ended(trace, file)), findings)
+
+
+def _told(trace: Trace) -> dict[str, int]:
+    """GPU priorities that tasks' programs had, where a run says so.  Nothing else does of tasks of the file."""
+    try:
+        found = json.loads(trace.meta.get(PRIORITIES, "{}"))
+        return {str(name): int(priority) for name, priority in found.items()}
+    except (AttributeError, TypeError, ValueError):
+        return {}
 
 
 def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import Event, Kind, Trace, placed_of, times_of
+from analysis.trace import PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
 from gpurt.errors import RefusedError
+from pycontrol.live.control import GpuStatus
 from pycontrol.live.events import Listener, named_events, priorities
+from pycontrol.live.record import failures_of
 from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
@@ -69,6 +72,26 @@ def _unseen(reports: Mapping[str, Report], slept: str) -> list[tuple[str, str]]:
     return [*cut, *([("", slept)] if slept else [])]
 
 
+def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
+    """What the file says of TSGs and GPU priorities that nobody has set: for the trace, and remarks.
+
+    ``seen``: GPU priorities by task.  Those of the file's own tasks are set, those of programs of the user's are not.
+    """
+    meta, notes = {}, []
+    if file.taskset.time_partitioned and all(gpu.emulated for gpu in gpus):
+        meta[SLICES] = "the host"
+        notes.append("slices and levels of the file are not set on a virtual GPU: TSGs have its slice, at level low")
+    users = [task for task in file.taskset.real_time if task.uses_gpu and file.launch[task.name].command]
+    known = {task.name: seen[task.name] for task in users if task.name in seen}
+    if known:
+        meta[PRIORITIES] = json.dumps(known)
+    for task in users:
+        if known.get(task.name, task.segment_priority) != task.segment_priority:
+            notes.append(f"{task.name}'s program had GPU priority {known[task.name]}, and the file says "
+                         f"{task.segment_priority}: `gpurt apply` sets it")  # fmt: skip
+    return meta, notes
+
+
 def launch(file: TasksetFile, options: Options, progress: Progress = lambda seconds: None) -> Run:
     """Runs a taskset for ``options.seconds``, or until the user interrupts it, and returns the outcome.
 
@@ -87,7 +110,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         Listener(options.device) as listener,
         Crew(file, options, where, fifo, Path(directory), program) as crew,
     ):
-        gpus = len(listener.control.gpus())
+        gpus = listener.control.gpus()
         crew.start()
         crew.await_ready()
         notes += _set_priorities(crew, listener)
@@ -97,6 +120,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         over = time.monotonic_ns()
         records = listener.records()
         host = named_events(records, names)
+        host += [Event(over, Kind.LATE, detail=text) for text in failures_of(gpus, listener.control.gpus())]
         reports = crew.reports()
         host += [Event(over, Kind.LOST, task, detail=text) for task, text in _unseen(reports, sleep.since())]
     ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}
@@ -112,8 +136,10 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
         "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
         "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
-        "placed": placed_of(file.taskset), "gpus": str(gpus),
+        "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
     }  # fmt: skip
-    trace = run_trace.assemble(meta, file.taskset.tasks, reports, busy, host, (start, over), ended,
+    said, unset = _unset(file, gpus, priorities(records, names) if fifo else {})
+    notes += unset
+    trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,
                                priorities(records, names))  # fmt: skip
     return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace)

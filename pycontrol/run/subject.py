@@ -6,7 +6,7 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.trace import Kind, Trace, placed_of, times_of
+from analysis.trace import SLICES, Kind, Trace, placed_of, times_of
 from gpurt.text import visible
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.run.seen import meaning
@@ -54,6 +54,8 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
         return "the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of"
     if recorded.meta.get("scheduling") == DEFAULT_CLASS:
         return "the tasks were not permitted SCHED_FIFO, so that their priorities did not count"
+    if SLICES in recorded.meta and file.taskset.time_partitioned:
+        return f"in the run TSGs had slices and levels of {visible(recorded.meta[SLICES])}, not the file's"
     parts = len(file.taskset.parts)
     if parts > 1 and recorded.meta.get("gpus", str(parts)) != str(parts):
         there = visible(recorded.meta["gpus"])

@@ -14,7 +14,7 @@ import pytest
 from links import PATIENCE, eventually
 from processes import alive, until_written
 
-from analysis import taskset
+from analysis import rta, taskset
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, load, preemptors
@@ -22,9 +22,11 @@ from gpurt.enums import Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.live.control import connect
 from pycontrol.run import crew, launch, placement
-from pycontrol.run.check import compare
+from pycontrol.run.check import compare, judged
 from pycontrol.run.confine import confine
 from pycontrol.run.emulator import Emulator
+from pycontrol.run.finding import What
+from pycontrol.run.subject import beyond_the_bounds
 from pycontrol.run.task_report import GpuTimes, Report
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,6 +220,37 @@ def test_jobs_of_own_programs_are_seen(write: Write, host: str, tmp_path: Path) 
     assert plain.jobs == len(run.reports["plain"].jobs)  # once, although it told of them too
 
 
+@pytest.mark.parametrize("given", [50, 40])
+def test_gpu_priorities_of_commands_are_not_the_files_unless_somebody_sets_them(
+    write: Write, host: str, tmp_path: Path, given: int
+) -> None:
+    if not placement.fifo_permitted():
+        pytest.skip("SCHED_FIFO is not permitted: no task has a priority")
+    out, go = tmp_path / "out", tmp_path / "go"
+    (tmp_path / "program.py").write_text(TELLS.format(out=out, go=go).replace("low", "urgent"))
+
+    def progress(seconds: float) -> None:
+        if seconds:
+            go.touch()
+            until_written(out)(seconds)
+
+    command = f'gpu_priority = {given}\ncommand = ["{sys.executable}", "{tmp_path}/program.py"]\n'
+    file = write(PLAIN, URGENT + command)
+    run = launch.launch(file, crew.Options(0.5, host, "segment"), progress)
+    wrong = [one.task for one in judged(run.trace, file).findings if one.what is What.PRIORITY]
+    assert set(wrong) == (set() if given == 50 else {"urgent"})
+    told = "urgent's program had GPU priority 50, and the file says 40: `gpurt apply` sets it"
+    assert (told in run.notes) == (given == 40)
+
+
+def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, host: str) -> None:
+    file = write('[[partition]]\nname = "p"\nslice = "2ms"\n', URGENT + 'partition = "p"\n')
+    run = launch.launch(file, crew.Options(0.1, host, "timesliced", managed=False))
+    assert any("slices and levels of the file are not set" in note for note in run.notes)
+    why = "in the run TSGs had slices and levels of the host, not the file's"
+    assert beyond_the_bounds(run.trace, file, rta.find("supply-fp")) == why
+
+
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
     out = tmp_path / "pid"
     shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"
@@ -253,7 +286,7 @@ def test_senseless_lengths(seconds: float) -> None:
 LAUNCHER = """
 import sys
 from pycontrol.run import crew, launch
-from analysis import taskset
+from analysis import rta, taskset
 launch.launch(taskset.load(sys.argv[1]), crew.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
 """
 
