@@ -7,12 +7,13 @@ import hashlib
 import logging
 import platform
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from functools import cache
+from concurrent.futures import CancelledError, Executor, Future
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from distributed import Client
+from distributed.comm import CommClosedError
 
 from gpurt.errors import RuntimeFailure
 
@@ -21,7 +22,9 @@ GONE = "the Dask cluster is gone; what it has done is kept: start one, and give 
 
 def connect(address: str, timeout: float = 10) -> Cluster:
     """Connects to a scheduler.  Raises OSError if none answers within ``timeout`` seconds."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it logs tracebacks of what is an error of ours then
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.startswith("distributed"):  # they log tracebacks of what is an error of ours then
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     return Cluster(Client(address, timeout=timeout))
 
 
@@ -33,14 +36,15 @@ class Cluster(Executor):
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._pool: Executor = client.get_executor()
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As Executor has it."""
-        inner = self._pool.submit(_call, sources(), call, *args, **kwargs)
+        """As Executor has it.
+
+        Dask's own executor takes the result of a call whose worker leaves at that moment for an error's.
+        """
         outer: Future[Any] = Future()
-        inner.add_done_callback(lambda done: _pass_on(done, outer))
-        outer.add_done_callback(lambda done: done.cancelled() and inner.cancel())
+        inner = self.client.submit(_call, sources(), call, *args, pure=False, **kwargs)
+        inner.add_done_callback(partial(_pass_on, outer=outer))  # in another thread
         return outer
 
     def workers(self) -> int:
@@ -52,16 +56,16 @@ class Cluster(Executor):
         self.client.close()
 
 
-def _pass_on(done: Future[Any], outer: Future[Any]) -> None:
+def _pass_on(inner: Any, outer: Future[Any]) -> None:
     if not outer.set_running_or_notify_cancel():
         return
-    if done.cancelled():
-        outer.set_exception(RuntimeFailure(GONE))
-    elif (error := done.exception()) is None:
-        outer.set_result(done.result())
-    elif isinstance(error, RuntimeFailure):
+    try:
+        outer.set_result(inner.result())
+    except RuntimeFailure as error:
         outer.set_exception(error)
-    else:  # of its own packages, or of Dask, such as a worker that died again and again
+    except (CancelledError, CommClosedError):
+        outer.set_exception(RuntimeFailure(GONE))
+    except Exception as error:  # of its own packages, or of Dask, such as that workers died of it again and again
         text = f"a worker of the Dask cluster failed: {type(error).__name__}: {str(error)[:200]}"
         outer.set_exception(RuntimeFailure(f"{text}; each machine needs the same release of gpurt"))
 
