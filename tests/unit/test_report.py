@@ -28,6 +28,7 @@ from analysis.trace import About, Event, Kind
 from analysis.trace import load as load_trace
 from pycontrol.commands.render import bound, room
 from pycontrol.report.assumptions import Evidence, Support, judged
+from pycontrol.report.charts import WIDTH
 from pycontrol.report.page import DOWN, EXACT
 from pycontrol.run.finding import Finding, Sort, What
 
@@ -511,6 +512,16 @@ def test_contrast_suffices_in_light_dark_and_print() -> None:
             assert contrast(found[text], found[page]) >= 4.5, (text, page)
         for shape in ("own", "updates", "blocking", "cpu", "gpu", "indirect", "interleaved", "bus"):
             assert contrast(found[shape], found["page"]) >= 3, shape
+
+
+def test_charts_are_no_smaller_than_their_words_on_a_narrow_screen(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "page.html"
+    made(gpurt, TWO, output, "--elsewhere", "--trace", run)
+    page = output.read_text()
+    assert page.count('<svg class="chart"') == page.count('<div class="scroll"><svg class="chart"') > 3
+    width, words = (int(found) for found in (re.findall(r"\.chart \{[^}]*min-width: (\d+)rem", page)[0],
+                                             re.findall(r"\.chart text \{[^}]*font: (\d+)px", page)[0]))  # fmt: skip
+    assert width * 16 * words / WIDTH >= 10  # px
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
