@@ -14,7 +14,18 @@ import click
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, connect, demanded, outside, refuse, unlike, unraised
+from pycontrol.commands.options import (
+    FILE,
+    JSON,
+    Output,
+    connect,
+    demanded,
+    outside,
+    refuse,
+    unlike,
+    unraised,
+    unshaped,
+)
 
 if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
     from analysis.model import Task, Taskset
@@ -153,7 +164,8 @@ def unfit(taskset: Taskset, gpus: Sequence[GpuStatus], device: str | None) -> st
     """Why bounds for the taskset do not hold on this host; empty if nothing is known that they lack."""
     platform = demanded(taskset)
     policy = platform.policy
-    why = unlike(platform, gpus, taskset.partitioned) or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
+    why = unlike(platform, gpus, taskset.partitioned) or unshaped(taskset, gpus)
+    why = why or outside(policy, taskset, gpus) or _asleep(taskset, gpus)
     return why or unraised(policy, taskset, None, device) or _updated_elsewhere(taskset, gpus)
 
 

@@ -301,6 +301,19 @@ def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
     return ""
 
 
+def unshaped(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
+    """Why bounds for the file's slices and levels need not hold on this host; empty if it has them, or none are stated.
+
+    The scheduling node of a Tegra sets them.  On a virtual GPU only a program can, for its own TSGs.
+    """
+    if not taskset.time_partitioned or "timesliced" not in taskset.policies or not any(gpu.emulated for gpu in gpus):
+        return ""
+    return (
+        "the file gives TSGs slices and levels, which only programs themselves can set on a virtual GPU "
+        "(GPURT_IOC_TSG_SHAPE), and nothing says that they do"
+    )
+
+
 def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
     """Why a host with these GPUs cannot order the taskset's priorities under the policy; empty if it can.
 

@@ -19,7 +19,18 @@ import click
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.commands import observed, render
-from pycontrol.commands.options import FILE, JSON, Given, analysable, connect, covering_test, demanded, time_of, unlike
+from pycontrol.commands.options import (
+    FILE,
+    JSON,
+    Given,
+    analysable,
+    connect,
+    covering_test,
+    demanded,
+    time_of,
+    unlike,
+    unshaped,
+)
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
     from pycontrol.run.finding import Finding
@@ -75,7 +86,8 @@ def watch(
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         wrong = mismatch(judge, gpus)
         lacking = unbounded(lines_of(judge, {}), chosen.test) if chosen.test else ""
-        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking, differs(loaded.taskset, gpus)])]
+        unknown = differs(loaded.taskset, gpus) or unshaped(loaded.taskset, gpus)
+        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking, unknown])]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
         found = next(batches)

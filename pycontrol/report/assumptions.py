@@ -13,7 +13,7 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.commands.options import demanded, outside, unlike
+from pycontrol.commands.options import demanded, outside, unlike, unshaped
 from pycontrol.live.control import GpuStatus, Latency
 from pycontrol.report import runs
 from pycontrol.run.finding import Finding, What
@@ -176,6 +176,8 @@ def _policy(evidence: Evidence) -> Assumption:
     why = unlike(platform, evidence.gpus, taskset.partitioned) or outside(policy, taskset, evidence.gpus)
     if why:
         return Assumption(assumed, Support.REFUTED, why)
+    if unknown := unshaped(taskset, evidence.gpus):
+        return Assumption(assumed, Support.UNCHECKED, unknown)
     return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")
 
 

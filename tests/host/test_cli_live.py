@@ -587,6 +587,21 @@ def test_a_host_whose_updates_cost_more_than_the_file_says(
     assert ("not running" in out) != bool(why)
 
 
+def test_slices_that_nobody_sets_on_a_virtual_gpu_prove_nothing(
+    start_host: StartHost, gpurt: Gpurt, tmp_path: Path
+) -> None:
+    """The host has 1.024 ms for all TSGs at level low, whatever the file says."""
+    device = ["--device", str(start_host("--policy", "timesliced", "--alpha", "0ns", "--theta", "0ns"))]
+    path = tmp_path / "set.toml"
+    text = taskset_of(("mine", 'partition = "p"'), policy="timesliced").replace("cpus", 'theta = "0ns"\ncpus', 1)
+    path.write_text(text + '[[partition]]\nname = "p"\nslice = "50ms"\n')
+    assert gpurt("analyze", str(path))[0] == 0
+    code, out, _ = gpurt(*device, "apply", str(path), "--ignore-missing")
+    assert (code, "only programs themselves can set on a virtual GPU" in out) == (1, True)
+    path.write_text(text.replace('partition = "p"', ""))
+    assert gpurt(*device, "apply", str(path), "--ignore-missing")[0] == 0
+
+
 def test_the_unit_hides_no_refusal(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
     """It fails if the taskset is refused, and not because a program does not run yet."""
     unit = (ROOT / "kmod/dist/gpurt.service").read_text()
