@@ -25,15 +25,15 @@ BLANK = f'"{UNKNOWN}"'
 class Process:
     """A process to make a task of.
 
-    ``priority``: the highest SCHED_FIFO or SCHED_RR priority of its threads, 0 if none has one.  ``cpus``: those that
-    its main thread may use.  ``segments``: how many GPU segments it has begun, and ``gpu_priority``: what the control
-    plane has set; None if it is no client of the host.
+    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: those that the threads with a
+    priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
+    ``gpu_priority``: what the control plane has set; None if it is no client of the host.
     """
 
     pid: int
     name: str
     command: tuple[str, ...]
-    priority: int
+    priorities: tuple[int, ...]
     cpus: tuple[int, ...]
     segments: int | None = None
     gpu_priority: int | None = None
@@ -43,19 +43,26 @@ def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
     """What is known of a process; None if there is none.  ``clients``: of the host."""
     command = tuple(procs.command(pid))
     here = procs.process(pid)
-    try:
-        cpus = tuple(sorted(os.sched_getaffinity(pid)))
-    except OSError:
+    real_time = {thread: found.priority for thread in procs.threads(pid) if (found := procs.stat(thread)) and
+                 found.priority}  # fmt: skip
+    cpus = set[int]().union(*map(_cpus, real_time)) or _cpus(pid)
+    if here is None or not cpus:
         return None
-    if here is None:
-        return None
-    priorities = [found.priority for thread in procs.threads(pid) if (found := procs.stat(thread))]
     own = [client for client in clients if client.pid == pid]
     name = Path(command[0]).name if command and command[0] else here.comm
     return Process(
-        pid, name, command, max(priorities, default=0), cpus, sum(one.segments for one in own) if own else None,
+        pid, name, command, tuple(sorted({*real_time.values()})), tuple(sorted(cpus)),
+        sum(one.segments for one in own) if own else None,
         next((one.set_priority for one in own if one.set_priority), None),
     )  # fmt: skip
+
+
+def _cpus(thread: int) -> set[int]:
+    """The CPUs that a thread may use; none if it has ended."""
+    try:
+        return os.sched_getaffinity(thread)
+    except OSError:
+        return set()
 
 
 def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[Latency]) -> str:
@@ -91,8 +98,7 @@ def _task(one: Process, name: str) -> list[str]:
         f"[[task]]  # process {one.pid}; {segments}",
         f'name = "{name}"',
         f"cpu = {one.cpus[0]}" if pinned else f"cpu = {BLANK}  # not pinned: it may run on {len(one.cpus)} CPUs",
-        f"priority = {one.priority}" if one.priority else
-        f"priority = {BLANK}  # it has no SCHED_FIFO priority now; 0 makes it best effort",
+        _priority(one.priorities),
         *([f"gpu_priority = {one.gpu_priority}"] if one.gpu_priority else []),
         f"period = {BLANK}  # the least time between two releases of its job",
         f"deadline = {BLANK}",
@@ -105,6 +111,13 @@ def _task(one: Process, name: str) -> list[str]:
         f"command = [{', '.join(map(_quoted, one.command))}]" if kept else
         f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}",
     ]  # fmt: skip
+
+
+def _priority(those: Sequence[int]) -> str:
+    if len(those) == 1:
+        return f"priority = {those[0]}"
+    why = f"its threads have {', '.join(map(str, those))}" if those else "it has no SCHED_FIFO priority now"
+    return f"priority = {BLANK}  # {why}; 0 makes it best effort"
 
 
 def _is_text(word: str) -> bool:

@@ -20,6 +20,7 @@ from analysis import taskset
 from gpurt.errors import TasksetError
 from pycontrol import cli
 from pycontrol.run.first_file import Process, text_of
+from pycontrol.run.placement import fifo_permitted
 
 ME = os.getpid()
 #: What replaces each ? of a key.
@@ -99,6 +100,40 @@ def test_processes_without_a_host(gpurt, sleeper: subprocess.Popen[bytes], tmp_p
     assert second.name != first.name
 
 
+#: A main thread on one CPU, and threads of the priorities 3 and 7, or as given, on another.
+THREADS = """import os, sys, threading, time
+def work(priority, cpus):
+    os.sched_setaffinity(0, cpus)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    ready.wait()
+    time.sleep(999)
+all_of_them = sorted(os.sched_getaffinity(0))
+ready = threading.Barrier(len(sys.argv))
+for word in sys.argv[1:]:
+    threading.Thread(target=work, args=(int(word), all_of_them[1:2]), daemon=True).start()
+os.sched_setaffinity(0, all_of_them[:1])
+ready.wait()
+print(flush=True)
+time.sleep(999)
+"""
+
+
+@pytest.mark.skipif(not fifo_permitted(7), reason="needs the right to SCHED_FIFO")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_task_is_the_threads_with_a_priority(gpurt, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    for words, priority, last in ((("7",), 7, 1), (("3", "7"), None, 1), ((), None, 0)):
+        process = subprocess.Popen([sys.executable, "-c", THREADS, *words], stdout=subprocess.PIPE)
+        assert process.stdout
+        process.stdout.readline()
+        code, out, _ = gpurt("--device", tmp_path / "none", "init", "--pid", process.pid)
+        process.kill()
+        process.communicate()
+        assert code == 0
+        assert f"\ncpu = {sorted(os.sched_getaffinity(0))[last]}\n" in out
+        assert f"\npriority = {priority}\n" in out if priority else '\npriority = "?"' in out
+        assert ("its threads have 3, 7" in out) == (len(words) == 2)
+
+
 def test_what_cannot_be_a_file(gpurt, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     mine = tmp_path / "mine.toml"
     mine.write_text("filled in\n")
@@ -115,7 +150,8 @@ def test_what_cannot_be_a_file(gpurt, tmp_path: Path) -> None:  # type: ignore[n
 
 
 @given(st.lists(st.builds(Process, st.integers(1, 4 * 10**6), st.text(max_size=80), st.lists(st.text()).map(tuple),
-                          st.integers(0, 99), st.sets(st.integers(0, 7), min_size=1).map(tuple),
+                          st.sets(st.integers(1, 99), max_size=3).map(tuple),
+                          st.sets(st.integers(0, 7), min_size=1).map(tuple),
                           st.none() | st.integers(0, 9), st.none() | st.integers(1, 99)),
                 min_size=1, max_size=3, unique_by=lambda one: (one.pid, one.name)))  # fmt: skip
 def test_any_process_makes_a_file_that_is_refused_until_it_is_filled_in(processes: list[Process]) -> None:
