@@ -119,7 +119,7 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
     gpus = asks.gpus()
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
     render.note(*remarks, as_json=False)
-    responses = Responses()
+    responses = Responses(one.name for one in loaded.taskset)
     judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(gpus),
                   observe=responses.observe)  # fmt: skip
     mismatch(judge, gpus)

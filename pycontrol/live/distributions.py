@@ -92,16 +92,16 @@ def native_of(times: Times) -> Native:
 
 
 class Responses:
-    """A collector of prometheus_client: the response times of jobs, by task."""
+    """A collector of prometheus_client: the response times of jobs of these tasks, from now on."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Iterable[str]) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[str, _Seen] = {}
+        self._seen = {task: _Seen(time.time()) for task in tasks}
 
     def observe(self, task: str, response: int) -> None:
         """Counts a response time, ns."""
         with self._lock:
-            seen = self._seen.setdefault(task, _Seen(time.time()))
+            seen = self._seen[task]
             seen.classic[bisect_left(RESPONSES, response)] += 1
             seen.total += response
             if response > 0:

@@ -22,6 +22,7 @@ from gpurt.text import visible
 from pycontrol import procs
 from pycontrol.live.control import ClientInfo, Control
 from pycontrol.live.distributions import of_host
+from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
 
 #: What clients are called that have no name of their own here.
@@ -124,7 +125,7 @@ class HostCollector:
         yield of_host("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
         waits = [(one, "") for one in buses]
         yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
-        yield _states(clients)
+        yield _states([one.gpu for one in gpus], clients)
         yield from self._sums(clients)
 
     def _sums(self, clients: Iterable[ClientInfo]) -> Iterator[Metric]:
@@ -183,11 +184,11 @@ def _of_gpus(
     return family
 
 
-def _states(clients: Iterable[ClientInfo]) -> Metric:
+def _states(gpus: Iterable[int], clients: Iterable[ClientInfo]) -> Metric:
     """How many clients do what; those that are pending wait for the GPU."""
     counts = Counter((one.gpu, one.state) for one in clients)
     family = GaugeMetricFamily("gpurt_clients", "clients by what they do", labels=["gpu", "state"])
-    for gpu in sorted({gpu for gpu, _ in counts}):
+    for gpu in gpus:
         for state in State:
             family.add_metric([str(gpu), state.word], counts[gpu, state])
     return family
@@ -204,13 +205,16 @@ class JudgeCollector:
         judge = self._judge
         yield GaugeMetricFamily("gpurt_watching", "whether the host's events are read", float(self._running()))
         findings = CounterMetricFamily("gpurt_findings", "what was found wrong", labels=["kind", "sort", "task"])
-        for (what, task), count in list(judge.counts.items()):
+        tasks = ["", *(one.name for one in judge.file.taskset)]
+        found = {**{(what, task): 0 for what in What for task in tasks}, **judge.counts}
+        for (what, task), count in found.items():  # also none: a first one is an increase only then
             findings.add_metric([what.value, what.sort.value, task], count)
         yield findings
         jobs = CounterMetricFamily("gpurt_jobs", "jobs that ended", labels=["task"])
         misses = CounterMetricFamily("gpurt_deadline_misses", "jobs not done by their deadline", labels=["task"])
         bounds = GaugeMetricFamily("gpurt_bound_seconds", "bounds of response times", labels=["task"])
         deadlines = GaugeMetricFamily("gpurt_deadline_seconds", "relative deadlines", labels=["task"])
+        mort = GaugeMetricFamily("gpurt_longest_response_seconds", "longest response time of a job", labels=["task"])
         longest = GaugeMetricFamily("gpurt_longest_segment_seconds", "longest ownership in a segment", labels=["task"])
         waited = CounterMetricFamily("gpurt_waiting_seconds", "how long segments waited for the GPU", labels=["task"])
         owned = CounterMetricFamily("gpurt_owned_seconds", "how long segments owned the GPU", labels=["task"])
@@ -218,10 +222,12 @@ class JudgeCollector:
             seen = judge.tally(one.name)
             jobs.add_metric([one.name], seen.jobs)
             misses.add_metric([one.name], seen.misses)
+            if seen.mort is not None:
+                mort.add_metric([one.name], seen.mort / 1e9)
             longest.add_metric([one.name], seen.longest / 1e9)
             waited.add_metric([one.name], seen.waited / 1e9)
             owned.add_metric([one.name], seen.owned / 1e9)
             deadlines.add_metric([one.name], one.deadline / 1e9)
             if one.name in judge.bounds:
                 bounds.add_metric([one.name], judge.bounds[one.name] / 1e9)
-        yield from (jobs, misses, longest, waited, owned, deadlines, bounds)
+        yield from (jobs, misses, mort, longest, waited, owned, deadlines, bounds)
