@@ -236,6 +236,54 @@ def test_a_machine_that_cannot_execute_the_other_architecture_says_what_to_insta
     )  # fmt: skip
 
 
+def test_the_trials_leave_out_what_dkms_keeps_and_nothing_else(tmp_path: Path) -> None:
+    """`files` of scripts/debian/steps, of a system that has what follows."""
+    steps = (ROOT / "scripts/debian/steps").read_text()
+    (function,) = re.findall(r"^kept_by_dkms=.*?^}$", steps, re.MULTILINE | re.DOTALL)
+    kept = ["/usr/lib/modules/6.1.0-1-amd64/modules.dep", "/lib/modules/5.15.0-1-generic/modules.alias.bin",
+            "/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"]  # fmt: skip
+    others = ["/lib/modules/6.1.0-1-amd64/updates/dkms/gpurt.ko", "/lib/modules/6.1.0-1-amd64/updates/modules.dep",
+              "/usr/lib/modules-load.d/modules.conf", "/usr/share/lib/modules/6.1.0/modules.dep",
+              "/var/lib/dkms/mok.keys/gpurt", "/var/lib/dkms/gpurt/mok.key", "/var/lib/dkms/mok.pub.gpurt"]  # fmt: skip
+    find = tmp_path / "find"
+    find.write_text("#!/bin/sh\nprintf '%s\\n' " + " ".join([*kept, *others]) + "\n")
+    find.chmod(0o755)
+    listed = done("sh", "-c", f"{function}\nfiles", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert listed.split() == sorted(others)
+
+
+def needs_debhelper(staged: Path) -> None:
+    if not shutil.which("dpkg-buildpackage") or call("dpkg-checkbuilddeps", cwd=staged).returncode:
+        pytest.skip("needs dpkg-buildpackage and what debian/control says")
+
+
+@pytest.mark.slow
+def test_cleaning_the_debian_tree_leaves_only_sources(staged: Path) -> None:
+    needs_debhelper(staged)
+    sources = {path for path in staged.rglob("*") if path.is_file()}
+    done("debian/rules", "override_dh_auto_build-arch", "LIBRARY=true", "CC=true", cwd=staged)
+    assert (staged / "build/_gpurt.c").is_file()
+    done("debian/rules", "clean", cwd=staged)
+    assert {path for path in staged.rglob("*") if path.is_file()} == sources
+
+
+@pytest.mark.skipif(not LONG, reason="builds the packages three times: GPURT_LONG=1")
+@pytest.mark.timeout(1800)
+def test_the_debian_packages_are_the_same_bytes_wherever_and_however_often_they_are_built(tmp_path: Path) -> None:
+    built = []
+    for name, mask, zone in (("first", "022", "UTC"), ("second-folder", "077", "Asia/Tokyo")):
+        call_to = f'umask {mask} && mkdir "$0" && scripts/package stage "$0"'
+        tree = Path(done("sh", "-c", call_to, tmp_path / name).strip())
+        needs_debhelper(tree)
+        for _ in range(1 if built else 2):
+            done("sh", "-c", f"umask {mask} && dpkg-buildpackage -us -uc", cwd=tree, TZ=zone)
+            files = [path for path in tree.parent.iterdir() if path.suffix in (".deb", ".dsc", ".xz")]
+            built.append({path.name: path.read_bytes() for path in files})
+    assert built[0].keys() >= {"gpurt_0.1.0.dsc", "gpurt_0.1.0.tar.xz"}
+    for again in built[1:]:
+        assert [name for name in built[0] if again[name] != built[0][name]] == []
+
+
 #: The last commit of which somebody may have packages: gpurt's examples were elsewhere then.
 EARLIER = "b60bf56"
 
