@@ -34,6 +34,7 @@ def interrupt(number: int, frame: object) -> None:
 
 def main() -> None:
     """Runs the command line and exits with its code."""
+    _take_standard_descriptors()
     if _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:  # the caller may have SIGINT ignored
         _signal.signal(_signal.SIGINT, interrupt)
     try:
@@ -51,6 +52,19 @@ def main() -> None:
     except KeyboardInterrupt as error:
         os._exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     sys.exit(code)
+
+
+def _take_standard_descriptors() -> None:
+    """Opens /dev/null where stdin, stdout or stderr is closed (the shell's 2>&-).
+
+    Otherwise the next file or socket that is opened gets that number, and programs that inherit it write into it.
+    Python's sys.stdout and sys.stderr stay None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _import_beside(name: str) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,7 +132,9 @@ def _place(path: Path) -> tuple[int, int] | str | None:
     try:
         seen = os.stat(path)
     except (OSError, ValueError):  # a NUL in the name
-        return os.path.realpath(path) if "\0" not in str(path) else None
+        with suppress(OSError, ValueError):  # the current folder was removed
+            return os.path.realpath(path)
+        return None
     return (seen.st_dev, seen.st_ino) if stat.S_ISREG(seen.st_mode) else None
 
 

@@ -28,7 +28,7 @@ def identity(plan: Sequence[Planned], options: Options, here: Here) -> dict[str,
     """
     order = repr([(one.condition.value, one.given) for one in plan])
     return {
-        "command": list(options.command), "folder": str(Path.cwd()),
+        "command": list(options.command), "folder": _folder(),
         "inputs": sorted({one.given for one in plan if one.given is not None}),
         "runs": len(plan), "conditions": sorted({one.condition.value for one in plan}),
         "order": hashlib.sha256(order.encode("utf-8", "surrogateescape")).hexdigest(),
@@ -37,6 +37,14 @@ def identity(plan: Sequence[Planned], options: Options, here: Here) -> dict[str,
         "machine": [platform.node(), platform.release(), platform.machine()], "cpus": sorted(os.sched_getaffinity(0)),
         "host": described(here.gpus),
     }  # fmt: skip
+
+
+def _folder() -> str:
+    """The current folder.  Raises FileError: it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError as error:
+        raise FileError(f"the current folder: {error.strerror}") from None
 
 
 def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

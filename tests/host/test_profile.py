@@ -153,6 +153,17 @@ def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
     assert run("-o", "/dev/full")[0] == 3
 
 
+def test_a_closed_stderr_is_not_the_host_s_socket(host: Path, tmp_path: Path) -> None:
+    """The shell's 2>&-: the program's output goes nowhere, not into whatever got the descriptor's number."""
+    (tmp_path / "program.py").write_text(PROGRAM + "print('x' * 10_000, flush=True); print('y', file=sys.stderr)\n")
+    words = f"profile {' '.join(QUIET)} -- {sys.executable} program.py 1"
+    done = subprocess.run(
+        ["sh", "-c", f"{Path(sys.executable).parent}/gpurt --device {host} {words} 0<&- 2>&-"],
+        stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.count("[[task]]"), "xx" in done.stdout) == (0, 1, False)
+
+
 def test_a_run_that_fails_ends_the_measurement_and_those_before_are_written(profile: Profile, tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text(PROGRAM + "if len(open('runs').readlines()) == 3: sys.exit(7)\n")
     code, out, err = profile("--runs", "5", "--condition", "quiet", "--json", "--", "python", "fails.py", "1")

@@ -194,6 +194,13 @@ def test_a_file_s_name_cannot_reach_the_terminal_raw(
             assert "\\x1b[31mred\\n\\xff\\u202e.toml" in message
 
 
+def test_a_folder_that_was_removed_is_no_bug(tmp_path: Path) -> None:
+    for command in (f"simulate {MINIMAL} --offsets 1 --trace x", f"report {MINIMAL} --elsewhere -o x"):
+        (tmp_path / "gone").mkdir()
+        done = shell(f"cd {tmp_path}/gone && rmdir ../gone && exec {GPURT} {command}")
+        assert (done.returncode, done.stderr) == (3, "gpurt: x: cannot be written: No such file or directory\n")
+
+
 @pytest.mark.parametrize("command", [f"simulate {MINIMAL} --offsets 5", f"analyze {MINIMAL}", "status"])
 def test_a_command_needs_no_stderr(command: str) -> None:
     """The shell's 2>&-: there is no place for progress and messages, and the answer is the same."""
