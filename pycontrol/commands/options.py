@@ -288,7 +288,7 @@ def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
     costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
     if platform.policy not in ("segment", "job"):  # whose bounds charge both together
         costs.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
-    if apart or platform.policy == "boosted":  # whose bounds charge some updates without a context switch
+    if apart or platform.policy not in ("segment", "timesliced"):  # whose bounds charge some updates without a switch
         costs.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
     if platform.policy == "timesliced":
         costs.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))

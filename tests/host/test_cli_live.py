@@ -563,6 +563,8 @@ def test_apply_says_which_clients_state_another_form(
          "a runlist update and a context switch takes 1.250 ms, the file's epsilon is 1.200 ms"),
         ("lock-fifo", 'epsilon = "2ms"\ntheta = "0.2ms"',
          "a context switch takes 0.250 ms, the file's theta is 0.200 ms"),
+        ("lock-priority", 'epsilon = "2ms"\nalpha = "0.5ms"',
+         "a runlist update takes 1.000 ms, the file's alpha is 0.500 ms"),
         ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "2ms"',
          "a time slice takes 3.000 ms, the file's time_slice is 2.000 ms"),
         ("timesliced", 'epsilon = "2ms"\ntheta = "1ms"\ntime_slice = "4ms"',
