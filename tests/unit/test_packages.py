@@ -126,6 +126,13 @@ def staged(tmp_path: Path) -> Path:
     return Path(done("scripts/package", "stage", tmp_path).strip())
 
 
+def test_a_folder_is_looked_for_where_the_caller_is(tmp_path: Path) -> None:
+    assert done(ROOT / "scripts/package", "stage", "here", cwd=tmp_path).strip() == str(tmp_path / "here/gpurt-0.1.0")
+    assert (tmp_path / "here/gpurt-0.1.0/debian/rules").is_file()
+    run = call(ROOT / "scripts/package", "try", "bookworm", "arm64", "none here", cwd=tmp_path)
+    assert (run.returncode, run.stderr.count(f"no packages in {tmp_path}/none here;")) == (3, 1)
+
+
 def test_the_debian_tree_is_complete(staged: Path) -> None:
     control = (staged / "debian/control").read_text()
     assert set(re.findall(r"^Package: (.*)$", control, re.MULTILINE)) == BINARIES
