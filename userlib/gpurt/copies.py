@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Generator
 from types import TracebackType
 
@@ -40,13 +41,17 @@ class copy:  # noqa: N801  (reads as a statement)
         self._priority = priority
         self._timeout = timeout
         self._client = client
-        self._open = False
+        self._process = 0  # that has the copy open; a child that is forked meanwhile has not
+
+    @property
+    def _open(self) -> bool:
+        return self._process == os.getpid()
 
     def __enter__(self) -> copy:
         if self._open:
             raise OSError(errno.EBUSY, "the copy is open already")
         status = lib.gpurt_copy_begin(handle_of(self._client), self._priority, self._timeout)
-        self._open = begun(status, self._client, "begin a copy")
+        self._process = os.getpid() if begun(status, self._client, "begin a copy") else 0
         return self
 
     def next(self) -> None:
@@ -57,14 +62,14 @@ class copy:  # noqa: N801  (reads as a statement)
         """
         if self._open:
             status = lib.gpurt_copy_next(handle_of(self._client), self._timeout)
-            self._open = not status
+            self._process = 0 if status else self._process
             check(status, "go on with a copy")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._open:
-            self._open = False
+            self._process = 0
             status = lib.gpurt_copy_end(handle_of(self._client))
             if error is None:
                 check(status, "end a copy")

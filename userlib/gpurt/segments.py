@@ -20,15 +20,14 @@ from __future__ import annotations
 
 import errno
 import functools
-import inspect
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from gpurt import streams
+from gpurt import functions, streams
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
 from gpurt.streams import Given, Stream
@@ -159,14 +158,19 @@ def begun(status: int, client: Client | None, what: str) -> bool:
     return True
 
 
-#: A segment that has begun: whether a host knows it, and what it waits for before it ends.
-_Open = tuple[bool, Stream | None]
+class _Open(NamedTuple):
+    """A segment that has begun: whether a host knows it, what it waits for at its end, and which process began it."""
+
+    managed: bool
+    stream: Stream | None
+    process: int
 
 
 class segment:  # noqa: N801  (reads as a statement)
     """A GPU segment around a block or a function, with `async` too.
 
-    Threads and asyncio's tasks may share one segment object.
+    Threads and asyncio's tasks may share one segment object, and so do copies of what has one, such as a model.  A
+    child that fork() makes in the block has no segment open: it may leave the block, and begin segments of its own.
 
     Args:
         priority: 1 to 99; 0 uses the thread's own real-time priority.
@@ -184,7 +188,7 @@ class segment:  # noqa: N801  (reads as a statement)
     Raises:
         OSError: anything else fails.
         ValueError: no such form.
-        TypeError: ``stream`` is nothing to wait for.
+        TypeError: ``stream`` is nothing to wait for; or a class or a generator function is decorated.
     """
 
     def __init__(
@@ -199,15 +203,32 @@ class segment:  # noqa: N801  (reads as a statement)
         self._priority = priority
         self._client = client
         self._stream = stream
+        self._forget()
+
+    def _forget(self) -> None:
+        """No segment is open."""
         self._open = threading.local()
         self._tasks: weakref.WeakKeyDictionary[Any, list[_Open]] = weakref.WeakKeyDictionary()
 
-    def _started(self, wait: bool) -> _Open:
-        """Begins; ``wait``: until the client owns the GPU."""
-        stream = None if self._stream is None else streams.chosen(self._stream)
+    def __copy__(self) -> segment:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> segment:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_open", "_tasks")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def _started(self, wait: bool, elsewhere: bool = False) -> _Open:
+        """Begins.  ``wait``: until the client owns the GPU; ``elsewhere``: another thread waits for the stream."""
+        stream = None if self._stream is None else streams.chosen(self._stream, elsewhere)
         flags = self._flags | (lib.GPURT_BEGIN_WAIT if wait else 0)
         status = lib.gpurt_segment_begin(handle_of(self._client), flags, self._priority)
-        return begun(status, self._client, "begin a GPU segment"), stream
+        return _Open(begun(status, self._client, "begin a GPU segment"), stream, os.getpid())
 
     def _ended(self, managed: bool, error: BaseException | None) -> None:
         if managed:
@@ -222,7 +243,9 @@ class segment:  # noqa: N801  (reads as a statement)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        managed, stream = self._open.stack.pop()
+        managed, stream, process = self._open.stack.pop()
+        if process != os.getpid():
+            return  # its parent's, which ends it
         try:
             if stream is not None:
                 stream.synchronize()
@@ -234,10 +257,10 @@ class segment:  # noqa: N801  (reads as a statement)
 
     async def __aenter__(self) -> None:
         """Begins on the loop's thread, which is the one that policy `boosted` raises; waits on another one."""
-        managed, stream = self._started(wait=False)
-        if managed and self._wait:
+        opened = self._started(wait=False, elsewhere=True)
+        if opened.managed and self._wait:
             await self._granted()
-        self._tasks.setdefault(streams.current_task(), []).append((managed, stream))
+        self._tasks.setdefault(streams.current_task(), []).append(opened)
 
     async def _granted(self) -> None:
         """Waits until the segment owns the GPU.  After any exception the segment has ended, as after a cancellation."""
@@ -258,7 +281,7 @@ class segment:  # noqa: N801  (reads as a statement)
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        managed, stream = self._tasks[streams.current_task()].pop()
+        managed, stream, _ = self._tasks[streams.current_task()].pop()
         try:
             if stream is not None:
                 await streams.in_thread(stream.synchronize)
@@ -269,19 +292,25 @@ class segment:  # noqa: N801  (reads as a statement)
             self._ended(managed, error)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Wraps a function, or a coroutine function, in the segment."""
-        if inspect.iscoroutinefunction(function):
+        """Wraps a function, or a coroutine function, in the segment.
+
+        Raises:
+            TypeError: the segment would cover nothing: see functions.awaits().
+        """
+        if functions.awaits(function):
 
             @functools.wraps(function)
             async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
                 async with self:
-                    return await function(*args, **kwargs)
+                    return await cast("Any", function(*args, **kwargs))
 
             return cast("Callable[P, R]", awaited)
 
         @functools.wraps(function)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
             with self:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                functions.check_result(function, result)
+                return result
 
         return wrapped

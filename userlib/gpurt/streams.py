@@ -7,7 +7,8 @@ A kernel launch returns at once.  A segment that ended then would give the GPU u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
 
 
 @runtime_checkable
@@ -22,20 +23,40 @@ class Stream(Protocol):
 Given: TypeAlias = Stream | Callable[[], Stream]
 
 
+def _waits(thing: object) -> TypeGuard[Stream]:
+    """Whether it can be waited for.  A class has its instances' method, which says of no stream that it is done."""
+    return isinstance(thing, Stream) and not isinstance(thing, type)
+
+
 def check(given: object) -> None:
-    """Raises TypeError for what is neither a stream nor a function."""
-    if not isinstance(given, Stream) and not callable(given):
+    """Raises TypeError for what is neither a stream nor a function.
+
+    A class is neither: a stream that is made when a segment begins is not the one that gets the work.
+    """
+    if isinstance(given, type):
+        raise TypeError(f"stream: {given.__name__} is a class; name a stream, or a function that returns one")
+    if not _waits(given) and not callable(given):
         raise TypeError(f"stream: a {type(given).__name__} neither has synchronize(), nor is a function")
 
 
-def chosen(given: Given) -> Stream:
-    """The stream of a segment that begins.  Raises TypeError if a function returned none."""
-    if isinstance(given, Stream):
-        return given
-    found = given()
-    if not isinstance(found, Stream):
-        raise TypeError(f"stream: the function returned a {type(found).__name__}, which has no synchronize()")
-    return found
+def chosen(given: Given, elsewhere: bool = False) -> Stream:
+    """The stream of a segment that begins.  ``elsewhere``: another thread than this one waits for it.
+
+    Raises:
+        TypeError: a function returned none; or it is a module, for another thread: ``torch.cuda.synchronize()`` waits
+            for the current device, and each thread has its own.
+    """
+    stream = given if _waits(given) else cast("Callable[[], object]", given)()
+    if isinstance(stream, type):
+        raise TypeError(f"stream: the function returned the class {stream.__name__}, not a stream")
+    if not _waits(stream):
+        raise TypeError(f"stream: the function returned a {type(stream).__name__}, which has no synchronize()")
+    if elsewhere and isinstance(stream, ModuleType):
+        raise TypeError(
+            f"stream: module {stream.__name__} waits for the device of the thread that calls it, and with async "
+            "another thread does: name a stream"
+        )
+    return stream
 
 
 def current_task() -> object:

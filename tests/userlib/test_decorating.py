@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a segment is put around, and where its object goes: it covers all of it, or says that it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import os
+import pickle
+import sys
+import types
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from analysis.model import Platform
+from gpurt import Client, segment
+from pycontrol.live.control import Control, connect
+from pycontrol.run.emulator import Emulator
+
+
+class Host:
+    """What the host knows of this process's segments."""
+
+    def __init__(self, control: Control, client: Client) -> None:
+        self._control, self.client = control, client
+
+    def depth(self) -> int:
+        """How many segments are open."""
+        return sum(one.depth for one in self._control.clients() if one.pid == os.getpid())
+
+
+class Stream:
+    """Counts how often it was waited for."""
+
+    waits = 0
+
+    def synchronize(self) -> None:
+        self.waits += 1
+
+
+STREAM = Stream()
+
+
+def of_the_process() -> Stream:
+    """Where `STREAM` is in another process, too."""
+    return STREAM
+
+
+@pytest.fixture(scope="module")
+def socket() -> Iterator[str]:
+    with Emulator(Platform(1)) as running:
+        yield str(running.socket)
+
+
+@pytest.fixture
+def host(socket: str) -> Iterator[Host]:
+    with connect(socket) as control, Client(socket) as client:
+        yield Host(control, client)
+
+
+class Detector:
+    """An object that is called, as models are."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def __call__(self) -> int:
+        return self.host.depth()
+
+
+class AsyncDetector(Detector):
+    async def __call__(self) -> int:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return self.host.depth()
+
+
+def other_decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As torch.inference_mode(): a plain function around any function."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+def test_objects_that_are_called_are_covered(host: Host) -> None:
+    stream = Stream()
+    around = segment(client=host.client, stream=stream)
+    assert around(Detector(host))() == 1
+    assert around(functools.partial(Detector.__call__, Detector(host)))() == 1
+    assert (host.depth(), stream.waits) == (0, 2)
+
+
+def test_objects_whose_call_is_a_coroutine_function_are_covered(host: Host) -> None:
+    """They are no coroutine functions themselves; the segment ended before the coroutine began."""
+    stream = Stream()
+    around: Callable[..., Any] = segment(client=host.client, stream=stream)
+    assert asyncio.run(around(AsyncDetector(host))()) == 1
+    assert asyncio.run(around(functools.partial(AsyncDetector.__call__, AsyncDetector(host)))()) == 1
+    assert (host.depth(), stream.waits) == (0, 2)
+
+
+def test_a_coroutine_below_another_decorator_is_refused_when_it_is_called(host: Host) -> None:
+    """It is a plain function, of which nothing has run when it returns."""
+    ran = []
+
+    @other_decorator
+    async def detect() -> None:
+        ran.append(True)
+
+    with pytest.raises(TypeError, match=r"coroutine of .*detect begins: put it around the coroutine function"):
+        segment(client=host.client)(detect)()
+    assert (host.depth(), ran) == (0, [])
+
+
+def test_generators_and_classes_are_refused(host: Host) -> None:
+    """The segment of a generator function would end when its first step has not begun."""
+
+    def frames() -> Iterator[int]:
+        yield 1
+
+    async def later() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (frames, later, functools.partial(frames)):
+        with pytest.raises(TypeError, match=r"before the generator .* begins"):
+            segment(client=host.client)(function)
+    with pytest.raises(TypeError, match="decorate methods of class Detector"):
+        segment(client=host.client)(Detector)
+
+
+def test_a_class_is_no_stream(host: Host) -> None:
+    """`stream=torch.cuda.Stream` has synchronize(), as a function without its stream."""
+    with pytest.raises(TypeError, match="Stream is a class"):
+        segment(client=host.client, stream=Stream)
+    with (
+        pytest.raises(TypeError, match="returned the class Stream"),
+        segment(client=host.client, stream=lambda: Stream),
+    ):
+        pytest.fail("the block was entered")
+    assert host.depth() == 0
+
+
+def test_async_waits_for_no_module(host: Host) -> None:
+    """A framework's module waits for its thread's current device, and the thread that waits has another one."""
+    module: Any = types.ModuleType("framework.cuda")
+    waits: list[int] = []
+    module.synchronize = lambda: waits.append(host.depth())
+
+    async def detect() -> None:
+        async with segment(client=host.client, stream=module):
+            pytest.fail("the block was entered")
+
+    with segment(client=host.client, stream=module):
+        pass
+    assert waits == [1]
+    with pytest.raises(TypeError, match=r"framework\.cuda waits for the device of the thread that calls it"):
+        asyncio.run(detect())
+    assert (host.depth(), waits) == (0, [1])
+
+
+def test_a_model_that_has_a_segment_can_be_copied_and_sent(host: Host) -> None:
+    """Also in the middle of that segment, which stays the one object that counts; a sent one has nothing open."""
+    model = {"around": segment(client=host.client, stream=STREAM)}
+    with model["around"]:
+        assert copy.deepcopy(model)["around"] is copy.copy(model)["around"] is model["around"]
+    sent = segment(7, stream=of_the_process)
+    with sent:
+        received = pickle.loads(pickle.dumps(sent))
+        assert vars(received)["_priority"] == 7
+        assert not hasattr(received._open, "stack")
+    before = STREAM.waits
+    with received:
+        pass
+    assert (STREAM.waits, host.depth()) == (before + 1, 0)
+
+
+def test_a_child_that_is_forked_in_a_block_leaves_it(socket: str, run: Any) -> None:
+    """It ends nothing of its parent's, waits for nothing, and has segments of its own."""
+    program = (
+        "import os, gpurt\n"
+        "class Stream:\n"
+        "    def synchronize(self): print('waited', os.getpid() == parent, flush=True)\n"
+        "parent, around, bus = os.getpid(), gpurt.segment(5, stream=Stream()), gpurt.copy(5)\n"
+        "with around, bus:\n"
+        "    child = os.fork()\n"
+        "    if child: assert os.waitpid(child, 0)[1] == 0\n"
+        "if not child:\n"
+        "    with around: pass\n"
+        "else:\n"
+        "    with bus: pass\n"
+    )
+    done = run(sys.executable, socket, "-c", program)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "waited False\nwaited True\n")
