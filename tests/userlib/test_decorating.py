@@ -138,27 +138,42 @@ def test_a_class_is_no_stream(host: Host) -> None:
     with pytest.raises(TypeError, match="Stream is a class"):
         segment(client=host.client, stream=Stream)
     with (
-        pytest.raises(TypeError, match="returned the class Stream"),
+        pytest.raises(TypeError, match="a class Stream, which has no"),
         segment(client=host.client, stream=lambda: Stream),
     ):
         pytest.fail("the block was entered")
     assert host.depth() == 0
 
 
-def test_async_waits_for_no_module(host: Host) -> None:
-    """A framework's module waits for its thread's current device, and the thread that waits has another one."""
-    module: Any = types.ModuleType("framework.cuda")
+def test_a_coroutine_that_asyncio_does_not_execute_begins_nothing(host: Host) -> None:
+    """As rclpy executes coroutines; the segment had begun, and stayed open."""
+
+    @segment(client=host.client)
+    async def detect() -> None:
+        pytest.fail("the block was entered")
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        detect().send(None)
+    assert host.depth() == 0
+
+
+@pytest.mark.parametrize("kind", ["module", "class"])
+def test_async_waits_for_no_thread_s_current_device(host: Host, kind: str) -> None:
+    """That is what torch.cuda and PyCUDA's class Context wait for; the thread that waits has another current one."""
     waits: list[int] = []
-    module.synchronize = lambda: waits.append(host.depth())
+    given: Any = types.ModuleType("whole")
+    given.synchronize = lambda: waits.append(host.depth())
+    if kind == "class":
+        given = type("whole", (), {"synchronize": staticmethod(given.synchronize)})
 
     async def detect() -> None:
-        async with segment(client=host.client, stream=module):
+        async with segment(client=host.client, stream=given):
             pytest.fail("the block was entered")
 
-    with segment(client=host.client, stream=module):
+    with segment(client=host.client, stream=given):
         pass
     assert waits == [1]
-    with pytest.raises(TypeError, match=r"framework\.cuda waits for the device of the thread that calls it"):
+    with pytest.raises(TypeError, match="whole waits for the current device of the thread that calls it"):
         asyncio.run(detect())
     assert (host.depth(), waits) == (0, [1])
 

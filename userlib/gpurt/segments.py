@@ -257,10 +257,11 @@ class segment:  # noqa: N801  (reads as a statement)
 
     async def __aenter__(self) -> None:
         """Begins on the loop's thread, which is the one that policy `boosted` raises; waits on another one."""
+        task = streams.current_task()  # or RuntimeError: another library executes this coroutine, and nothing has begun
         opened = self._started(wait=False, elsewhere=True)
         if opened.managed and self._wait:
             await self._granted()
-        self._tasks.setdefault(streams.current_task(), []).append(opened)
+        self._tasks.setdefault(task, []).append(opened)
 
     async def _granted(self) -> None:
         """Waits until the segment owns the GPU.  After any exception the segment has ended, as after a cancellation."""

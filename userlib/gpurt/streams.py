@@ -6,6 +6,7 @@ A kernel launch returns at once.  A segment that ended then would give the GPU u
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
@@ -24,8 +25,10 @@ Given: TypeAlias = Stream | Callable[[], Stream]
 
 
 def _waits(thing: object) -> TypeGuard[Stream]:
-    """Whether it can be waited for.  A class has its instances' method, which says of no stream that it is done."""
-    return isinstance(thing, Stream) and not isinstance(thing, type)
+    """Whether it can be waited for: a class not by its instances' method, but by one of its own (PyCUDA's Context)."""
+    if isinstance(thing, type):
+        return isinstance(inspect.getattr_static(thing, "synchronize", None), (staticmethod, classmethod))
+    return isinstance(thing, Stream)
 
 
 def check(given: object) -> None:
@@ -33,9 +36,11 @@ def check(given: object) -> None:
 
     A class is neither: a stream that is made when a segment begins is not the one that gets the work.
     """
+    if _waits(given):
+        return
     if isinstance(given, type):
         raise TypeError(f"stream: {given.__name__} is a class; name a stream, or a function that returns one")
-    if not _waits(given) and not callable(given):
+    if not callable(given):
         raise TypeError(f"stream: a {type(given).__name__} neither has synchronize(), nor is a function")
 
 
@@ -43,17 +48,16 @@ def chosen(given: Given, elsewhere: bool = False) -> Stream:
     """The stream of a segment that begins.  ``elsewhere``: another thread than this one waits for it.
 
     Raises:
-        TypeError: a function returned none; or it is a module, for another thread: ``torch.cuda.synchronize()`` waits
-            for the current device, and each thread has its own.
+        TypeError: a function returned none; or it is a module or a class, for another thread:
+            ``torch.cuda.synchronize()`` waits for the current device, and each thread has its own.
     """
     stream = given if _waits(given) else cast("Callable[[], object]", given)()
-    if isinstance(stream, type):
-        raise TypeError(f"stream: the function returned the class {stream.__name__}, not a stream")
     if not _waits(stream):
-        raise TypeError(f"stream: the function returned a {type(stream).__name__}, which has no synchronize()")
-    if elsewhere and isinstance(stream, ModuleType):
+        what = f"class {stream.__name__}" if isinstance(stream, type) else f"{type(stream).__name__}"
+        raise TypeError(f"stream: the function returned a {what}, which has no synchronize() of its own")
+    if elsewhere and isinstance(stream, (ModuleType, type)):
         raise TypeError(
-            f"stream: module {stream.__name__} waits for the device of the thread that calls it, and with async "
+            f"stream: {stream.__name__} waits for the current device of the thread that calls it, and with async "
             "another thread does: name a stream"
         )
     return stream
