@@ -6,13 +6,22 @@ from types import SimpleNamespace
 from virtual_work import Stream
 
 
-class Jitted:
-    def __init__(self, function):
-        self.function = function
-
+class Dispatcher:
     def __getitem__(self, configuration):
         _blocks, _threads, stream = configuration
         return lambda *arguments: stream.launch()
 
 
-cuda = SimpleNamespace(jit=Jitted, stream=Stream, to_device=lambda values, stream: values)
+def jit(func_or_sig):
+    return Dispatcher()
+
+
+def stream():
+    return Stream()
+
+
+def to_device(obj, stream):
+    return obj
+
+
+cuda = SimpleNamespace(jit=jit, stream=stream, to_device=to_device)

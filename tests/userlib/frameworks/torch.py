@@ -3,20 +3,21 @@
 
 from types import SimpleNamespace
 
-from virtual_work import current_stream
+import virtual_work
 
 
 class Linear:
-    def __init__(self, inputs, outputs):
+    def __init__(self, in_features, out_features):
         self.device = "cpu"
 
-    def to(self, device):
-        self.device = device
+    def to(self, *args):
+        (self.device,) = args
         return self
 
-    def __call__(self, values):
+    def __call__(self, *args):
+        (values,) = args
         assert self.device == values.device == "cuda"
-        current_stream().launch()
+        virtual_work.current_stream().launch()
         return values
 
 
@@ -24,5 +25,9 @@ def zeros(size, *, device):
     return SimpleNamespace(size=size, device=device)
 
 
-cuda = SimpleNamespace(current_stream=current_stream)
+def current_stream():
+    return virtual_work.current_stream()
+
+
+cuda = SimpleNamespace(current_stream=current_stream, Stream=virtual_work.Stream)
 nn = SimpleNamespace(Linear=Linear)

@@ -16,7 +16,7 @@ _current = threading.local()
 class Stream:
     """A stream; as a context manager it is the current one."""
 
-    def __init__(self, non_blocking: bool = False) -> None:
+    def __init__(self) -> None:
         place = ffi.new("uint32_t *")
         check(lib.gpurt_tsg_open(ffi.NULL, place), "open a TSG")
         self._tsg, self._last = place[0], 0

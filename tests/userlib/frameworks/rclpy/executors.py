@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 
+import rclpy
+
+
+class ExternalShutdownException(Exception):
+    pass
+
 
 class SingleThreadedExecutor:
-    """Calls each callback three times, with a message."""
+    """Calls each callback three times, with a message; then Ctrl-C comes."""
 
     def __init__(self):
         self.nodes = []
@@ -14,3 +20,5 @@ class SingleThreadedExecutor:
         for node in self.nodes:
             for callback in node.callbacks * 3:
                 callback("a message")
+        rclpy.stop()
+        raise ExternalShutdownException

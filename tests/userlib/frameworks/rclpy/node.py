@@ -2,8 +2,8 @@
 
 
 class Node:
-    def __init__(self, name):
+    def __init__(self, node_name):
         self.callbacks = []
 
-    def create_subscription(self, kind, topic, callback, depth, *, callback_group):
+    def create_subscription(self, msg_type, topic, callback, qos_profile, *, callback_group):
         self.callbacks.append(callback)

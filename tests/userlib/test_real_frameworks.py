@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The programs of docs/frameworks.md with the frameworks themselves, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from framework_programs import FAKES, PROGRAMS, SEGMENTS, execute, whole
+from framework_signatures import RECORDED, shown
+from framework_sites import site
+from library import ROOT
+
+from analysis.model import Platform
+from pycontrol.run.emulator import Emulator
+
+pytestmark = pytest.mark.skipif(os.environ.get("GPURT_LONG") != "1", reason="uses frameworks: GPURT_LONG=1")
+#: PyTorch's stream of a GPU, which the CPU has not, is on the virtual GPU, and so is the work of each layer.
+ON_THE_VIRTUAL_GPU = f"""
+import sys
+sys.path.append({str(FAKES)!r})
+import torch, virtual_work
+torch.cuda.current_stream = virtual_work.current_stream
+torch.nn.modules.module.register_module_forward_hook(lambda *_: virtual_work.current_stream().launch())
+"""
+
+
+@pytest.fixture(scope="module")
+def socket() -> Iterator[str]:
+    with Emulator(Platform(1)) as running:
+        yield str(running.socket)
+
+
+@pytest.mark.parametrize("name", ["PyTorch", "asyncio"])
+def test_pytorch_s_programs(name: str, socket: str) -> None:
+    """With PyTorch's tensors, layers and hooks; only the stream and its work are ours."""
+    path = site("torch")
+    program = ON_THE_VIRTUAL_GPU + PROGRAMS[name].replace('"cuda"', '"cpu"')
+    found = whole(execute(program, socket, path))
+    assert sum(found) == 3
+    assert len(found) == SEGMENTS[name]
+
+
+def test_pytorch_s_program_on_the_cpu_alone(socket: str) -> None:
+    """Nothing is replaced except the names of the device: torch.cpu is a stream, as torch.cuda is."""
+    path = site("torch")
+    program = PROGRAMS["PyTorch"].replace('"cuda"', '"cpu"').replace("torch.cuda.current_stream", "torch.cpu")
+    assert whole(execute(program, socket, path)) == [0, 0, 0]
+
+
+def test_segments_around_pytorch() -> None:
+    """Models, modes, gradients, compilers, workers, threads: see real_torch.py."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/userlib/real_torch.py"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTHONPATH"] = site("torch")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout.splitlines()[-1]
+
+
+def test_numba_s_own_simulator(socket: str) -> None:
+    """Its work is done on the CPU: the segments are what there is to see."""
+    path = site("numba")
+    program = PROGRAMS["Numba"] + "\nassert values.copy_to_host()[63] == 63 * 16\n"
+    assert whole(execute(program, socket, path, NUMBA_ENABLE_CUDASIM="1")) == [0, 0, 0]
+
+
+def test_cupy_without_a_driver_leaves_no_segment_open(socket: str) -> None:
+    """Its streams cannot be made; a stream that fails at the end of a block ends the segment."""
+    path = site("cupy")
+    program = (
+        "import cupy, gpurt\n"
+        "try:\n"
+        "    with gpurt.segment(stream=cupy.cuda.Stream.null): pass\n"
+        "except cupy.cuda.runtime.CUDARuntimeError as error: assert 'Driver' in str(error)\n"
+        "else: assert cupy.cuda.is_available()\n"
+    )
+    assert whole(execute(program, socket, path)) == [0]
+
+
+@pytest.mark.parametrize("framework", RECORDED)
+def test_signatures_are_as_recorded(framework: str) -> None:
+    """The default suite holds the stand-ins against the record."""
+    names = [f"{framework}.{name}" for name in RECORDED[framework]]
+    found = shown(names, site(framework), NUMBA_ENABLE_CUDASIM="0")
+    assert found == {f"{framework}.{name}": signature for name, signature in RECORDED[framework].items()}
