@@ -131,6 +131,18 @@ def test_generators_and_classes_are_refused(host: Host) -> None:
             segment(client=host.client)(function)
     with pytest.raises(TypeError, match="decorate methods of class Detector"):
         segment(client=host.client)(Detector)
+    with pytest.raises(TypeError, match="an object of type int"):
+        segment(client=host.client)(7)  # type: ignore[arg-type]
+
+
+def test_a_decorator_without_parentheses_is_refused() -> None:
+    """A call of what it made executed nothing: it made a decorated argument."""
+
+    def detect() -> None:
+        pass
+
+    with pytest.raises(TypeError, match=r"parentheses: @gpurt\.segment\(\)"):
+        segment(detect)  # type: ignore[arg-type]
 
 
 def test_a_class_is_no_stream(host: Host) -> None:

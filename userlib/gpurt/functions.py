@@ -17,10 +17,12 @@ def awaits(function: Callable[..., Any]) -> bool:
     """Whether what it returns is awaited: a coroutine function, or an object whose ``__call__`` is one.
 
     Raises:
-        TypeError: it is a class, or what it executes begins after it has returned: a segment would cover none of it.
+        TypeError: it is no function, or what it executes begins after it has returned, where a segment has ended.
     """
     if isinstance(function, type):
         raise TypeError(f"a segment is put around functions: decorate methods of class {_name(function)}")
+    if not callable(function):
+        raise TypeError(f"a segment is put around functions, not around an object of type {_name(function)}")
     called = (function, type(function).__call__)
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in called):
         raise TypeError(f"a segment would end before the generator {_name(function)} begins: put it around each step")

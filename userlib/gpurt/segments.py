@@ -188,13 +188,15 @@ class segment:  # noqa: N801  (reads as a statement)
     Raises:
         OSError: anything else fails.
         ValueError: no such form.
-        TypeError: ``stream`` is nothing to wait for; or a class or a generator function is decorated.
+        TypeError: ``stream`` is nothing to wait for; or what is decorated is a class or a generator function.
     """
 
     def __init__(
         self, priority: int = 0, *, wait: bool = False, drain: bool = False, form: Form | str = Form.SELF,
         client: Client | None = None, stream: Given | None = None,
     ) -> None:  # fmt: skip
+        if callable(priority):
+            raise TypeError("as a decorator a segment has parentheses: @gpurt.segment()")
         if stream is not None:
             streams.check(stream)
         self._flags = _flags(False, form)
