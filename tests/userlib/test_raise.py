@@ -375,6 +375,26 @@ thread.join()
     assert done.stdout == f"95\n1 6\n{N + 6}\n", done.stderr
 
 
+def test_a_thread_that_a_raised_one_makes_stays_raised(modest: Host) -> None:
+    """One of the limits in docs/boosted.md; where the host raises threads it is SCHED_OTHER."""
+    script = """
+import os, threading
+import gpurt
+
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(6))
+over = threading.Event()
+with gpurt.segment():
+    made = threading.Thread(target=over.wait)
+    made.start()
+print(os.sched_getparam(0).sched_priority, os.sched_getparam(made.native_id).sched_priority)
+over.set()
+"""
+    environment = {**os.environ, "GPURT_DEVICE": str(modest.socket)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout == f"6 {N + 6}\n", done.stderr
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_host_that_ends_leaves_nobody_raised(tmp_path: Path, how: signal.Signals) -> None:
     """The host has raised the thread itself here, and the thread calls no function of the library meanwhile."""
