@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -52,21 +52,27 @@ class Choice:
         return self.schedulable, sorted(slacks(self.result)) or [Fraction(-len(self.result.failures))]
 
 
-def choices(taskset: Taskset) -> list[Choice]:
+def effort() -> int:
+    """How many steps `choices` counts."""
+    return len(rta.TESTS) + len(MIXED)
+
+
+def choices(taskset: Taskset, progress: Callable[[int], None] = lambda steps: None) -> list[Choice]:
     """Every way to run the taskset, the best one first (`Choice.merit`); of equals, the one earlier in the registry.
 
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
-    combination of waiting modes is listed only if tasks differ in them.
+    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step.
     """
     systems = {policy: system for policy in COMPARED if (system := under(taskset, policy)) is not None}
-    found = [
-        choice for test in rta.TESTS.values()
-        if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system)
-        for choice in _choices(test, system)
-    ]  # fmt: skip
+    found: list[Choice] = []
+    for test in rta.TESTS.values():
+        if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
+            found += _choices(test, system)
+        progress(1)
     for test in map(rta.find, MIXED):
         if _about(test, systems[test.policy]):
             found += _combined(systems[test.policy], test.name)
+        progress(1)
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 

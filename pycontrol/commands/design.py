@@ -135,17 +135,19 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
     from analysis import divide
-    from analysis.choose import choices
+    from analysis.choose import choices, effort
 
     loaded = _loaded(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
         render.emit(_choice(file, why), as_json, f"NOT SCHEDULABLE: {why}")
         return 1
-    found = choices(loaded)
-    if not found:
-        raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
-    best, divided = found[0], divide.divisions(loaded)
+    with render.progress(effort() + 1, "comparing") as bar:
+        found = choices(loaded, bar.update)
+        if not found:
+            raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
+        best, divided = found[0], divide.divisions(loaded)
+        bar.update(1)
     recommended = divide.best(found, divided)
     notes = _conditions(loaded, best)
     render.note(*notes, as_json=as_json)

@@ -12,7 +12,7 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.attack.tasksets import random_taskset, with_random_modes
-from analysis.choose import COMPARED, choices, choose, slack, with_modes
+from analysis.choose import COMPARED, choices, choose, effort, slack, with_modes
 from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
 from analysis.simulate import Options, simulate
 from analysis.verdict import stated, thread_moves
@@ -125,6 +125,12 @@ def test_many_tasks_are_not_tried_in_every_combination() -> None:
     uniform = [slack(rta.find("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
     assert best.slack == max(s for s in (*uniform, best.slack) if s is not None)
     assert set(best.modes) == {t.name for t in system}
+
+
+def test_each_step_is_told() -> None:
+    steps: list[int] = []
+    choices(random_taskset(random.Random(3)), steps.append)
+    assert sum(steps) == effort() == len(steps)
 
 
 def test_choice_takes_the_most_slack() -> None:
