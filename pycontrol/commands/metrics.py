@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from gpurt.errors import GpurtError, RuntimeFailure, UsageError
+from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.options import Given, analysable, connect, covering_test
@@ -55,8 +55,9 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
     try:
         from prometheus_client import CollectorRegistry
 
+        from pycontrol.live.control import connect as within
         from pycontrol.live.exposition import Server
-        from pycontrol.live.metrics import HostCollector, Naming
+        from pycontrol.live.metrics import ANSWER, HostCollector, Naming
     except ImportError:
         raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
@@ -66,7 +67,7 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
     task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
-    registry.register(HostCollector(lambda: connect(device), Naming(names), most, task_of))
+    registry.register(HostCollector(lambda: within(device, ANSWER), Naming(names), most, task_of))
     try:
         server = Server(address, port, registry)
     except OSError as error:
@@ -111,31 +112,20 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
     from pycontrol.commands.watch import bounds_of, differs, mismatch
     from pycontrol.live.distributions import Responses
     from pycontrol.live.metrics import JudgeCollector
-    from pycontrol.live.watch import PATIENCE, Watcher
+    from pycontrol.live.watch import PATIENCE
+    from pycontrol.live.watches import Watches
     from pycontrol.run.judge import Judge
 
     chosen = covering_test(loaded.taskset, name)
-    asks = connect(device)
-    gpus = asks.gpus()
+    with connect(device) as asks:
+        gpus = asks.gpus()
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
     render.note(*remarks, as_json=False)
     responses = Responses(one.name for one in loaded.taskset)
     judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(gpus),
                   observe=responses.observe)  # fmt: skip
-    mismatch(judge, gpus)
-    watcher = Watcher(connect(device), asks, judge)
-    batches = watcher.findings(stop)
-    next(batches)
-
-    def follow() -> None:
-        try:
-            for _ in batches:
-                pass
-        except (GpurtError, OSError) as error:
-            render.say(f"gpurt: the watch has ended: {visible(error)}", err=True)
-
-    thread = threading.Thread(target=follow, name="gpurt-watch", daemon=True)
-    thread.start()
+    watches = Watches(lambda: connect(device), judge, lambda gpus: mismatch(judge, gpus), stop,
+                      lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip
     registry.register(responses)
-    registry.register(JudgeCollector(judge, thread.is_alive))
-    return watcher.task_of
+    registry.register(JudgeCollector(judge, lambda: watches.running))
+    return watches.task_of

@@ -17,7 +17,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
-from pycontrol.live.netlink import LATER, GenericTransport, Link, Message, SocketTransport, Value
+from pycontrol.live.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
 
 _Known = TypeVar("_Known", bound=Words)
 
@@ -370,8 +370,10 @@ class Control:
         return self._link.fileno()
 
 
-def connect(device: str | None = None) -> Control:
+def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
     """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
+
+    ``patience``: how long it may take for an answer before it counts as hung, seconds.
 
     Raises:
         DeviceError: there is no host, or it does not answer.
@@ -384,9 +386,9 @@ def connect(device: str | None = None) -> Control:
         except OSError as error:
             raise DeviceError(explain(str(place), -(error.errno or 0))) from None
         if stat.S_ISCHR(mode):
-            return Control(Link(GenericTransport(_string(lib.GPURT_GENL_NAME))), str(place))
+            return Control(Link(GenericTransport(_string(lib.GPURT_GENL_NAME)), patience), str(place))
         if stat.S_ISSOCK(mode):
-            return Control(Link(SocketTransport(str(place))), str(place))
+            return Control(Link(SocketTransport(str(place), patience), patience), str(place))
         raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
     tried = ", ".join(map(str, _places(device)))
     raise DeviceError(

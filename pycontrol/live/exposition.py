@@ -23,9 +23,8 @@ PATIENCE = 10.0
 #: Of more connections than this the oldest is closed, which is a stuck one: a scrape takes milliseconds.
 MOST = 32
 _PROTOBUF = "application/vnd.google.protobuf"
-_OPENMETRICS = "application/openmetrics-text"
-#: The versions of OpenMetrics that prometheus-client writes as their specifications say (docs/watching.md, "Metrics").
-_KNOWN = ("", "0.0.1", "1.0.0")
+#: The versions of text that prometheus-client writes as their specifications say (docs/watching.md, "Metrics").
+_KNOWN = {"application/openmetrics-text": ("", "0.0.1", "1.0.0"), "text/plain": ("", "0.0.4", "1.0.0")}
 
 
 class _Range:
@@ -55,7 +54,7 @@ def wants_protobuf(accept: str) -> bool:
 def accept_text(accept: str) -> str:
     """An Accept header without versions that prometheus-client would write otherwise than specified, or fail on."""
     ranges = [_Range(part) for part in accept.split(",")]
-    return ",".join(one.text for one in ranges if one.kind != _OPENMETRICS or one.version in _KNOWN)
+    return ",".join(one.text for one in ranges if one.version in _KNOWN.get(one.kind, ()))
 
 
 def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:

@@ -27,6 +27,8 @@ from pycontrol.run.judge import Judge
 
 #: What clients are called that have no name of their own here.
 OTHER = "other"
+#: How long a host may take for an answer before it is told to be down, seconds: Prometheus gives a scrape 10.
+ANSWER = 4.0
 #: What is added up of clients, by the metric's name, and how it is explained.
 SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
     "gpurt_client_segments": (lambda one: one.segments, "GPU segments that clients began"),
@@ -74,7 +76,7 @@ class HostCollector:
     """A collector of prometheus_client: asks the host at each scrape.
 
     Args:
-        connect: makes a connection to the host; raises GpurtError if there is none.
+        connect: makes a connection to the host, with patience ANSWER; raises GpurtError if there is none.
         naming: whose processes are named; others are OTHER, unless `task_of` knows their task.
         most: how many different names of processes there are at most; tasks have theirs besides.
         task_of: the task of a client's process; None: it is none's, or no file is known.
@@ -92,15 +94,18 @@ class HostCollector:
 
     def collect(self) -> Iterator[Metric]:
         """The metrics."""
-        with self._lock:
-            up = GaugeMetricFamily("gpurt_host_up", "whether the host answers")
+        found: list[Metric] = []
+        if self._lock.acquire(timeout=ANSWER):  # other scrapes may wait for a host that hangs
             try:
                 found = list(self._of_host())
             except (GpurtError, OSError):
-                found = []
-            up.add_metric([], float(bool(found)))
-            yield up
-            yield from found
+                pass
+            finally:
+                self._lock.release()
+        up = GaugeMetricFamily("gpurt_host_up", "whether the host answers")
+        up.add_metric([], float(bool(found)))
+        yield up
+        yield from found
 
     def _of_host(self) -> Iterator[Metric]:
         with self._connect() as control:

@@ -230,15 +230,21 @@ class SocketTransport:
 
     family = SOCKET_FAMILY
 
-    def __init__(self, path: str) -> None:
-        """Connects.
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+        """Connects; a host that is stopped, and has many waiting already, takes no more.
 
         Raises:
-            DeviceError: no host listens there, or this process may not connect.
+            DeviceError: no host listens there, or takes the connection within `patience` seconds, or this process may
+                not connect.
         """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
+            self._limit(patience)
             self._socket.connect(path)
+            self._limit(0)
+        except BlockingIOError:
+            self._socket.close()
+            raise DeviceError(f"the host has not answered for {patience:.0f} s") from None
         except OSError as error:
             self._socket.close()
             raise DeviceError(explain(path, -(error.errno or 0))) from error
@@ -270,6 +276,12 @@ class SocketTransport:
     def close(self) -> None:
         """Closes the socket."""
         self._socket.close()
+
+    def _limit(self, seconds: float) -> None:
+        """How long connecting and sending may take; 0: as long as it does."""
+        whole = int(seconds)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
+                                struct.pack("@ll", whole, int((seconds - whole) * 1e6)))  # fmt: skip
 
     def _packet(self, kind: Packet, payload: bytes) -> None:
         try:
@@ -363,9 +375,10 @@ class GenericTransport:
 class Link:
     """Requests and their answers over a transport."""
 
-    def __init__(self, transport: Transport) -> None:
-        """Uses the transport, and closes it in the end."""
+    def __init__(self, transport: Transport, patience: float = PATIENCE) -> None:
+        """Uses the transport, and closes it in the end.  ``patience``: how long an answer may take, seconds."""
         self._transport = transport
+        self._patience = patience
         self._sequence = 0
         self._early: list[Message] = []
         self._torn = False
@@ -409,8 +422,8 @@ class Link:
                 answers.append(decode(data))
 
     def _receive(self) -> bytes:
-        if not select.select([self._transport], [], [], PATIENCE)[0]:
-            raise DeviceError(f"the host has not answered for {PATIENCE:.0f} s")
+        if not select.select([self._transport], [], [], self._patience)[0]:
+            raise DeviceError(f"the host has not answered for {self._patience:.0f} s")
         try:
             return self._transport.receive()
         except OSError as error:

@@ -31,30 +31,31 @@ class Served:
             self.said += line
         self.url = found[0]
 
-    def get(self, headers: Mapping[str, str] | None = None, query: str = "") -> tuple[str, bytes]:
+    def get(
+        self, headers: Mapping[str, str] | None = None, query: str = "", patience: float = PATIENCE
+    ) -> tuple[str, bytes]:
         """The type of the answer, and the answer."""
-        with urllib.request.urlopen(
-            urllib.request.Request(self.url + query, headers=headers or {}), timeout=PATIENCE
-        ) as answer:
+        request = urllib.request.Request(self.url + query, headers=headers or {})
+        with urllib.request.urlopen(request, timeout=patience) as answer:
             return answer.headers["Content-Type"], answer.read()
 
-    def text(self) -> str:
-        return self.get()[1].decode()
+    def text(self, patience: float = PATIENCE) -> str:
+        return self.get(patience=patience)[1].decode()
 
-    def samples(self) -> dict[Key, float]:
+    def samples(self, patience: float = PATIENCE) -> dict[Key, float]:
         """All samples; each is there once."""
         from prometheus_client.parser import text_string_to_metric_families
 
         found: dict[Key, float] = {}
-        for family in text_string_to_metric_families(self.text()):
+        for family in text_string_to_metric_families(self.text(patience)):
             for sample in family.samples:
                 key = sample.name, frozenset(sample.labels.items())
                 assert key not in found
                 found[key] = sample.value
         return found
 
-    def value(self, name: str, **labels: str) -> float | None:
-        return self.samples().get((name, frozenset(labels.items())))
+    def value(self, name: str, patience: float = PATIENCE, **labels: str) -> float | None:
+        return self.samples(patience).get((name, frozenset(labels.items())))
 
     def end(self) -> str:
         """Ends it by SIGTERM, and returns what it said on stderr meanwhile."""

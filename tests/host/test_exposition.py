@@ -176,6 +176,7 @@ def test_each_scraper_gets_a_format_that_it_asked_for(shared: tuple[Path, Served
     for version in ("2.0.0", "9", "abc"):
         kind, data = served.get({"Accept": f"application/openmetrics-text;version={version},text/plain;q=0.1"})
         assert (kind, b"# EOF" in data) == (plain, False)
+    assert served.get({"Accept": "text/plain;version=x"})[0] == plain
     # Preferred less, or of another encoding: not what is answered.
     for other in ("delimited;q=0.1", "delimited;q=0", "delimited;q=x", "text"):
         kind, _ = served.get({"Accept": NATIVE["Accept"].replace("delimited", other)})

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,8 +18,8 @@ from typing import Any, cast
 import pytest
 from dashboard import check_names
 from links import PATIENCE, eventually
-from processes import host_at
-from served import Served
+from processes import host_at, started
+from served import Served, serving
 from watched import FILE
 
 from gpurt import Client, job, segment
@@ -188,16 +189,51 @@ def test_jobs_are_counted_by_task_and_the_dashboard_names_what_there_is(
     check_names(found)
 
 
-def test_a_host_that_goes_is_said_until_it_comes_back(tmp_path: Path) -> None:
+def test_a_host_that_goes_is_said_until_it_comes_back(tmp_path: Path, file: str) -> None:
+    """So is the watch, which goes on: what happened in between is a finding."""
     place = tmp_path / "own.sock"
+    lost = {"kind": "lost", "sort": "blind", "task": ""}
     with host_at(place):
-        served = Served(place)
+        served = Served(place, "--watch", file)
         assert served.value("gpurt_host_up") == 1
+        assert served.value("gpurt_watching") == 1
+        assert served.value("gpurt_findings_total", **lost) == 0
     assert served.value("gpurt_host_up") == 0
+    eventually(lambda: served.value("gpurt_watching") == 0)
+    eventually(lambda: served.value("gpurt_findings_total", **lost) != 0)
     with host_at(place):
         assert served.value("gpurt_host_up") == 1
-    served.process.send_signal(signal.SIGINT)
-    assert served.process.wait(PATIENCE) == 0
+        eventually(lambda: served.value("gpurt_watching") == 1)
+        with Client(str(place)) as client:
+            with job("camera", 1, client=client), segment(7, client=client):
+                pass
+            eventually(lambda: served.value("gpurt_jobs_total", task="camera") == 1)
+            eventually(lambda: served.value("gpurt_client_segments_total", gpu="0", client="camera") is not None)
+        said = served.end().splitlines()
+    assert said[0].startswith("gpurt: the watch has ended: ")
+    assert said[-1] == "gpurt: the watch goes on"
+
+
+def test_a_host_that_hangs_is_down_before_a_scraper_gives_up(tmp_path: Path) -> None:
+    """Also to the second of two scrapers at once.  Other commands wait for a host for 30 s."""
+    place = tmp_path / "own.sock"
+    process = started(place)
+    try:
+        with serving(place) as served:
+            os.kill(process.pid, signal.SIGSTOP)
+            found: list[float | None] = []
+            asked = [threading.Thread(target=lambda: found.append(served.value("gpurt_host_up", patience=25)))
+                     for _ in range(2)]  # fmt: skip
+            for one in asked:
+                one.start()
+            for one in asked:
+                one.join()
+            assert found == [0, 0]
+            os.kill(process.pid, signal.SIGCONT)
+            assert served.value("gpurt_host_up") == 1
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
