@@ -12,7 +12,7 @@ from fractions import Fraction
 from analysis.taskset import task_name
 from gpurt.enums import Policy
 from gpurt.text import visible
-from gpurt.units import UNKNOWN, format_time
+from gpurt.units import UNKNOWN, US, format_time
 from pycontrol.profile.conditions import Condition, Here, about, left_out
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Result
@@ -123,6 +123,7 @@ def remarks(account: Account) -> list[str]:
         notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
     if outside := sum(one.jobs.outside for one in results):
         notes.append(f"GPU segments of no job, which were left out: {outside}")
+    notes += _others(results)
     notes += [f"an attempt that is in no time, and may have been the longest: {why}" for why in account.failures]
     notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
               account.outputs]  # fmt: skip
@@ -131,6 +132,23 @@ def remarks(account: Account) -> list[str]:
     elif any(not segment.priority for one in results for segment in one.segments):
         notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
     return notes
+
+
+def _others(results: Sequence[Result]) -> list[str]:
+    """A remark if much of the program's CPU time is in no job's: a job has that of the thread that announces it."""
+    spent = [job.cpu for one in results for job in one.jobs.jobs if job.cpu is not None]
+    used, inside = sum(one.cpu for one in results), sum(spent)
+    if not spent or 10 * (used - inside) <= used:
+        return []
+    return [
+        f"of {_whole(used)} of CPU time, threads that announce jobs used {_whole(inside)} in them; the rest is "
+        "start-up, other tasks or other threads: what other threads do for a job is in none of its times"
+    ]
+
+
+def _whole(time: int) -> str:
+    """A time in whole microseconds."""
+    return format_time(time // US * US)
 
 
 def _line(one: Time) -> str:
@@ -159,7 +177,7 @@ def _segments(account: Account, times: Sequence[Time]) -> list[str]:
 def _cpu(account: Account, known: Time | None) -> str:
     """The CPU segment: the CPU time of a job, if the program says it."""
     if known is not None:
-        return f"  {{ cpu = {_span(known)} }},  # of the whole job, also that inside its GPU segments"
+        return f"  {{ cpu = {_span(known)} }},  # of the thread that announces the job, also inside its GPU segments"
     jobs = sum(len(one.jobs.jobs) for one in account.results)
     mean = format_time(sum(one.cpu for one in account.results) // jobs // 1000 * 1000)
     return (

@@ -138,6 +138,33 @@ def test_jobs_that_the_program_announces_have_cpu_times(profile: Profile, tmp_pa
 
 
 @pytest.mark.slow
+def test_the_work_of_other_threads_is_not_passed_over(profile: Profile, tmp_path: Path) -> None:
+    helped = """import threading, time
+import gpurt
+def help(seconds):
+    while time.thread_time() < seconds:
+        pass
+with gpurt.Client() as c:
+    t = c.open_tsg()
+    for number in range(2):
+        with gpurt.job("eye", number, client=c):
+            helper = threading.Thread(target=help, args=(0.2,))
+            helper.start()
+            helper.join()
+            with gpurt.segment(client=c):
+                c.wait_work(t, c.submit(t, 1_000_000))
+"""
+    code, out, _ = profile(*QUIET, "--json", "--", "python", "-c", helped)
+    document = json.loads(out)
+    assert (code, document["jobs"]) == (0, 2)
+    (cpu,) = [one for one in document["observed"] if one["part"] == "cpu"]
+    assert cpu["maximum_ns"] < 200 * MS <= 400 * MS <= document["cpu_ns"]
+    (said,) = [note for note in document["notes"] if "what other threads do for a job" in note]
+    assert said.startswith("of ")
+    assert f"# Note: {said}." in document["entry"]
+    assert "of the thread that announces the job" in document["entry"]
+
+
 def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
     def run(*options: str) -> tuple[int, str, str]:
         words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *QUIET, *options, "--",

@@ -23,7 +23,7 @@ from pycontrol.live.control import EventRecord
 from pycontrol.profile import conditions
 from pycontrol.profile.campaign import compare
 from pycontrol.profile.conditions import Condition, Here, choose
-from pycontrol.profile.entry import Account, entry
+from pycontrol.profile.entry import Account, entry, remarks
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
 from pycontrol.profile.processes import start
 from pycontrol.profile.run import Options, Result, read
@@ -330,6 +330,17 @@ def account(made: list[Result], command: list[str], **more: object) -> Account:
     whole = Account("x\ny", 10 * MS, command, [one.planned for one in made], made, "", 1, Fraction(1, 5),
                     Here([], None), {})  # fmt: skip
     return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def test_cpu_time_of_no_job_is_a_remark_where_it_is_much() -> None:
+    (silent,) = results((Condition.QUIET, [(8,)]))
+    (announced,) = results((Condition.QUIET, [(8,)]), cpu=9 * MS)
+    much = "of 10ms of CPU time, threads that announce jobs used 9ms"
+    for one, cpu, said in (
+        (announced, 9 * MS, []), (announced, 10 * MS, []), (announced, 10 * MS + 10, [much]), (silent, 10 * MS, []),
+    ):  # fmt: skip
+        account = Account("x", MS, ["x"], [one.planned], [replace(one, cpu=cpu)], "", 1, Fraction(0), Here([], 9), {})
+        assert [note.partition(" in them")[0] for note in remarks(account) if "CPU time" in note] == said
 
 
 def test_nothing_that_others_name_gets_out_of_the_comments() -> None:
