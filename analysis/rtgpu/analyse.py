@@ -11,7 +11,7 @@ from itertools import combinations
 from analysis.model import Copy, Task, Taskset
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rtgpu import kernel
-from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units
+from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units, on_its_cpu
 from analysis.rtgpu.method import Around, Method, Response, respond
 
 #: Why nothing is proved beside kernels of best effort.
@@ -50,13 +50,17 @@ class Units:
 class System:
     """A taskset under a method; tasks are counted from the most urgent one.
 
-    ``chunk``: the longest copy that is not interrupted, ns; 0: copies are never interrupted.
+    ``chunk``: the longest copy that is not interrupted, ns; 0: copies are never interrupted.  CPU segments of 0 ns
+    count as 1: their thread has to have its CPU before it can go on (``chain.on_its_cpu``).
     """
 
     method: Method
     taskset: Taskset
     chunk: int = 0
     _chains: dict[tuple[int, int], Chain] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "taskset", on_its_cpu(self.taskset))
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:

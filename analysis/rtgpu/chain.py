@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 
-from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Span, Task
+from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Span, Task, Taskset
 from analysis.rtgpu import kernel
 
 
@@ -100,6 +100,21 @@ def _kernel(part: Kernel, units: int, name: str) -> Step:
         raise ValueError(f"{name} has a kernel and no units")
     time = kernel.best_of(part, units)
     return Step(Need.UNITS, time.best, time.worst, time.plain)
+
+
+def on_its_cpu(taskset: Taskset) -> Taskset:
+    """The taskset with 1 ns in the place of CPU segments, and of G^m, that take 0 ns.
+
+    A thread that waits for a kernel, and starts the next one, needs its CPU for that, however short that is.
+    """
+    tasks = tuple(replace(task, segments=tuple(map(_on_its_cpu, task.segments))) for task in taskset)
+    return taskset if tasks == taskset.tasks else replace(taskset, tasks=tasks)
+
+
+def _on_its_cpu(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
+    if isinstance(segment, CpuSegment):
+        return segment if segment.time.worst else CpuSegment(Span(1, 0))
+    return segment if segment.misc.worst or segment.parts else replace(segment, misc=Span(1, 0))
 
 
 def exact(task: Task) -> Task:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from builders import cpu, ms
+from builders import cpu, gpu, ms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
@@ -294,3 +294,16 @@ def test_a_gpu_priority_of_its_own_is_refused() -> None:
     changed = replace(EXAMPLE_A.tasks[0], gpu_priority=7)
     result = on_units(System(RTGPU, Taskset(Platform(1), (changed,))), {"t1": 1})
     assert "GPU priority" in str(result.failures[0])
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_thread_between_two_kernels_has_to_have_its_cpu(plain: bool) -> None:
+    """hi from 0 and from 60; lo computes from 30 and has its first kernel from 31 to 66, the second one from 90."""
+    first, last = (gpu(0, 35), gpu(0, 10)) if plain else (part(fixed(35)), part(fixed(10)))
+    between = () if plain else (cpu(0),)
+    low = task("lo", 1, 1000, 1000, cpu(1), first, *between, last)
+    system = Taskset(Platform(1), (task("hi", 2, 60, 60, cpu(30)), low))
+    for method in (RTGPU, RTGPU_PRINTED, RTGPU_TIGHT, METHODS["self-suspension"]):
+        found = wcrts(method, system, 1, 1)[1]
+        assert found is not None
+        assert found >= 100, method.name
