@@ -45,10 +45,14 @@ print(json.dumps({name: signature(name) for name in sys.argv[1:]}))
 """
 
 
-def shown(names: list[str], path: str, **environment: str) -> dict[str, str | None]:
-    """The signatures of what Python finds by these names in the folder ``path``; None: it has none that is known."""
+def shown(names: list[str], path: str, first: str = "", **environment: str) -> dict[str, str | None]:
+    """The signatures of what Python finds by these names in the folder ``path``; None: it has none that is known.
+
+    ``first``: code that is executed first.
+    """
     given = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run([sys.executable, "-c", SHOW, *names], env=given, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", first + SHOW, *names]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answer: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])
     return answer

@@ -18,6 +18,7 @@ ASKED: dict[str, list[list[str]]] = {
     "torch": [["--index-url", "https://download.pytorch.org/whl/cpu", "torch"], ["torch"]],
     "numba": [["numba"]],
     "cupy": [["cupy-cuda12x"]],
+    "nvvm": [["nvidia-nvvm==13.*"]],  # NVIDIA's compiler, of which Numba uses the library
 }
 
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from framework_programs import FAKES, PROGRAMS, SEGMENTS, execute, whole
@@ -25,6 +27,12 @@ sys.path.append({str(FAKES)!r})
 import torch, virtual_work
 torch.cuda.current_stream = virtual_work.current_stream
 torch.nn.modules.module.register_module_forward_hook(lambda *_: virtual_work.current_stream().launch())
+"""
+#: The driver of GPUs puts its streams and launches on the virtual one.
+WITH_THE_DRIVER = f"""
+import sys
+sys.path.append({str(FAKES)!r})
+import virtual_driver
 """
 
 
@@ -68,6 +76,41 @@ def test_numba_s_own_simulator(socket: str) -> None:
     assert whole(execute(program, socket, path, NUMBA_ENABLE_CUDASIM="1")) == [0, 0, 0]
 
 
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    """The folder of a libcuda.so.1 whose streams and launches are on the virtual GPU."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler")
+    command = ["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "libcuda.so.1"]
+    subprocess.run([*command, FAKES / "virtual_driver.c"], check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_numba_s_program(socket: str, driver: Path, waits: bool) -> None:
+    """With Numba's and NVIDIA's compilers and Numba's streams; only the driver is ours."""
+    path, toolkit = site("numba"), Path(site("nvvm")) / "nvidia/cu13"
+    environment = {
+        "NUMBA_CUDA_DRIVER": str(driver / "libcuda.so.1"), "CUDA_HOME": str(toolkit), "NUMBA_ENABLE_CUDASIM": "0",
+        "LD_LIBRARY_PATH": f"{driver}:{toolkit}/lib", "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+    }  # fmt: skip
+    program = WITH_THE_DRIVER + PROGRAMS["Numba"]
+    if not waits:
+        program = program.replace("gpurt.segment(stream=stream)", "gpurt.segment()") + "stream.synchronize()\n"
+    found = whole(execute(program, socket, path, **environment))
+    assert (found == [1, 1, 1]) == waits
+    assert (-1 in found) != waits
+
+
+def test_pycuda_s_program(socket: str, driver: Path) -> None:
+    """With PyCUDA's streams and arguments, and what nvcc makes of the source; only the driver is ours."""
+    path = site("pycuda")
+    if not shutil.which("nvcc"):
+        pytest.skip("needs nvcc")
+    environment = {"LD_LIBRARY_PATH": str(driver), "PYCUDA_CACHE_DIR": str(driver)}
+    assert whole(execute(WITH_THE_DRIVER + PROGRAMS["PyCUDA"], socket, path, **environment)) == [1, 1, 1]
+
+
 def test_cupy_without_a_driver_leaves_no_segment_open(socket: str) -> None:
     """Its streams cannot be made; a stream that fails at the end of a block ends the segment."""
     path = site("cupy")
@@ -82,8 +125,9 @@ def test_cupy_without_a_driver_leaves_no_segment_open(socket: str) -> None:
 
 
 @pytest.mark.parametrize("framework", RECORDED)
-def test_signatures_are_as_recorded(framework: str) -> None:
-    """The default suite holds the stand-ins against the record."""
+def test_signatures_are_as_recorded(framework: str, driver: Path) -> None:
+    """The default suite holds the stand-ins against the record.  PyCUDA cannot be imported without a driver."""
     names = [f"{framework}.{name}" for name in RECORDED[framework]]
-    found = shown(names, site(framework), NUMBA_ENABLE_CUDASIM="0")
+    first, environment = (WITH_THE_DRIVER, {"LD_LIBRARY_PATH": str(driver)}) if framework == "pycuda" else ("", {})
+    found = shown(names, site(framework), first, **environment, NUMBA_ENABLE_CUDASIM="0")
     assert found == {f"{framework}.{name}": signature for name, signature in RECORDED[framework].items()}

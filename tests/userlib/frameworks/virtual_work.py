@@ -19,18 +19,18 @@ class Stream:
     def __init__(self) -> None:
         place = ffi.new("uint32_t *")
         check(lib.gpurt_tsg_open(ffi.NULL, place), "open a TSG")
-        self._tsg, self._last = place[0], 0
+        self.tsg, self._last = place[0], 0
 
     def launch(self) -> None:
         place = ffi.new("uint64_t *")
-        status = lib.gpurt_submit_work(ffi.NULL, self._tsg, lib.GPURT_ENGINE_EXEC, 0, DURATION, place)
+        status = lib.gpurt_submit_work(ffi.NULL, self.tsg, lib.GPURT_ENGINE_EXEC, 0, DURATION, place)
         check(status, "submit")
         self._last = place[0]
 
     def synchronize(self) -> None:
         place = ffi.new("uint64_t *")
         if self._last:
-            check(lib.gpurt_work_wait(ffi.NULL, self._tsg, self._last, FOREVER, place), "wait for work")
+            check(lib.gpurt_work_wait(ffi.NULL, self.tsg, self._last, FOREVER, place), "wait for work")
 
     def __enter__(self) -> Stream:
         _current.stream = self
