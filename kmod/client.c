@@ -365,6 +365,12 @@ void gpurt_clients_drain(struct gpurt_gpu *gpu)
 	}
 }
 
+/* The id of the client that came last.  Later ones have higher ids. */
+u64 gpurt_clients_newest(void)
+{
+	return atomic64_read(&last_id);
+}
+
 /* Whether the client's TSGs are on the runlist.  For readers without the gate. */
 bool gpurt_client_granted(const struct gpurt_client *client)
 {

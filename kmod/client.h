@@ -113,6 +113,7 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent);
 int gpurt_client_priority(struct gpurt_client *client, u32 priority);
 bool gpurt_client_granted(const struct gpurt_client *client);
 
+u64 gpurt_clients_newest(void);
 void gpurt_clients_reap(struct gpurt_gpu *gpu);
 void gpurt_clients_drain(struct gpurt_gpu *gpu);
 void gpurt_clients_stop(void);

@@ -25,6 +25,7 @@ struct cursor {
 	u32 gpu;			/* the next one */
 	u32 last;			/* the last one of this dump */
 	u64 item;			/* within the GPU: the last one that was sent */
+	u64 newest;			/* client when the dump began: users may open and close the device without end */
 };
 
 static struct cursor *cursor_of(struct netlink_callback *cb)
@@ -44,7 +45,7 @@ static int start(struct netlink_callback *cb)
 	err = gpurt_nl_check(cb->skb, cb->nlh, cb->extack);
 	if (err)
 		return err;
-	*at = (struct cursor){ .started = true, .last = GPURT_MAX_GPUS - 1 };
+	*at = (struct cursor){ .started = true, .last = GPURT_MAX_GPUS - 1, .newest = gpurt_clients_newest() };
 	if (!attrs || !attrs[GPURT_A_GPU])
 		return 0;
 	at->gpu = nla_get_u32(attrs[GPURT_A_GPU]);
@@ -254,6 +255,8 @@ static int put_clients(struct sk_buff *skb, struct netlink_callback *cb, struct 
 		cond_resched();
 		if (client->id <= at->item)
 			continue;
+		if (client->id > at->newest)
+			break;
 		if (put_client(skb, cb, gpu, client))
 			return -EMSGSIZE;
 		at->item = client->id;
