@@ -6,9 +6,9 @@
  * Which process made a client's process is known while the processes between them live.  A client that has been under
  * a budget stays so when they end.  A program that is not trusted belongs into a cgroup, which it cannot leave.
  */
-#include <linux/mutex.h>
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
+#include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -21,7 +21,7 @@
 
 #define GENERATIONS 256
 
-static DEFINE_MUTEX(groups_lock);
+static DEFINE_RT_MUTEX(groups_lock);	/* as gpurt_gpu.clients_lock */
 static LIST_HEAD(groups);
 static unsigned int groups_count;
 
@@ -111,13 +111,13 @@ static struct gpurt_group *create(u32 attr, const char *path, struct pid *pid, c
 int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
 		    const char **why)
 {
-	mutex_lock(&groups_lock);
+	rt_mutex_lock(&groups_lock);
 	*group = find(attr, path, pid);
 	if (!*group && make)
 		*group = create(attr, path, pid, why);
 	if (*group)
 		kref_get(&(*group)->ref);
-	mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&groups_lock);
 	if (*group || !make)
 		return 0;
 	return *why ? -ENOBUFS : -ENOMEM;
@@ -129,14 +129,14 @@ void gpurt_group_settle(struct gpurt_group *group)
 	bool used = false;
 	int i;
 
-	mutex_lock(&groups_lock);
+	rt_mutex_lock(&groups_lock);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		used |= READ_ONCE(group->budget[i].limit) != 0;
 	if (!used && group->listed) {
 		unlist(group);
 		gpurt_group_put(group);
 	}
-	mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&groups_lock);
 }
 
 /* Called with groups_lock held.  The group of the process, or of the nearest one above it. */
@@ -177,7 +177,7 @@ static struct gpurt_group *group_of(struct gpurt_client *client)
 
 	if (!READ_ONCE(groups_count) && !READ_ONCE(client->group))
 		return NULL;
-	mutex_lock(&groups_lock);
+	rt_mutex_lock(&groups_lock);
 	group = of_process(client->tgid);
 	rcu_read_lock();	/* the client may leave its group meanwhile; one that is listed stays */
 	now = READ_ONCE(client->group);
@@ -188,7 +188,7 @@ static struct gpurt_group *group_of(struct gpurt_client *client)
 		group = of_cgroup(client->tgid);
 	if (group)
 		kref_get(&group->ref);
-	mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&groups_lock);
 	return group;
 }
 
@@ -254,13 +254,13 @@ void gpurt_groups_forget_gpu(u32 index)
 	struct gpurt_group *group;
 	struct gpurt_budget *b;
 
-	mutex_lock(&groups_lock);
+	rt_mutex_lock(&groups_lock);
 	list_for_each_entry(group, &groups, node) {
 		b = &group->budget[index];
 		gpurt_budget_start(b, b->limit, b->period, b->action);
 		b->queued = 0;
 	}
-	mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&groups_lock);
 }
 
 /* Removes all groups.  Called when no other code runs. */

@@ -118,13 +118,13 @@ static int client_join(struct gpurt_client *client)
 	if (err)
 		return err;
 	kref_get(&client->ref);		/* the list's, until client_leave() */
-	mutex_lock(&gpu->clients_lock);
+	rt_mutex_lock(&gpu->clients_lock);
 	client->listed = true;
 	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
 	/* First, for this may free what client->process is until then, and who meets the client uses that. */
 	gpurt_process_enter(client);
 	list_add_tail_rcu(&client->node, &gpu->clients);
-	mutex_unlock(&gpu->clients_lock);
+	rt_mutex_unlock(&gpu->clients_lock);
 	gpurt_job_join(client);
 	/*
 	 * Pairs with each_gpu() in netlink_set.c: either that walk meets the client, or what follows, which first looks
@@ -186,7 +186,7 @@ static void client_leave(struct gpurt_client *client)
 	struct gpurt_gpu *gpu = client->gpu;
 	bool listed;
 
-	mutex_lock(&gpu->clients_lock);
+	rt_mutex_lock(&gpu->clients_lock);
 	listed = client->listed;
 	if (listed) {
 		list_del_rcu(&client->node);
@@ -194,7 +194,7 @@ static void client_leave(struct gpurt_client *client)
 		list_del_init(&client->leaving);
 	}
 	client->listed = false;
-	mutex_unlock(&gpu->clients_lock);
+	rt_mutex_unlock(&gpu->clients_lock);
 	if (!listed)
 		return;
 	if (client->waits)
@@ -214,7 +214,7 @@ static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
 {
 	struct gpurt_client *client, *found = NULL;
 
-	mutex_lock(&gpu->clients_lock);
+	rt_mutex_lock(&gpu->clients_lock);
 	list_for_each_entry(client, &gpu->leaving, leaving) {
 		if (gpurt_runlist_is_off(client)) {
 			kref_get(&client->ref);
@@ -222,7 +222,7 @@ static struct gpurt_client *find_left(struct gpurt_gpu *gpu)
 			break;
 		}
 	}
-	mutex_unlock(&gpu->clients_lock);
+	rt_mutex_unlock(&gpu->clients_lock);
 	return found;
 }
 
@@ -246,9 +246,9 @@ static void leave_soon(struct gpurt_client *client)
 	if (!gpurt_runlist_is_off(client)) {
 		client->waits = true;
 		atomic_inc(&gpu->runlist.leaving);
-		mutex_lock(&gpu->clients_lock);
+		rt_mutex_lock(&gpu->clients_lock);
 		list_add_tail(&client->leaving, &gpu->leaving);
-		mutex_unlock(&gpu->clients_lock);
+		rt_mutex_unlock(&gpu->clients_lock);
 		smp_mb();	/* pairs with fault_over(), which follows an update without the client */
 	}
 	if (gpurt_runlist_is_off(client))
@@ -351,11 +351,11 @@ void gpurt_clients_drain(struct gpurt_gpu *gpu)
 	struct gpurt_client *client;
 
 	for (;;) {
-		mutex_lock(&gpu->clients_lock);
+		rt_mutex_lock(&gpu->clients_lock);
 		client = list_first_entry_or_null(&gpu->clients, struct gpurt_client, node);
 		if (client)
 			kref_get(&client->ref);
-		mutex_unlock(&gpu->clients_lock);
+		rt_mutex_unlock(&gpu->clients_lock);
 		if (!client)
 			return;
 		client_leave(client);

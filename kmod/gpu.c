@@ -102,7 +102,7 @@ struct gpurt_gpu *gpurt_gpu_create(const struct gpurt_driver_ops *ops, void *dri
 	kref_init(&gpu->ref);
 	gpu->driver = driver;
 	init_completion(&gpu->drained);
-	mutex_init(&gpu->clients_lock);
+	rt_mutex_init(&gpu->clients_lock);
 	INIT_LIST_HEAD(&gpu->clients);
 	INIT_LIST_HEAD(&gpu->leaving);
 	gpurt_gate_init(&gpu->gate);

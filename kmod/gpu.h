@@ -18,6 +18,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/rtmutex.h>
 #include <linux/srcu.h>
 #include <linux/types.h>
 
@@ -58,7 +59,7 @@ struct gpurt_gpu {
 	struct gpurt_job job;
 
 	atomic_t waiting;		/* threads that wait, and clients that were ever polled */
-	struct mutex clients_lock;
+	struct rt_mutex clients_lock;	/* real-time threads take it to open, ordinary ones as well */
 	struct list_head clients;
 	struct list_head leaving;	/* those that are gone, and may still be on the runlist: updates fail */
 	struct gpurt_processes processes;	/* that have clients; changed with clients_lock held */

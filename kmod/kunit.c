@@ -659,18 +659,63 @@ static void clients_are_in_order_of_ids_however_long_they_take_to_open(struct ku
 	complete(&b->go);
 	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&slow.done, msecs_to_jiffies(PATIENCE)));
 	KUNIT_ASSERT_FALSE(test, IS_ERR(slow.client) || IS_ERR(quick.client));
-	mutex_lock(&b->gpu->clients_lock);
+	rt_mutex_lock(&b->gpu->clients_lock);
 	list_for_each_entry(client, &b->gpu->clients, node) {
 		KUNIT_EXPECT_GT(test, client->id, last);
 		last = client->id;
 		count++;
 	}
-	mutex_unlock(&b->gpu->clients_lock);
+	rt_mutex_unlock(&b->gpu->clients_lock);
 	KUNIT_EXPECT_EQ(test, count, CLIENTS + 2);
 	gpurt_client_gone(slow.client, false);
 	gpurt_client_gone(quick.client, false);
 	gpurt_client_put(slow.client);
 	gpurt_client_put(quick.client);
+	gpurt_gpu_unregister(b->gpu);
+	bench_free(b);
+}
+
+/* An ordinary thread that is kept from its CPU while it opens a client. */
+static int hold_clients(void *data)
+{
+	struct bench *b = data;
+
+	rt_mutex_lock(&b->gpu->clients_lock);
+	b->committer = current;
+	complete(&b->entered);
+	wait_for_completion(&b->go);
+	rt_mutex_unlock(&b->gpu->clients_lock);
+	complete(&b->entered);
+	return 0;
+}
+
+static bool has_real_time_priority(struct bench *b)
+{
+	return rt_prio(READ_ONCE(b->committer->prio));
+}
+
+/* Else a real-time thread's first call of a GPU waits for whatever keeps an ordinary thread from its CPU. */
+static void a_real_time_thread_that_opens_a_client_lends_its_priority(struct kunit *test)
+{
+	struct bench *b = bench_make(test, &atomic_driver);
+	struct opener urgent = { .b = b };
+	struct task_struct *task;
+
+	init_completion(&urgent.done);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(hold_clients, b, "gpurt-kunit")));
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	KUNIT_EXPECT_FALSE(test, has_real_time_priority(b));
+	task = kthread_create(be_opener, &urgent, "gpurt-kunit");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	sched_set_fifo(task);
+	wake_up_process(task);
+	KUNIT_EXPECT_TRUE(test, comes_true(has_real_time_priority, b));
+	complete(&b->go);
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&b->entered, msecs_to_jiffies(PATIENCE)));
+	KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&urgent.done, msecs_to_jiffies(PATIENCE)));
+	KUNIT_ASSERT_FALSE(test, IS_ERR(urgent.client));
+	gpurt_client_gone(urgent.client, false);
+	gpurt_client_put(urgent.client);
 	gpurt_gpu_unregister(b->gpu);
 	bench_free(b);
 }
@@ -689,6 +734,7 @@ static struct kunit_case gpu_cases[] = {
 	KUNIT_CASE(an_update_that_failed_is_tried_again),
 	KUNIT_CASE(a_gpu_that_goes_away_keeps_nobody),
 	KUNIT_CASE(clients_are_in_order_of_ids_however_long_they_take_to_open),
+	KUNIT_CASE(a_real_time_thread_that_opens_a_client_lends_its_priority),
 	{}
 };
 
@@ -789,7 +835,8 @@ static struct kunit_suite exempt_suite = {
 
 static struct kunit_suite *suites[] = {
 	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
-	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &exempt_suite, &gpurt_ring_suite,
+	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &exempt_suite,
+	&gpurt_ring_suite,
 };
 
 /* Not kunit_test_suites(), whose suites run before the module is initialised (up to 6.1). */

@@ -409,12 +409,12 @@ static void wake_all(struct gpurt_gpu *gpu)
 {
 	struct gpurt_client *client;
 
-	mutex_lock(&gpu->clients_lock);
+	rt_mutex_lock(&gpu->clients_lock);
 	list_for_each_entry(client, &gpu->clients, node) {
 		gpurt_wait_wake(client);
 		cond_resched();
 	}
-	mutex_unlock(&gpu->clients_lock);
+	rt_mutex_unlock(&gpu->clients_lock);
 }
 
 /* Says in the kernel's log what became of the last commit, if it failed. */
