@@ -269,6 +269,8 @@ static enum hrtimer_restart timer_expired(struct hrtimer *timer)
 	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, job.timer);
 	u64 wait = rest(gpu);
 
+	if (!READ_ONCE(gpu->job.on))
+		return HRTIMER_NORESTART;
 	if (!wait)
 		kthread_queue_work(gpu->worker, &gpu->job.look);
 	if (READ_ONCE(gpu->job.notice) == GPURT_NOTICE_NOTIFY) {
@@ -286,6 +288,8 @@ static void irq_raised(struct irq_work *work)
 	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, job.irq);
 	u64 wait = rest(gpu);
 
+	if (!READ_ONCE(gpu->job.on))
+		return;
 	if (wait)
 		hrtimer_start(&gpu->job.timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
 	else
@@ -296,6 +300,7 @@ static void irq_raised(struct irq_work *work)
 void gpurt_job_stop(struct gpurt_gpu *gpu)
 {
 	lockdep_assert_held(&gpu->policy_lock);
+	WRITE_ONCE(gpu->job.on, false);
 	if (gpu->job.probed)
 		gpurt_probes_remove(probes, ARRAY_SIZE(probes), gpu);
 	WRITE_ONCE(gpu->job.probed, false);
@@ -317,6 +322,7 @@ void gpurt_job_start(struct gpurt_gpu *gpu, const char **why)
 		}
 	}
 	WRITE_ONCE(gpu->job.news, true);
+	WRITE_ONCE(gpu->job.on, true);
 	/* The timer expires at once, so that tasks that are runnable already are noticed. */
 	hrtimer_start(&gpu->job.timer, 0, HRTIMER_MODE_REL_HARD);
 }

@@ -832,10 +832,11 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_gate.c"
 #include "kunit_bus.c"
 #include "kunit_vgpu.c"
+#include "kunit_job.c"
 
 static struct kunit_suite *suites[] = {
 	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
-	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &exempt_suite,
+	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &job_suite, &exempt_suite,
 	&gpurt_ring_suite,
 };
 
