@@ -9,6 +9,7 @@ import functools
 import os
 import pickle
 import sys
+import threading
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -30,6 +31,10 @@ class Host:
     def depth(self) -> int:
         """How many segments are open."""
         return sum(one.depth for one in self._control.clients() if one.pid == os.getpid())
+
+    def open(self) -> list[tuple[int, int]]:
+        """Priority and depth of each client that has segments open."""
+        return sorted((one.priority, one.depth) for one in self._control.clients() if one.depth)
 
 
 class Stream:
@@ -204,6 +209,22 @@ def test_a_model_that_has_a_segment_can_be_copied_and_sent(host: Host) -> None:
     with received:
         pass
     assert (STREAM.waits, host.depth()) == (before + 1, 0)
+
+
+def test_a_segment_of_a_second_thread_has_the_priority_of_the_first_one(socket: str, host: Host) -> None:
+    """docs/frameworks.md warns of it.  Clients of their own keep the priorities apart."""
+    found = []
+
+    def urgent(client: Client) -> None:
+        with segment(80, client=client):
+            found.append(host.open())
+
+    with segment(10, client=host.client), Client(socket) as own:
+        for client in (host.client, own):
+            thread = threading.Thread(target=urgent, args=(client,))
+            thread.start()
+            thread.join()
+    assert found == [[(10, 2)], [(10, 1), (80, 1)]]
 
 
 def test_a_child_that_is_forked_in_a_block_leaves_it(socket: str, run: Any) -> None:
