@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How commands that compute end at Ctrl-C and SIGTERM: soon, also while C code executes.
+"""How commands end at Ctrl-C, SIGTERM and SIGHUP.  Those that record keep what they have (`asked`, `raised`).
+
+Those that compute end soon, also while C code executes (`soon`).
 
 Python calls a signal's handler between two lines of Python, in the main thread.  A call of C code, or the end of a pool
 of threads, can keep it from that for minutes.  So another thread is told of the signal as well, by the descriptor that
@@ -14,10 +16,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from gpurt import files
 from pycontrol.start import ENDS, interrupt
 
+#: What ends a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
+RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the main thread has to end by itself, seconds.
 GRACE = 0.5
 
@@ -43,6 +48,36 @@ def soon(tell: Callable[[int], None]) -> Iterator[None]:
         watch.close()
         if handled:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def asked() -> Iterator[threading.Event]:
+    """While the context is entered, RECORDING set the event that this yields, and raise nothing.
+
+    An exception between reading a packet and storing its event would lose the event.  For the main thread only.
+    """
+    stop = threading.Event()
+    with _handled(lambda *_: stop.set()):
+        yield stop
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does."""
+    with _handled(interrupt):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """RECORDING have this handler inside the context; one that is ignored (nohup) stays so."""
+    taken = [number for number in RECORDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in taken}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 class _Watch:

@@ -206,7 +206,7 @@ Examples:
   gpurt trace -o run.json --duration 5s && gpurt plot run.json
 
 \b
-ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C; 2 wrong usage;
+ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGTERM and SIGHUP; 2 wrong usage;
 3 cannot be written; 4 no host."""
 )
 @click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")

@@ -61,7 +61,8 @@ Examples:
 \b
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
 or events were lost that tell of the jobs of some; 2 wrong usage;
-3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed; 130 Ctrl-C.
+3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed;
+130 Ctrl-C, SIGTERM or SIGHUP.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
@@ -81,7 +82,7 @@ def run(
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
-    Ctrl-C ends the run early; what was seen until then is reported, and written to the trace.
+    Ctrl-C, SIGTERM and SIGHUP end the run early; what was seen until then is reported, and written to the trace.
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
@@ -134,10 +135,12 @@ def run(
 
 def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, list[str]]:
     """The run, in these domains (slices in ns by name), and remarks on them."""
+    from pycontrol.ending import raised
     from pycontrol.live.nvs import Nvs, domains_of
     from pycontrol.run import launch
 
     with ExitStack() as stack:
+        stack.enter_context(raised())
         remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
         with render.progress(int(options.seconds * 10), "running") as bar:
             shown = [0]

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,8 +46,8 @@ Examples:
   gpurt watch robot.toml --syslog
 
 \b
-Ctrl-C ends it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen; 1 otherwise, or the
-test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone;
+Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen;
+1 otherwise, or the test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone;
 6 there is no syslog."""
 )
 @FILE
@@ -70,6 +67,7 @@ def watch(
     times, periods, priorities, the cost of updates, clients.  Jobs are known of programs that tell of them
     (docs/watching.md).
     """
+    from pycontrol.ending import asked
     from pycontrol.live.watch import PATIENCE, Watcher
     from pycontrol.run.check import lines_of, unbounded
     from pycontrol.run.judge import Judge
@@ -79,7 +77,7 @@ def watch(
     chosen = covering_test(loaded.taskset, name)
     bounds = bounds_of(chosen.test, loaded.taskset)
     log_to = _syslog(log)
-    with connect(device) as control, connect(device) as asks, _interruptible() as stop:
+    with connect(device) as control, connect(device) as asks, asked() as stop:
         gpus = asks.gpus()
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
                       gpus=len(gpus))  # fmt: skip
@@ -123,18 +121,6 @@ def mismatch(judge: Judge, gpus: Any) -> list[Finding]:
         return []
     why = differs(judge.file.taskset, gpus)
     return judge.report(time.monotonic_ns(), What.POLICY, "", why) if why else []
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Inside the context SIGINT and SIGTERM set the event that this yields; no event of the host is lost by them."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Quiet(SysLogHandler):

@@ -23,13 +23,14 @@ from types import TracebackType
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.text import visible
 from pycontrol.live.hints import Call
+from pycontrol.start import interrupt
 
 NODE = "/dev/nvgpu/igpu0/nvsched"
 CREATE, REMOVE, QUERY = 0xC0584E01, 0x40104E02, 0xC0184E03
 #: R35's thread keeps the length of a turn in 32 bits.
 LONGEST_NS = 2**32 - 1
 #: What ends a run before its time.
-ENDS = (signal.SIGINT, signal.SIGTERM)
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long TSGs of programs that were killed may keep a domain, s.
 PATIENCE = 2.0
 
@@ -143,7 +144,9 @@ def domains_of(nvs: Nvs, wanted: Mapping[str, int]) -> Iterator[list[str]]:
         for one in there.values()
     ]
     made: list[Domain] = []
-    before = signal.signal(signal.SIGTERM, _terminated)
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not interrupt:  # which raises, too, and what was recorded is kept
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         for name, slice_ns in wanted.items():
             if name not in there:
@@ -166,7 +169,7 @@ def _terminated(number: int, _frame: object) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait, so that no domain is made and not noted.
+    """Ctrl-C, SIGTERM and SIGHUP wait, so that no domain is made and not noted.
 
     Not masked, for another thread could get them, and Python's main thread would act on them at once.
     """

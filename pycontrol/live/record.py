@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
 from analysis.trace import About, Event, Kind, Trace
+from pycontrol.ending import asked
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, GpuStatus, connect
 from pycontrol.live.events import LINGER, named_events, priorities
@@ -27,18 +26,18 @@ CHUNK = 1024
 def record(
     device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False
 ) -> Trace:
-    """Records events for ``seconds``, or until SIGINT if ``seconds`` is None; tasks are named COMM-PID.
+    """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
     The recorder calls ``progress`` with the number of events so far: first when it has subscribed, then after each
     list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.  The trace has every event
-    that the host sent before the end.  Must be called from the main thread, because it handles SIGINT.
+    that the host sent before the end.  Must be called from the main thread, because it handles signals.
 
     Raises:
         DeviceError: there is no host, it has no GPU, or it goes away.
     """
     records: list[EventRecord] = []
     sleep = Sleep()
-    with connect(device) as control, _interruptible() as stop:
+    with connect(device) as control, asked() as stop:
         before = control.gpus()
         stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
         for some in stream:
@@ -61,21 +60,6 @@ def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list
         )  # fmt: skip
         found += [f"GPU {new.gpu}: {count} {what}; isolation is lost" for count, what in counts if count > 0]
     return found
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Inside the context SIGINT sets the event that this yields.
-
-    SIGINT raises no KeyboardInterrupt inside the context: an exception between reading a packet and storing its event
-    would lose the event.
-    """
-    stop = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:

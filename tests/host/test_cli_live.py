@@ -272,7 +272,8 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     assert json.loads(out)["tasks"] == seen
 
 
-def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, number: signal.Signals) -> None:
     trace, started = tmp_path / "run.json", tmp_path / "started"
     path = tmp_path / "set.toml"
     path.write_text(
@@ -281,9 +282,10 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path) -> N
     )
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--seconds", "600",
                "--trace", str(trace), "--json"]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
         eventually(started.exists)
-        run.send_signal(signal.SIGINT)
+        run.send_signal(number)
         out, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
     document = json.loads(out)
@@ -291,9 +293,11 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path) -> N
     assert any(note.startswith("interrupted after") for note in document["notes"])
     assert document["tasks"]["camera"]["jobs"] > 0
     assert len(load(trace).responses()["camera"]) == document["tasks"]["camera"]["jobs"]
+    assert not [*tmp_path.glob("gpurt-run-*")]
 
 
-def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_trace_records_what_clients_do(host: Path, tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "trace.json"
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -306,7 +310,7 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path) -> None:
             for what in (lib.GPURT_COPY_BEGIN, lib.GPURT_COPY_NEXT, lib.GPURT_COPY_END):
                 assert client.code(lib.GPURT_IOC_COPY, what=what) == 0
         assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN) == 0  # which does not end
-        recorder.send_signal(signal.SIGINT)
+        recorder.send_signal(number)
         out, _ = recorder.communicate(timeout=PATIENCE)
     assert recorder.returncode == 0
     assert b"events in" in out

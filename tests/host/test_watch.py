@@ -89,7 +89,10 @@ def watch(file: Path) -> Iterator[Callable[..., Watch]]:
         one.process.communicate(timeout=PATIENCE)
 
 
-def test_nothing_is_found_where_all_is_well(host: Path, watch: Callable[..., Watch]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_found_where_all_is_well(
+    host: Path, watch: Callable[..., Watch], number: signal.Signals
+) -> None:  # fmt: skip
     running = watch(host)
     assert (running.begin["test"], running.begin["notes"]) == ("gcaps-suspend", [])
     with Client(str(host)) as client, job("camera", 5, client=client), segment(7, client=client):
@@ -99,7 +102,7 @@ def test_nothing_is_found_where_all_is_well(host: Path, watch: Callable[..., Wat
     with connect(str(host)) as plane:
         plane.status()  # answered after the events were sent
     time.sleep(0.1)  # a watch that has read them finds nothing in them
-    code, last = running.end(signal.SIGTERM)
+    code, last = running.end(number)
     assert (code, last["in_time"], last["found"]) == (0, True, {})
     seen = last["tasks"]["camera"]
     assert (seen["jobs"], seen["segments"], seen["misses"], seen["verdict"]) == (1, 1, 0, "ok")
