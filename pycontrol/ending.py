@@ -63,7 +63,13 @@ def asked() -> Iterator[threading.Event]:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does."""
+    """While the context is entered, SIGTERM and SIGHUP raise KeyboardInterrupt, as SIGINT does.
+
+    Does nothing outside the main thread, where no signal is handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     with _handled(interrupt):
         yield
 

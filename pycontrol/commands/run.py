@@ -39,7 +39,9 @@ def demo(
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
     from pycontrol.demo import study
+    from pycontrol.ending import raised
 
+    click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
     options = study.Options(own_device, seconds, policies, out, seed=seed)
     if not as_json:
         study.run(options)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from links import PATIENCE, eventually
 from once import once
 from rich.console import Console
 
@@ -210,6 +211,19 @@ def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp
         assert "SCHED_FIFO priority 29; become root, or set RLIMIT_RTPRIO to 29 or more" in refused[0]
         assert (result["jobs"], result["mort_ns"], result["jobs_per_second"]) == (0, None, None)
         assert document["setups"]["boosted"]["trace"] is None
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_demo_that_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "pycontrol.cli", "demo", "--policy=segment", f"--out={tmp_path}/out"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        eventually(lambda: any((tmp_path / "tmp").glob("gpurt-run-*/*")))
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode in (130, 143)
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_boosted_orders_what_the_file_orders() -> None:
