@@ -78,7 +78,7 @@ def standing(taskset: Taskset, why: str) -> str:
     That test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no part of it
     and have to be in time by themselves.
     """
-    if not taskset.partitioned or plan.shared_cpus(taskset):
+    if not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
         return why
     if unknown := homeless(taskset) or locked(taskset):
         return unknown

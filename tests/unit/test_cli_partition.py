@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from placed import COUPLED
 from analysis.model import Intensity
 from analysis.partition import VARIANTS, coupled, inside, plan
 from analysis.taskset import load
+from analysis.verdict import answer
 from pycontrol.commands import partition as commands
+from pycontrol.commands.admission import standing
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"
@@ -449,3 +452,19 @@ def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> 
     assert gpurt("analyze", path)[1].startswith("partitioned-suspend")
     assert json.loads(gpurt("simulate", path, "--offsets", "2", "--json")[1])["policy"] == "segment"
     assert gpurt("choose", path)[0] == 0
+
+
+def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpurt, tmp_path: Path) -> None:
+    """Its bound is 14.833 ms and 3 updates a segment; that of the whole GPU's test has one update more, 21.833."""
+    path, out = tmp_path / "set.toml", tmp_path / "out.toml"
+    path.write_text(
+        '[platform]\ncpus = 1\npolicy = "segment"\nepsilon = "1ms"\ncompute_units = 16\n[[task]]\nname = "t"\ncpu = 0\n'
+        'priority = 34\nperiod = "40ms"\ndeadline = "21ms"\nsegments = [{ misc = "2ms", gpu = { parallel = "9ms", '
+        'serial = "2ms" } }, { misc = "1ms", gpu = { parallel = "50ms" } }]\n'
+    )
+    assert gpurt("partition", path, "-o", out)[0] == 0
+    written = load(out).taskset
+    why = answer(written).why
+    assert "exceeds its deadline" in why
+    assert standing(written, why) == ""
+    assert standing(replace(written, partitions=()), why) == why
