@@ -10,7 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
@@ -61,9 +61,18 @@ class _Known:
 
     def may_be(self, one: ClientInfo) -> bool:
         """Whether it is that client of the same number.  A host that was restarted numbers its clients anew, also those
-        of a process that it had before: they have done less.
+        of a process that it had before: they have done less.  For how long it owned the GPU says nothing, see `update`.
         """
-        return self.last.pid == one.pid and all(value(self.last) <= value(one) for value, _ in SUMS.values())
+        before, now = ((each.segments, each.preemptions, each.overruns, each.copies) for each in (self.last, one))
+        return self.last.pid == one.pid and all(was <= count for was, count in zip(before, now, strict=True))
+
+    def update(self, one: ClientInfo) -> None:
+        """Takes what is known now.
+
+        Of the client that owns the GPU a host adds the time since its last decision, and takes that back if the GPU was
+        suspended or reset meanwhile; the module does not stop its scheduler to read it (held() in kmod/netlink_get.c).
+        """
+        self.last = replace(one, held_ns=max(one.held_ns, self.last.held_ns))
 
     def leave(self, totals: dict[tuple[str, int, str], float]) -> None:
         """Adds what was counted under its name."""
@@ -149,7 +158,7 @@ class HostCollector:
             elif known.name != name:
                 known.leave(self._past)
                 self._live[key] = known = _Known(name, known.last, known.values())
-            known.last = one
+            known.update(one)
         totals = dict(self._past)
         for known in self._live.values():
             known.leave(totals)

@@ -111,9 +111,9 @@ class Hosts:
 
     latency = buses = status
 
-    def segments(self, collector: HostCollector) -> dict[str, float]:
+    def segments(self, collector: HostCollector, what: str = "segments") -> dict[str, float]:
         """What a scrape has, by client."""
-        (family,) = [one for one in collector.collect() if one.name == "gpurt_client_segments"]
+        (family,) = [one for one in collector.collect() if one.name == f"gpurt_client_{what}"]
         return {one.labels["client"]: one.value for one in family.samples}
 
 
@@ -144,6 +144,15 @@ def test_a_client_of_a_restarted_host_has_done_less(mine: ClientInfo) -> None:
     assert hosts.segments(collector) == {"other": 109}
     hosts.found = [replace(mine, segments=3)]
     assert hosts.segments(collector) == {"other": 110}
+
+
+def test_time_that_a_host_takes_back_is_no_other_client(mine: ClientInfo) -> None:
+    """It adds the time since its last decision, which does not count if the GPU was suspended then."""
+    hosts = Hosts(replace(mine, held_ns=5 * 10**9))
+    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9)
+    for held, seconds in ((5, 5), (2, 5), (4, 5), (6, 6)):
+        hosts.found = [replace(mine, held_ns=held * 10**9)]
+        assert hosts.segments(collector, "owned_seconds") == {"other": seconds}
 
 
 def test_a_thousand_clients_are_few_labels_and_hide_no_task(mine: ClientInfo) -> None:

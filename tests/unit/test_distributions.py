@@ -13,7 +13,7 @@ from gpurt._gpurt import lib
 
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: scripts/setup --with-tests")
 from pycontrol.live.control import Times
-from pycontrol.live.distributions import Responses, index_of, native_of
+from pycontrol.live.distributions import Responses, index_of, native_of, of_host
 
 NS = 10**9
 
@@ -49,6 +49,18 @@ def test_no_time_of_the_host_is_in_a_lower_bucket_and_none_far_above(found: list
     for ns, index in zip(sorted(ns for ns in found if ns), indices, strict=True):  # a longer time is in no lower bucket
         assert index_of(ns) <= index
         assert ns >= last or Fraction(2) ** index < (Fraction(137, 100) * Fraction(ns, NS)) ** 8
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_count_of_another_moment_is_not_told(count: int) -> None:
+    """The module is asked while it counts; Prometheus takes no histogram whose buckets do not add up."""
+    buckets = [0] * lib.GPURT_HIST_BUCKETS
+    buckets[lib.gpurt_hist_bucket(50_000)] = 3
+    family = of_host("seconds", "", "", [(Times(0, count, 50_000, 150_000, 50_000, tuple(buckets)), "")])
+    counts = [one.value for one in family.samples if one.name.endswith(("_bucket", "_count"))]
+    assert counts == sorted(counts)
+    (native,) = family.native.values()
+    assert native.zero + sum(native.buckets.values()) == counts[-1] == 3
 
 
 def test_responses_are_counted_twice_over_alike() -> None:
