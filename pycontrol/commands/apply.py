@@ -106,10 +106,12 @@ def apply(
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
     lines += [f"applied by force, without a proof: {reason}" for reason in (why, other) if reason]
+    lines += [f"applied, and nothing is proved of this host: {matched.doubts[0]}"] if matched.doubts else []
+    doubt = proof or other or next(iter(matched.doubts), None)
     data = {task.name: {"gpu_priority": task.segment_priority, "pids": pids[task.name]} for task in users}
     render.note(*matched.notes, as_json=as_json)
     whole = {
-        "file": file, "policy": verdict.policy, "schedulable": not (why or other), "why": proof or other or None,
+        "file": file, "policy": verdict.policy, "schedulable": not doubt, "why": doubt,
         "applied": True, "tasks": data, "notes": matched.notes,
     }  # fmt: skip
     render.emit(whole, as_json, "\n".join(lines))
@@ -197,10 +199,11 @@ def _refuse(file: Path, policy: str, why: str, text: str, as_json: bool) -> int:
 
 @dataclass(frozen=True)
 class Matched:
-    """The GPU-using task of each process, and remarks on what bounds do not speak of."""
+    """The GPU-using task of each process, and remarks; ``doubts``: those on what voids bounds on this host."""
 
     tasks: dict[int, Task]
     notes: list[str]
+    doubts: list[str]
 
 
 def match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo]) -> Matched:
@@ -210,14 +213,15 @@ def match(file: TasksetFile, gpus: Sequence[GpuStatus], clients: Sequence[Client
 
     by_name = {task.name: task for task in file.taskset}
     tasks: dict[int, Task] = {}
-    notes = list(_gpus(file, gpus))
+    notes, doubts = list[str](), list(_gpus(file, gpus))
     for one in {one.pid: one for one in clients}.values():
         names = tasks_of(file, one.comm, procs.command(one.pid))
         task = by_name[names[0]] if len(names) == 1 else None
-        notes += [*_remarks(one, names, task), *_form(file, one, task)]
+        notes += _remarks(one, names, task)
+        doubts += [*_doubts(one, names, task), *_form(file, one, task)]
         if task and task.uses_gpu and one.pid:  # 0: in another pid namespace
             tasks[one.pid] = task
-    return Matched(tasks, notes)
+    return Matched(tasks, [*doubts, *notes], doubts)
 
 
 def _gpus(file: TasksetFile, gpus: Sequence[GpuStatus]) -> Iterator[str]:
@@ -248,11 +252,16 @@ def _remarks(one: ClientInfo, names: Sequence[str], task: Task | None) -> Iterat
     process = f"process {one.pid} ({one.comm})"
     if len(names) > 1:
         yield f"{process} may be {' or '.join(names)}, so it was not set: their commands do not tell them apart"
-    elif task is None and one.priority:
-        yield f"{process} is real time and no task of the file: no bound takes it into account"
     elif task and task.priority != one.own_priority:
         yield f"{process} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
-    if one.exempt:
-        yield f"{process} is exempt: its work executes beside that of every task, which no bound takes into account"
     if one.barred:
         yield f"{process} is barred from being raised: policy boosted refuses its real-time segments"
+
+
+def _doubts(one: ClientInfo, names: Sequence[str], task: Task | None) -> Iterator[str]:
+    """Why no bound holds beside a client that may be the tasks of these names, and is the one task if not None."""
+    process = f"process {one.pid} ({one.comm})"
+    if task is None and len(names) < 2 and one.priority:
+        yield f"{process} is real time and no task of the file: no bound takes it into account"
+    if one.exempt:
+        yield f"{process} is exempt: its work executes beside that of every task, which no bound takes into account"

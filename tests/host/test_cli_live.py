@@ -451,12 +451,18 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
     with SocketClient(host) as client:
         client.begin(priority=5)
         path.write_text(taskset_of(("mine", f'command = ["{comm}"]')))
-        notes = json.loads(gpurt("apply", str(path), "--json")[1])["notes"]
-        assert notes == [f"{process} executes at priority 0, the file says 21 for mine"]
+        told = json.loads(gpurt("apply", str(path), "--json")[1])
+        assert told["notes"] == [f"{process} executes at priority 0, the file says 21 for mine"]
+        assert told["schedulable"]
         assert gpurt("exempt", "--pid", str(ME))[0] == 0
         assert f"note: {process} is exempt" in gpurt("apply", str(path))[2]
         path.write_text(taskset_of(("nobody", "")))
-        assert f"note: {process} is real time and no task of the file" in gpurt("apply", str(path))[2]
+        _, out, err = gpurt("apply", str(path))
+        stranger = f"{process} is real time and no task of the file"
+        assert f"note: {stranger}" in err
+        assert f"applied, and nothing is proved of this host: {stranger}" in out
+        told = json.loads(gpurt("apply", str(path), "--json")[1])
+        assert (told["applied"], told["schedulable"], told["why"].startswith(stranger)) == (True, False, True)
 
 
 BUSY = 'waiting = "busy"'
