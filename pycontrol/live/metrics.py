@@ -20,7 +20,7 @@ from gpurt.enums import State
 from gpurt.errors import GpurtError
 from gpurt.text import visible
 from pycontrol import procs
-from pycontrol.live.control import ClientInfo, Control
+from pycontrol.live.control import ClientInfo, Control, GpuStatus
 from pycontrol.live.distributions import of_host
 from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
@@ -131,6 +131,9 @@ class HostCollector:
                        ((one.gpu, one.refused) for one in gpus))  # fmt: skip
         yield _of_gpus(GaugeMetricFamily, "gpurt_late_agents", "processes that have not left the GPU in time",
                        ((one.gpu, one.late) for one in gpus))  # fmt: skip
+        yield _unit_jobs(gpus)
+        yield _of_gpus(GaugeMetricFamily, "gpurt_overdue_unit_jobs", "jobs that hold units for longer than planned",
+                       ((one.gpu, one.jobs_overdue) for one in gpus))  # fmt: skip
         updates = CounterMetricFamily("gpurt_runlist_updates", "runlist updates", labels=["gpu", "cause"])
         for one in latencies:
             updates.add_metric([str(one.gpu), one.cause.word], one.count)
@@ -195,6 +198,18 @@ def _of_gpus(
     family = kind(name, text, labels=["gpu"])
     for gpu, value in values:
         family.add_metric([str(gpu)], value)
+    return family
+
+
+def _unit_jobs(gpus: Iterable[GpuStatus]) -> Metric:
+    """How jobs that own units of GPUs ended; each GPU tells those of all."""
+    family = CounterMetricFamily(
+        "gpurt_unit_jobs", "jobs that own units of GPUs, by how they ended", labels=["outcome"]
+    )
+    for one in [*gpus][:1]:
+        for outcome, count in (("in-time", one.jobs_done - one.jobs_late), ("late", one.jobs_late),
+                               ("skipped", one.jobs_skipped), ("lost", one.jobs_lost)):  # fmt: skip
+            family.add_metric([outcome], count)
     return family
 
 

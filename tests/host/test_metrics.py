@@ -25,7 +25,7 @@ from watched import FILE
 from gpurt import Client, job, segment
 from pycontrol import procs
 from pycontrol.commands.metrics import address_of
-from pycontrol.live.control import ClientInfo, Control, connect
+from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")
 from pycontrol.live.metrics import HostCollector, Naming
@@ -97,6 +97,7 @@ class Hosts:
 
     def __init__(self, *found: ClientInfo) -> None:
         self.found = list(found)
+        self.gpus: list[GpuStatus] = []
 
     def __enter__(self) -> Hosts:
         return self
@@ -104,12 +105,15 @@ class Hosts:
     def __exit__(self, *_: object) -> None: ...
 
     def status(self) -> list[Any]:
-        return []
+        return self.gpus
 
     def clients(self) -> list[ClientInfo]:
         return self.found
 
-    latency = buses = status
+    def latency(self) -> list[Any]:
+        return []
+
+    buses = latency
 
     def segments(self, collector: HostCollector, what: str = "segments") -> dict[str, float]:
         """What a scrape has, by client."""
@@ -153,6 +157,19 @@ def test_time_that_a_host_takes_back_is_no_other_client(mine: ClientInfo) -> Non
     for held, seconds in ((5, 5), (2, 5), (4, 5), (6, 6)):
         hosts.found = [replace(mine, held_ns=held * 10**9)]
         assert hosts.segments(collector, "owned_seconds") == {"other": seconds}
+
+
+def test_jobs_that_own_units_are_counted_once_however_many_gpus_there_are(host: Path) -> None:
+    with connect(str(host)) as plane:
+        (gpu,) = plane.status()
+    hosts = Hosts()
+    gpu = replace(gpu, unit_policy="sbeet", jobs_done=7, jobs_late=2, jobs_skipped=3, jobs_lost=1, jobs_overdue=1)
+    hosts.gpus = [gpu, replace(gpu, gpu=1, jobs_overdue=0)]
+    collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9)
+    found = {one.name: one.samples for one in collector.collect()}
+    jobs = {one.labels["outcome"]: one.value for one in found["gpurt_unit_jobs"]}
+    assert jobs == {"in-time": 5, "late": 2, "skipped": 3, "lost": 1}
+    assert {one.labels["gpu"]: one.value for one in found["gpurt_overdue_unit_jobs"]} == {"0": 1, "1": 0}
 
 
 def test_a_thousand_clients_are_few_labels_and_hide_no_task(mine: ClientInfo) -> None:
