@@ -207,7 +207,7 @@ Examples:
 
 \b
 ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGTERM and SIGHUP; 2 wrong usage;
-3 cannot be written; 4 no host."""
+3 cannot be written; 4 no host, or it has gone: what was recorded until then is written."""
 )
 @click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")
 @click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")
@@ -229,11 +229,11 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
             render.say("recording" if duration else "recording; Ctrl-C ends it", err=True)
         begun = True
 
-    found = record(device, seconds, progress, tracepoints=tracepoints)
+    found, gone = record(device, seconds, progress, tracepoints=tracepoints)
     found.save(output)
     notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
     render.note(*notes, as_json=as_json)
     data = {"policy": found.meta["policy"], "events": len(found.events), "files": [output], "notes": notes}
     if as_json or output.is_file():  # otherwise stdout may be the trace
         render.emit(data, as_json, f"{len(found.events)} events in {output}")
-    return 0
+    return DeviceError.exit_code if gone else 0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
 from analysis.trace import About, Event, Kind, Trace
+from gpurt.errors import DeviceError
 from pycontrol.ending import asked
 from pycontrol.live import tracefs
 from pycontrol.live.control import Control, EventRecord, GpuStatus, connect
@@ -25,29 +26,40 @@ CHUNK = 1024
 
 def record(
     device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False
-) -> Trace:
+) -> tuple[Trace, str]:
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
     The recorder calls ``progress`` with the number of events so far: first when it has subscribed, then after each
     list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.  The trace has every event
     that the host sent before the end.  Must be called from the main thread, because it handles signals.
 
+    Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
+
     Raises:
-        DeviceError: there is no host, it has no GPU, or it goes away.
+        DeviceError: there is no host, or it has no GPU.
     """
     records: list[EventRecord] = []
-    sleep = Sleep()
+    sleep, begun, gone = Sleep(), False, ""
     with connect(device) as control, asked() as stop:
         before = control.gpus()
         stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
-        for some in stream:
-            records += some
-            progress(len(records))
-        over = time.monotonic_ns()
-        if not tracepoints:
-            records += _rest(control)
-        failures = failures_of(before, control.gpus())
-    return assemble(records, before[0].policy.word, over - PATIENCE, len(before), sleep.since(), failures)
+        failures: list[str] = []
+        over = 0
+        try:
+            for some in stream:
+                records += some
+                progress(len(records))
+                begun = True
+            over = time.monotonic_ns()
+            if not tracepoints:
+                records += _rest(control)
+            failures = failures_of(before, control.gpus())
+        except DeviceError as error:
+            if not begun:
+                raise
+            gone, over = str(error), over or time.monotonic_ns()
+    blind = f"{gone}: what it did after that was not seen" if gone else sleep.since()
+    return assemble(records, before[0].policy.word, over - PATIENCE, len(before), blind, failures), gone
 
 
 def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
@@ -69,12 +81,16 @@ def _told(control: Control, seconds: float | None, stop: threading.Event) -> Gen
     yield []
     while time.monotonic() < end and not stop.is_set():
         some = []
-        for one in stream:
-            some.append(one)
-            if time.monotonic() >= end or len(some) >= CHUNK or stop.is_set():
-                break
-        else:
-            stream = control.more(GLANCE)
+        try:
+            for one in stream:
+                some.append(one)
+                if time.monotonic() >= end or len(some) >= CHUNK or stop.is_set():
+                    break
+            else:
+                stream = control.more(GLANCE)
+        except DeviceError:
+            yield some
+            raise
         yield some
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import click
 import pytest
 from links import PATIENCE, SocketClient, eventually
-from processes import EMULATE, StartHost
+from processes import EMULATE, StartHost, started
 
 from analysis.trace import Kind, load
 from gpurt._gpurt import lib
 from pycontrol import cli, procs
 from pycontrol.commands import options
+from pycontrol.live.control import connect
 from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -294,6 +295,30 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
     assert document["tasks"]["camera"]["jobs"] > 0
     assert len(load(trace).responses()["camera"]) == document["tasks"]["camera"]["jobs"]
     assert not [*tmp_path.glob("gpurt-run-*")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -> None:
+    path, socket = tmp_path / "trace.json", tmp_path / "h.sock"
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(socket), "trace", "-o", str(path), "--json"]
+    host = started(socket)
+    with subprocess.Popen([*command[:-1]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
+        assert recorder.stderr
+        assert b"recording" in recorder.stderr.readline()  # it has subscribed
+        with SocketClient(socket) as client:
+            client.begin(priority=9)
+            client.end()
+            with connect(str(socket)) as plane:
+                plane.status()  # answered after the events were sent
+            host.send_signal(number)
+            host.wait(PATIENCE)
+        out, err = recorder.communicate(timeout=PATIENCE)
+    assert recorder.returncode == 4
+    assert b"events in" in out
+    assert b"what it did after that was not seen" in err
+    kinds = [event.kind for event in load(path).events]
+    assert [kinds.count(kind) for kind in (Kind.BEGIN, Kind.END, Kind.LOST)] == [1, 1, 1]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 4  # no host
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
