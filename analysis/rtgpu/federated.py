@@ -94,7 +94,7 @@ class Federated:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
         meta = {"source": "simulator", "clock": "virtual", "policy": POLICY, "waiting": waiting,
-                "times": times_of(self.order), "placed": placed_of(self.order)}  # fmt: skip
+                "times": times_of(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 
     @cached_property

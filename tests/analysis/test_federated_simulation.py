@@ -16,7 +16,7 @@ from analysis.model import Partition, Platform, Task, Taskset, Waiting
 from analysis.rtgpu.federated import Federated
 from analysis.simulate import Options, SimulationError
 from analysis.taskset import load as load_file
-from analysis.trace import Kind, load
+from analysis.trace import Kind, load, times_of
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,3 +171,9 @@ def test_tasks_without_kernels_need_no_units() -> None:
     own = Federated.of(Taskset(Platform(1), (plain,)), FEDERATED)
     assert own.given == {}
     assert own.worst_over_offsets(3).tasks["t"].worst == own.bounds()["t"] == ms(6)
+
+
+def test_a_trace_is_of_the_file_that_was_simulated() -> None:
+    """Also where CPU segments of 0 ns count as 1 ns."""
+    own = on(Taskset(Platform(1), (task("t", 1, 20, 20, cpu(1), part(fixed(2)), cpu(0), part(fixed(1))),)), t=1)
+    assert Federated.of(own, replace(FEDERATED, horizon=ms(20))).trace(100).meta["times"] == times_of(own)
