@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -113,8 +114,13 @@ class periodic:  # noqa: N801  (reads as a statement)
                     continue  # the signal's handler has run, and raised no exception
                 check(status, "begin a job")
                 yield int(self._state.job)
-        finally:
+        except GeneratorExit:  # Python would print a traceback of another exception if nobody calls close()
+            with suppress(OSError):
+                self.stop()
+            raise
+        except BaseException:
             self.stop()
+            raise
 
     def _check_open(self) -> None:
         """Raises OSError EBADF if the client is closed: its handle is gone."""
