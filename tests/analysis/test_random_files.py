@@ -17,7 +17,8 @@ from file_sets import Drawn
 from analysis import rta
 from analysis.choose import choices
 from analysis.model import Taskset
-from analysis.simulate import Options, SimulationError, worst_over_offsets
+from analysis.rtgpu.federated import Federated
+from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
 from analysis.taskset.file import load, parse
 from analysis.verdict import answer, covering, lacks_theta
 from gpurt.errors import FileError, TasksetError
@@ -26,11 +27,15 @@ from pycontrol.commands.design import _write
 TIMES = 100 if os.environ.get("GPURT_LONG") else 1
 
 
-def files(seed: str, count: int) -> Iterator[tuple[random.Random, str, Taskset]]:
-    """Of so many files, or more, those that bounds can be about."""
+def files(seed: str, count: int, unit: int = 0, kind: str = "") -> Iterator[tuple[random.Random, str, Taskset]]:
+    """Of so many files, or more, those that bounds can be about.  ``unit``, ``kind``: of each, not drawn ones."""
     for number in range(count * TIMES):
         rng = random.Random(f"{seed} {number}")
-        text = Drawn(rng).text()
+        drawn = Drawn(rng)
+        drawn.unit = unit or drawn.unit
+        if kind:
+            drawn.kind, drawn.units, drawn.contended, drawn.parts = kind, 12, False, []
+        text = drawn.text()
         try:
             file = parse(Path("set.toml"), text)
         except TasksetError:
@@ -69,6 +74,45 @@ def test_no_run_exceeds_a_bound_of_its_file() -> None:
                 assert not above, (name, above, options, text)
                 bounded |= {name} if result.schedulable else set()
     assert len(bounded) > 10
+
+
+def test_no_run_from_many_first_releases_exceeds_a_bound() -> None:
+    """Times of a few ns, so that instants coincide, with segments of 0 ns anywhere."""
+    bounded, tried = set(), 0
+    for rng, text, taskset in files("phases", 200, unit=1):
+        found = [test for test in covering(taskset) if not lacks_theta(test, taskset)]
+        bounds = {test.name: result for test in found if (result := test.run(taskset)).schedulable}
+        phases = [[rng.randrange(task.period) for task in taskset.tasks[1:]] for _ in range(60)]
+        for options in ways(taskset, rng) if bounds else ():
+            for offsets in phases if not options.contention else ():
+                try:
+                    seen = simulate(taskset, options, [0, *offsets]).tasks
+                except SimulationError:
+                    break
+                tried += 1
+                for name, result in bounds.items():
+                    above = [t.name for t in taskset.real_time if seen[t.name].worst > (result.wcrt(t.name) or 0)]
+                    assert not above, (name, above, options, offsets, text)
+        bounded |= bounds.keys()
+    assert len(bounded) > 5
+    assert tried > 1000
+
+
+def test_no_run_on_own_units_exceeds_a_bound_of_its_file() -> None:
+    bounded = 0
+    for rng, text, taskset in files("units", 150, kind="own"):
+        horizon = 8 * max(task.period for task in taskset)
+        options = Options("federated", None, "random", rng.random() < 0.5, horizon, seed=rng.getrandbits(60))
+        try:
+            own = Federated.of(taskset, options)
+            seen = own.worst_over_offsets(8).tasks
+        except SimulationError:
+            continue
+        known = own.bounds()
+        above = [name for name, wcrt in known.items() if seen[name].worst > wcrt]
+        assert not above, (above, options, text)
+        bounded += len(known)
+    assert bounded > 5
 
 
 def test_what_is_chosen_passes_where_it_is_written(tmp_path: Path) -> None:
