@@ -153,8 +153,10 @@ static void send_to(unsigned int group, const struct gpurt_record *record)
 	struct sk_buff *skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_KERNEL);
 	void *header;
 
-	if (!skb)
+	if (!skb) {
+		genl_set_err(&gpurt_family, &init_net, 0, group, -ENOBUFS);
 		return;
+	}
 	header = genlmsg_put(skb, 0, 0, &gpurt_family, 0, GPURT_CMD_EVENT);
 	if (!header || put_event(skb, record, group == NAMED_EVENTS)) {
 		nlmsg_free(skb);
@@ -164,7 +166,10 @@ static void send_to(unsigned int group, const struct gpurt_record *record)
 	genlmsg_multicast(&gpurt_family, skb, 0, group, GFP_KERNEL);
 }
 
-/* Sends an event to every reader.  A reader that is too slow learns from its socket (ENOBUFS) that it lost some. */
+/*
+ * Sends an event to every reader.  A reader that is too slow, or for whose message there is no memory, learns from its
+ * socket (ENOBUFS) that it lost some.
+ */
 void gpurt_netlink_send(const struct gpurt_record *record)
 {
 	if (is_heard(EVENTS))
