@@ -15,6 +15,10 @@
 
 /* commit() may busy-wait for so long with preemption off, in ns.  Longer updates sleep. */
 #define BUSY_MAX 10000000UL
+/* An update may not take longer, in ns, nor a context switch. */
+#define COST_MAX 10000000000UL
+/* How soon a sleeping update notices that it is to be shorter, in ns. */
+#define LOOK 100000000ULL
 
 static ulong vgpu_slice_ns = 1024000;
 module_param(vgpu_slice_ns, ulong, 0444);
@@ -83,11 +87,14 @@ static void keep_busy(u64 until)
 
 static void keep_asleep(u64 until)
 {
-	ktime_t end = ns_to_ktime(until + READ_ONCE(vgpu_stall_ns));
+	u64 end, now;
+	ktime_t next;
 
-	while (ktime_before(ktime_get(), end)) {
+	/* Who has made it too long sets the parameter anew: nothing else ends this. */
+	while ((now = ktime_get_ns()) < (end = until + READ_ONCE(vgpu_stall_ns))) {
+		next = ns_to_ktime(min(end, now + LOOK));
 		set_current_state(TASK_UNINTERRUPTIBLE);
-		schedule_hrtimeout(&end, HRTIMER_MODE_ABS);
+		schedule_hrtimeout(&next, HRTIMER_MODE_ABS);
 	}
 }
 
@@ -180,8 +187,18 @@ struct gpurt_devices vgpus = { .create = vgpu_create, .destroy = vgpu_destroy };
 module_param_cb(vgpus, &gpurt_devices_ops, &vgpus, 0600);
 MODULE_PARM_DESC(vgpus, "number of virtual GPUs, 0 to 16 (default 0); may be changed at any time");
 
+static bool cost_valid(const char *name, ulong ns)
+{
+	if (ns <= COST_MAX)
+		return true;
+	pr_err("gpurt: %s=%lu: %lu at most\n", name, ns, COST_MAX);
+	return false;
+}
+
 int gpurt_vgpu_start(void)
 {
+	if (!cost_valid("vgpu_alpha_ns", vgpu_alpha_ns) || !cost_valid("vgpu_theta_ns", vgpu_theta_ns))
+		return -EINVAL;
 	return vgpu_whole_valid() ? gpurt_devices_start(&vgpus) : -EINVAL;
 }
 

@@ -126,7 +126,7 @@ static void reset(void *device, ulong ms)
 	struct vgpu *dev = device;
 
 	gpurt_gpu_reset_begin(dev->gpu);
-	msleep(ms);
+	msleep_interruptible(ms);
 	gpurt_gpu_reset_done(dev->gpu);
 }
 
@@ -135,7 +135,7 @@ static void suspend(void *device, ulong ms)
 	struct vgpu *dev = device;
 
 	gpurt_gpu_suspend(dev->gpu);
-	msleep(ms);
+	msleep_interruptible(ms);
 	gpurt_gpu_resume(dev->gpu);
 }
 

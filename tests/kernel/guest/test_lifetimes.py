@@ -187,6 +187,8 @@ def test_bad_parameters_are_refused() -> None:
     for option, why in {
         "vgpu_cross=999": "vgpu_cross=999: 1000 to 64000 thousandths",
         "vgpu_cross=64001": "vgpu_cross=64001: 1000 to 64000 thousandths",
+        "vgpu_alpha_ns=10000000001": "vgpu_alpha_ns=10000000001: 10000000000 at most",
+        "vgpu_theta_ns=18446744073709551615": "vgpu_theta_ns=18446744073709551615: 10000000000 at most",
         "vgpu_units=0": "vgpu_units: partition 0 has 0 units: 1 or more",
         "vgpu_units=4,0": "vgpu_units: partition 1 has 0 units: 1 or more",
         "policy=9": "policy=9: 0 to 5", "policy=6": "policy=6: 0 to 5", "thread_cpu=4096": "thread_cpu=4096: there is",

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +138,35 @@ def test_a_gpu_without_power(kind: tuple[str, ...]) -> None:
         assert granted(client) == 0
         assert 1 <= control.status()[0].faults <= 3  # decisions that need no update ask for power as well
         client.end()
+
+
+def test_a_reset_or_a_suspend_ends_with_who_asked_for_it(kind: tuple[str, ...]) -> None:
+    with loaded(*kind) as control, client_of(DEVICE) as client:
+        for what in ("reset", "suspend"):
+            with subprocess.Popen(["sh", "-c", f"echo 1000000000 > {PARAMETERS}/vgpu_{what}"]) as writer:
+                assert client.begin(priority=10) in (PENDING, RUNNING)
+                eventually(lambda: control.clients()[0].state.word == "pending")
+                writer.kill()
+            assert granted(client) == 0
+            client.end()
+
+
+def is_waiting(thread: int) -> bool:
+    """Whether the thread sleeps in a call that only the GPU ends."""
+    return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+
+
+def test_an_update_that_stalls_can_be_shortened() -> None:
+    with loaded("vgpu_sleeps=1"), client_of(DEVICE) as client:
+        have("stall_ns", 10**15)
+        thread = threading.Thread(target=client.begin, kwargs={"priority": 10})
+        thread.start()
+        number = thread.native_id
+        assert number
+        eventually(lambda: is_waiting(number))
+        have("stall_ns", 0)
+        thread.join()
+        assert granted(client) == 0
 
 
 def test_mishaps_that_make_no_sense_are_refused(module: Control) -> None:
