@@ -41,6 +41,7 @@ struct port_gpu {
 	struct gpurt_gpu __rcu *asked;	/* the same while hooks may ask it; NULL: everyone may run */
 	bool leaving;
 	bool suspended;			/* with gpus_lock held */
+	raw_spinlock_t reset_lock;	/* two resets at once are told in some order, and as one */
 	bool resetting;
 	struct task_struct *committer;	/* in commit(); to be compared only */
 	int err;			/* what the last commit() returned */
@@ -140,6 +141,20 @@ void port_gpu_killed(void *handle, struct pid *tgid)
 	rcu_read_unlock();
 }
 
+/* Called under RCU. */
+static void tell_reset(struct port_gpu *dev, struct gpurt_gpu *gpu, bool begins)
+{
+	raw_spin_lock(&dev->reset_lock);
+	if (dev->resetting != begins) {
+		WRITE_ONCE(dev->resetting, begins);
+		if (begins)
+			gpurt_gpu_reset_begin(gpu);
+		else
+			gpurt_gpu_reset_done(gpu);
+	}
+	raw_spin_unlock(&dev->reset_lock);
+}
+
 /* A reset that fails has no end; the next one then is the same to gpurt. */
 void port_gpu_reset(void *handle, bool begins)
 {
@@ -149,12 +164,8 @@ void port_gpu_reset(void *handle, bool begins)
 	rcu_read_lock();
 	dev = find_gpu(handle);
 	gpu = dev ? rcu_dereference(dev->asked) : NULL;
-	if (gpu && xchg(&dev->resetting, begins) != begins) {
-		if (begins)
-			gpurt_gpu_reset_begin(gpu);
-		else
-			gpurt_gpu_reset_done(gpu);
-	}
+	if (gpu)
+		tell_reset(dev, gpu, begins);
 	rcu_read_unlock();
 }
 
@@ -260,6 +271,19 @@ static void register_by_worker(struct port_gpu *dev)
 	destroy_work_on_stack(&arrival.work);
 }
 
+/* False: the driver has added it before, and would remove it once. */
+static bool enlist(struct port_gpu *dev)
+{
+	bool known;
+
+	mutex_lock(&gpus_lock);
+	known = find_gpu(dev->handle);
+	if (!known)
+		list_add_tail_rcu(&dev->node, &gpus);
+	mutex_unlock(&gpus_lock);
+	return !known;
+}
+
 void port_gpu_added(const struct port_driver *driver, void *handle, const char *name, const char *refused)
 {
 	struct port_gpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
@@ -271,11 +295,14 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 	dev->driver = driver;
 	dev->handle = handle;
 	strscpy(dev->name, name, sizeof(dev->name));
+	raw_spin_lock_init(&dev->reset_lock);
 	port_processes_init(&dev->processes);
 	/* First, for hooks must find it as soon as there is a commit. */
-	mutex_lock(&gpus_lock);
-	list_add_tail_rcu(&dev->node, &gpus);
-	mutex_unlock(&gpus_lock);
+	if (!enlist(dev)) {
+		pr_err("gpurt: %s adds %s twice: the second is ignored\n", driver->name, name);
+		kfree(dev);
+		return;
+	}
 	if (refused)
 		refuse(dev, refused);
 	else

@@ -95,7 +95,7 @@ struct port_client *port_client_make(struct port_processes *all, struct pid *tgi
 		return NULL;
 	}
 	c->client = client;
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	p = find(all, tgid);
 	if (!p) {
 		p = fresh;
@@ -110,7 +110,7 @@ struct port_client *port_client_make(struct port_processes *all, struct pid *tgi
 	list_add(&c->node, &p->told);
 	if (p->tsgs)
 		gpurt_client_tsgs_changed(client, p->tsgs);
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 	kfree(fresh);
 	return c;
 }
@@ -120,14 +120,14 @@ void port_client_free(struct port_processes *all, struct port_client *c)
 {
 	struct port_process *p = c->process;
 
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	raw_spin_lock(&all->only_lock);
 	if (all->only == c)
 		WRITE_ONCE(all->only, NULL);
 	raw_spin_unlock(&all->only_lock);
 	list_del(&c->node);
 	forget_unused(all, p);
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 	kfree(c);
 }
 
@@ -191,7 +191,7 @@ void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int chang
 {
 	struct port_process *p;
 
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	p = find(all, tgid);
 	if (!p && change > 0) {
 		/* The driver tells it once, and there is no way to say no. */
@@ -207,7 +207,7 @@ void port_processes_tsgs(struct port_processes *all, struct pid *tgid, int chang
 		tell_all(all, p);
 		forget_unused(all, p);
 	}
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 }
 
 /* Called under RCU.  Whether the process is exempt, client or not. */
@@ -232,7 +232,7 @@ void port_processes_exemptions(struct port_processes *all)
 	struct port_process *p;
 	int left;
 
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	all->rules++;
 	do {
 		for (left = AT_ONCE; left && (p = outdated(all)); left--) {
@@ -240,11 +240,11 @@ void port_processes_exemptions(struct port_processes *all)
 			list_move_tail(&p->node, &all->all);
 			WRITE_ONCE(p->exempt, gpurt_process_is_exempt(p->by.tgid));
 		}
-		mutex_unlock(&all->lock);
+		rt_mutex_unlock(&all->lock);
 		cond_resched();
-		mutex_lock(&all->lock);
+		rt_mutex_lock(&all->lock);
 	} while (outdated(all));
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 }
 
 /* Called with the lock held.  That its work was killed is news for a process's clients.  One such process at a time. */
@@ -270,7 +270,7 @@ static void tell_others(struct work_struct *work)
 	struct port_process *p;
 	bool killed;
 
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	take_killed(all);
 	p = list_first_entry_or_null(&all->news, struct port_process, news);
 	if (p)
@@ -280,7 +280,7 @@ static void tell_others(struct work_struct *work)
 	raw_spin_unlock(&all->only_lock);
 	if (killed || !list_empty(&all->news))
 		queue_work(gpurt_workers, &all->telling);
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 }
 
 /*
@@ -310,7 +310,7 @@ void port_processes_killed(struct port_processes *all, struct pid *tgid)
 
 void port_processes_init(struct port_processes *all)
 {
-	mutex_init(&all->lock);
+	rt_mutex_init(&all->lock);
 	INIT_LIST_HEAD(&all->all);
 	INIT_LIST_HEAD(&all->news);
 	INIT_LIST_HEAD(&all->killed);
@@ -324,10 +324,10 @@ void port_processes_stop(struct port_processes *all)
 	struct port_process *p, *next;
 
 	cancel_work_sync(&all->telling);
-	mutex_lock(&all->lock);
+	rt_mutex_lock(&all->lock);
 	list_for_each_entry_safe(p, next, &all->all, node) {
 		forget(all, p);
 		cond_resched();
 	}
-	mutex_unlock(&all->lock);
+	rt_mutex_unlock(&all->lock);
 }

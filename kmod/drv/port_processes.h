@@ -4,7 +4,7 @@
 #define GPURT_DRV_PORT_PROCESSES_H
 
 #include <linux/list.h>
-#include <linux/mutex.h>
+#include <linux/rtmutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
@@ -13,7 +13,7 @@
 #include "drv.h"
 
 struct port_processes {
-	struct mutex lock;		/* for changes, down to the blank line; the tree is read under RCU */
+	struct rt_mutex lock;		/* for changes, down to the blank line; the tree is read under RCU */
 	struct gpurt_processes tree;
 	struct list_head all;
 	struct list_head news;		/* of port_process.news: those whose clients are not all told */

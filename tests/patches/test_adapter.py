@@ -25,6 +25,12 @@ MUTANTS = {
     "older rules count": ("p->rules = all->rules;\n\t\t\tlist_move_tail", "list_move_tail"),
     "the reference to a process is kept": ("put_pid(p->by.tgid);", ";"),
     "memory that nobody uses is kept": ("kfree(fresh);\n\treturn c;", "return c;"),
+    "a reset is told of in two steps": (
+        "raw_spin_lock(&dev->reset_lock);\n\tif (dev->resetting != begins) {\n"
+        "\t\tWRITE_ONCE(dev->resetting, begins);\n",
+        "if (xchg(&dev->resetting, begins) != begins) {\n\t\traw_spin_lock(&dev->reset_lock);\n"
+        "\t\traw_spin_unlock(&dev->reset_lock);\n",
+    ),
     "half a line is told": ("if (!more && one < size - LAST_LINE - length)", "if (true)"),
     "the same is logged again": ("if (!is_news(d))\n\t\treturn;", ""),
     "a driver that was replaced is not judged again": ("(d->err, 0);\n\tis_news(d);", "(d->err, 0);"),

@@ -74,13 +74,16 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
 	free(gpu);
 }
 
+/* Another CPU may tell of the end of a reset meanwhile, or of another reset: that comes before or after. */
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu)
 {
+	assert(raw_spinning);
 	gpu->resets++;
 }
 
 void gpurt_gpu_reset_done(struct gpurt_gpu *gpu)
 {
+	assert(raw_spinning);
 	gpu->resets--;
 }
 
@@ -418,6 +421,21 @@ static void test_a_gpu_that_cannot_be_added(void)
 	port_gpu_removed(&handles[1]);	/* was never added */
 }
 
+/* What stayed would have the driver's commit() called when its module has gone. */
+static void test_a_gpu_that_is_added_twice(void)
+{
+	const struct gpurt_gpu *first;
+
+	logged = 0;
+	add(0, NULL);
+	first = registered;
+	add(0, NULL);
+	assert(registered == first && logged == 1);
+	port_gpu_removed(&handles[0]);
+	assert(!registered && !*described());
+	logged = 0;
+}
+
 static void test_commits(void)
 {
 	static const int given[] = { 0, -EIO, -ETIMEDOUT, -EOPNOTSUPP, -EINPROGRESS, -ENOTRECOVERABLE, 1 };
@@ -513,6 +531,7 @@ int main(int argc, char **argv)
 	test_allocations();
 	test_random(argc > 1 ? atoi(argv[1]) : 500);
 	test_a_gpu_that_cannot_be_added();
+	test_a_gpu_that_is_added_twice();
 	test_commits();
 	test_a_page();
 	puts("ok");

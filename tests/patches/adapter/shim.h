@@ -55,6 +55,10 @@ static bool may_take_a_mutex(void)
 }
 
 #define mutex_init(m) ((m)->held = false)
+#define rt_mutex mutex
+#define rt_mutex_init mutex_init
+#define rt_mutex_lock mutex_lock
+#define rt_mutex_unlock mutex_unlock
 #define raw_spin_lock_init(l) ((l)->held = false)
 
 static inline void raw_spin_lock(raw_spinlock_t *l)
