@@ -11,6 +11,7 @@ from typing import Any
 
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
+from analysis.fingerprint import fingerprint
 from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Taskset, Waiting
 from gpurt.units import format_time
 
@@ -49,7 +50,8 @@ class Store:
     def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
-        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
+        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
+                       "code": fingerprint()}  # fmt: skip
         self.rows: dict[str, dict[str, Any]] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:
@@ -59,7 +61,7 @@ class Store:
             if index:
                 self.rows[entry["test"]] = entry
             elif entry != self.header:
-                raise ValueError(f"{path} is of an attack with other settings")
+                raise ValueError(f"{path} is of an attack with other settings or of another version of gpurt")
         self._write()
 
     def add(self, entry: dict[str, Any]) -> None:

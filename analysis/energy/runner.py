@@ -19,7 +19,9 @@ from analysis.energy.model import MJ, System
 from analysis.energy.outcome import Outcome, Run
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare
+from analysis.fingerprint import fingerprint
 from analysis.pieces import finished
+from gpurt.files import written
 
 #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
 PIECE = 20
@@ -112,7 +114,7 @@ def _opened(
     """What is done, and the checkpoint to add to: settings, then a line for each piece; half lines are dropped."""
     labels = [curve.label for curve in experiment.curves]
     header = {"experiment": experiment.name, "tasksets": settings.tasksets, "seed": settings.seed, "piece": PIECE,
-              "profiles": str(settings.profiles), "curves": labels}  # fmt: skip
+              "profiles": str(settings.profiles), "curves": labels, "code": fingerprint()}  # fmt: skip
     done: dict[Key, list[list[Row]]] = {}
     if path is None:
         yield done, None
@@ -125,10 +127,10 @@ def _opened(
         except ValueError:
             break
     if entries and entries[0] != header:
-        raise CheckpointError(f"{path} is of another experiment or other settings")
-    with path.open("w", encoding="utf-8") as file:
-        for entry in [header, *entries[1:]]:
-            file.write(json.dumps(entry) + "\n")
+        raise CheckpointError(f"{path} is of another experiment, other settings or another version of gpurt")
+    with written(path) as whole:  # or nothing would be left if this is killed now
+        whole.writelines(json.dumps(entry).encode() + b"\n" for entry in [header, *entries[1:]])
+    with path.open("a", encoding="utf-8") as file:
         for entry in entries[1:]:
             done[entry["key"][0], entry["key"][1]] = [[tuple(row) for row in rows] for rows in entry["rows"]]
         yield done, file

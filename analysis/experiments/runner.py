@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from analysis import compiled, rta
 from analysis.batch import Batch
 from analysis.experiments.plan import Curve, Drawable, Experiment, point_seed
+from analysis.fingerprint import fingerprint
 from analysis.generate import PLATFORM, generate
 from analysis.pieces import finished
 from analysis.rtgpu import generate as units
@@ -56,7 +57,7 @@ class Work:
 
 
 class CheckpointError(ValueError):
-    """The checkpoint is of another experiment, other settings or other tests."""
+    """The checkpoint is of another experiment, other settings, other tests or another version of the code."""
 
 
 Counts = dict[str, int]
@@ -174,6 +175,7 @@ class _Checkpoint:
             "experiment": experiment.name, "settings": asdict(settings), "piece": PIECE,
             "curves": [curve.label for curve in experiment.available],
             "points": [[point_seed(settings.seed, p) for _, p in panel.points] for panel in experiment.panels],
+            "code": fingerprint(),
         }  # fmt: skip
         self.done: dict[tuple[int, int, int], Counts] = {}
         self.file: IO[str] | None = None
@@ -208,7 +210,9 @@ class _Checkpoint:
             except ValueError:
                 break
         if entries and entries[0] != self.header:
-            raise CheckpointError(f"{path} is of another experiment, other settings or other tests")
+            raise CheckpointError(
+                f"{path} is of another experiment, other settings, other tests or another version of gpurt"
+            )
         for entry in entries[1:]:
             i, j, start = entry["key"]
             self.done[i, j, start] = entry["counts"]

@@ -21,6 +21,7 @@ from analysis.energy.preferred import best_units, mean_utilization, preference
 from analysis.energy.published import RTX, T400
 from analysis.energy.runner import CheckpointError, Settings
 from analysis.energy.statistics import Bootstrap
+from analysis.fingerprint import fingerprint
 from analysis.model import MS
 from gpurt.errors import FileError
 
@@ -146,6 +147,9 @@ def test_results_are_the_same_in_processes_and_after_an_interruption(
     assert len(calls) == 3 + 4  # six pieces, two of which were done
     with pytest.raises(CheckpointError):
         runner.run(experiment, replace(settings, seed=2), checkpoint)
+    checkpoint.write_text(checkpoint.read_text().replace(fingerprint(), "0" * 64))
+    with pytest.raises(CheckpointError, match="another version of gpurt"):
+        runner.run(experiment, settings, checkpoint)
 
 
 def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import resource
+import shutil
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from analysis import compiled, rta
 from analysis.experiments import EXPERIMENTS, Curve, runner
 from analysis.experiments.report import draw, write_csv
 from analysis.experiments.runner import CheckpointError, Settings, Table, run
+from analysis.fingerprint import fingerprint
 from analysis.generate import PAPER, PLATFORM, generate
 from analysis.model import US
 from gpurt.errors import FileError, UsageError
@@ -104,6 +108,34 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     for experiment, settings in (("gcaps-fig8b", SMALL), ("gcaps-fig8a", replace(SMALL, seed=4))):
         with pytest.raises(CheckpointError, match="another experiment"):
             run(EXPERIMENTS[experiment], settings, checkpoint)
+    checkpoint.write_text(checkpoint.read_text().replace(fingerprint(), "0" * 64))
+    with pytest.raises(CheckpointError, match="another version of gpurt"):
+        run(EXPERIMENTS["gcaps-fig8a"], SMALL, checkpoint)
+
+
+def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -> None:
+    """Each file counts, the compiled one, too."""
+    root = Path(runner.__file__).parents[2]
+    shutil.copytree(root / "analysis", tmp_path / "analysis", ignore=shutil.ignore_patterns("__pycache__"))
+    compiled = tmp_path / "_gpurt.so"
+    compiled.write_bytes(b"1")
+    program = (
+        "import sys, types\nstub = types.ModuleType('gpurt')\n"
+        "stub._gpurt = types.SimpleNamespace(__file__=sys.argv[1])\nsys.modules['gpurt'] = stub\n"
+        "from analysis.fingerprint import fingerprint\nprint(fingerprint())\n"
+    )
+
+    def found() -> str:
+        return subprocess.run([sys.executable, "-c", program, compiled], cwd=tmp_path, capture_output=True, text=True,
+                              check=True).stdout  # fmt: skip
+
+    seen = [found(), found()]
+    compiled.write_bytes(b"2")
+    seen.append(found())
+    with (tmp_path / "analysis/rta/gcaps.py").open("a") as file:
+        file.write("#")
+    seen.append(found())
+    assert (seen[0] == seen[1], len(set(seen))) == (True, 3)
 
 
 @pytest.mark.parametrize("name", ["gcaps-fig8f", "thesis-fig4.13"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
+from analysis.fingerprint import fingerprint
 from analysis.taskset import load
 from gpurt.enums import Form
 
@@ -140,16 +141,17 @@ def test_an_attack_goes_on_where_it_stopped(gpurt: Gpurt, tmp_path: Path) -> Non
     command = ["experiment", "attack", "lock-fifo-busy", "--tasksets", "20", "--jobs", "1", "--output", tmp_path]
     done = {"test": "lock-fifo-busy", "sound": True, "tasksets": 20, "bounded": 7, "jobs": 4321, "ratio": 0.5,
             "broken": 0, "counterexample": None}  # fmt: skip
-    header = {"tasksets": 20, "seed": 1, "runs": 20, "steps": 40}
+    header = {"tasksets": 20, "seed": 1, "runs": 20, "steps": 40, "code": fingerprint()}
     checkpoint = tmp_path / "attack.checkpoint"
     checkpoint.write_text(f"{json.dumps(header)}\n{json.dumps(done)}\n{{'cut sh")
     code, out, _ = gpurt(*command)
     assert code == 0
     assert "4,321" in out
-    checkpoint.write_text(json.dumps({**header, "seed": 2}) + "\n")
-    code, _, err = gpurt(*command)
-    assert code == 2
-    assert "--fresh" in err
+    for other in ({"seed": 2}, {"code": "0" * 64}):
+        checkpoint.write_text(json.dumps({**header, **other}) + "\n")
+        code, _, err = gpurt(*command)
+        assert code == 2
+        assert "--fresh" in err
     assert gpurt(*command, "--fresh")[0] == 0
 
 
