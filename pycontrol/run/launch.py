@@ -13,7 +13,7 @@ from pathlib import Path
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
-from gpurt.errors import RefusedError
+from gpurt.errors import DeviceError, RefusedError
 from pycontrol.live.control import GpuStatus
 from pycontrol.live.events import Listener, named_events, priorities
 from pycontrol.live.record import failures_of
@@ -72,6 +72,14 @@ def _unseen(reports: Mapping[str, Report], slept: str) -> list[tuple[str, str]]:
     return [*cut, *([("", slept)] if slept else [])]
 
 
+def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> list[Event]:
+    """What no event tells of the run, as events at its end: why the GPUs were not used as the scheduler said."""
+    try:
+        return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())]
+    except DeviceError as error:
+        return [Event(over, Kind.LOST, detail=f"what the host did until the end is not known: {error}")]
+
+
 def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
     """What the file says of TSGs and GPU priorities that nobody has set: for the trace, and remarks.
 
@@ -120,7 +128,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         over = time.monotonic_ns()
         records = listener.records()
         host = named_events(records, names)
-        host += [Event(over, Kind.LATE, detail=text) for text in failures_of(gpus, listener.control.gpus())]
+        host += _failures(gpus, listener, over)
         reports = crew.reports()
         host += [Event(over, Kind.LOST, task, detail=text) for task, text in _unseen(reports, sleep.since())]
     ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}

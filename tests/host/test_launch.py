@@ -22,7 +22,7 @@ from gpurt.enums import Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.live.control import connect
 from pycontrol.run import crew, launch, placement
-from pycontrol.run.check import compare, judged
+from pycontrol.run.check import against, compare, judged
 from pycontrol.run.confine import confine
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.finding import What
@@ -241,6 +241,21 @@ def test_gpu_priorities_of_commands_are_not_the_files_unless_somebody_sets_them(
     assert set(wrong) == (set() if given == 50 else {"urgent"})
     told = "urgent's program had GPU priority 50, and the file says 40: `gpurt apply` sets it"
     assert (told in run.notes) == (given == 40)
+
+
+def test_a_host_that_ends_takes_no_result_with_it(write: Write) -> None:
+    """Tasks that use no GPU go on.  What the host did last is not known, so that the trace is no evidence."""
+    file = write(PLAIN)
+    with Emulator(file.taskset.platform) as emulator:
+
+        def progress(seconds: float) -> None:
+            if seconds:
+                emulator.__exit__(None, None, None)
+
+        run = launch.launch(file, crew.Options(0.3, str(emulator.socket)), progress)
+    assert run.reports["plain"].jobs
+    found = judged(run.trace, file)
+    assert "what the host did until the end is not known" in against(found)
 
 
 def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, host: str) -> None:
