@@ -50,8 +50,7 @@ class Store:
     def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
-        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
-                       "code": fingerprint()}  # fmt: skip
+        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
         self.rows: dict[str, dict[str, Any]] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:
@@ -60,7 +59,7 @@ class Store:
                 break
             if index:
                 self.rows[entry["test"]] = entry
-            elif entry != self.header:
+            elif entry != self._first():
                 raise ValueError(f"{path} is of an attack with other settings or of another version of gpurt")
         self._write()
 
@@ -69,8 +68,11 @@ class Store:
         self.rows[entry["test"]] = entry
         self._write()
 
+    def _first(self) -> dict[str, Any]:
+        return {**self.header, "code": fingerprint()}
+
     def _write(self) -> None:
-        lines = [json.dumps(entry) + "\n" for entry in (self.header, *self.rows.values())]
+        lines = [json.dumps(entry) + "\n" for entry in (self._first(), *self.rows.values())]
         partial = self.path.with_suffix(".partial")
         partial.write_text("".join(lines), encoding="utf-8")
         partial.replace(self.path)
