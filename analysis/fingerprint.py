@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +17,21 @@ def fingerprint() -> str:
 
     Results of two versions of the code are results of nothing, so that checkpoints have it.
     """
-    here = Path(__file__).parent
+    return _hash([*_sources(), Path(str(_gpurt.__file__))])
+
+
+@cache
+def source_fingerprint() -> str:
+    """The same without what is compiled, so that it is one for all machines."""
+    return _hash(_sources())
+
+
+def _sources() -> list[Path]:
+    return sorted(Path(__file__).parent.rglob("*.py"))
+
+
+def _hash(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in (*sorted(here.rglob("*.py")), Path(str(_gpurt.__file__))):
+    for path in paths:
         digest.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import platform
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from distributed import Client
 from distributed.comm import CommClosedError
 
+from analysis.fingerprint import source_fingerprint
 from gpurt.errors import RuntimeFailure
 
 GONE = "the Dask cluster is gone; what it has done is kept: start one, and give the same command again"
@@ -43,7 +42,7 @@ class Cluster(Executor):
         Dask's own executor takes the result of a call whose worker leaves at that moment for an error's.
         """
         outer: Future[Any] = Future()
-        inner = self.client.submit(_call, sources(), call, *args, pure=False, **kwargs)
+        inner = self.client.submit(_call, source_fingerprint(), call, *args, pure=False, **kwargs)
         inner.add_done_callback(partial(_pass_on, outer=outer))  # in another thread
         return outer
 
@@ -72,18 +71,7 @@ def _pass_on(inner: Any, outer: Future[Any]) -> None:
 
 def _call(wanted: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """On a worker."""
-    if sources() != wanted:
+    if source_fingerprint() != wanted:
         text = f"the Dask worker on {platform.node()} has other analyses than this machine, and would count by them"
         raise RuntimeFailure(f"{text}; install the same release of gpurt there")
     return call(*args, **kwargs)
-
-
-@cache
-def sources() -> str:
-    """A hash of the Python sources of package analysis, here."""
-    folder = Path(__file__).resolve().parents[1]
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        found.update(f"{path.relative_to(folder)}\0".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()

@@ -20,6 +20,7 @@ import pytest
 
 from analysis.experiments import EXPERIMENTS
 from analysis.experiments.runner import Settings, plan, run
+from analysis.fingerprint import source_fingerprint
 from gpurt.errors import RuntimeFailure
 
 #: It takes long to import, and each worker collects these tests.
@@ -105,7 +106,7 @@ def test_a_worker_of_another_release_counts_nothing() -> None:
     """Or a figure would be of two releases' tests."""
     from analysis.experiments import cluster
 
-    ours = cluster.sources()
+    ours = source_fingerprint()
     assert cluster._call(ours, max, 1, 2) == 2
     with pytest.raises(RuntimeFailure, match="install the same release"):
         cluster._call(ours[::-1], max, 1, 2)
