@@ -16,7 +16,7 @@ import tomlkit
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GPURT_LONG"))
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 SUITES = ("bookworm", "trixie", "jammy", "noble")
 UPGRADED = ("bookworm", "trixie")
 BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
