@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from gpurt import files
@@ -25,6 +25,41 @@ from pycontrol.start import ENDS, interrupt
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the main thread has to end by itself, seconds.
 GRACE = 0.5
+
+
+class SignalEvent(threading.Event):
+    """An event that a signal's handler may set.
+
+    A handler interrupts the main thread anywhere.  If that waits for a threading.Event, it may have the event's lock,
+    and the handler would wait for that for ever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._happened = False
+        self._gate = threading.Lock()  # free while the event is set
+        self._gate.acquire()
+
+    def is_set(self) -> bool:
+        """As threading.Event has it."""
+        return self._happened
+
+    def set(self) -> None:
+        """As threading.Event has it, also in a signal's handler."""
+        self._happened = True
+        with suppress(RuntimeError):  # it is free
+            self._gate.release()
+
+    def clear(self) -> None:
+        """As threading.Event has it."""
+        self._gate.acquire(blocking=False)
+        self._happened = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As threading.Event has it."""
+        if not self._happened and self._gate.acquire(timeout=-1 if timeout is None else max(0, timeout)):
+            self.set()  # for others who wait
+        return self._happened
 
 
 @contextmanager
@@ -56,7 +91,7 @@ def asked() -> Iterator[threading.Event]:
 
     An exception between reading a packet and storing its event would lose the event.  For the main thread only.
     """
-    stop = threading.Event()
+    stop = SignalEvent()
     with _handled(lambda *_: stop.set()):
         yield stop
 

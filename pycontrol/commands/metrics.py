@@ -17,6 +17,7 @@ from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.options import Given, analysable, connect, covering_test
+from pycontrol.ending import SignalEvent
 
 #: Where Prometheus finds it unless told otherwise.
 HOST, PORT = "127.0.0.1", 9925
@@ -62,7 +63,7 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
         raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
         raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
-    registry, stop = CollectorRegistry(auto_describe=True), threading.Event()  # so that ?name[]= finds what there is
+    registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # so that ?name[]= finds what there is
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served

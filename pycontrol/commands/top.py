@@ -17,6 +17,7 @@ import click
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import JSON, Seconds, connect
 from pycontrol.commands.render import ms
+from pycontrol.ending import SignalEvent
 
 if TYPE_CHECKING:
     from pycontrol.live.control import ClientInfo, Control, GpuStatus
@@ -193,7 +194,7 @@ def _watch(control: Control, interval: float) -> None:
 @contextmanager
 def _resized() -> Iterator[threading.Event]:
     """An event that is set when the terminal changes its size."""
-    event = threading.Event()
+    event = SignalEvent()
     before = signal.signal(signal.SIGWINCH, lambda *_: event.set())
     try:
         yield event

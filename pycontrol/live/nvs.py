@@ -32,7 +32,7 @@ LONGEST_NS = 2**32 - 1
 #: What ends a run before its time.
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long TSGs of programs that were killed may keep a domain, s.
-PATIENCE = 2.0
+PATIENCE = 10.0
 
 
 class _Domain(ctypes.Structure):

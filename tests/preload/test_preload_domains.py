@@ -44,7 +44,7 @@ def test_run_makes_domains_and_removes_them(
         run.send_signal(end)
         out, said = run.communicate(timeout=PATIENCE)
     assert slices == {"(default)": 100_000_000, "da": 5_000_000, "db": 2_500_000}, (out, said)
-    assert gpu.ask()["domains"] == DEFAULT
+    assert gpu.ask()["domains"] == DEFAULT, (out, said)
     assert run.returncode == 128 + end
 
 

@@ -9,10 +9,12 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -153,3 +155,58 @@ def test_signals_are_as_before_when_the_work_is_done() -> None:
 def test_commands_that_end_in_their_own_way_are_let_alone() -> None:
     assert set(cli.COMMANDS) > cli.COMPUTING
     assert not cli.COMPUTING & {"emulate", "serve", "run", "demo", "profile", "watch", "metrics", "trace", "top"}
+
+
+def interrupted(event: threading.Event, call: Callable[[], object], at: int) -> bool:
+    """Whether ``call`` has so many lines of Python that the event could be set before the one with this number."""
+    left = [at]
+
+    def trace(_frame: FrameType, what: str, _: object) -> object:
+        left[0] -= what == "line"
+        if left[0] < 0:
+            sys.settrace(None)
+            event.set()
+            return None
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return left[0] < 0
+
+
+def test_a_handler_may_set_an_event_that_its_thread_waits_for() -> None:
+    """At whatever line it interrupts that: threading.Event hangs at most of them."""
+    event, at = ending.SignalEvent(), 0
+    while interrupted(event, lambda: event.wait(0.001), at):
+        assert event.is_set()
+        assert event.wait(0)
+        event.clear()
+        at += 1
+    assert at > 1
+    seen = []
+    while interrupted(event, event.clear, len(seen)):
+        seen.append(event.wait(0.001))
+    assert seen == sorted(seen)  # first it was set before it was cleared, and then after that
+    assert seen[-1]
+
+
+def test_an_event_of_signals_is_one_for_all_that_wait() -> None:
+    event = ending.SignalEvent()
+    assert not event.wait(0)
+    waiting = [threading.Thread(target=event.wait) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    event.set()
+    event.set()
+    for thread in waiting:
+        thread.join()
+    assert event.is_set()
+    assert event.wait()
+    event.clear()
+    assert not event.is_set()
+    assert not event.wait(0.001)
+    event.set()
+    assert event.wait(3600)
