@@ -25,7 +25,7 @@ struct cursor {
 	u32 gpu;			/* the next one */
 	u32 last;			/* the last one of this dump */
 	u64 item;			/* within the GPU: the last one that was sent */
-	u64 newest;			/* client when the dump began: users may open and close the device without end */
+	u64 newest;			/* client at the start: users may open and close the device without end */
 };
 
 static struct cursor *cursor_of(struct netlink_callback *cb)

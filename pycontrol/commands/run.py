@@ -14,7 +14,6 @@ from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Given, Output, apart, demanded, outside, unlike, unraised
-from pycontrol.start import INTERRUPTED
 
 
 @click.command(
@@ -64,7 +63,7 @@ Examples:
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
 or events were lost that tell of the jobs of some; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed;
-130 Ctrl-C, SIGTERM or SIGHUP.
+130 Ctrl-C or SIGHUP; 143 SIGTERM.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
@@ -128,11 +127,11 @@ def run(
     render.note(*remarks, as_json=as_json)
     passed = not seen.interrupted and in_time(lines) and not blind
     whole = {
-        "file": loaded.path, "policy": used, "in_time": passed, "interrupted": seen.interrupted,
+        "file": loaded.path, "policy": used, "in_time": passed, "interrupted": bool(seen.interrupted),
         "tasks": observed.data(lines), "notes": remarks, "files": [trace_path] if trace_path else [],
     }  # fmt: skip
     render.emit(whole, as_json, observed.text(lines, bounds=False))
-    return INTERRUPTED if seen.interrupted else 0 if passed else 1
+    return seen.interrupted or (0 if passed else 1)
 
 
 def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, list[str]]:

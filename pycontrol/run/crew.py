@@ -20,6 +20,7 @@ from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.run import task_program, task_report
 from pycontrol.run.placement import Placement
 from pycontrol.run.task_report import Report
+from pycontrol.start import INTERRUPTED, TERMINATED, Terminated
 
 CGROUPS = Path("/sys/fs/cgroup")
 #: How long tasks may take to get ready, and to end after SIGTERM, seconds.
@@ -207,16 +208,17 @@ class Crew:
                     self.check()
         return start
 
-    def wait(self, start: int, progress: Progress) -> bool:
+    def wait(self, start: int, progress: Progress) -> int:
         """Waits until every periodic task has ended by itself, then ends the user's own commands.
 
-        Returns whether the user interrupted that.  The tasks are ended then, and have written their reports.
+        Returns 0, or the exit code that says how the user interrupted that.  The tasks are ended then, and have
+        written their reports.
         """
+        interrupted = 0
         try:
             self._wait(start, progress)
-            interrupted = False
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as error:
+            interrupted = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
         self.stop()
         return interrupted
 

@@ -29,7 +29,7 @@ from pycontrol.run.task_report import Report
 class Run:
     """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
 
-    ``interrupted``: the user ended the run before its time.
+    ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.
     """
 
     placement: Placement
@@ -37,7 +37,7 @@ class Run:
     notes: tuple[str, ...]
     reports: dict[str, Report]
     seconds: float
-    interrupted: bool
+    interrupted: int
     trace: Trace
 
 
