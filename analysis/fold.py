@@ -31,7 +31,7 @@ def apart(taskset: Taskset) -> Taskset:
     """The taskset with a GPU segment for each copy and kernel, for time slices.
 
     A program that waits for one before it asks for the next leaves its TSG without work meanwhile, which ends the TSG's
-    turn (docs/readings.md, "Round robin").  Does nothing where it has been applied.
+    turn (docs/readings/gcaps.md, "Round robin").  Does nothing where it has been applied.
     """
     if all(len(segment.parts) < 2 for task in taskset for segment in task.gpu_segments):
         return taskset

@@ -2,7 +2,7 @@
 /*
  * The gate: decisions about a GPU are taken one at a time, the one of the highest GPU priority first.
  *
- * The bounds rest on what this file does (docs/readings.md, assumptions A2 and A3).  An rt_mutex would serve its
+ * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An rt_mutex would serve its
  * waiters by their priority on the CPU, which may differ from the one on the GPU; and any task of higher CPU priority
  * could preempt its holder in the middle of an update, for an unbounded time.  Here
  *

@@ -24,7 +24,7 @@ SOURCE = "Zahaf et al., contention-aware GPU partitioning"
 CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act")
 BEST = "best"
 LOADS = tuple(range(2, 70, 2))
-#: Panels: how execution times scale (docs/readings.md, "Partitioning").
+#: Panels: how execution times scale (docs/readings/partitioning.md, "Partitioning").
 SCALINGS = {"shared": "C = k (a + b) / m", "printed": "C = k (a / m + b)"}
 COLUMNS = ("panel", "x", "curve", "schedulable", "tasksets", "share")
 MEASURES = {

@@ -5,7 +5,7 @@ With D for R in every jitter, the bounds of `partitioned-suspend` for a partitio
 size, and on nothing else that sizes change: G^e of other partitions does not appear.  They do not grow with the size,
 by L4.  So they can be the test that merges ask for.  Bounds under busy waiting depend on all sizes; they only check
 what was planned for suspension, and partitions of tasks that fail grow.  Whether all tasks have bounds is decided for
-the whole file in the end (docs/readings.md, "GCAPS inside partitions").
+the whole file in the end (docs/readings/inside-partitions.md, "GCAPS inside partitions").
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from analysis.partition.fast import TASK, Way, sweep
 from analysis.partition.scaling import Linear
 from analysis.partition.workload import Item, Workload
 
-#: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings.md, "Partitioning").
+#: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
 PERIODS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
 #: Conflict factors of compute and memory tasks, and the share of a that no parallelism shortens, as 1 / n.
 FACTORS = (Fraction(6, 5), Fraction(23, 10))

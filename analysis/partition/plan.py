@@ -54,7 +54,7 @@ def workload(
     """The workload of a taskset.  ``units`` and ``sizes``: instead of those of its platform.
 
     A job counts with all that it does: its CPU time and 3 epsilon for each GPU segment are a part that no size changes
-    (docs/readings.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
+    (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
     """
     platform = taskset.platform
     there = units or platform.compute_units

@@ -73,7 +73,7 @@ def printed(parallel: int, serial: int) -> Linear:
 
 
 def shared(parallel: int, serial: int) -> Linear:
-    """C = k (a + b) / m, the scaling with which the paper's figures come out (docs/readings.md, "Partitioning")."""
+    """C = k (a + b) / m, the scaling of the paper's figures (docs/readings/partitioning.md, "Partitioning")."""
     return Linear(parallel + serial, 0)
 
 

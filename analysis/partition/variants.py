@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The heuristics: merge partitions until they fit (algorithms 1 and 3), and the baseline of one partition.
 
-`docs/readings.md`, "Partitioning", says where the printed algorithms are corrected.
+`docs/readings/partitioning.md`, "Partitioning", says where the printed algorithms are corrected.
 """
 
 from __future__ import annotations

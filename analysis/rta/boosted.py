@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Policy `boosted`: the owner of the GPU also has its CPU.  docs/readings.md, "Boosted", has the proofs.
+"""Policy `boosted`: the owner of the GPU also has its CPU.  docs/readings/boosted.md, "Boosted", has the proofs.
 
 A task is raised above every normal priority of its CPU, while it owns the GPU or from begin to end (model.Form).  So an
 owner never waits for its CPU, and no bound charges the CPU segments of a task on another CPU.  In return, tasks

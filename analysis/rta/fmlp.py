@@ -3,7 +3,8 @@
 
 With partitioned CPUs and one lock, the protocol's segment boosting comes to this: the task that holds the GPU executes
 above every normal priority of its CPU.  A request waits for at most one request of each other task.  Waiters sleep.
-Overheads are those of mpcp.py.  docs/readings.md, "FMLP+", has the proof, and says what the published tests leave out.
+Overheads are those of mpcp.py.  docs/readings/locks.md, "FMLP+", has the proof, and says
+what the published tests leave out.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """GCAPS: preemptive priority-based GPU scheduling (ECRTS'24, section 6.3), as policy `segment` implements it.
 
 Some lemmas of the paper do not hold for a GPU that is owned from a segment's begin to its end.  The bounds here differ
-from those lemmas.  docs/readings.md, "GCAPS: the GPU is owned from begin to end", has the argument and the proof.
+from those lemmas.  docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to end", has the argument and the proof.
 ecrts24_printed.py has the paper to the letter.
 """
 

@@ -2,7 +2,7 @@
 """Policies lock-priority and lock-fifo: a lock around whole GPU segments, without boosting, as they ship.
 
 A holder keeps its own CPU priority, so that tasks above it on its CPU prolong its request.  A request costs two runlist
-updates and a context switch.  docs/readings.md, "Locks without boosting", has the proof.
+updates and a context switch.  docs/readings/locks.md, "Locks without boosting", has the proof.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """MPCP and FMLP+ as the evaluation published with GCAPS charges them, without overheads; kept to compare with.
 
-docs/readings.md, "MPCP" and "FMLP+", says how these differ from the bounds in mpcp.py and fmlp.py.
+docs/readings/locks.md, "MPCP" and "FMLP+", says how these differ from the bounds in mpcp.py and fmlp.py.
 """
 
 from __future__ import annotations

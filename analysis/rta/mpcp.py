@@ -3,7 +3,7 @@
 
 A GPU segment is one request.  Its holder executes above every normal priority of its CPU.  Therefore it holds the GPU
 for its own length and the context switch to it (theta; 0 as published).  Waiters sleep.  The protocol makes no runlist
-updates, so that alpha plays no part.  docs/readings.md, "MPCP", has the proof and the published charge.
+updates, so that alpha plays no part.  docs/readings/locks.md, "MPCP", has the proof and the published charge.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Priorities under which no bound holds, because tasks can wait for each other for ever.
 
-The reasons are in docs/readings.md, "Order of priorities".
+The reasons are in docs/readings/gcaps.md, "Order of priorities".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which tasks wait for which where partitions share CPUs, and where no bound holds because they wait in a circle.
 
-docs/readings.md, "GCAPS inside partitions", has the reasons.  A *CPU edge* leads from a task that uses the GPU to one
-above it on its CPU, a *GPU edge* to one of another CPU in its partition of at least its GPU priority.
+docs/readings/inside-partitions.md has the reasons.  A *CPU edge* leads from a task that uses the GPU to one above it
+on its CPU, a *GPU edge* to one of another CPU in its partition of at least its GPU priority.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """GCAPS where each partition of the GPU has an owner and an update lock of its own, and all partitions share CPUs.
 
-docs/readings.md, "GCAPS inside partitions", has the theorems and their proofs.  *Own* partition: that of the analysed
+docs/readings/inside-partitions.md has the theorems and their proofs.  *Own* partition: that of the analysed
 task; *foreign*: any other.  What partitions add to the bounds of one GPU is the work of foreign tasks on CPUs: on the
 task's own, and on those of owners that it waits for.  Updates of less urgent foreign tasks are a part of that, since
 nothing preempts an update.

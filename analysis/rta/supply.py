@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The default driver with slices and interleave levels for each TSG (docs/readings.md, "Time partitions").
+"""The default driver with slices and interleave levels for each TSG (docs/readings/own.md, "Time partitions").
 
 A TSG is one task's, or shared by tasks whose work it has in the order of priorities (`supply-fp`) or of
 deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each task, the bounds are those of

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The thesis, chapter 4: the kernel thread (lemmas 12, 13) and the reduced pessimism (lemmas 19 to 21), as they hold.
 
-Repaired, lemmas 14 to 16 of the ioctl approach are the bounds of gcaps.py.  docs/readings.md, "Thesis", has the
+Repaired, lemmas 14 to 16 of the ioctl approach are the bounds of gcaps.py.  docs/readings/thesis.md, "Thesis", has the
 proofs and what is wrong in the print, which is in thesis_printed.py.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The thesis, section 4.6, to the letter: kept to compare with, not to rely on.
 
-docs/readings.md, "Thesis", says what is wrong with each lemma, and how damaged places are read: x_i of equation 4.1 by
+docs/readings/thesis.md says what is wrong with each lemma, and how damaged places are read: x_i of equation 4.1 by
 the condition of its proof, BX^c of lemma 19 by analogy with equation 4.7.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The default driver: TSGs in round robin with time slice L (ECRTS'24, section 6.2, lemmas 1 to 7).
 
-The paper's equation 3 forgets the context switch back to the task itself; docs/readings.md, "Round robin".
+The paper's equation 3 forgets the context switch back to the task itself; docs/readings/gcaps.md, "Round robin".
 """
 
 from __future__ import annotations

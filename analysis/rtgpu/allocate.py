@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How many units each task gets (RTGPU section 5.5; docs/readings.md, "Least allocation").
+"""How many units each task gets (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
 
 ``least`` goes down the priorities and gives each task as few units as it needs.  That finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.

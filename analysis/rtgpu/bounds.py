@@ -2,7 +2,7 @@
 """Responses of tasks that suspend while they copy and while their kernels execute (RTGPU lemma 5.3 to theorem 5.6).
 
 R1 adds the responses of segments; R2 looks at the whole job on its CPU at once.  R3 and R4 do the same on the bus; they
-are ours (docs/readings.md, "RTGPU, holistic bounds").
+are ours (docs/readings/rtgpu.md, "RTGPU, holistic bounds").
 """
 
 from __future__ import annotations

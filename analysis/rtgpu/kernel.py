@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The time of a kernel on so many units of its own (RTGPU equation 3, lemma 5.1; docs/readings.md, "Kernel times")."""
+"""The time of a kernel on so many units of its own (RTGPU equation 3, lemma 5.1; readings, "Kernel times")."""
 
 from __future__ import annotations
 

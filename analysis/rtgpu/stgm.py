@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Responses of tasks that wait busily while they copy and while their kernels execute (STGM; docs/readings.md, "STGM").
+"""Responses of tasks that wait busily while they copy and while their kernels execute (readings, "STGM").
 
 The paper on STGM is not to be had here.  ``response`` is our bound, ``published`` what RTGPU probably compared with.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The runlist of a taskset: an entry for each TSG, and the longest wait of each between two of its turns.
 
-docs/readings.md, "Time partitions", has the proofs.
+docs/readings/own.md, "Time partitions", has the proofs.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ def _unmodelled(taskset: Taskset, report: Report) -> tuple[Problem, ...]:
     )  # fmt: skip
 
 
-#: What bounds of policy timesliced assume (docs/readings.md, "Round robin").
+#: What bounds of policy timesliced assume (docs/readings/gcaps.md, "Round robin").
 TURNS = (
     "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
     "that waits, or launches more, in between needs a GPU segment in the file for each piece"

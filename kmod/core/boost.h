@@ -9,7 +9,7 @@
  *   owner  its thread is raised from the end of the update that gives the GPU to its client until the start of the
  *          update that takes it away.  A thread that has the gate is above all others until its update is over.
  *   fence  as owner, but not while it waits for its own work: the driver says when that has completed.
- * docs/readings.md, "Boosted", has the bounds that rest on this.
+ * docs/readings/boosted.md, "Boosted", has the bounds that rest on this.
  *
  * The functions are in boost.c and follow the rules of policy.h.
  */

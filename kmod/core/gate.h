@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Which decision about a GPU is next: the highest level first, and among equals the one that came first
- * (docs/readings.md, assumption A2).
+ * (docs/readings/model.md, assumption A2).
  *
  * A decision that waits stays in the queue until it enters, so a less urgent one never passes it.  A more urgent one
  * that comes meanwhile does pass.  The caller serialises all calls; sleeping, waking and barriers are the host's.

@@ -8,7 +8,7 @@
  *
  * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A TSG of level medium begins a new pass
  * of level high when it is taken; one of level low begins one of both.  Between two turns of a TSG, or its arrival and
- * its first turn, there are then at most as many turns of others as in the runlist (docs/readings.md, "Time
+ * its first turn, there are then at most as many turns of others as in the runlist (docs/readings/own.md, "Time
  * partitions").
  */
 #ifndef GPURT_CORE_INTERLEAVE_H

@@ -2,7 +2,7 @@
 """Plans slices and levels for what runs on a Tegra, and sets them: those of all tasks of a file, or none.
 
 The node lists the TSGs of all processes.  Those of the file's tasks get slices and levels; all others count with what
-they have.  What the driver does was read in nvgpu (os/linux/sched.c); docs/readings.md, "Time partitions".
+they have.  What the driver does was read in nvgpu (os/linux/sched.c); docs/readings/own.md, "Time partitions".
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class World:
 
 
 def bound(limit: int, period: int, window: int) -> int:
-    """kmod/core/budget.h; docs/readings.md, "Budgets"."""
+    """kmod/core/budget.h; docs/readings/own.md, "Budgets"."""
     return -(-(window + period - limit) // period) * limit
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Algorithm 1 of RTGPU as printed (docs/readings.md, "RTGPU"): pinned, self-interleaving, work by the index of the block.
+ * Algorithm 1 of RTGPU as printed (docs/readings/rtgpu.md, "RTGPU"): pinned, self-interleaving, work by the index of the block.
  * It is wrong, which tests/sm/test_sm_host.py shows.  gpurt_sm.h is what gpurt offers instead.
  */
 #ifndef ALGORITHM1_H
