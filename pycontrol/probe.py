@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from gpurt.segments import explain
 from pycontrol.doctor import Finding, Status
 from pycontrol.live import patched
 from pycontrol.live.control import Control, GpuStatus, connect
+from pycontrol.readable import readable
 
 #: What the probe's own segments have: above every program that it may disturb.
 PRIORITY = 98
@@ -130,7 +130,7 @@ def _answer(check: Check, probed: Target, writer: int) -> None:
 
 def _heard(check: Check, reader: int) -> Finding:
     text, end = b"", time.monotonic() + check.limit
-    while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+    while readable(reader, end - time.monotonic()):
         part = os.read(reader, 1 << 16)
         if not part:
             break
@@ -261,8 +261,7 @@ def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
 def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
     """Whether the program prints something within that time.  What it printed is gone then."""
     assert program.stdout
-    printed = bool(select.select([program.stdout], [], [], seconds)[0])
-    return printed and bool(os.read(program.stdout.fileno(), 1 << 16))
+    return readable(program.stdout, seconds) and bool(os.read(program.stdout.fileno(), 1 << 16))
 
 
 def _drain(program: subprocess.Popen[bytes]) -> None:

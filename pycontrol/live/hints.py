@@ -12,7 +12,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import select
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from gpurt.errors import DeviceError, RefusedError
+from pycontrol.readable import readable
 
 NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS, GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0105301, 0xC0185303, 0xC0205304
@@ -193,7 +193,7 @@ class SchedNode:
 
     def opened(self, seconds: float) -> bool:
         """Whether an application opened a TSG since this was asked last, or does so within that time."""
-        if not select.select([self._fd], [], [], seconds)[0]:
+        if not readable(self._fd, seconds):
             return False
         return bool(int.from_bytes(os.read(self._fd, EVENT_BYTES)[8:], sys.byteorder) & TSG_OPENED)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
 import struct
 import sys
@@ -23,6 +22,7 @@ from gpurt.enums import Command, EventKind, Packet
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.segments import explain
 from pycontrol.live.formats import formats
+from pycontrol.readable import readable
 
 __all__ = [
     "HEADER", "LATER", "NLMSG_DONE", "NLMSG_ERROR", "NLM_F_CAPPED", "NLM_F_DUMP", "NLM_F_REQUEST", "NUMBERS", "PACKET",
@@ -422,7 +422,7 @@ class Link:
                 answers.append(decode(data))
 
     def _receive(self) -> bytes:
-        if not select.select([self._transport], [], [], self._patience)[0]:
+        if not readable(self._transport, self._patience):
             raise DeviceError(f"the host has not answered for {self._patience:.0f} s")
         try:
             return self._transport.receive()
@@ -444,9 +444,9 @@ class Link:
             while self._early:
                 yield self._early.pop(0)
             try:
-                data = self._transport.receive(socket.MSG_DONTWAIT)  # most often there is one: no select() for each
+                data = self._transport.receive(socket.MSG_DONTWAIT)  # most often there is one: no poll() for each
             except BlockingIOError:
-                if not select.select([self._transport], [], [], timeout)[0]:
+                if not readable(self._transport, timeout):
                     return
                 continue
             if not data:

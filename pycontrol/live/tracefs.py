@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -20,6 +19,7 @@ from gpurt.enums import Cause, EventKind
 from gpurt.errors import DeviceError
 from pycontrol.live.control import EventRecord
 from pycontrol.live.netlink import LATER
+from pycontrol.readable import readable
 
 ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 #: Processes choose the names in a line: before the time there is that of the process which was executing, in the fields
@@ -107,7 +107,7 @@ def follow(
         try:
             rest = b""
             while (end is None or time.monotonic() < end) and not (stop and stop.is_set()):
-                select.select([pipe], [], [], glance)
+                readable(pipe, glance)
                 *lines, rest = (rest + _read(pipe)).split(b"\n")
                 yield [record for record in map(parse, lines) if record is not None]
             (folder / "events/gpurt/enable").write_text("0")  # nothing comes any more, so that what is left has an end

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from pycontrol.profile.conditions import Condition, Here, buffer_size
 from pycontrol.profile.stop import Guard, Stop
+from pycontrol.readable import readable
 
 CHILD, LOAD = Path(__file__).with_name("child.py"), Path(__file__).with_name("load.py")
 #: How long a co-runner may take to get ready, and a program to end after SIGINT, seconds.
@@ -150,7 +150,7 @@ def _await(descriptor: int, command: Sequence[str]) -> None:
     """Raises RuntimeFailure unless a co-runner says that it is at work."""
     deadline = time.monotonic() + READY
     while time.monotonic() < deadline:
-        if select.select([descriptor], [], [], 1.0)[0]:
+        if readable(descriptor, 1.0):
             if os.read(descriptor, 64):
                 return
             break

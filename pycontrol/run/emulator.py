@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from types import TracebackType
 
 from analysis.model import Platform
 from gpurt.errors import RuntimeFailure
+from pycontrol.readable import readable
 from pycontrol.run import task_program
 
 #: How long the emulator may take to start, and to end, seconds.
@@ -72,8 +72,7 @@ class Emulator:
 
     def _await(self, ready: int) -> None:
         deadline = time.monotonic() + START_TIMEOUT
-        readable = select.select([ready], [], [], START_TIMEOUT)[0]
-        if readable and os.read(ready, 64):
+        if readable(ready, START_TIMEOUT) and os.read(ready, 64):
             return
         late = time.monotonic() >= deadline
         reason = f"it was not ready within {START_TIMEOUT:g} s" if late else self.complaint()

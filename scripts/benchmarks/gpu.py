@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 from gpurt.enums import Cause
 from pycontrol.live.control import connect
+from pycontrol.readable import readable
 from pycontrol.run import preload
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -89,7 +89,7 @@ def serving(folder: Path) -> Iterator[Path]:
     command = [sys.executable, "-m", "pycontrol.cli", "serve", f"--socket={path}", f"--ready-fd={writer}", "--quiet"]
     host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
     os.close(writer)
-    select.select([reader], [], [], GRACE)
+    readable(reader, GRACE)
     os.close(reader)
     try:
         yield path

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from links import PATIENCE, eventually
 
 from pycontrol import procs
+from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
@@ -28,7 +28,7 @@ def started(path: Path, *options: str, program: Sequence[str] = EMULATE) -> subp
     with path.with_suffix(".log").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
     os.close(writer)
-    ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+    ready = readable(reader, PATIENCE) and os.read(reader, 16)
     os.close(reader)
     if not ready:
         process.kill()

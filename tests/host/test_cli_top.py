@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import pytest
 from links import PATIENCE, SocketClient
+
+from pycontrol.readable import readable
 
 ME = str(os.getpid())
 #: Escape sequences: the cursor is moved, shown and so on.
@@ -48,7 +49,7 @@ class Top:
         self.shown, end = "", time.monotonic() + PATIENCE
         while not re.search(pattern, self.shown, re.DOTALL):
             assert time.monotonic() < end, f"never showed {pattern!r}: {self.shown}"
-            if select.select([self._fd], [], [], 0.1)[0]:
+            if readable(self._fd, 0.1):
                 self.shown += self._read()
         last = self.shown.rpartition("\x1b[H")[2]
         return [ESCAPE.sub("", line).rstrip() for line in last.splitlines()]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from modules import insert, remove
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
 from pycontrol.live.control import connect as control
+from pycontrol.readable import readable
 
 PARAMETERS = Path("/sys/module/gpurt/parameters")
 
@@ -89,7 +89,7 @@ class Emulators:
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)
-        ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+        ready = readable(reader, PATIENCE) and os.read(reader, 16)
         os.close(reader)
         self.running.append((process, log, path))
         assert ready, log.read_text()

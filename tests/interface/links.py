@@ -12,7 +12,6 @@ import errno
 import itertools
 import os
 import platform
-import select
 import signal
 import socket
 import stat
@@ -28,6 +27,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Packet
 from pycontrol.host.calls import KINDS
 from pycontrol.live.netlink import PACKET, GenericTransport, SocketTransport
+from pycontrol.readable import readable
 
 T = TypeVar("T")
 #: How long anything may take before it counts as hung, seconds: far longer than a busy or emulated machine needs.
@@ -219,7 +219,7 @@ class SocketPending:
     outcome: tuple[int, bytes] | None = None
 
     def done(self) -> bool:
-        while not self._arrived() and select.select([self.client.sock], [], [], 0)[0]:
+        while not self._arrived() and readable(self.client.sock, 0):
             self.client.receive()
         return self.outcome is not None
 

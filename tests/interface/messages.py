@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import select
 from pathlib import Path
 
 from links import PATIENCE, transport_of
@@ -22,6 +21,7 @@ from pycontrol.live.netlink import (
     split,
     verdict,
 )
+from pycontrol.readable import readable
 
 NLM_F_ACK = 4
 GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS, Command.GET_RULES)
@@ -56,7 +56,7 @@ def ask(
     try:
         transport.send(head + payload)
         while True:
-            assert select.select([transport], [], [], PATIENCE)[0], "no answer"
+            assert readable(transport, PATIENCE), "no answer"
             for kind, got, sequence, data in split(transport.receive()):
                 assert sequence == SEQUENCE
                 if kind == NLMSG_ERROR:

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import itertools
 import os
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +34,7 @@ from pycontrol.live.netlink import (
     decode,
     split,
 )
+from pycontrol.readable import readable
 
 ME = os.getpid()
 LIMIT = lib.GPURT_MAX_RULES
@@ -152,7 +152,7 @@ def asked(plane: Control) -> Transport:
 def parts(transport: Transport) -> Iterator[list[tuple[bool, tuple[bool, int | str] | None]]]:
     """Reads the answer part by part: of each message whether it says that rules changed, and the rule; None last."""
     while True:
-        assert select.select([transport], [], [], PATIENCE)[0], "no answer"
+        assert readable(transport, PATIENCE), "no answer"
         made: list[tuple[bool, tuple[bool, int | str] | None]] = []
         for kind, flags, sequence, data in split(transport.receive()):
             assert (sequence, kind != NLMSG_ERROR) == (SEQUENCE, True)

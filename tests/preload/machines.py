@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ import pytest
 from links import PATIENCE, eventually
 
 from pycontrol.live.control import Control, connect
+from pycontrol.readable import readable
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = Path(__file__).parent / "fakes"
@@ -159,7 +159,7 @@ class Served:
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)
-        ready = select.select([reader], [], [], PATIENCE)[0] and os.read(reader, 16)
+        ready = readable(reader, PATIENCE) and os.read(reader, 16)
         os.close(reader)
         assert ready, self.log.read_text()
 

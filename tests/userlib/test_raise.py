@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 from library import PATIENCE, Compile, Run
 
 from gpurt._gpurt import lib
+from pycontrol.readable import readable
 from pycontrol.run.placement import fifo_permitted
 
 N = lib.GPURT_NORMAL_DEFAULT
@@ -44,7 +44,7 @@ def modest() -> Iterator[Host]:
     ]  # fmt: skip
     process = subprocess.Popen(command, pass_fds=[writer])
     os.close(writer)
-    assert select.select([reader], [], [], PATIENCE)[0]
+    assert readable(reader, PATIENCE)
     assert os.read(reader, 16)
     os.close(reader)
     yield Host(process, socket)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import select
 import signal
 import time
 
@@ -20,6 +19,7 @@ from loading import DEVICE, load, unload
 from patched import Driver, Tsg, close_tsg, facts, forked, granted, open_tsg, own, stranger, use, user, words
 
 from gpurt.enums import Tier
+from pycontrol.readable import readable
 
 KFD = Driver("kfd_driver")
 ROUNDS = 100 if os.environ.get("GPURT_LONG") else 8
@@ -140,7 +140,7 @@ def test_both_modules_go_first_and_come_back_under_load(options: list[str]) -> N
         users = [forked(use, writer) for _ in range(2)]
         try:
             for number in range(ROUNDS):
-                assert select.select([reader], [], [], PATIENCE)[0], "nobody owns it"
+                assert readable(reader, PATIENCE), "nobody owns it"
                 if number % 2:
                     KFD.remove()
                 unload() if number % 3 else None

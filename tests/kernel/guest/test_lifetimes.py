@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import select
 import signal
 import subprocess
 import time
@@ -24,6 +23,7 @@ from modules import insert, remove
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import DeviceError, GpurtError
 from pycontrol.live.control import Control, connect
+from pycontrol.readable import readable
 
 LASTS = 5500 if LONG else 550  # s
 
@@ -80,7 +80,7 @@ def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.Capt
         for _ in range(times):
             with capfd.disabled():  # a machine that prints nothing for long counts as hung
                 print(end=".", flush=True)
-            assert select.select([reader], [], [], PATIENCE)[0], "nobody uses it"
+            assert readable(reader, PATIENCE), "nobody uses it"
             unload()
             os.read(reader, 1 << 16)  # all that was written while it was there
             load()

@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import random
-import select
 import signal
 import sys
 import time
@@ -30,6 +29,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Cause, Tier
 from pycontrol import cli, probe
 from pycontrol.live.control import connect
+from pycontrol.readable import readable
 
 FAKE = Driver("fake_driver")
 have, loaded, cleaned_up, remove_driver = FAKE.have, FAKE.loaded, FAKE.cleaned_up, FAKE.remove
@@ -317,7 +317,7 @@ def test_both_modules_come_and_go_under_load(capfd: pytest.CaptureFixture[str]) 
             for number in range(ROUNDS):
                 with capfd.disabled():  # a machine that prints nothing for long counts as hung
                     print(end=".", flush=True)
-                assert select.select([reader], [], [], PATIENCE)[0], "nobody owns it"
+                assert readable(reader, PATIENCE), "nobody owns it"
                 if number % 3:
                     remove_driver()
                 if number % 3 != 1:
@@ -325,7 +325,7 @@ def test_both_modules_come_and_go_under_load(capfd: pytest.CaptureFixture[str]) 
                     os.read(reader, 1 << 16)
                     load("vgpus=0")
                 if number % 3:
-                    os.read(reader, 1 << 16) if select.select([reader], [], [], 0)[0] else None
+                    os.read(reader, 1 << 16) if readable(reader, 0) else None
                     FAKE.insert()
         finally:
             for pid in users:
