@@ -18,7 +18,7 @@ from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-#: The pages that people read; the manual pages are generated, and have a test of their own.
+#: The pages that people read; the manual pages are made when packages are, and have a test of their own.
 PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Commands whose output a page shows and no test runs, each with the reason.
 NOT_RUN: dict[str, str] = {}
