@@ -82,7 +82,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
         return replace(refused, why=unknown)
     result = run(name, moded)
     if not result.schedulable:
-        return replace(refused, why=str(result.failures[0]))
+        return replace(refused, why=result.why)
     if any(system.users) and stated(system) is None:
         units = Units.of(taskset.platform.compute_units, taskset.platform.sizes)
         given = allocate.most_slack(system, units, allocate.of(system, result))
@@ -127,7 +127,7 @@ def _partitions(taskset: Taskset) -> Division:
         return replace(refused, why=lacking)
     rest = plan.without_gpu(taskset)
     if not rest.schedulable:
-        return replace(refused, why=str(rest.failures[0]))
+        return replace(refused, why=rest.why)
     bounds = dict(_responses(found))
     deadlines = {task.name: task.deadline for task in plan.members(taskset)}
     shares = [Fraction(deadlines[name] - bound, deadlines[name]) for name, bound in bounds.items() if bound is not None]
@@ -156,7 +156,7 @@ def _on_shared_cpus(taskset: Taskset) -> Division:
         return replace(refused, why=lacking)
     result = coupled.verdict(segment, given, coupled.places_of(found))
     if result.failures:
-        return replace(refused, why=str(result.failures[0]))
+        return replace(refused, why=result.why)
     units = {given.items[index].name: part.size for part in found.parts for index in part.tasks}
     return replace(refused, slacks=sorted(choose.slacks(result)), units=units)
 

@@ -102,7 +102,7 @@ def answer(taskset: Taskset) -> Answer:
         if lacks_theta(test, taskset):
             return Answer(policy, None, None, NO_THETA.format(test.name))
         result = compiled.run(test, taskset)
-        why = str(result.failures[0]) if result.failures else slow_turns(test, taskset, result)
+        why = result.why or slow_turns(test, taskset, result)
         if not why:
             return Answer(policy, test, result, "")
         first = first or Answer(policy, test, result, why)
@@ -179,6 +179,11 @@ def _uncovered(taskset: Taskset) -> str:
             f"several partitions share CPUs, and bounds of that are known for policy segment only, not for {policy}; "
             'say policy = "segment" in [platform], or in each [[partition]]'
         )
+    if policy != "timesliced" and (order := _sharing(taskset)):
+        return (
+            f"tasks share a TSG (shared = \"{order}\" in a [[partition]]), and bounds of that are known for policy "
+            f"timesliced only, not for {policy}"
+        )
     modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
     forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
     if policy == "boosted" and len(forms) > 1:
@@ -188,6 +193,14 @@ def _uncovered(taskset: Taskset) -> str:
             "the bounds for policy job are for a host's thread that stays on CPU 0; where it does (gpurt.ko with "
             "thread_cpu=0), say so in [platform]: thread_cpu = 0"
         )
+    if not modes:
+        return f"no sound test is known for tasks without GPU work beside the TSGs of this file under policy {policy}"
     if len(modes) > 1:
         return f"no sound test is known for tasks of which some suspend and some wait busily under policy {policy}"
     return f"no sound test is known for tasks that wait in mode {modes[0]} under policy {policy}"
+
+
+def _sharing(taskset: Taskset) -> str:
+    """In which order tasks share a TSG; empty if none do."""
+    orders = {t.partition.shared.value for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
+    return " and ".join(sorted(orders))

@@ -148,4 +148,4 @@ def admit(
     result = verdict(taskset, workload, answer.places) if answer.how else None
     if result is None or result.schedulable:
         return answer
-    return replace(answer, places=tuple(places), how=None, tried=(*answer.tried, str(result.failures[0])))
+    return replace(answer, places=tuple(places), how=None, tried=(*answer.tried, result.why))

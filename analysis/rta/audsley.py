@@ -45,8 +45,9 @@ class Assignment:
         if not self.level:
             return "no GPU priorities help tasks that use no GPU"
         if self.level == 1:
-            return "no task meets its deadline with the lowest GPU priority"
-        return f"of the tasks above the {self.level - 1} lowest GPU priorities, none meets its deadline with the next"
+            return "no task has a bound below its deadline with the lowest GPU priority"
+        above = f"the tasks above the {self.level - 1} lowest GPU priorities"
+        return f"none of {above} has a bound below its deadline with the next"
 
 
 def assign(

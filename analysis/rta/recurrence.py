@@ -110,9 +110,9 @@ def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
 def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overload: bool) -> Failure:
     terms = terms_at(demands, min(reached, task.deadline))
     largest = max(terms, key=lambda term: term.amount, default=None)
-    reason = Reason.OVERLOAD if overload else Reason.DEADLINE_MISSED
+    reason = Reason.OVERLOAD if overload else Reason.ABOVE_DEADLINE
     if reached <= task.deadline:
-        reason = Reason.PERIOD_EXCEEDED
+        reason = Reason.ABOVE_PERIOD
     return Failure(task.name, reason, task.deadline, reached, largest)
 
 

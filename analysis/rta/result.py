@@ -61,9 +61,9 @@ class Bound:
 class Reason(str, Enum):
     """Why a task has no bound."""
 
-    DEADLINE_MISSED = "deadline missed"
-    PERIOD_EXCEEDED = "may run into its next release"
-    OVERLOAD = "overload"
+    ABOVE_DEADLINE = "no bound below the deadline"
+    ABOVE_PERIOD = "no bound below the period"
+    OVERLOAD = "no bound at all"
     GPU_ORDER = "GPU priorities out of order"
     DEPENDS_ON = "depends on a task without a bound"
     TOO_MANY_STEPS = "the search did not end"
@@ -74,9 +74,9 @@ class Reason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No bound within the deadline.
+    """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
-    ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for PERIOD_EXCEEDED; 0 for
+    ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for
     DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING and PARTITIONS.  ``largest``: the largest term there.  ``culprit``: for
     DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no units, for
     WAITING who waits how, for PARTITIONS why the test says nothing of them.  OVERLOAD: the demand grows faster than
@@ -97,14 +97,11 @@ class Failure:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
         if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS):
             return f"{self.task}: no bound, because {self.culprit}"
-        if self.reason is Reason.PERIOD_EXCEEDED:
-            most = exact_ms(self.reached)
-            text = f"{self.task}: may need {most}, longer than its period; no test here allows for that"
-        else:
-            over = exact_ms(self.reached - self.deadline)
-            text = f"{self.task}: exceeds its deadline of {exact_ms(self.deadline)} by at least {over}"
+        limit = "its period" if self.reason is Reason.ABOVE_PERIOD else f"the deadline of {exact_ms(self.deadline)}"
+        passed = f"the recurrence passed it at {exact_ms(self.reached)}"
         if self.reason is Reason.OVERLOAD:
-            text += ", and would exceed any: overload"
+            passed += ", and grows faster than time passes"
+        text = f"{self.task}: no bound below {limit} is known ({passed})"
         if self.largest:
             cause = f" from {self.largest.source}" if self.largest.source else ""
             text += f"; the largest part is {self.largest.kind.value}{cause}, {exact_ms(self.largest.amount)}"
@@ -141,6 +138,37 @@ class Result:
     def failures(self) -> tuple[Failure, ...]:
         """The tasks without a bound."""
         return tuple(v for v in self.verdicts.values() if isinstance(v, Failure))
+
+    def root(self, failure: Failure) -> Failure:
+        """The failure that this one follows from: itself, unless it depends on a task without a bound."""
+        seen: set[str] = set()
+        while failure.reason is Reason.DEPENDS_ON and failure.task not in seen:
+            seen.add(failure.task)
+            above = self.verdicts.get(failure.culprit or "")
+            if not isinstance(above, Failure):
+                break
+            failure = above
+        return failure
+
+    @property
+    def causes(self) -> tuple[Failure, ...]:
+        """The failures that follow from no other; those of tasks that wait for each other, if there are no others."""
+        return tuple({one.task: one for one in map(self.root, self.failures)}.values())
+
+    @property
+    def why(self) -> str:
+        """Why the test has no bound of some task: the cause, and what follows from it; empty if it bounds all.
+
+        Every command says it in these words.  Of several causes it names the first, in the order of the taskset.
+        """
+        if not self.failures:
+            return ""
+        cause = self.causes[0]
+        others = [one.task for one in self.failures if one is not cause]
+        if not others or cause.reason in (Reason.GPU_ORDER, Reason.PARTITIONS):  # of all tasks at once
+            return str(cause)
+        listed = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        return f"{cause}; no bound of {listed} either"
 
     def wcrt(self, task: str) -> int | None:
         """The bound of a task in ns; None if it has none."""

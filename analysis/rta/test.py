@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from analysis.conflicts import UNKNOWN, under
@@ -173,12 +173,24 @@ class Test:
         return one_sided(taskset) or (disorder(taskset) if self.ordered else None)
 
     def _refused(self, taskset: Taskset, reason: Reason, why: str) -> Result:
-        """No bound for any task."""
+        """No bound for any task, except those that no order of GPU priorities can delay."""
+        apart = self._apart(taskset) if reason is Reason.GPU_ORDER else {}
         verdicts: dict[str, Verdict] = {
             t.name: BestEffort(t.name) if t.best_effort else Failure(t.name, reason, t.deadline, culprit=why)
             for t in taskset
         }
-        return Result(self.name, verdicts)
+        return Result(self.name, {**verdicts, **apart})
+
+    def _apart(self, taskset: Taskset) -> Mapping[str, Verdict]:
+        """The verdicts on tasks of CPUs where no task uses the GPU; none under `job`, whose thread may execute there.
+
+        None either where no real-time task uses the GPU: a refused taskset never passes.
+        """
+        if self.policy == "job" or not any(t.uses_gpu for t in taskset.real_time):
+            return {}
+        with_gpu = {t.cpu for t in taskset if t.uses_gpu}
+        alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu))
+        return analyse(self.name, self.demands, alone).verdicts
 
     def assign(self, taskset: Taskset) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.

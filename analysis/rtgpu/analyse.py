@@ -173,7 +173,7 @@ def _verdict(task: Task, found: Response) -> Verdict:
     if found.solved:
         return Bound(task.name, found.value, task.deadline, found.terms)
     largest = max(found.terms(), key=lambda term: term.amount, default=None)
-    reason = Reason.DEADLINE_MISSED
+    reason = Reason.ABOVE_DEADLINE
     return Failure(task.name, reason, task.deadline, max(found.value, task.deadline + 1), largest)
 
 

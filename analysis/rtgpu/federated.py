@@ -164,7 +164,7 @@ def _units(system: System) -> dict[str, int]:
     except ValueError as error:
         raise SimulationError(f"policy federated: {error}") from None
     if not result.schedulable or result.units is None:
-        why = result.failures[0] if result.failures else "there are no units"
+        why = result.why or "there are no units"
         raise SimulationError(
             f"policy federated: no units were found for which the deadlines hold ({why}); give each task with a kernel "
             "a partition"

@@ -82,8 +82,8 @@ def standing(taskset: Taskset, why: str) -> str:
         return why
     if unknown := homeless(taskset) or locked(taskset):
         return unknown
-    if failures := plan.without_gpu(taskset).failures:
-        return str(failures[0])
+    if without := plan.without_gpu(taskset).why:
+        return without
     try:
         given = plan.workload(taskset, "fp")
     except plan.Unplannable as error:

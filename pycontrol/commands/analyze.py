@@ -101,7 +101,7 @@ def analyze(
     if verdict is None:
         text, why = _shown(results, explain), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
-        text += f"\nNOT SCHEDULABLE: {why}" if said else ""
+        text += f"\nNOT PROVED: {why}" if said else ""
     elif every:
         text = _overview(results, system) + "\n" + _said(verdict)
     else:
@@ -171,11 +171,11 @@ def _said(verdict: Any) -> str:
     """The verdict in one line."""
     if verdict.schedulable:
         return f"schedulable under policy {verdict.policy}"
-    return f"NOT SCHEDULABLE under policy {verdict.policy}: {verdict.why}"
+    return f"NOT PROVED under policy {verdict.policy}: {verdict.why}"
 
 
 def _overview(results: Results, system: Any) -> str:
-    """One line for each test: its verdict, and the task with the least slack or the first without a bound."""
+    """One line for each test: its verdict, and the task with the least slack, or the cause of there being no bound."""
     from analysis.rta import Bound
     from analysis.verdict import slow_turns
 
@@ -184,11 +184,11 @@ def _overview(results: Results, system: Any) -> str:
         bounds = [(verdict.slack, name) for name, verdict in result.verdicts.items() if isinstance(verdict, Bound)]
         least, tightest = min(bounds, default=(None, "-"))
         if result.failures:
-            rows.append((test.name, test.policy, "NO", "-", result.failures[0].task))
+            rows.append((test.name, test.policy, "no", "-", result.causes[0].task))
         else:
-            said = "not proved" if slow_turns(test, system, result) else "yes"  # a note says why
+            said = "no" if slow_turns(test, system, result) else "yes"  # a note says why
             rows.append((test.name, test.policy, said, room(least), tightest))
-    return render.table(("test", "policy", "in time", "least slack ms", "tightest task"), rows)
+    return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
 
 
 def _with_measured(system: Any, device: str | None, lacking: Path | None) -> tuple[Any, list[str]]:
@@ -237,19 +237,28 @@ def _tabulated(test: Any, result: Any) -> str:
         if isinstance(verdict, Bound):
             rows.append((name, bound(verdict.wcrt), ms(verdict.deadline), room(verdict.slack), "yes"))
         elif isinstance(verdict, Failure):
-            rows.append((name, "-", ms(verdict.deadline), "-", "NO"))
+            rows.append((name, "-", ms(verdict.deadline), "-", "not proved"))
         else:
             rows.append((name, "-", "-", "-", "best effort"))
     lines = [
-        f"{test.name} ({test.title}; {test.source}): " + ("schedulable" if result.schedulable else "NOT SCHEDULABLE")
+        f"{test.name} ({test.title}; {test.source}): " + ("schedulable" if result.schedulable else "NOT PROVED")
     ]
     if not test.sound:
         lines.append(f"  UNSOUND, do not rely on it: {test.note}")
     lines.append(render.table(("task", "WCRT ms", "deadline ms", "slack ms", "in time"), rows))
     if result.units:
         lines.append("  units of the GPU: " + ", ".join(f"{name} {units}" for name, units in result.units.items()))
-    lines += [f"  {failure}" for failure in result.failures]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_causes(result)])
+
+
+def _causes(result: Any) -> list[str]:
+    """Why tasks have no bound: each cause once, with the tasks whose bounds would rest on it."""
+    lines = []
+    for cause in result.causes:
+        lines.append(f"  {cause}")
+        if after := [one.task for one in result.failures if one is not cause and result.root(one) is cause]:
+            lines.append(f"  no bound of {', '.join(after)} either, because {cause.task} has none")
+    return lines
 
 
 def _explained(test: Any, result: Any, task: str) -> str:

@@ -64,7 +64,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         )
     render.note(*notes, as_json=as_json)
     if why or test is None:
-        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE: {why}")
+        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT PROVED: {why}")
         return 1
     if (own := test.run(loaded)).schedulable:
         if why := slow_turns(test, loaded, own):
@@ -77,12 +77,12 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     except ValueError as error:
         raise UsageError(f"{filename(file)}: {error}") from None
     if found.priorities is None:
-        lines = [f"NOT SCHEDULABLE under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
+        lines = [f"NOT PROVED under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
         render.emit(_assigned(file, test, notes, why=str(found)), as_json, "\n".join(lines))
         return 1
     changed = loaded.with_gpu_priorities(found.priorities)
     result = test.run(changed)
-    if why := str(result.failures[0]) if result.failures else slow_turns(test, changed, result):
+    if why := result.why or slow_turns(test, changed, result):
         return _not_assigned(file, test, notes, why, as_json)  # such as equals that spin for ever
     if write:
         write_values(file, {"gpu_priority": found.priorities})
@@ -101,7 +101,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 
 def _not_assigned(file: Path, test: Any, notes: Sequence[str], why: str, as_json: bool) -> int:
     """Says why the priorities prove nothing; the exit code."""
-    render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT SCHEDULABLE under {test.name}: {why}")
+    render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT PROVED under {test.name}: {why}")
     return 1
 
 
@@ -140,7 +140,7 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     loaded = _loaded(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
-        render.emit(_choice(file, why), as_json, f"NOT SCHEDULABLE: {why}")
+        render.emit(_choice(file, why), as_json, f"NOT PROVED: {why}")
         return 1
     with render.progress(effort() + 1, "comparing") as bar:
         found = choices(loaded, bar.update)
@@ -230,7 +230,7 @@ def _ways(found: Sequence[Choice]) -> str:
 def _verdict(best: Any) -> str:
     """The answer in one line."""
     if not best.schedulable:
-        return f"NOT SCHEDULABLE: {NO_WAY}"
+        return f"NOT PROVED: {NO_WAY}"
     waiting = f" if tasks wait so: {_modes(best)}" if best.modes else ""
     return f"schedulable under policy {best.policy}{waiting}; least slack {_percent(best.slack)} of a deadline"
 

@@ -119,7 +119,7 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
     from pycontrol.report.assumptions import Support
 
     if not analysis["schedulable"]:
-        return f"not schedulable: {analysis['why']}"
+        return f"not proved: {analysis['why']}"
     for run in seen:
         for name, one in run["tasks"].items():
             if run["comparable"] and one["wcrt_ns"] and (one["waited_ns"] or 0) > one["wcrt_ns"]:

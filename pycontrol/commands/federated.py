@@ -56,7 +56,7 @@ def federated(
         assert best is not None
         result = on_units(system, allocate.named(system, best))
     rows = allocate.frontier(system, units, allocate.of(system, result)) if frontier and result.schedulable else {}
-    why = str(result.failures[0]) if result.failures else no_proof(test, loaded.taskset)
+    why = result.why or no_proof(test, loaded.taskset)
     notes = assumed(loaded.taskset)
     data = {
         "file": loaded.path, "test": name, "sound": test.sound, "fits": not why, "why": why or None,

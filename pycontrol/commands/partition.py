@@ -120,7 +120,7 @@ def partition(
     found, result = _planned(taskset, given, variant, order)
     notes = list(plan.conditions(taskset, inside))
     why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
-    why = why or (str(result.failures[0]) if result and result.failures else "")
+    why = why or (result.why if result else "")
     shared = "" if inside in COUPLED else plan.shared_cpus(taskset)
     parts = _partitions(found)
     if offer and not why and parts:

@@ -56,9 +56,9 @@ def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ())
         raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not loaded.real_time:
         nothing: dict[str, Any] = {"test": None, "sound": None, "margins": [], "hardware": [], "notes": notes}
-        return {"file": file, "schedulable": False, "why": why, **nothing}, f"NOT SCHEDULABLE: {why}"
+        return {"file": file, "schedulable": False, "why": why, **nothing}, f"NOT PROVED: {why}"
     result = test.run(loaded)
-    why = why or (str(result.failures[0]) if result.failures else "")
+    why = why or result.why
     units = test.policy == "federated"
     hardware = {} if units else hardware
     with render.progress(effort(loaded, len(hardware)), "searching") as bar:
@@ -81,11 +81,11 @@ def _text(
 ) -> str:  # fmt: skip
     lines = [] if test.sound else [f"UNSOUND, do not rely on it: {test.note}"]
     if result.schedulable:
-        lines.append(f"NOT SCHEDULABLE: {why}" if why else f"schedulable under {test.name}; {_tightest(found)}")
+        lines.append(f"NOT PROVED: {why}" if why else f"schedulable under {test.name}; {_tightest(found)}")
         lines += ["", "Each of these may grow by itself until the test fails:" if why else
                   "Each of these may grow by itself:"]  # fmt: skip
     else:
-        lines.append(f"NOT SCHEDULABLE under {test.name}: {result.failures[0]}")
+        lines.append(f"NOT PROVED under {test.name}: {result.why}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
     rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), room(one.most), _factor(one))
             for one in found]  # fmt: skip
@@ -147,7 +147,7 @@ def _factor(margin: Any) -> str:
     from analysis.sensitivity import UNLIMITED
 
     if margin.factor is None:
-        return "not even 0"
+        return "no bound at 0"
     return "no limit" if margin.factor == UNLIMITED else _down(margin.factor, 4)
 
 

@@ -113,7 +113,7 @@ def _plan(asked: _Asked) -> int:
         why = plan.NONE_FOUND
     elif table is not None:
         result = plan.verdict(taskset, table)
-        why = str(result.failures[0]) if result.failures else ""
+        why = result.why
         _write(asked, table, why)
     _tell(asked, table, result, why)
     return 1 if why else 0

@@ -121,7 +121,7 @@ def planned(file: TasksetFile, now: Running, headroom: int) -> Planned:
     if table is None:
         return Planned(now, taskset, None, None, plan.NONE_FOUND)
     result = plan.verdict(taskset, table)
-    return Planned(now, taskset, table, result, str(result.failures[0]) if result.failures else "")
+    return Planned(now, taskset, table, result, result.why)
 
 
 def _counted(taskset: Taskset, now: Running, headroom: int) -> tuple[Taskset, int, list[Partition]]:

@@ -152,7 +152,7 @@ def test_the_text_says_what_the_recommendation_needs(capfd: pytest.CaptureFixtur
     path.write_text(OWNED)
     assert cli.run(["choose", str(path)]) == 1
     out = capfd.readouterr().out
-    assert out.startswith("NOT SCHEDULABLE: no policy")
+    assert out.startswith("NOT PROVED: no policy")
     assert "federated leaves the most slack, 20.0 %; no host keeps kernels on their units" in out
 
 

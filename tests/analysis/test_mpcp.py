@@ -109,7 +109,7 @@ def test_a_late_lower_task_takes_the_bounds_that_count_its_jobs_with_it() -> Non
     system = taskset(task("a", 0, 9, 100, cpu(1)), task("late", 0, 1, 100, cpu(90), gpu(5, 20)))
     result = rta.find("mpcp-suspend").run(system)
     assert {f.task: f.reason for f in result.failures} == {
-        "late": Reason.DEADLINE_MISSED, "a": Reason.DEPENDS_ON,
+        "late": Reason.ABOVE_DEADLINE, "a": Reason.DEPENDS_ON,
     }  # fmt: skip
 
 

@@ -272,7 +272,7 @@ def test_a_task_below_one_without_a_bound_has_none() -> None:
         task("t1", 2, 20, 9, cpu(2), part(copy(1), fixed(9))), task("t2", 1, 90, 90, part(copy(1))),
     ))  # fmt: skip
     result = on_units(System(RTGPU, late), {"t1": 1})
-    assert [v.reason for v in result.failures] == [Reason.DEADLINE_MISSED, Reason.DEPENDS_ON]
+    assert [v.reason for v in result.failures] == [Reason.ABOVE_DEADLINE, Reason.DEPENDS_ON]
     assert "own execution, 12 ms" in str(result.failures[0])
 
 

@@ -156,7 +156,7 @@ def test_a_failure_names_the_task_that_no_number_of_units_saves() -> None:
     ))  # fmt: skip
     result = allocate.run(System(RTGPU, hard), Units(6))
     assert result.wcrt("a") is not None
-    assert [(f.task, f.reason) for f in result.failures] == [("b", Reason.DEADLINE_MISSED)]
+    assert [(f.task, f.reason) for f in result.failures] == [("b", Reason.ABOVE_DEADLINE)]
     assert result.units == {"a": 1, "b": 5}
 
 

@@ -180,7 +180,7 @@ def test_a_system_that_fails_still_has_a_report_that_says_so_first(gpurt: Gpurt,
     code, page, document = made(gpurt, late, tmp_path / "page.html", "--elsewhere")
     assert (code, document["holds"]) == (1, False)
     check_structure(page)
-    assert page.text.index("NOT SCHEDULABLE") < page.text.index("System Bounds Slack")
+    assert page.text.index("NOT PROVED") < page.text.index("System Bounds Slack")
     assert "NOT SUPPORTED" in page.text
     assert "Every deadline holds" not in page.text
     empty = tmp_path / "empty.toml"

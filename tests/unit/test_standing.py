@@ -34,7 +34,7 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (TASK.format("late", 2, 1, "", 'cpu = "25ms"'), "late: exceeds its deadline of 20 ms"),
+        (TASK.format("late", 2, 1, "", 'cpu = "25ms"'), "late: no bound below the deadline of 20 ms"),
         (TASK.format("stray", 2, 0, "", USER), "stray uses the GPU and names no partition"),
     ],
     ids=["a task without GPU work", "best effort in no partition"],

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A no says what is known: that no bound is, of which task, and why; once, and in every command in the same words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from calls import Gpurt, caller
+
+PLATFORM = """
+[platform]
+cpus = {cpus}
+epsilon = "{epsilon}"
+policy = "{policy}"
+"""
+TASK = """
+[[task]]
+name = "{}"
+cpu = {}
+priority = {}
+period = "{}"
+segments = [{}]
+"""
+#: A published bound that takes a short suspension as blocking, and an exact search, have 7 ms for c.
+SHORT_SUSPENSION = PLATFORM.format(cpus=1, epsilon="0us", policy="boosted") + "".join((
+    TASK.format("a", 0, 20, "4ms", '{ cpu = "1ms" }'),
+    TASK.format("b", 0, 15, "8ms", '{ cpu = "2ms" }, { misc = "0ms", gpu = "1ms" }, { cpu = "2ms" }'),
+    TASK.format("c", 0, 10, "10ms", '{ cpu = "1ms" }'),
+))  # fmt: skip
+#: The victim comes first in the file, and the cause last; `alone` has a CPU of its own.
+CAUSE_LAST = PLATFORM.format(cpus=3, epsilon="1ms", policy="segment") + "".join((
+    TASK.format("victim", 0, 5, "500ms", '{ misc = "0ms", gpu = "10ms" }'),
+    TASK.format("alone", 2, 1, "100ms", '{ cpu = "70ms" }'),
+    TASK.format("cause", 1, 20, "100ms", '{ misc = "1ms", gpu = "120ms" }'),
+))  # fmt: skip
+#: Only best effort uses the GPU, in a time slice that its TSGs share.
+BEST_EFFORT_SLICES = """
+[platform]
+cpus = 1
+epsilon = "1ms"
+policy = "{}"
+[[partition]]
+name = "a"
+slice = "1ms"
+shared = "{}"
+[[task]]
+name = "be"
+cpu = 0
+priority = 0
+period = "10ms"
+partition = "a"
+segments = [ {{ misc = "1ms", gpu = "1ms" }} ]
+[[task]]
+name = "rt"
+cpu = 0
+priority = 2
+period = "20ms"
+segments = [ {{ cpu = "2ms" }} ]
+"""
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    """Runs the command in this process: exit code, stdout, stderr."""
+    return caller(capfd)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "set.toml"
+
+
+def test_a_failed_sufficient_test_is_no_fact(gpurt: Gpurt, file: Path) -> None:
+    file.write_text(SHORT_SUSPENSION)
+    known = "c: no bound below the deadline of 10 ms is known (the recurrence passed it at 12 ms)"
+    for command in ("analyze", "sensitivity", "assign"):
+        code, out, _ = gpurt(command, str(file))
+        assert (code, known in out, "exceeds" in out) == (1, True, False), (command, out)
+    (test,) = json.loads(gpurt("analyze", str(file), "--json")[1])["tests"]
+    assert test["tasks"]["c"]["reason"] == "no bound below the deadline"
+    assert "no bound at 0" in gpurt("sensitivity", str(file))[1]
+
+
+def test_the_cause_is_named_once_and_everywhere_the_same(gpurt: Gpurt, file: Path, tmp_path: Path) -> None:
+    file.write_text(CAUSE_LAST)
+    document = json.loads(gpurt("analyze", str(file), "--json")[1])
+    why = document["why"]
+    assert why.startswith("cause: no bound below the deadline of 100 ms")
+    assert why.endswith("; no bound of victim either")
+    assert json.loads(gpurt("sensitivity", str(file), "--json")[1])["why"] == why
+    report = json.loads(gpurt("report", str(file), "--elsewhere", "-o", str(tmp_path / "page.html"), "--json")[1])
+    assert (report["analysis"]["why"], report["sensitivity"]["why"]) == (why, why)
+    text = gpurt("analyze", str(file))[1]
+    assert text.count("cause: no bound below") == 1
+    assert "no bound of victim either, because cause has none" in text
+    rows = [line.split() for line in gpurt("analyze", str(file), "--all")[1].splitlines()[2:-1]]
+    assert {row[-1] for row in rows if row[2] == "no"} == {"cause"}
+
+
+def test_a_bound_that_rests_on_no_failure_is_printed(gpurt: Gpurt, file: Path) -> None:
+    """Also where priorities for the GPU are out of order: tasks of CPUs without GPU work wait for none of them."""
+    file.write_text(CAUSE_LAST)
+    (test,) = json.loads(gpurt("analyze", str(file), "--json")[1])["tests"]
+    assert 70_000_000 <= test["tasks"]["alone"]["wcrt_ns"] <= 71_000_000
+    low = TASK.format("low", 1, 3, "900ms", '{ misc = "1ms", gpu = "1ms" }') + "gpu_priority = 90\n"
+    file.write_text(CAUSE_LAST.replace("120ms", "20ms") + low)
+    (test,) = json.loads(gpurt("analyze", str(file), "--json")[1])["tests"]
+    assert "out of order" in test["tasks"]["victim"]["reason"]
+    assert 70_000_000 <= test["tasks"]["alone"]["wcrt_ns"] <= 71_000_000
+
+
+@pytest.mark.parametrize("policy", ["boosted", "segment", "job", "lock-fifo", "timesliced"])
+@pytest.mark.parametrize("shared", ["priority", "deadline"])
+def test_best_effort_alone_on_shared_slices_has_an_answer(gpurt: Gpurt, file: Path, policy: str, shared: str) -> None:
+    file.write_text(BEST_EFFORT_SLICES.format(policy, shared))
+    for command in ("analyze", "sensitivity"):
+        code, out, err = gpurt(command, str(file))
+        assert code == (0 if policy == "timesliced" else 1), (out, err)
+        assert policy == "timesliced" or f'shared = "{shared}"' in out
