@@ -129,7 +129,7 @@ def simulate(
 
     Raises SimulationError for what cannot be simulated: times too long, self-suspension under `job`.
     """
-    call = _Call(taskset, options, offsets)
+    call = Call(taskset, options, offsets)
     buffer = ffi.new("struct gpurt_sim_event[]", events) if events else ffi.NULL
     used = ffi.new("u64 *")
     _check(
@@ -152,7 +152,7 @@ def worst_over_offsets(
     The same ``options.seed`` gives the same result.  ``progress`` is called with the number of runs done.  Raises
     SimulationError.
     """
-    call = _Call(taskset, options, None)
+    call = Call(taskset, options, None)
     step = max(1, runs // 100) if progress else runs
     for start in range(0, runs, max(step, 1)):
         count = min(step, runs - start)
@@ -166,7 +166,7 @@ def worst_over_offsets(
     return Simulation(call.observed())
 
 
-class _Call:
+class Call:
     """The C view of a taskset and options."""
 
     def __init__(self, taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
@@ -211,6 +211,7 @@ class _Call:
         self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
     def observed(self) -> dict[str, Observed]:
+        """What was observed, by task."""
         return {
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum)
             for task, s in zip(self.taskset, self.stats, strict=False)

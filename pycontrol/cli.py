@@ -44,6 +44,7 @@ COMMANDS = {
     "admit": ("partition", "admit"),
     "slices": ("slices", "slices"),
     "simulate": ("simulate", "simulate"),
+    "attack": ("exact", "attack"),
     "check": ("check", "check"),
     "plot": ("simulate", "plot"),
     "report": ("report", "report"),
@@ -77,8 +78,8 @@ COMMANDS = {
 }
 #: Commands that ask no host, so that a --device before them would do nothing, and what to do instead.
 HOSTLESS = {
-    **dict.fromkeys(("assign", "choose", "sensitivity", "admit", "simulate", "check", "plot", "experiment", "mask",
-                     "energy", "kernel-fit", "sm-check", "schema", "hint", "completion"), "leave it out"),
+    **dict.fromkeys(("assign", "choose", "sensitivity", "admit", "simulate", "attack", "check", "plot", "experiment",
+                     "mask", "energy", "kernel-fit", "sm-check", "schema", "hint", "completion"), "leave it out"),
     **dict.fromkeys(("emulate", "serve"), "give --socket PATH to say where it serves"),
     "demo": "to use a running host, write gpurt demo --device PATH",
     "partition": "for the number of a GPU, write gpurt partition FILE --device NUMBER",

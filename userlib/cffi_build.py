@@ -46,6 +46,7 @@ HEADERS = [
     "userlib/include/gpurt.h",
     "userlib/mig.h",
     "analysis/native/simulate.h",
+    "analysis/native/explore.h",
     "analysis/native/dispatch.h",
     "analysis/native/energy_sim.h",
     "analysis/native/batch.h",

@@ -72,8 +72,17 @@ struct cpu {
 	u64 thread_until;	/* the kernel thread has the CPU until then */
 };
 
+struct sim;
+
+/* What a simulation asks where more than one thing may happen: a number below @n, which is at least 2. */
+struct chooser {
+	u64 (*choose)(struct chooser *chooser, u64 n);
+};
+
 struct sim {
 	const struct gpurt_sim_config *config;
+	struct chooser *chooser;	/* explore.c; NULL: what is random is drawn, and ties have one order */
+	struct job_task **own;		/* what cpu.own point into */
 	struct part *parts;
 	struct gpurt_whole whole;	/* of which they are, if they slow each other down */
 	struct job_task *tasks;
@@ -90,7 +99,15 @@ struct sim {
 };
 
 /* simulate.c */
+/* A simulation at time 0; NULL without memory.  @stats and what the config points to must outlive it. */
+struct sim *sim_new(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
+		    const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats);
+void sim_free(struct sim *s);
+bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
+	       const struct gpurt_sim_segment *segments);
 u64 sim_draw(struct sim *s);
+/* A number below @n, drawn or chosen. */
+u64 sim_below(struct sim *s, u64 n);
 /* Stores an event if there is room.  @t NULL: it concerns all tasks.  @where: as in struct gpurt_sim_event. */
 void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u64 time, u64 duration);
 /* The order of work in the TSG on the GPU of @p may have changed. */
@@ -107,6 +124,15 @@ void sim_decided(struct sim *s);
 
 /* sim_run.c: which task has each CPU, and time */
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t);
+/* When something happens next, releases aside; U64_MAX: nothing does any more. */
+u64 sim_next(const struct sim *s);
+/* Lets time pass until @next.  A job that completes then is not preempted by one that is released then. */
+void sim_pass(struct sim *s, u64 next);
+void sim_release(struct sim *s, struct job_task *t);
+/* Carries out everything that happens at this instant. */
+void sim_settle(struct sim *s);
+/* Policy `job`: the kernel thread looks, if it is time to. */
+void sim_look(struct sim *s);
 /* Runs until all jobs have completed.  Returns 0 or -GPURT_SIM_ETIME. */
 int sim_run(struct sim *s);
 

@@ -61,17 +61,46 @@ static void reschedule(struct sim *s, struct cpu *cpu)
 	sim_switch_to(s, cpu, choose(s, cpu));
 }
 
-/* Carries out everything that happens at this instant. */
-static void settle(struct sim *s)
+/* Whether the task that a CPU executes does something that takes no time. */
+static bool acts(const struct sim *s, const struct job_task *t)
+{
+	switch (t ? t->step : IDLE) {
+	case EXECUTING:
+		return !t->left;
+	case REQUESTING:
+	case HANDED:
+		return true;
+	case UPDATING:
+		return s->now >= t->until;
+	case SPINNING:
+		return t->gpu_done;
+	default:
+		return false;
+	}
+}
+
+/* Whether CPUs act from the last to the first: tasks of two CPUs that act at one instant may do so in either order. */
+static bool backwards(struct sim *s)
+{
+	u32 i, acting = 0;
+
+	for (i = 0; s->chooser && i < s->config->cpus; i++)
+		acting += acts(s, s->cpus[i].running);
+	return acting > 1 && sim_below(s, 2);
+}
+
+void sim_settle(struct sim *s)
 {
 	struct cpu *cpu, *end = s->cpus + s->config->cpus;
-	bool again = true;
+	bool again = true, back = backwards(s);
+	u32 i, cpus = s->config->cpus;
 
 	if (s->jobs)
 		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
 	while (again) {
 		again = sim_wake(s);
-		for (cpu = s->cpus; cpu < end; cpu++) {
+		for (i = 0; i < cpus; i++) {
+			cpu = &s->cpus[back ? cpus - 1 - i : i];
 			reschedule(s, cpu);
 			if (cpu->running && sim_act(s, cpu->running))
 				again = true;
@@ -81,7 +110,7 @@ static void settle(struct sim *s)
 		reschedule(s, cpu);
 }
 
-static void release(struct sim *s, struct job_task *t)
+void sim_release(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_task *task = t->task;
 	u64 delay = s->config->sporadic ? sim_draw(s) % (task->period / 10 + 1) : 0;
@@ -108,7 +137,7 @@ static bool release_all(struct sim *s)
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		if (t->next_release == s->now) {
-			release(s, t);
+			sim_release(s, t);
 			any = true;
 		}
 	}
@@ -160,8 +189,7 @@ static bool noticeable(const struct sim *s)
 	return false;
 }
 
-/* When something happens next; U64_MAX: nothing does any more. */
-static u64 next_time(const struct sim *s)
+u64 sim_next(const struct sim *s)
 {
 	const struct job_task *t;
 	u64 next = U64_MAX, at;
@@ -172,9 +200,6 @@ static u64 next_time(const struct sim *s)
 		if (at < next)
 			next = at;
 	}
-	for (t = s->tasks; t < s->tasks + s->count; t++)
-		if (t->next_release < next)
-			next = t->next_release;
 	for (i = 0; i < s->config->cpus; i++) {
 		t = s->cpus[i].running;
 		if (t && t->step == EXECUTING && s->now + t->left < next)
@@ -184,12 +209,24 @@ static u64 next_time(const struct sim *s)
 		if (s->cpus[i].thread_until > s->now && s->cpus[i].thread_until < next)
 			next = s->cpus[i].thread_until;
 	}
+	return next;
+}
+
+/* When something happens next; U64_MAX: nothing does any more. */
+static u64 next_time(const struct sim *s)
+{
+	const struct job_task *t;
+	u64 next = sim_next(s);
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->next_release < next)
+			next = t->next_release;
 	if (next == U64_MAX && !noticeable(s))
 		return U64_MAX;	/* tasks wait for each other, and the kernel thread would look for ever */
 	return s->next_poll < next ? s->next_poll : next;
 }
 
-static void pass(struct sim *s, u64 next)
+void sim_pass(struct sim *s, u64 next)
 {
 	struct job_task *t;
 	u32 i;
@@ -200,6 +237,19 @@ static void pass(struct sim *s, u64 next)
 			t->left -= next - s->now;
 	}
 	s->now = next;
+	for (i = 0; i < s->config->part_count; i++)
+		gpurt_vgpu_advance(&s->parts[i].vgpu, next);
+	sim_settle(s);
+}
+
+void sim_look(struct sim *s)
+{
+	if (!s->jobs || (s->config->poll && s->now != s->next_poll))
+		return;
+	if (s->config->poll)
+		s->next_poll += s->config->poll;
+	poll_jobs(s);
+	sim_settle(s);
 }
 
 static bool over(const struct sim *s)
@@ -215,7 +265,6 @@ static bool over(const struct sim *s)
 int sim_run(struct sim *s)
 {
 	u64 steps = s->config->max_events, next;
-	u32 i;
 
 	while (!over(s)) {
 		if (!steps--)
@@ -223,18 +272,10 @@ int sim_run(struct sim *s)
 		next = next_time(s);
 		if (next == U64_MAX)
 			break;
-		pass(s, next);
-		for (i = 0; i < s->config->part_count; i++)
-			gpurt_vgpu_advance(&s->parts[i].vgpu, next);
-		settle(s);	/* before releases: a job that completes now is not preempted by one released now */
+		sim_pass(s, next);
 		if (release_all(s))
-			settle(s);
-		if (s->jobs && (!s->config->poll || next == s->next_poll)) {
-			if (s->config->poll)
-				s->next_poll += s->config->poll;
-			poll_jobs(s);
-			settle(s);
-		}
+			sim_settle(s);
+		sim_look(s);
 	}
 	return 0;
 }

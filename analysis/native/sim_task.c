@@ -10,7 +10,7 @@ static u64 demand(struct sim *s, u64 worst, u64 best)
 	case GPURT_SIM_BEST:
 		return best;
 	}
-	return best + sim_draw(s) % (worst - best + 1);
+	return best + sim_below(s, worst - best + 1);
 }
 
 static bool locking(const struct part *p)

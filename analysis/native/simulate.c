@@ -10,6 +10,13 @@ u64 sim_draw(struct sim *s)
 	return random_bits(&s->random);
 }
 
+u64 sim_below(struct sim *s, u64 n)
+{
+	if (s->chooser)
+		return n > 1 ? s->chooser->choose(s->chooser, n) : 0;
+	return sim_draw(s) % n;
+}
+
 void sim_record(struct sim *s, u32 kind, const struct job_task *t, int where, u64 time, u64 duration)
 {
 	if (s->used < s->room)
@@ -148,9 +155,10 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 	}
 }
 
-/* Lists in @own the tasks of each CPU, in the order of the taskset. */
-static void share_out(struct sim *s, struct job_task **own)
+/* Lists in `own` the tasks of each CPU, in the order of the taskset. */
+static void share_out(struct sim *s)
 {
+	struct job_task **own = s->own;
 	u32 i, j;
 
 	for (i = 0; i < s->config->cpus; i++) {
@@ -192,8 +200,8 @@ static bool is_factor(u32 thousandths)
 	return thousandths >= GPURT_FACTOR_ONE && thousandths <= GPURT_FACTOR_MAX;
 }
 
-static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
-		  const struct gpurt_sim_segment *segments)
+bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
+	       const struct gpurt_sim_segment *segments)
 {
 	u32 i, j;
 
@@ -216,40 +224,58 @@ static bool valid(const struct gpurt_sim_config *config, const struct gpurt_sim_
 	return true;
 }
 
+struct sim *sim_new(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
+		    const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats)
+{
+	struct sim *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->config = config;
+	s->count = count;
+	s->tasks = calloc(count ? count : 1, sizeof(*s->tasks));
+	s->cpus = calloc(config->cpus, sizeof(*s->cpus));
+	s->parts = calloc(config->part_count, sizeof(*s->parts));
+	s->own = calloc(count ? count : 1, sizeof(*s->own));
+	if (s->tasks && s->cpus && s->parts && s->own) {
+		set_up(s, tasks, segments, stats);
+		share_out(s);
+		return s;
+	}
+	sim_free(s);
+	return NULL;
+}
+
+void sim_free(struct sim *s)
+{
+	if (!s)
+		return;
+	free(s->tasks);
+	free(s->cpus);
+	free(s->parts);
+	free(s->own);
+	free(s);
+}
+
 int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats,
 		   struct gpurt_sim_event *events, u64 room, u64 *used)
 {
-	struct job_task **own;
 	struct sim *s;
-	int err = -GPURT_SIM_ENOMEM;
+	int err;
 
-	if (!valid(config, tasks, count, segments))
+	if (!sim_valid(config, tasks, count, segments))
 		return -GPURT_SIM_EINVAL;
-	s = calloc(1, sizeof(*s));
+	s = sim_new(config, tasks, count, segments, stats);
 	if (!s)
 		return -GPURT_SIM_ENOMEM;
-	s->config = config;
-	s->count = count;
 	s->events = events;
 	s->room = events ? room : 0;
-	s->tasks = calloc(count ? count : 1, sizeof(*s->tasks));
-	s->cpus = calloc(config->cpus, sizeof(*s->cpus));
-	s->parts = calloc(config->part_count, sizeof(*s->parts));
-	own = calloc(count ? count : 1, sizeof(struct job_task *));
-	if (s->tasks && s->cpus && s->parts && own) {
-		set_up(s, tasks, segments, stats);
-		share_out(s, own);
-		err = sim_run(s);
-		wind_up(s);
-	}
+	err = sim_run(s);
+	wind_up(s);
 	if (used)
 		*used = s->used;
-	free(s->tasks);
-	free(s->cpus);
-	free(s->parts);
-	free(own);
-	free(s);
+	sim_free(s);
 	return err;
 }
 

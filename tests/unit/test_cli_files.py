@@ -25,7 +25,7 @@ GPURT = f"{Path(sys.executable).parent}/gpurt"
 READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
-    "watch": ["FILE"],
+    "watch": ["FILE"], "attack": ["FILE", "--exact"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
     "slices": ["FILE"], "kernel-fit": ["TIMES"], "sm-check": ["PTX", "PTXAS"],

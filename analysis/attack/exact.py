@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Exact worst cases: every sporadic schedule of a small taskset, on the compiled core that ships.
+
+Time is counted in the largest unit that divides every time of the taskset.  Releases come at whole units, and each
+demand takes any whole number of them from best to worst (analysis/native/explore.h).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from analysis import rta
+from analysis.attack.search import prioritised
+from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.rta import Test
+from analysis.simulate import LONGEST, Call, Options, SimulationError
+from gpurt._gpurt import ffi, lib
+
+#: States after which an exploration gives up, unless told otherwise.
+STATES = 5_000_000
+#: Tasks that an exploration can have.
+TASKS = 64
+
+
+class TooLargeError(SimulationError):
+    """There are more states than may be looked at; ``least``: how many there are at least."""
+
+    def __init__(self, least: int, most: int, seen: int = 0) -> None:
+        what = f"gave up after {seen} states" if seen else f"it has at least {least} states"
+        super().__init__(f"{what}, and {most} may be looked at")
+        self.least = least
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The longest response of each task over all schedules, ns, and how much there was to look at.
+
+    ``unit``: ns.  ``late``: a task that exceeded its limit; schedules are not followed beyond that, so that the others'
+    numbers may be too small.  ``steps``: ways from one state to another.
+    """
+
+    worst: Mapping[str, int]
+    unit: int
+    states: int
+    steps: int
+    late: str | None
+
+
+def least_states(taskset: Taskset, unit: int) -> int:
+    """A number of states that every exploration of it has.
+
+    The times since the last releases take every combination, and those count in which a task may be released.
+    """
+    periods = [t.period // unit for t in taskset]
+    return math.prod(p + 1 for p in periods) - math.prod(periods)
+
+
+def unit_of(taskset: Taskset, poll: int = 0) -> int:
+    """The largest time that divides all times of the taskset, ns."""
+    costs = [cost for part in taskset.parts for cost in taskset.platform.costs(part)]
+    turns = [part.slice or taskset.platform.time_slice for part in taskset.parts]
+    own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
+    tasks = [time for t in taskset for time in (t.period, t.deadline, *_times(t))]
+    return math.gcd(*costs, *turns, *own, *tasks, poll) or 1
+
+
+def explore(
+    taskset: Taskset,
+    options: Options,
+    limits: Mapping[str, int] | None = None,
+    states: int = STATES,
+    *,
+    periodic: bool = False,
+    stop: bool = False,
+) -> Exact:
+    """Every schedule of the taskset; ``limits``: response times beyond which one is not followed, deadlines if None.
+
+    ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
+    its limit.  Of ``options`` counts what is not about releases and demands.  Raises TooLargeError, before or after it
+    has begun, and SimulationError.
+    """
+    if options.policy != "timesliced":
+        taskset = _endless(taskset)
+    unit = unit_of(taskset, options.poll if options.policy == "job" else 0)
+    least = least_states(taskset, unit)
+    if least > states or len(taskset) > TASKS:
+        raise TooLargeError(least, states)
+    options = replace(options, execution="random", sporadic=False, horizon=LONGEST // 4, poll=options.poll // unit)
+    call = Call(in_units(taskset, unit), options, None)
+    count = len(taskset)
+    found, worst = ffi.new("struct gpurt_exploration *"), ffi.new("uint64_t[]", count + 1)
+    found.most_states = states
+    found.flags = lib.GPURT_EXPLORE_PERIODIC * periodic | lib.GPURT_EXPLORE_STOP * stop
+    limit = ffi.new("uint64_t[]", [_limit(t, unit, limits) for t in taskset] or 1)
+    status = lib.gpurt_explore(
+        call.config, call.tasks, count, call.segments, limit, found, worst, count, ffi.NULL, 0, ffi.NULL
+    )
+    if status == -lib.GPURT_SIM_ETIME:
+        raise TooLargeError(least, states, found.states)
+    if status == -lib.GPURT_SIM_ENOMEM:
+        raise MemoryError
+    if status:
+        raise SimulationError("the simulator refused the taskset")
+    names = [t.name for t in taskset]
+    late = names[found.late - 1] if found.late else None
+    times = {name: worst[index] * unit for index, name in enumerate(names)}
+    return Exact(times, unit, found.states, found.steps, late)
+
+
+def ways(test: Test) -> Iterator[Options]:
+    """The systems that a test's bounds are for."""
+    for form in test.forms:
+        yield Options(test.policy, test.waiting, poll=test.poll, form=form)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The bounds of a test, and the exact worst cases of the same system; ``states``: looked at."""
+
+    taskset: Taskset
+    bounds: Mapping[str, int]
+    exact: Mapping[str, int]
+    states: int
+
+    @property
+    def broken(self) -> str | None:
+        """A task that takes longer than its bound."""
+        return next((name for name, bound in self.bounds.items() if self.exact[name] > bound), None)
+
+
+def compare(test: Test, taskset: Taskset, states: int = STATES) -> Compared | None:
+    """A test's bounds against every schedule; None if it does not bound every task.
+
+    A schedule is not followed beyond a response longer than its bound.  Raises as explore().
+    """
+    taskset = prioritised(test, taskset)
+    result = test.run(taskset)
+    bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name)) is not None}
+    if not result.schedulable or not bounds:
+        return None
+    exact: dict[str, int] = {}
+    looked = 0
+    for options in ways(test):
+        found = explore(taskset, options, bounds, states, periodic=test.periodic, stop=True)
+        looked += found.states
+        exact = {name: max(exact.get(name, 0), found.worst[name]) for name in bounds}
+        if found.late:
+            break
+    return Compared(taskset, bounds, exact, looked)
+
+
+def sound_tests() -> list[Test]:
+    """Every test that is shown as sound, of a GPU that tasks share."""
+    return [test for test in rta.TESTS.values() if test.sound]
+
+
+def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:
+    if task.best_effort:
+        return 2**64 - 1
+    return (task.deadline if limits is None else limits[task.name]) // unit
+
+
+def _endless(taskset: Taskset) -> Taskset:
+    """Without time slices, which delay best effort only."""
+    parts = taskset.with_partitions(lambda part: replace(part, slice=None))
+    return replace(parts, platform=replace(parts.platform, time_slice=0))
+
+
+def _times(task: Task) -> list[int]:
+    spans = [
+        span for s in task.segments for span in ((s.time,) if isinstance(s, CpuSegment) else (s.misc, s.pure))
+    ]  # fmt: skip
+    return [time for span in spans for time in (span.worst, span.best)]
+
+
+def in_units(taskset: Taskset, unit: int) -> Taskset:
+    """The taskset with every time divided by ``unit``."""
+    if unit == 1:
+        return taskset
+    platform = replace(
+        taskset.platform, alpha=taskset.platform.alpha // unit, theta=taskset.platform.theta // unit,
+        time_slice=taskset.platform.time_slice // unit,
+    )  # fmt: skip
+    tasks = tuple(
+        replace(t, period=t.period // unit, deadline=t.deadline // unit,
+                segments=tuple(_segment(s, unit) for s in t.segments))
+        for t in taskset
+    )  # fmt: skip
+    return replace(taskset, platform=platform, tasks=tasks).with_partitions(
+        lambda part: replace(part, slice=_divided(part.slice, unit), alpha=_divided(part.alpha, unit),
+                             theta=_divided(part.theta, unit))
+    )  # fmt: skip
+
+
+def _divided(time: int | None, unit: int) -> int | None:
+    return time if time is None else time // unit
+
+
+def _segment(segment: Segment, unit: int) -> Segment:
+    def span(old: Span) -> Span:
+        return Span(old.worst // unit, old.best // unit)
+
+    if isinstance(segment, CpuSegment):
+        return CpuSegment(span(segment.time))
+    return GpuSegment(span(segment.misc), span(segment.pure))

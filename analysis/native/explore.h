@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Every schedule of a small system of integers, on the core that ships.
+ *
+ * Time is whole numbers.  At each instant each task that may be released is or is not, each demand is any whole number
+ * from best to worst, and of CPUs that act at one instant either end begins.  States that differ only in the time that
+ * has passed count as one.  So the longest response times found are the exact worst cases of such schedules.
+ */
+#ifndef GPURT_EXPLORE_H
+#define GPURT_EXPLORE_H
+
+#include "simulate.h"
+
+enum gpurt_explore_flags {
+	GPURT_EXPLORE_PERIODIC = 1,	/* after its first release a task is released each period, not later */
+	GPURT_EXPLORE_STOP = 2,		/* ends with the first response beyond its limit */
+};
+
+struct gpurt_exploration {
+	u64 most_states;		/* gives up beyond */
+	u32 flags;			/* enum gpurt_explore_flags */
+	u32 late;			/* result: 1 + the first task found beyond its limit; 0: none */
+	u64 states, steps;		/* result: different states, and ways from one to another that were taken */
+};
+
+/*
+ * Explores all schedules.  @limit: for each task a response time, beyond which a schedule is not followed further.
+ * Written: @worst, by task, the longest response time, of an unfinished job the time since its release.  @show: a task,
+ * and @events room for @room events of a schedule that leads to its @worst; *@used of them there were.
+ * Returns 0, -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
+ */
+int gpurt_explore(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
+		  const struct gpurt_sim_segment *segments, const u64 *limit, struct gpurt_exploration *x, u64 *worst,
+		  u32 show, struct gpurt_sim_event *events, u64 room, u64 *used);
+
+#endif

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: attack.  Exact worst cases of a small taskset, beside its bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpurt.errors import UsageError
+from pycontrol.commands import render
+from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test, tests
+from pycontrol.commands.render import bound, ms
+
+if TYPE_CHECKING:
+    from analysis.attack.exact import Exact
+    from analysis.model import Taskset
+    from analysis.rta import Result, Test
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  gpurt attack tiny.toml --exact
+  gpurt attack tiny.toml --exact --test mpcp-suspend --states 100000000
+
+\b
+Time is counted in the largest unit that divides every time of the file, so that few digits make few states.  Random
+schedules of larger files: gpurt simulate.  Random files: gpurt experiment attack.
+
+\b
+Exit codes: 0 every schedule meets all deadlines; 1 one does not, or there is no real-time task; 2 wrong usage, or too
+many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
+)
+@FILE
+@click.option("--exact", is_flag=True, help="Look at every schedule.  There is no other way yet.")
+@click.option("--test", "name", type=Given(), metavar="NAME",
+              help="The test whose bounds and system are meant, not the one that the file's verdict rests on.")
+@click.option("--states", type=click.IntRange(1, 10**9), default=5_000_000, show_default=True,
+              help="Look at so many states at most.  A million takes a few seconds.")
+@JSON
+def attack(file: Path, exact: bool, name: str | None, states: int, as_json: bool) -> int:
+    """Look at every sporadic schedule of a small taskset: exact worst cases beside the bounds."""
+    from analysis.attack.exact import TooLargeError
+    from analysis.simulate import SimulationError
+
+    if not exact:
+        raise UsageError("say --exact: it looks at every schedule; gpurt simulate looks at random ones")
+    chosen = tests((name,)) if name else []
+    taskset = analysable(file, chosen).taskset
+    test = _test(taskset, name)
+    taskset = test.seen(taskset)
+    result = test.run(taskset)
+    try:
+        found = _explore(test, taskset, states)
+    except TooLargeError as error:
+        raise UsageError(f"{file}: {error}; --states allows more, and rounder times have fewer") from None
+    except SimulationError as error:
+        raise UsageError(f"{file}: {error}") from None
+    return _show(file, test, taskset, result, found, as_json)
+
+
+def _test(taskset: Taskset, name: str | None) -> Test:
+    from analysis.rta.registry import UNITS
+
+    test = covering_test(taskset, name).test
+    if test is None:
+        raise UsageError("no test is about the file's system; name one with --test")
+    if test.name in UNITS:
+        raise UsageError(f"{test.name} is about tasks that own units, which the explorer does not know")
+    return test
+
+
+def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
+    """One exploration for each system that the test is about."""
+    from analysis.attack.exact import explore, ways
+    from analysis.attack.search import prioritised
+
+    own = prioritised(test, taskset)
+    return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test)]
+
+
+def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:
+    rows: list[tuple[str, ...]] = []
+    data: dict[str, Any] = {}
+    broken = False
+    late = next((one.late for one in found if one.late), None)
+    for task in taskset.real_time:
+        worst = max(one.worst[task.name] for one in found)
+        wcrt = result.wcrt(task.name)
+        over = wcrt is not None and worst > wcrt
+        broken |= over
+        ratio = f"{wcrt / worst:.3f}" if wcrt is not None and worst and not late else "-"
+        rows.append((task.name, ms(worst), bound(wcrt), ratio, ms(task.deadline), "EXCEEDED" if over else ""))
+        data[task.name] = {"exact_ns": worst, "wcrt_ns": wcrt, "deadline_ns": task.deadline, "broken": over}
+    states = sum(one.states for one in found)
+    lines = [
+        render.table(("task", "exact ms", "WCRT ms", "ratio", "deadline ms", ""), rows),
+        f"every schedule under {test.policy}, as {test.name} is about: {states} states, times in units of "
+        f"{found[0].unit} ns",
+    ]
+    if late:
+        lines.append(f"{late} misses its deadline; schedules are not followed further, so that others may take longer")
+    document = {
+        "file": file, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit, "states": states,
+        "steps": sum(one.steps for one in found), "late": late, "tasks": data,
+    }  # fmt: skip
+    render.emit(document, as_json, "\n".join(lines))
+    if broken and test.sound:
+        return 6
+    return 1 if late or not rows else 0

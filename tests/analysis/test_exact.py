@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Every schedule of tiny tasksets, on the core that ships, against every bound (analysis/attack/exact.py).
+
+GPURT_LONG=1 looks at 10^5 tasksets, the default at about a thousand.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+from builders import cpu, gpu, task, taskset
+
+from analysis import rta
+from analysis.attack.exact import TooLargeError, compare, explore, in_units, least_states, sound_tests, unit_of
+from analysis.attack.tiny import tiny, tiny_for
+from analysis.model import MS, Span, Taskset
+from analysis.rta import Test
+from analysis.simulate import Options, worst_over_offsets
+
+SOUND = sound_tests()
+UNSOUND = [test.name for test in rta.TESTS.values() if not test.sound]
+#: Tasksets for each test.
+MANY = 100_000 // len(SOUND) if os.environ.get("GPURT_LONG") else 24
+
+
+def broken(test: Test, count: int, seed: int) -> Taskset | None:
+    """The first of so many tiny tasksets in which a schedule exceeds a bound of the test."""
+    rng = random.Random(f"{seed} {test.name}")
+    for _ in range(count):
+        candidate = tiny_for(test, rng)
+        found = compare(test, candidate)
+        if found and found.broken:
+            return candidate
+    return None
+
+
+@pytest.mark.parametrize("test", SOUND, ids=[test.name for test in SOUND])
+def test_no_schedule_exceeds_a_sound_bound(test: Test) -> None:
+    assert broken(test, MANY, seed=1) is None
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_some_schedule_exceeds_an_unsound_bound(name: str) -> None:
+    """A control: without it the silence of the others would mean nothing."""
+    assert broken(rta.find(name), 1000, seed=2) is not None
+
+
+def test_a_known_exact_value() -> None:
+    """susp: 1 + 2 + 2 of b and two of a, by hand; a published bound has 8."""
+    system = taskset(
+        task("a", 0, 20, 4, cpu(1)),
+        task("b", 0, 15, 8, cpu(2), gpu(0, 1), cpu(2)),
+        task("c", 0, 10, 10, cpu(1)),
+    )
+    for policy in ("segment", "boosted", "mpcp"):
+        found = explore(system, Options(policy))
+        assert dict(found.worst) == {"a": 1 * MS, "b": 7 * MS, "c": 7 * MS}
+        assert (found.unit, found.late) == (MS, None)
+
+
+def test_what_a_simulation_sees_is_among_all_schedules() -> None:
+    """In units of 1 ns: then all random first releases and draws are whole units, as the exploration has them."""
+    rng, compared = random.Random(3), 0
+    while compared < 30:
+        system = in_units(tiny(rng), MS)
+        every = explore(system, Options("boosted"))
+        if every.late:
+            continue
+        compared += 1
+        for execution in ("worst", "random"):
+            seen = worst_over_offsets(system, Options("boosted", execution=execution, horizon=200), 20).tasks
+            assert all(seen[t.name].worst <= every.worst[t.name] for t in system.real_time)
+
+
+def test_a_shorter_demand_can_delay_another_task_more() -> None:
+    """h's CPU segment takes 0 or 2: after 0 its segment comes earlier, in the way of i."""
+    short = replace(cpu(2), time=Span(2 * MS, 0))
+    rest = task("i", 1, 2, 9, gpu(0, 2), cpu(1)), task("k", 0, 1, 12, cpu(3))
+    system = [
+        taskset(task("h", 0, 3, 12, first, gpu(0, 4)), *rest)
+        for first in (short, cpu(2))
+    ]
+    some, exact = (explore(one, Options("boosted")) for one in system)
+    assert all(some.worst[name] >= exact.worst[name] for name in exact.worst)
+    assert some.states > exact.states
+
+
+def test_a_miss_ends_a_schedule_and_is_told() -> None:
+    found = explore(taskset(task("a", 0, 2, 4, cpu(3)), task("b", 0, 1, 4, cpu(2))), Options("boosted"))
+    assert found.late == "b"
+    assert found.worst["b"] > 4 * MS
+
+
+def test_best_effort_that_starves_is_no_miss() -> None:
+    found = explore(taskset(task("a", 0, 2, 4, cpu(4)), task("b", 0, 0, 5, cpu(1))), Options("boosted"))
+    assert found.late is None
+
+
+def test_what_is_too_large_is_refused_before_it_begins() -> None:
+    system = taskset(*(task(f"t{i}", i, 1, 101 + i, cpu(1)) for i in range(4)))
+    assert unit_of(replace(system, platform=replace(system.platform, time_slice=0))) == MS
+    assert least_states(system, MS) > 4_000_000
+    with pytest.raises(TooLargeError, match="at least"):
+        explore(system, Options("boosted"), states=4_000_000)
+    two = taskset(task("a", 0, 2, 300, cpu(100)), task("b", 1, 1, 300, gpu(1, 99)))
+    assert least_states(two, MS) == 601
+    with pytest.raises(TooLargeError, match="gave up after"):
+        explore(two, Options("boosted"), states=601)
+
+
+def test_periodic_schedules_are_among_sporadic_ones() -> None:
+    rng = random.Random(4)
+    for _ in range(20):
+        system = tiny(rng)
+        every = explore(system, Options("boosted"))
+        periodic = explore(system, Options("boosted"), periodic=True)
+        if not every.late:
+            assert all(periodic.worst[name] <= every.worst[name] for name in every.worst)
