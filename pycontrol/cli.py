@@ -15,13 +15,14 @@ from itertools import takewhile
 from typing import Any
 
 import click
-from click.shell_completion import shell_complete
+from click.shell_completion import CompletionItem, shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
 from gpurt.text import is_terminal, visible
 from pycontrol.commands import render
 from pycontrol.commands.options import ASKED_FOR_JSON, Given
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
+from pycontrol.table import COMMANDS, GROUPS
 
 #: Set by the shell when it asks for completions.
 COMPLETE = "_GPURT_COMPLETE"
@@ -33,49 +34,6 @@ UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 #: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
-#: Command name -> module that defines it (imported when the command is used, so that --help is quick) and attribute.
-COMMANDS = {
-    "init": ("init", "init"),
-    "analyze": ("analyze", "analyze"),
-    "assign": ("design", "assign"),
-    "choose": ("design", "choose"),
-    "sensitivity": ("sensitivity", "sensitivity"),
-    "partition": ("partition", "partition"),
-    "admit": ("partition", "admit"),
-    "slices": ("slices", "slices"),
-    "simulate": ("simulate", "simulate"),
-    "attack": ("exact", "attack"),
-    "check": ("check", "check"),
-    "plot": ("simulate", "plot"),
-    "report": ("report", "report"),
-    "experiment": ("experiment", "experiment"),
-    "mask": ("mask", "mask"),
-    "energy": ("energy", "energy"),
-    "kernel-fit": ("kernel_fit", "kernel_fit"),
-    "sm-check": ("sm_check", "sm_check"),
-    "schema": ("system", "schema"),
-    "demo": ("run", "demo"),
-    "run": ("run", "run"),
-    "profile": ("profile", "profile"),
-    "emulate": ("serve", "emulate"),
-    "serve": ("serve", "serve"),
-    "apply": ("apply", "apply"),
-    "priority": ("rules", "priority"),
-    "policy": ("rules", "policy"),
-    "budget": ("rules", "budget"),
-    "exempt": ("processes", "exempt"),
-    "bar": ("processes", "bar"),
-    "hint": ("hints", "hint"),
-    "status": ("live", "status"),
-    "clients": ("live", "clients"),
-    "top": ("top", "top"),
-    "trace": ("live", "trace"),
-    "watch": ("watch", "watch"),
-    "metrics": ("metrics", "metrics"),
-    "doctor": ("system", "doctor"),
-    "probe": ("probe", "probe"),
-    "completion": ("system", "completion"),
-}
 #: Commands that ask no host, so that a --device before them would do nothing, and what to do instead.
 HOSTLESS = {
     **dict.fromkeys(("assign", "choose", "sensitivity", "admit", "simulate", "attack", "check", "plot", "experiment",
@@ -93,20 +51,33 @@ GIVEN = "gpurt.given"
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+    """A group that imports a command's module when the command is asked for; help and completion import none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of COMMANDS."""
+        """All commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command; None lets click say that there is none."""
         if name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[name]
-        command = getattr(importlib.import_module(f"pycontrol.commands.{module}"), attribute)
+        entry = COMMANDS[name]
+        command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), entry.attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each group of commands under its heading."""
+        longest = max(map(len, COMMANDS))
+        for heading, entries in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(longest), entry.summary) for name, entry in entries.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, and the options of the group."""
+        named = [(name, entry) for name, entry in COMMANDS.items() if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=entry.summary) for name, entry in named]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The experiments by name: published curves of schedulability, what boosting is worth, and other studies."""
+"""The experiments by name: published curves of schedulability, what boosting is worth, energy, and other studies."""
 
 from __future__ import annotations
 
-from analysis.experiments import boosted, gcaps, otterness, rtgpu, thesis, zahaf
-from analysis.experiments.plan import Curve, Experiment, Panel
+from analysis.experiments import boosted, energy, gcaps, otterness, rtgpu, thesis, zahaf
+from analysis.experiments.energy import EnergyExperiment
+from analysis.experiments.schedulability import Schedulability
 from analysis.experiments.study import Study
 
-__all__ = ["EXPERIMENTS", "STUDIES", "Curve", "Experiment", "Panel", "Study"]
+__all__ = ["ENERGY", "EXPERIMENTS", "STUDIES"]
 
 _LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS, *rtgpu.EXPERIMENTS)
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _LISTED}
-#: Those that are no curves of schedulability.
+#: Curves of schedulability.
+EXPERIMENTS: dict[str, Schedulability] = {experiment.name: experiment for experiment in _LISTED}
+#: Misses and energy; they need the published profiles.
+ENERGY: dict[str, EnergyExperiment] = {experiment.name: experiment for experiment in energy.EXPERIMENTS}
+#: What is not drawn at points in pieces.
 STUDIES: dict[str, Study] = {study.name: study for study in (*otterness.STUDIES, *zahaf.STUDIES)}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.experiments import sweeps
-from analysis.experiments.plan import Curve, Experiment
+from analysis.experiments.schedulability import Curve, Schedulability
 from analysis.generate import PAPER
 from analysis.model import US
 
@@ -26,12 +26,12 @@ TESTS = (
 EPSILON = {"boosted-0us": 0, "boosted-300us": 300, "boosted-1000us": 1000}
 
 
-def _experiment(name: str, epsilon: int) -> Experiment:
+def _experiment(name: str, epsilon: int) -> Schedulability:
     costs = epsilon * US * 4 // 5, epsilon * US // 5
     load = sweeps.load(PAPER)
     panel = replace(load, points=load.points[:6])
     title = f"Schedulability by {load.axis}, epsilon {epsilon} us for all"
-    return Experiment(name, title, "docs/boosted.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
+    return Schedulability(name, title, "docs/boosted.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
 
 
 EXPERIMENTS = [_experiment(name, epsilon) for name, epsilon in EPSILON.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis.experiments import sweeps
 from analysis.experiments.boosted import BOOSTED
-from analysis.experiments.plan import Curve, Experiment
+from analysis.experiments.schedulability import Curve, Schedulability
 from analysis.generate import PAPER
 
 #: GCAPS tries the priorities of the tasks first, and assigns GPU priorities if those fail (section 5.3).
@@ -45,13 +45,13 @@ _CLAIM = "GCAPS improves schedulability over synchronization-based approaches an
 
 EXPERIMENTS = [
     *(
-        Experiment(
+        Schedulability(
             f"gcaps-fig8{letter}", f"Schedulability by {panel.axis}", f"ECRTS'24 figure 8{letter}",
             (panel,), EIGHT + BOOSTED + PRINTED, _CLAIM,
         )
         for letter, panel in PANELS.items()
     ),
-    Experiment(
+    Schedulability(
         "gcaps-fig9", "Gain by GPU priority assignment", "ECRTS'24 figure 9", tuple(PANELS.values()),
         (
             Curve("gcaps_suspend", "gcaps-suspend"),

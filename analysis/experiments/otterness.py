@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.experiments.study import Claim, Row, Study
+from analysis.experiments.rows import Row
+from analysis.experiments.study import Claim, Study
 from analysis.masks.dispatch import Settings, Stream, dispatcher, simulate
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS

@@ -1,94 +1,92 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an experiment is: curves of schedulability over the points of one or more panels."""
+"""What an experiment is: tasksets drawn at the points of panels, what is counted of each, and rows of numbers."""
 
 from __future__ import annotations
 
-import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from analysis import compiled, rta
-from analysis.generate import PLATFORM, Parameters
-from analysis.model import Platform
-from analysis.rtgpu import generate as units
+from analysis.experiments.rows import Row
 
 #: What tasksets of a point are drawn from.
-Drawable: TypeAlias = "Parameters | units.Parameters"
+Point = TypeVar("Point")
+#: What a piece of work counts: what JSON keeps as it is, for checkpoints.
+Result = TypeVar("Result")
+#: Results by panel and point: those of the point's pieces, in the order of their tasksets.
+Results: TypeAlias = "Sequence[Sequence[Sequence[Result]]]"
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A test of the registry under the label that a figure gives it.
+class Settings:
+    """What the results depend on beside the code.
 
-    ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
-    ``observed``: not the test, but whether simulation sees no miss, with segments that last so long.
+    ``method``: how utilizations are drawn.  ``profiles``: the folder of published profiles, for those that need it.
     """
 
-    label: str
-    test: str
-    costs: tuple[int, int] | None = None
-    observed: str = ""
-
-    @property
-    def free(self) -> bool:
-        """Whether the test is run on a platform where updates and context switches cost nothing."""
-        return self.costs is None and not self.missing and rta.find(self.test).free
-
-    @property
-    def dashed(self) -> bool:
-        """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
-        return not self.missing and not rta.find(self.test).sound
-
-    @property
-    def platform(self) -> Platform:
-        """Where the test is run; the number of CPUs is in the parameters."""
-        if self.costs is not None:
-            return Platform(1, *self.costs, PLATFORM.time_slice)
-        return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
-
-    @property
-    def missing(self) -> bool:
-        """Whether the registry has no such test (yet)."""
-        return self.test not in rta.TESTS and self.test not in rta.registry.UNITS
-
-    @property
-    def compiled(self) -> bool:
-        """Whether the test has a compiled formula."""
-        return compiled.has(self.test)
+    tasksets: int = 1000
+    seed: int = 1
+    method: str = "uunifast"
+    profiles: Path | None = None
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(Generic[Point]):
     """Points (x, what to generate there) along one axis."""
 
     key: str
     axis: str
-    points: tuple[tuple[float, Drawable], ...]
+    points: tuple[tuple[float, Point], ...]
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """``claim``: what the source's text says of its figure, to compare with."""
+class Experiment(ABC, Generic[Point, Result]):
+    """Tasksets of points, judged in pieces.  Subclasses say what is counted of them, and draw it."""
 
     name: str
     title: str
     source: str
-    panels: tuple[Panel, ...]
-    curves: tuple[Curve, ...]
-    claim: str = ""
+    panels: tuple[Panel[Point], ...]
 
-    @property
-    def available(self) -> tuple[Curve, ...]:
-        """The curves whose tests exist."""
-        return tuple(curve for curve in self.curves if not curve.missing)
+    #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
+    piece: ClassVar[int]
+    #: Tasksets at each point unless the user says how many.
+    usual: ClassVar[int]
 
     @property
     def size(self) -> int:
         """Points in all panels."""
         return sum(len(panel.points) for panel in self.panels)
 
+    @property
+    @abstractmethod
+    def labels(self) -> list[str]:
+        """The curves whose numbers are counted."""
 
-def point_seed(seed: int, parameters: Drawable) -> int:
-    """The seed of a point: equal parameters have equal tasksets in every experiment."""
-    digest = hashlib.sha256(f"{seed} {parameters}".encode()).digest()
-    return int.from_bytes(digest[:8], "big")
+    @property
+    def left_out(self) -> list[str]:
+        """Curves that cannot be drawn, because what they show does not exist."""
+        return []
+
+    @property
+    def threads(self) -> bool:
+        """Whether pieces run side by side in threads, because they release the interpreter's lock."""
+        return False
+
+    @abstractmethod
+    def evaluate(self, point: Point, settings: Settings, start: int, count: int) -> Result:
+        """What tasksets ``start`` to ``start + count - 1`` of a point give."""
+
+    @abstractmethod
+    def rows(self, results: Results[Result], settings: Settings) -> list[Row]:
+        """A row for each point and curve: panel, x, curve, and the numbers."""
+
+    @abstractmethod
+    def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
+        """Draws the pictures ``NAME*.form`` into the folder and returns their paths."""
+
+    def point_identity(self, point: Point, settings: Settings) -> Any:
+        """What tells the tasksets of this point from others, for checkpoints."""
+        return str(point)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from analysis.experiments.plan import Curve, Experiment, Panel
+from analysis.experiments.plan import Panel
+from analysis.experiments.schedulability import Curve, Drawable, Schedulability
 from analysis.rtgpu.generate import TABLE, Parameters
 
 CURVES = (
@@ -26,13 +27,13 @@ OBSERVED = (
 LEVELS = tuple(step / 5 for step in range(1, 21))
 
 
-def _panel(key: str, base: Parameters) -> Panel:
+def _panel(key: str, base: Parameters) -> Panel[Drawable]:
     copies = "two copies" if base.copies == 2 else "one copy"
     points = tuple((level, replace(base, utilization=level)) for level in LEVELS)
     return Panel(f"{key}-{base.copies}", f"sum of utilizations ({key}, {copies})", points)
 
 
-def _panels(named: dict[str, Parameters], copies: tuple[int, ...] = (2, 1)) -> tuple[Panel, ...]:
+def _panels(named: dict[str, Parameters], copies: tuple[int, ...] = (2, 1)) -> tuple[Panel[Drawable], ...]:
     return tuple(_panel(key, replace(base, copies=number)) for number in copies for key, base in named.items())
 
 
@@ -59,10 +60,10 @@ VARYING = {key: replace(base, best=200) for key, base in UNITS.items()}
 _BEST = "RTGPU is ahead of self-suspension, which is ahead of STGM; one copy is better than two"
 
 
-def _experiment(number: int, what: str, panels: tuple[Panel, ...], claim: str, curves: tuple[Curve, ...] = CURVES) -> (
-    Experiment
-):  # fmt: skip
-    return Experiment(f"rtgpu-fig{number}", what, f"RTGPU figure {number}", panels, curves, claim)
+def _experiment(
+    number: int, what: str, panels: tuple[Panel[Drawable], ...], claim: str, curves: tuple[Curve, ...] = CURVES
+) -> Schedulability:
+    return Schedulability(f"rtgpu-fig{number}", what, f"RTGPU figure {number}", panels, curves, claim)
 
 
 EXPERIMENTS = [

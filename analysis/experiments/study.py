@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
-#: A row of numbers by name.  The first row has all names.
-Row: TypeAlias = Mapping[str, Any]
+from analysis.experiments.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +34,3 @@ class Study:
     judge: Callable[[Sequence[Row]], list[Claim]] | None = None
     draw: Callable[[Sequence[Row], Path], None] | None = None
     columns: tuple[str, ...] = ()
-
-
-def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:
-    """Writes these columns of the rows as CSV, all if none are named.  What a row lacks is empty."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(
-            file, columns or list(rows[0]), extrasaction="ignore", restval="", lineterminator="\n"
-        )
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: f"{value:.4f}" if isinstance(value, float) else value for key, value in row.items()})

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from analysis.experiments import sweeps
 from analysis.experiments.boosted import BOOSTED
-from analysis.experiments.plan import Curve, Experiment, Panel
+from analysis.experiments.plan import Panel
+from analysis.experiments.schedulability import Curve, Drawable, Schedulability
 from analysis.generate import THESIS
 
 #: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; there is none for the kernel thread.
@@ -51,9 +52,9 @@ CLAIMS = {
 OVERLAPPING = replace(THESIS, cpus=2, tasks_per_cpu=(2, 4), overlap=True)
 
 
-def _compared(figure: str, panel: Panel) -> Experiment:
+def _compared(figure: str, panel: Panel[Drawable]) -> Schedulability:
     title = f"Schedulability by {panel.axis}"
-    return Experiment(
+    return Schedulability(
         f"thesis-fig{figure}", title, f"thesis figure {figure}", (panel,), COMPARED, CLAIMS[figure]
     )  # fmt: skip
 
@@ -69,12 +70,12 @@ BOOST = {"boosted_suspend": "boosted-suspend", "boosted_busy": "boosted-busy"}
 
 EXPERIMENTS = [
     *(_compared(figure, panel) for figure, panel in PANELS.items()),
-    Experiment(
+    Schedulability(
         "thesis-fig4.12", "Gain by GPU priority assignment", "thesis figure 4.12", tuple(PANELS.values()),
         _pairs({**IOCTL, "kthread_busy": "thesis-kthread-busy", **BOOST}, "+gpu-priority", "GPU priorities"),
         "GPU priority assignment brings a gain under all three.",
     ),
-    Experiment(
+    Schedulability(
         "thesis-fig4.13", "Gain by the analysis with reduced pessimism", "thesis figure 4.13",
         (
             sweeps.tasks(OVERLAPPING, 8), sweeps.users(OVERLAPPING),

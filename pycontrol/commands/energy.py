@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The group `gpurt energy`: simulate and explain; schedule, cost, optimum and experiment are in energy_offline.py.
+"""The group `gpurt energy`: simulate and explain; schedule, cost and optimum are in energy_offline.py.
 
 Those that measure are in energy_measure.py and energy_fit.py.
 """
@@ -156,7 +156,7 @@ def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choic
 
 
 for _command in (
-    offline.schedule, offline.cost, offline.optimum, offline.experiment,
+    offline.schedule, offline.cost, offline.optimum,
     measuring.measure, measuring.sensors, fitting.fit, fitting.import_,
 ):  # fmt: skip
     energy.add_command(_command)

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt energy` that need no run: schedule, cost, optimum; and experiment."""
+"""Commands of the group `gpurt energy` that need no run: schedule, cost, optimum."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpurt.errors import UsageError
-from gpurt.files import check_writable, unwritable
+from gpurt.files import check_writable
 from pycontrol.commands import energy_data as data
 from pycontrol.commands import render
 from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
@@ -195,79 +194,3 @@ def _optimum_text(whole: dict[str, Any]) -> str:
     cells = [(one["policy"], str(one["missed_jobs"]), f"{one['energy_uj'] / 1e6:.6f}",
               "-" if one["gap_percent"] is None else f"{one['gap_percent']:.3f}") for one in whole["policies"]]
     return "\n".join([*lines, "", render.table(("policy", "missed", "J", "above optimum, % of active"), cells)])
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt energy experiment --list
-  gpurt energy experiment mg-fig3.13 --profiles DIR --tasksets 200
-
-\b
-DIR is the folder of the profiles that the authors of sBEET-mg published, with gpu_rtx3070/ and gpu_t400/ in it; they do
-not come with gpurt.  To continue an interrupted run, give the same command again.
-
-\b
-Exit codes: 0 done; 2 wrong usage; 3 a file is wrong, or cannot be written; 130 interrupted."""
-)
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--list", "listing", is_flag=True, help="List the experiments.")
-@click.option("--profiles", type=click.Path(path_type=Path, file_okay=False), help="The folder of published profiles.")
-@click.option("--tasksets", default=200, show_default=True, type=click.IntRange(1, 10**6), help="At each point.")
-@click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
-              show_default=True, help="Folder for NAME.csv, the picture and NAME.checkpoint.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
-@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
-@JSON
-def experiment(
-    names: tuple[str, ...], listing: bool, profiles: Path | None, tasksets: int, seed: int, jobs: int, output: Path,
-    form: str, fresh: bool, as_json: bool,
-) -> int:  # fmt: skip
-    """Repeat the papers' figures by simulation, with intervals over tasksets."""
-    from analysis.energy import published
-    from analysis.energy.experiments import EXPERIMENTS
-    from analysis.energy.runner import Settings
-
-    if listing or not names:
-        every = EXPERIMENTS.values()
-        rows = [(one.name, one.source, one.title, str(len(one.points))) for one in every]
-        listed = [{"name": name, "source": source, "title": title, "points": int(count)}
-                  for name, source, title, count in rows]  # fmt: skip
-        text = render.table(("name", "figure", "what", "points"), rows)
-        render.emit({"experiments": listed}, as_json, text)
-        return 0
-    if unknown := [name for name in names if name not in EXPERIMENTS]:
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
-    if profiles is None:
-        raise UsageError("--profiles DIR is missing: the published profiles' folder with gpu_rtx3070/ and gpu_t400/")
-    published.load(profiles)
-    settings = Settings(profiles, tasksets, seed)
-    reports = [_experiment(EXPERIMENTS[name], settings, jobs, output, form, fresh) for name in names]
-    text = "\n".join(f"{one['experiment']}: {', '.join(map(str, one['files']))}" for one in reports)
-    render.emit({"results": reports}, as_json, text)
-    return 0
-
-
-def _experiment(chosen: Any, settings: Any, jobs: int, output: Path, form: str, fresh: bool) -> dict[str, Any]:
-    from analysis.energy import report
-    from analysis.energy.runner import CheckpointError, run
-
-    checkpoint = output / f"{chosen.name}.checkpoint"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            checkpoint.unlink(missing_ok=True)
-        with render.progress(len(chosen.points) * settings.tasksets, chosen.name) as bar:
-            results = run(chosen, settings, checkpoint, jobs, bar.update)
-        rows = report.rows(chosen, results, settings.seed)
-        files = [output / f"{chosen.name}.csv", output / f"{chosen.name}.{form}"]
-        report.write_csv(rows, files[0])
-        report.draw(chosen, rows, files[1])
-        checkpoint.unlink()
-    except CheckpointError as error:
-        raise UsageError(f"{error}; --fresh forgets it") from None
-    except OSError as error:
-        raise unwritable(error.filename or output, error) from None
-    return {"experiment": chosen.name, "files": files, "rows": rows}

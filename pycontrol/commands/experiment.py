@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from analysis import rta
+from analysis.energy import published
+from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES
+from analysis.experiments.engine import CheckpointError
+from analysis.experiments.plan import Settings
+from analysis.experiments.produce import Produced, produce
+from analysis.experiments.study import Study
+from analysis.masks.dispatch import SimulationError
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 from pycontrol.commands.options import JSON, GivenPath
-from pycontrol.commands.study import report, study
 
 ATTACK = "attack"
 
@@ -28,6 +35,7 @@ Examples:
   gpurt experiment gcaps-fig8b --tasksets 100
   gpurt experiment gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
   gpurt experiment zahaf-fig5 --tasksets 100      partitions of a GPU
+  gpurt experiment mg-fig3.13 --profiles DIR      energy, with published profiles
   gpurt experiment attack                        search for schedules that break a bound, of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
 
@@ -40,8 +48,11 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
 )
 @click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
-@click.option("--tasksets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
-              help="Number of tasksets at each point; attack: for each test; otterness: of kernels.")  # fmt: skip
+@click.option("--tasksets", type=click.IntRange(1, 10**7),
+              help="Number of tasksets at each point; attack: for each test; otterness: of kernels.  "
+                   "[default: 1000; 200 of energy]")  # fmt: skip
+@click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),
+              help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
 @click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
@@ -57,93 +68,93 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
 @click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
 @JSON
 def experiment(
-    names: tuple[str, ...], listing: bool, tasksets: int, seed: int, jobs: int, method: str, runs: int | None,
-    steps: int | None, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
+    names: tuple[str, ...], listing: bool, tasksets: int | None, profiles: Path | None, seed: int, jobs: int,
+    method: str, runs: int | None, steps: int | None, output: Path, form: str, fresh: bool, address: str | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation, or attack the bounds."""
-    from analysis.experiments import EXPERIMENTS, STUDIES
-    from analysis.experiments.runner import Settings
-
     if listing or not names:
         _list(as_json)
         return 0
     if names[0] == ATTACK:
         if address or method != "uunifast":
             raise UsageError("--dask and --method go with the experiments, not with attack")
-        return attack(names[1:], tasksets, seed, jobs, 20 if runs is None else runs, 40 if steps is None else steps,
-                      output, fresh, as_json)  # fmt: skip
+        return attack(names[1:], tasksets or Settings.tasksets, seed, jobs, 20 if runs is None else runs,
+                      40 if steps is None else steps, output, fresh, as_json)  # fmt: skip
     if runs is not None or steps is not None:
         raise UsageError("--runs and --steps go with attack: gpurt experiment attack --runs 20 --steps 40")
-    unknown = [name for name in names if name not in EXPERIMENTS and name not in STUDIES]
-    if unknown:
-        there = ", ".join([*EXPERIMENTS, *STUDIES, ATTACK])
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {there}")
-    studies = [name for name in names if name in STUDIES]
-    if studies and (address or method != "uunifast"):
-        raise UsageError(f"--dask and --method do not go with {studies[0]}, which one core computes in minutes")
-    settings = Settings(tasksets, seed, method)
-    reports = []
+    known: dict[str, Any] = {**EXPERIMENTS, **ENERGY, **STUDIES}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*known, ATTACK])}")
+    _check_options(names, profiles, method, address)
+    made = []
     with _executor(address, as_json) as executor:
         for name in names:
-            if name in STUDIES:
-                reports.append(study(STUDIES[name], tasksets, seed, output, form))
-            else:
-                reports.append(_run(EXPERIMENTS[name], settings, jobs, output, form, fresh, executor))
+            count = tasksets or (ENERGY[name].usual if name in ENERGY else Settings.tasksets)
+            settings = Settings(count, seed, method, profiles if name in ENERGY else None)
+            made.append(_run(known[name], settings, output, form, jobs, fresh, executor))
             if not as_json:
-                render.say(_text(reports[-1]))
+                render.say(_text(made[-1]))
     if as_json:
-        render.emit({"results": reports}, True, "")
+        render.emit({"results": [_document(one) for one in made]}, True, "")
     return 0
 
 
-def _list(as_json: bool) -> None:
-    from analysis import rta
-    from analysis.experiments import EXPERIMENTS, STUDIES
+def _check_options(names: Sequence[str], profiles: Path | None, method: str, address: str | None) -> None:
+    """Raises UsageError for options that do not go with an experiment, and FileError if profiles are wrong."""
+    fixed = [name for name in names if name not in EXPERIMENTS]
+    if fixed and method != "uunifast":
+        raise UsageError(f"--method does not go with {fixed[0]}")
+    if address and (studies := [name for name in names if name in STUDIES]):
+        raise UsageError(f"--dask does not go with {studies[0]}, which one core computes in minutes")
+    if energy := [name for name in names if name in ENERGY]:
+        if profiles is None:
+            where = "the published profiles' folder, with gpu_rtx3070/ and gpu_t400/ in it"
+            raise UsageError(f"{energy[0]} needs --profiles DIR: {where}")
+        published.load(profiles)
+    elif profiles is not None:
+        raise UsageError(f"--profiles goes with {', '.join(ENERGY)}")
 
-    listed = [(e.name, e.source, e.title, e.size) for e in EXPERIMENTS.values()]
-    listed += [(e.name, e.source, e.title, e.size) for e in STUDIES.values()]
+
+def _list(as_json: bool) -> None:
+    known: list[Any] = [*EXPERIMENTS.values(), *ENERGY.values(), *STUDIES.values()]
+    listed = [(one.name, one.source, one.title, one.size) for one in known]
     listed.append((ATTACK, "docs/soundness.md", "Search for schedules that break a bound", len(rta.TESTS)))
     data = [{"name": name, "source": source, "title": title, "points": size} for name, source, title, size in listed]
     rows = [(name, source, title, str(size)) for name, source, title, size in listed]
     render.emit({"experiments": data}, as_json, render.table(("name", "figure", "what", "points"), rows))
 
 
-def _run(
-    chosen: Any, settings: Any, jobs: int, output: Path, form: str, fresh: bool, executor: Any
-) -> dict[str, Any]:  # fmt: skip
-    from analysis.experiments.report import draw, write_csv
-    from analysis.experiments.runner import CheckpointError, run
-
-    checkpoint = output / f"{chosen.name}.checkpoint"
-    start = time.monotonic_ns()
+def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fresh: bool, executor: Any) -> Produced:
+    total = chosen.size if isinstance(chosen, Study) else chosen.size * settings.tasksets
     try:
-        output.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            checkpoint.unlink(missing_ok=True)
-        with render.progress(chosen.size * settings.tasksets, chosen.name) as bar:
-            table = run(chosen, settings, checkpoint, jobs, lambda done, _: bar.update(done - bar.pos), executor)
-        files = [output / f"{chosen.name}.csv", output / f"{chosen.name}.{form}"]
-        write_csv(table, files[0])
-        draw(table, files[1])
-        if any(curve.dashed for curve in chosen.available):
-            files.append(output / f"{chosen.name}-printed.{form}")
-            draw(table, files[2], dashed=True)
-        checkpoint.unlink()
+        with render.progress(total, chosen.name) as bar:
+            show = lambda done, _: bar.update(done - bar.pos)  # noqa: E731
+            return produce(chosen, settings, output, form, jobs, show, fresh, executor)
     except CheckpointError as error:
         raise UsageError(f"{error}; --fresh forgets it") from None
+    except SimulationError as error:
+        raise UsageError(f"--tasksets {settings.tasksets}: {error}") from None
     except ImportError:
         raise UsageError("--method drs needs the package drs: pip install 'gpurt[drs]'") from None
     except OSError as error:
         raise unwritable(error.filename or output, error) from None
-    left_out = [curve.label for curve in chosen.curves if curve.missing]
-    return report(chosen.name, start, files, table.rows(), left_out)
 
 
-def _text(report: dict[str, Any]) -> str:
-    lines = [f"{report['experiment']}: {report['wall_ns'] / 1e9:.1f} s; {', '.join(map(str, report['files']))}"]
-    lines += [f"note: curve {label} is left out, for there is no such test" for label in report["left_out"]]
+def _document(made: Produced) -> dict[str, Any]:
+    """What is told of an experiment."""
+    told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
+            for row in made.rows]  # fmt: skip
+    claims = {} if made.claims is None else {"claims": made.claims}
+    return {"experiment": made.experiment, "wall_ns": made.wall_ns, "files": made.files, "rows": told,
+            "left_out": made.left_out, **claims}  # fmt: skip
+
+
+def _text(made: Produced) -> str:
+    lines = [f"{made.experiment}: {made.wall_ns / 1e9:.1f} s; {', '.join(map(str, made.files))}"]
+    lines += [f"note: curve {label} is left out, for there is no such test" for label in made.left_out]
     marks = {True: "reproduced", False: "NOT REPRODUCED"}
-    lines += [f"{marks[one.reproduced]}: {one.text}: {one.why}" for one in report.get("claims", [])]
+    lines += [f"{marks[one.reproduced]}: {one.text}: {one.why}" for one in made.claims or ()]
     return "\n".join(lines)
 
 

@@ -15,9 +15,9 @@ from benchmarks.shared.timing import WALL, seconds
 from analysis import compiled, rta
 from analysis.batch import Batch
 from analysis.experiments import EXPERIMENTS
+from analysis.experiments.engine import run as run_experiment
 from analysis.experiments.gcaps import EIGHT
-from analysis.experiments.runner import Settings, evaluate, plan
-from analysis.experiments.runner import run as run_experiment
+from analysis.experiments.plan import Settings
 from analysis.generate import PAPER, generate
 from analysis.model import MS, Taskset
 
@@ -78,9 +78,9 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     """Yields the rates, and what the experiments and a large taskset take."""
     effort = QUICK if quick else Effort()
     yield from rates(effort)
-    work = plan(replace(EXPERIMENTS["gcaps-fig8a"], curves=EIGHT), Settings(effort.batch))[0]
-    eight = replace(work, parameters=PAPER)
-    once = seconds(lambda: evaluate(eight), 2 * effort.repeats + 1)
+    eight = replace(EXPERIMENTS["gcaps-fig8a"], curves=EIGHT)
+    batch = Settings(effort.batch)
+    once = seconds(lambda: eight.evaluate(PAPER, batch, 0, effort.batch), 2 * effort.repeats + 1)
     yield "analysis.generate_and_eight.tasksets_per_s", effort.batch / once, "tasksets/s"
     figures = [EXPERIMENTS[f"gcaps-fig8{letter}"] for letter in "abcdef"]
     settings = Settings(effort.experiment)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator
 
 from analysis.energy import compiled
-from analysis.energy.experiments import EXPERIMENTS, FIVE
 from analysis.energy.generate import Draw, system
 from analysis.energy.model import Kernel, Profile, System, saturating
 from analysis.energy.outcome import Run
 from analysis.energy.policies import POLICIES
 from analysis.energy.published import FACTS, RTX, T400, gpu
 from analysis.energy.setup import prepare
+from analysis.experiments import ENERGY
+from analysis.experiments.energy import FIVE
 from analysis.model import MS
 from gpurt._gpurt import ffi, lib
 
@@ -68,8 +69,8 @@ def jobs_per_s(one: System, name: str, horizon: int) -> float:
 def sweep(tasksets: int) -> float:
     """Seconds of one core for figure 3.13 with so many tasksets a point."""
     known, start = profiles(), time.process_time()
-    experiment = EXPERIMENTS["mg-fig3.13"]
-    for _, draw in experiment.points:
+    experiment = ENERGY["mg-fig3.13"]
+    for _, draw in experiment.panels[0].points:
         for index in range(tasksets):
             one = system(draw, known, 1, index)
             for curve in FIVE:
@@ -83,7 +84,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
         yield f"energy.decision_us.{tasks}", decision(tasks, 1 if quick else 2000), "us"
     horizon = (1 if quick else 2000) * 1000 * MS
     single = system(Draw("uunifast", 1.0, (gpu(T400, T400),), (T400, 6)), profiles(), 1, 1)
-    _, draw = EXPERIMENTS["mg-fig3.13"].points[2]
+    _, draw = ENERGY["mg-fig3.13"].panels[0].points[2]
     several = system(draw, profiles(), 1, 1)
     for name, one in (("fcfs", single), ("rm", single), ("sbeet", single), ("sbeet-mg", several), ("ld", several)):
         yield f"energy.{name}.jobs_per_s", jobs_per_s(one, name, horizon), "jobs/s"

@@ -12,8 +12,8 @@ from dataclasses import replace
 from benchmarks.shared.timing import WALL, seconds
 
 from analysis.experiments import EXPERIMENTS
-from analysis.experiments.runner import Settings
-from analysis.experiments.runner import run as run_experiment
+from analysis.experiments.engine import run as run_experiment
+from analysis.experiments.plan import Settings
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units

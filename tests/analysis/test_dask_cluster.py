@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from analysis.experiments import EXPERIMENTS
-from analysis.experiments.runner import Settings, plan, run
+from analysis.experiments.engine import plan, run
+from analysis.experiments.plan import Settings
 from analysis.fingerprint import source_fingerprint
 from gpurt.errors import RuntimeFailure
 

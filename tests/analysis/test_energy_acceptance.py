@@ -19,14 +19,15 @@ import pytest
 from test_energy_agreement import some_options, some_run, some_system
 from test_energy_model import EXAMPLES
 
-from analysis.energy import migrate, report, runner, simulate
+from analysis.energy import migrate, simulate
 from analysis.energy.cost import cost
-from analysis.energy.experiments import EXPERIMENTS
 from analysis.energy.file import load
 from analysis.energy.model import J
 from analysis.energy.policies import POLICIES
-from analysis.energy.runner import Settings
 from analysis.energy.setup import prepare
+from analysis.experiments import ENERGY
+from analysis.experiments.engine import run
+from analysis.experiments.plan import Settings
 from gpurt.units import format_power, format_time
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs/experiments/energy"
@@ -141,15 +142,16 @@ def test_stored_results_have_the_shape_of_the_figures() -> None:
 @pytest.mark.skipif(not PROFILES, reason="GPURT_SBEET_MG does not name the folder of the published profiles")
 def test_figure_3_13_again() -> None:
     """Check 10: 200 tasksets a point; the numbers are those stored, whatever number of processes makes them."""
-    whole = EXPERIMENTS["mg-fig3.13"]
-    ((panel, draws),) = whole.panels
-    four = replace(whole, panels=((panel, tuple(draw for draw in draws if draw.x in POINTS)),))
-    results = runner.run(four, Settings(Path(PROFILES or ""), 200), jobs=2)
+    whole = ENERGY["mg-fig3.13"]
+    (panel,) = whole.panels
+    four = replace(whole, panels=(replace(panel, points=tuple(one for one in panel.points if one[0] in POINTS)),))
+    settings = Settings(200, profiles=Path(PROFILES or ""))
+    results = run(four, settings, jobs=2)
     stored = table("mg-fig3.13")
-    fresh = {(float(row["x"]), str(row["curve"])): row for row in report.rows(four, results, 1)}
+    fresh = {(float(row["x"]), str(row["curve"])): row for row in four.rows(results, settings)}
     for key, row in fresh.items():
         for measure in ("missed_percent", "energy_j", "active_j", "less_missed_percent", "active_less_j"):
             assert row[measure] == stored[key][measure], (key, measure)
-    few = Settings(Path(PROFILES or ""), 21)
-    one, *others = (runner.run(four, few, jobs=jobs) for jobs in (1, 2, 4))
+    few = replace(settings, tasksets=21)
+    one, *others = (run(four, few, jobs=jobs) for jobs in (1, 2, 4))
     assert all(other == one for other in others)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 from collections.abc import Callable
@@ -14,16 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.energy import published, report, runner
-from analysis.energy.experiments import CHAPTER3, EXPERIMENTS, Experiment
+from analysis.energy import published
 from analysis.energy.generate import HEAVY, Draw, system, uunifast
 from analysis.energy.preferred import best_units, mean_utilization, preference
 from analysis.energy.published import RTX, T400
-from analysis.energy.runner import CheckpointError, Settings
 from analysis.energy.statistics import Bootstrap
+from analysis.experiments import ENERGY
+from analysis.experiments.energy import CHAPTER3, MEASURES, EnergyExperiment
+from analysis.experiments.engine import CheckpointError, run
+from analysis.experiments.plan import Settings
+from analysis.experiments.rows import write_rows
 from analysis.fingerprint import fingerprint
 from analysis.model import MS
 from gpurt.errors import FileError
+from pycontrol import cli
 
 #: The folder that the authors of sBEET-mg published.
 PROFILES = os.environ.get("GPURT_SBEET_MG")
@@ -82,7 +87,7 @@ def test_tasksets_are_those_of_table_3_5(folder: Path) -> None:
     profiles = published.load(folder)
     reference = published.gpu(RTX, RTX, 24)
     for index in range(20):
-        draw = EXPERIMENTS["mg-fig3.7"].points[3][1]
+        draw = ENERGY["mg-fig3.7"].panels[0].points[3][1]
         one = system(draw, profiles, 1, index)
         shares = [mean_utilization(task, reference, 0) for task in one.tasks]
         assert float(sum(shares)) == pytest.approx(draw.x, rel=1e-4)
@@ -90,9 +95,10 @@ def test_tasksets_are_those_of_table_3_5(folder: Path) -> None:
         assert all(task.deadline == task.period // 2 and 0 <= task.offset <= task.period // 2 for task in one.tasks)
         assert one == system(draw, profiles, 1, index)
     assert len({system(draw, profiles, 1, index) for index in range(20)}) == 20
-    limits = {draw.gpus[0].limit for _, draw in EXPERIMENTS["mg-fig3.7"].points}
+    draws = [draw for panel in ENERGY["mg-fig3.7"].panels for _, draw in panel.points]
+    limits = {draw.gpus[0].limit for draw in draws}
     assert limits == {6, 12, 24}
-    tasks = {system(draw, profiles, 1, 3).tasks for panel, draw in EXPERIMENTS["mg-fig3.7"].points if draw.x == 1.2}
+    tasks = {system(draw, profiles, 1, 3).tasks for draw in draws if draw.x == 1.2}
     assert len(tasks) == 1  # the same sets serve all limits
 
 
@@ -100,7 +106,7 @@ def test_tasksets_of_figure_2_9_have_utilization_0_9(folder: Path) -> None:
     profiles = published.load(folder)
     heavy = 0
     for index in range(20):
-        draw = replace(EXPERIMENTS["sbeet-fig2.9"].points[5][1])
+        draw = ENERGY["sbeet-fig2.9"].panels[0].points[5][1]
         one = system(draw, profiles, 1, index)
         assert float(sum(mean_utilization(task, one.gpus[0], 0) for task in one.tasks)) == pytest.approx(0.9, rel=1e-3)
         heavy += sum(task.profile in HEAVY for task in one.tasks)
@@ -117,21 +123,21 @@ def test_uunifast_keeps_its_sum_and_its_limits() -> None:
         uunifast(rng, 6, 4.0, 0.01, 0.5)
 
 
-def small(folder: Path) -> tuple[Experiment, Settings]:
-    whole = EXPERIMENTS["mg-fig3.13"]
-    ((panel, draws),) = whole.panels
-    few = replace(whole, panels=((panel, draws[::3]),), curves=whole.curves[:3], horizon=500 * MS)
-    return few, Settings(folder, 25)
+def small(folder: Path) -> tuple[EnergyExperiment, Settings]:
+    whole = ENERGY["mg-fig3.13"]
+    (panel,) = whole.panels
+    few = replace(whole, panels=(replace(panel, points=panel.points[::3]),), curves=whole.curves[:3], horizon=500 * MS)
+    return few, Settings(25, profiles=folder)
 
 
 def test_results_are_the_same_in_processes_and_after_an_interruption(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment, settings = small(folder)
-    whole = runner.run(experiment, settings)
-    assert [len(sets) for sets in whole] == [25] * 3
-    assert runner.run(experiment, settings, jobs=2) == whole
-    checkpoint, evaluate, calls = tmp_path / "checkpoint", runner.evaluate, []
+    whole = run(experiment, settings)
+    assert [[len(piece) for piece in pieces] for pieces in whole[0]] == [[20, 5]] * 3
+    assert run(experiment, settings, jobs=2) == whole
+    checkpoint, evaluate, calls = tmp_path / "checkpoint", EnergyExperiment.evaluate, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -139,36 +145,47 @@ def test_results_are_the_same_in_processes_and_after_an_interruption(
             raise KeyboardInterrupt
         return evaluate(*arguments)
 
-    monkeypatch.setattr(runner, "evaluate", interrupted)
+    monkeypatch.setattr(EnergyExperiment, "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runner.run(experiment, settings, checkpoint)
-    checkpoint.write_text(checkpoint.read_text() + '{"key": [1, 20], "ro')  # it died while it wrote
-    assert runner.run(experiment, settings, checkpoint) == whole
+        run(experiment, settings, checkpoint)
+    checkpoint.write_text(checkpoint.read_text() + '{"piece": [0, 1, 20, 5], "res')  # it died while it wrote
+    assert run(experiment, settings, checkpoint) == whole
     assert len(calls) == 3 + 4  # six pieces, two of which were done
     with pytest.raises(CheckpointError):
-        runner.run(experiment, replace(settings, seed=2), checkpoint)
+        run(experiment, replace(settings, seed=2), checkpoint)
     checkpoint.write_text(checkpoint.read_text().replace(fingerprint(), "0" * 64))
     with pytest.raises(CheckpointError, match="another version of gpurt"):
-        runner.run(experiment, settings, checkpoint)
+        run(experiment, settings, checkpoint)
 
 
 def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path) -> None:
     experiment, settings = small(folder)
-    results = runner.run(experiment, settings)
-    rows = report.rows(experiment, results, 1)
+    results = run(experiment, settings)
+    rows = experiment.rows(results, settings)
     assert len(rows) == 3 * 3
     for row in rows:
-        for name in report.MEASURES:
+        for name in MEASURES:
             assert row[f"{name}_low"] <= row[name] + 1e-4
             assert row[name] <= row[f"{name}_high"] + 1e-4
     base = [row for row in rows if row["curve"] == "sbeet-mg"]
     assert all(row["less_missed_percent"] == row["active_less_j"] == 0 for row in base)
-    judged, missed = (sum(sets[0][key] for sets in results[0]) for key in (0, 1))
+    first = [sets[0] for piece in results[0][0] for sets in piece]
+    judged, missed = (sum(one[key] for one in first) for key in (0, 1))
     assert base[0]["missed_percent"] == round(100 * missed / judged, 4)
-    report.write_csv(rows, tmp_path / "a.csv")
+    write_rows(rows, tmp_path / "a.csv")
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 10
-    report.draw(experiment, rows, tmp_path / "a.svg")
-    assert (tmp_path / "a.svg").read_text().count("missed jobs, %") >= 1
+    (picture,) = experiment.draw(rows, tmp_path, "svg")
+    assert picture.read_text().count("missed jobs, %") >= 1
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["experiment", "mg-fig3.13", "--tasksets", "1", "--jobs", "1", "-o", str(tmp_path)]
+    assert cli.run([*words, "--profiles", str(folder), "--json"]) == 0
+    (made,) = json.loads(capsys.readouterr().out)["results"]
+    assert [Path(file).name for file in made["files"]] == ["mg-fig3.13.csv", "mg-fig3.13.png"]
+    assert len(made["rows"]) == 7 * 8
+    assert cli.run([*words, "--profiles", "/nonexistent"]) == 3
+    assert "/nonexistent/gpu_rtx3070/mmul.csv: No such file" in capsys.readouterr().err
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:

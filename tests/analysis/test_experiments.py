@@ -18,9 +18,11 @@ import pytest
 from click.testing import CliRunner
 
 from analysis import compiled, rta
-from analysis.experiments import EXPERIMENTS, Curve, runner
-from analysis.experiments.report import draw, write_csv
-from analysis.experiments.runner import CheckpointError, Settings, Table, run
+from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES, engine
+from analysis.experiments.engine import CheckpointError, run
+from analysis.experiments.plan import Settings
+from analysis.experiments.rows import write_rows
+from analysis.experiments.schedulability import Curve, Schedulability, point_seed
 from analysis.fingerprint import fingerprint
 from analysis.generate import PAPER, PLATFORM, generate
 from analysis.model import US
@@ -33,7 +35,7 @@ SMALL = Settings(tasksets=6, seed=3)
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes several pieces of work at each point, even for few tasksets."""
-    monkeypatch.setattr(runner, "PIECE", 4)
+    monkeypatch.setattr(Schedulability, "piece", 4)
 
 
 def test_all_figures_are_there() -> None:
@@ -56,9 +58,9 @@ def test_labels_are_distinct() -> None:
 def test_counts_are_those_of_the_readable_tests() -> None:
     experiment = EXPERIMENTS["gcaps-fig8b"]
     experiment = replace(experiment, panels=(replace(experiment.panels[0], points=experiment.panels[0].points[:2]),))
-    table = run(experiment, SMALL)
-    for (_, parameters), counts in zip(experiment.panels[0].points, table.counts[0], strict=True):
-        batch = generate(parameters, runner.point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
+    (points,) = run(experiment, SMALL)
+    for (_, parameters), (counts,) in zip(experiment.panels[0].points, points, strict=True):
+        batch = generate(parameters, point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
         for curve in experiment.curves:
             placed = batch.on(curve.platform.alpha, curve.platform.theta)
             found = [rta.find(curve.test).run(placed.taskset(i)).schedulable for i in range(len(batch))]
@@ -115,7 +117,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -> None:
     """Each file counts, the compiled one, too."""
-    root = Path(runner.__file__).parents[2]
+    root = Path(engine.__file__).parents[2]
     shutil.copytree(root / "analysis", tmp_path / "analysis", ignore=shutil.ignore_patterns("__pycache__"))
     compiled = tmp_path / "_gpurt.so"
     compiled.write_bytes(b"1")
@@ -150,21 +152,22 @@ def test_jobs_and_executors_change_nothing(name: str, pieces: None) -> None:
 def test_a_curve_without_a_test_is_left_out() -> None:
     experiment = EXPERIMENTS["gcaps-fig9"]
     experiment = replace(experiment, curves=(*experiment.curves, Curve("tomorrow", "not-yet")))
-    assert "tomorrow" not in run(experiment, Settings(tasksets=1)).counts[0][0]
+    assert "tomorrow" not in run(experiment, Settings(tasksets=1))[0][0][0]
+    assert experiment.left_out == ["tomorrow"]
 
 
 def test_results_are_written_and_drawn(tmp_path: Path) -> None:
     experiment = EXPERIMENTS["gcaps-fig8a"]
     labels = {curve.label: index for index, curve in enumerate(experiment.curves)}
-    counts = tuple(tuple(dict(labels) for _ in panel.points) for panel in experiment.panels)
-    table = Table(experiment, Settings(tasksets=20), counts)
-    write_csv(table, tmp_path / "a.csv")
+    counts = [[[dict(labels)] for _ in panel.points] for panel in experiment.panels]
+    made = experiment.rows(counts, Settings(tasksets=20))
+    write_rows(made, tmp_path / "a.csv")
     rows = list(csv.DictReader((tmp_path / "a.csv").open(encoding="utf-8")))
     assert len(rows) == experiment.size * len(labels)
     assert all(float(row["share"]) == labels[row["curve"]] / 20 for row in rows)
-    for name in ("one.svg", "two.svg"):
-        draw(table, tmp_path / name, dashed=name == "two.svg")
-    one, two = ((tmp_path / name).read_text(encoding="utf-8") for name in ("one.svg", "two.svg"))
+    files = experiment.draw(made, tmp_path, "svg")
+    assert [path.name for path in files] == ["gcaps-fig8a.svg", "gcaps-fig8a-printed.svg"]
+    one, two = (path.read_text(encoding="utf-8") for path in files)
     assert one.startswith("<?xml")
     assert len(two) > len(one)
 
@@ -184,7 +187,13 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:
     listed = CliRunner().invoke(command, ["--list"], standalone_mode=False)
-    assert all(name in listed.stdout for name in EXPERIMENTS)
+    assert all(name in listed.stdout for name in (*EXPERIMENTS, *ENERGY, *STUDIES))
+    for wrong, why in (
+        (["mg-fig3.7"], "--profiles DIR"), (["gcaps-fig8a", "--profiles", "."], "goes with sbeet-fig2.8"),
+        (["mg-fig3.7", "--profiles", ".", "--method", "drs"], "does not go with mg-fig3.7"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=why):
+            CliRunner().invoke(command, wrong, standalone_mode=False, catch_exceptions=False)
     with pytest.raises(UsageError, match="gcaps-fig8a"):
         CliRunner().invoke(command, ["gcaps"], standalone_mode=False, catch_exceptions=False)
     (tmp_path / "gcaps-fig8a.checkpoint").write_text('{"experiment": "other"}\n', encoding="utf-8")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from analysis.experiments import EXPERIMENTS
-from analysis.experiments.runner import Settings, run
+from analysis.experiments.engine import run
+from analysis.experiments.plan import Settings
 from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel
 from analysis.rtgpu import allocate, compiled, sweep
 from analysis.rtgpu.analyse import System, Units
@@ -69,8 +70,9 @@ def test_simulation_misses_nothing_where_a_sound_test_passes() -> None:
 def test_an_experiment_runs_and_is_ordered_as_the_proofs_are() -> None:
     experiment = EXPERIMENTS["rtgpu-fig9"]
     panel = replace(experiment.panels[1], points=experiment.panels[1].points[3:6])
-    table = run(replace(experiment, panels=(panel,)), Settings(20), jobs=2)
-    for counts in table.counts[0]:
+    ((*points,),) = run(replace(experiment, panels=(panel,)), Settings(20), jobs=2)
+    found = [counts for (counts,) in points]
+    for counts in found:
         assert counts["RTGPU, printed"] <= counts["RTGPU, whole jobs on the bus"] <= counts["RTGPU, tight"]
         assert counts["STGM, as probably evaluated"] <= counts["STGM, our bound"]
-    assert sum(counts["RTGPU, tight"] for counts in table.counts[0]) > 0
+    assert sum(counts["RTGPU, tight"] for counts in found) > 0

@@ -33,7 +33,7 @@ def schedule(tmp_path: Path) -> str:
 CALLS = {
     "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
     "explain": ([EXAMPLE5, "--at", "1ms"], 0), "schedule": ([EXAMPLE5], 0), "cost": ([EXAMPLE5, "SCHEDULE"], 0),
-    "optimum": ([EXAMPLE5, "--until", "14ms"], 0), "experiment": (["--list"], 0),
+    "optimum": ([EXAMPLE5, "--until", "14ms"], 0),
 }  # fmt: skip
 
 
@@ -200,9 +200,6 @@ WRONG = [
     (["explain", TOY, "--at", "-1ms"], 2, "expected a time"),
     (["cost", EXAMPLE5, EXAMPLE5], 3, "is not a complete JSON file"),
     (["optimum", EXAMPLE5, "--tick", "0ms"], 2, "--tick: must be more than 0"),
-    (["experiment", "none"], 2, "no experiment is called 'none'"),
-    (["experiment", "mg-fig3.13"], 2, "--profiles DIR is missing"),
-    (["experiment", "mg-fig3.13", "--profiles", "/nonexistent"], 3, "/nonexistent/gpu_rtx3070/mmul.csv: No such file"),
 ]
 
 

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The figures of sBEET and sBEET-mg that simulation repeats with published profiles (docs/experiments/energy)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.energy import compiled, published
+from analysis.energy.generate import HEAVY, Draw, system
+from analysis.energy.model import MJ, Gpu, System
+from analysis.energy.outcome import Outcome, Run
+from analysis.energy.policies import POLICIES, Options
+from analysis.energy.published import RTX, T400, gpu
+from analysis.energy.setup import CHOSEN, prepare
+from analysis.energy.statistics import Bootstrap, Estimate
+from analysis.experiments.plan import Experiment, Panel, Results, Settings
+from analysis.experiments.rows import Row
+from analysis.model import MS
+
+SECOND = 1000 * MS
+#: Judged, missed, energy and active energy in mJ, of each taskset and curve.
+Numbers: TypeAlias = "list[list[list[float]]]"
+#: What a row has beside panel, x, curve and tasksets; each with the ends of its interval.
+MEASURES = ("missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy with its choices, under a label."""
+
+    label: str
+    policy: str
+    options: Options = CHOSEN
+
+
+@dataclass(frozen=True)
+class EnergyExperiment(Experiment[Draw, Numbers]):
+    """``light``: only light tasks' misses count (figure 2.9).  ``horizon``: how long each run is, ns.
+
+    ``base``: the curve that the others are compared with, taskset by taskset.
+    """
+
+    horizon: int
+    curves: tuple[Contender, ...]
+    base: str
+    light: bool = False
+
+    piece: ClassVar[int] = 20
+    usual: ClassVar[int] = 200
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all curves."""
+        return [curve.label for curve in self.curves]
+
+    def evaluate(self, point: Draw, settings: Settings, start: int, count: int) -> Numbers:
+        """A list for each taskset, with the numbers of each curve.  Raises FileError if there are no profiles."""
+        assert settings.profiles is not None
+        profiles = published.load(settings.profiles)
+        found = []
+        for index in range(start, start + count):
+            one = system(point, profiles, settings.seed, index)
+            setups = (prepare(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
+            found.append([self._numbers(one, compiled.simulate(setup, Run(self.horizon))) for setup in setups])
+        return found
+
+    def _numbers(self, one: System, outcome: Outcome) -> list[float]:
+        pairs = zip(one.tasks, outcome.tasks, strict=True)
+        counted = [count for task, count in pairs if not (self.light and task.profile in HEAVY)]
+        energy = outcome.energy
+        return [sum(count.judged for count in counted), sum(count.missed for count in counted), energy.total / MJ,
+                energy.active / MJ]  # fmt: skip
+
+    def rows(self, results: Results[Numbers], settings: Settings) -> list[Row]:
+        """A row for each point and curve.
+
+        missed_percent: missed of judged jobs.  energy_j and active_j: means a taskset.  less_missed_percent and
+        active_less_j: those of this curve minus the base curve's on the same tasksets.  Each has the ends of its 95 %
+        interval.
+        """
+        bootstrap = Bootstrap(settings.tasksets, settings.seed)
+        found: list[Row] = []
+        for panel, points in zip(self.panels, results, strict=True):
+            for (x, _), pieces in zip(panel.points, points, strict=True):
+                data: NDArray[np.float64] = np.array([one for piece in pieces for one in piece], dtype=np.float64)
+                reference = data[:, self.labels.index(self.base), :]
+                for index, label in enumerate(self.labels):
+                    numbers = _measures(bootstrap, data[:, index, :], reference)
+                    found.append({"panel": panel.key, "x": x, "curve": label, "tasksets": len(data), **numbers})
+        return found
+
+    def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
+        """One picture of misses and energy."""
+        from analysis.experiments.pictures import draw_energy
+
+        path = folder / f"{self.name}.{form}"
+        draw_energy(self, rows, path)
+        return [path]
+
+
+def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArray[np.float64]) -> dict[str, Any]:
+    ones = np.ones(len(data))
+    judged, missed, energy, active = data.T
+    measures = (
+        bootstrap.ratio(missed, judged).scaled(100),
+        bootstrap.difference(missed, judged, reference[:, 1], reference[:, 0]).scaled(100),
+        bootstrap.ratio(energy, ones).scaled(1e-3), bootstrap.ratio(active, ones).scaled(1e-3),
+        bootstrap.difference(active, ones, reference[:, 3], ones).scaled(1e-3),
+    )  # fmt: skip
+    return {key: value for name, one in zip(MEASURES, measures, strict=True) for key, value in _cells(name, one)}
+
+
+def _cells(name: str, one: Estimate) -> list[tuple[str, float]]:
+    ends = (("", one.value), ("_low", one.low), ("_high", one.high))
+    return [(f"{name}{end}", round(value, 4)) for end, value in ends]
+
+
+ACTIVE = Options(active=True)
+FIVE = (
+    Contender("sbeet-mg", "sbeet-mg"), Contender("mg-offline", "mg-offline"), Contender("ld", "ld"),
+    Contender("bcf", "bcf"), Contender("lcf", "lcf"),
+)  # fmt: skip
+OURS = (
+    Contender("sbeet-mg, active", "sbeet-mg", ACTIVE), Contender("sbeet-mg, opt", "sbeet-mg", Options(at_best=True)),
+    Contender("sbeet-mg, hold job", "sbeet-mg", Options(hold_job=True)),
+)  # fmt: skip
+PACKED = tuple(Contender(name, name) for name in ("ffd-sbeet", "bfd-sbeet", "wfd-sbeet"))
+SINGLE = (
+    Contender("sbeet", "sbeet"), Contender("sbeet, active", "sbeet", ACTIVE), Contender("fcfs", "fcfs"),
+    Contender("rm", "rm"), Contender("edf", "edf"), Contender("stgm", "stgm"),
+)  # fmt: skip
+CHAPTER3 = tuple(step / 10 for step in range(8, 21, 2))
+CHAPTER2 = tuple(step / 10 for step in range(2, 21, 2))
+
+
+def _panel(key: str, axis: str, draws: Sequence[Draw]) -> Panel[Draw]:
+    return Panel(key, axis, tuple((draw.x, draw) for draw in draws))
+
+
+def _mg(key: str, *gpus: Gpu) -> Panel[Draw]:
+    draws = [Draw("uunifast", x, gpus, (RTX, 24), halved=True) for x in CHAPTER3]
+    return _panel(key, "utilization (mean, RTX)", draws)
+
+
+def _alone(kind: str, xs: Sequence[float], axis: str) -> tuple[Panel[Draw], ...]:
+    """The Xavier's profiles are not published: both GPUs that are stand in for it, each alone."""
+    devices = [gpu(name, name) for name in (T400, RTX)]
+    return tuple(
+        _panel(f"{one.kind} alone", axis, [Draw(kind, x, (one,), (one.kind, one.limit)) for x in xs]) for one in devices
+    )
+
+
+_PAIRS = tuple(_mg(f"L = {limit}", gpu(RTX, RTX, limit), gpu(T400, T400)) for limit in (6, 12, 24))
+_THREE = _mg("12 + 12 + 6", gpu(RTX, "rtx-a", 12), gpu(RTX, "rtx-b", 12), gpu(T400, T400))
+EXPERIMENTS = [
+    EnergyExperiment("sbeet-fig2.8", "Misses and energy by utilization", "sBEET figure 2.8",
+                     _alone("uunifast", CHAPTER2, "utilization (mean over SMs)"), 10 * SECOND, SINGLE, "sbeet"),
+    EnergyExperiment("sbeet-fig2.9", "Misses of light tasks by the share of heavy ones", "sBEET figure 2.9",
+                     _alone("shares", [step / 10 for step in range(10)], "share of heavy"), 10 * SECOND, SINGLE,
+                     "sbeet", light=True),
+    EnergyExperiment("sbeet-fig2.10", "Energy of tasksets that STGM accepts", "sBEET figure 2.10",
+                     _alone("stgm", (2, 3, 4, 5), "number of tasks"), 10 * SECOND, SINGLE, "sbeet"),
+    EnergyExperiment("mg-fig3.7", "Misses and energy on two GPUs", "sBEET-mg figures 3.7 and 3.8", _PAIRS, 15 * SECOND,
+                     (*FIVE, *OURS), "sbeet-mg"),
+    EnergyExperiment("mg-fig3.10", "Distribution by packing", "sBEET-mg figure 3.10", _PAIRS[2:], 15 * SECOND,
+                     (FIVE[0], *PACKED), "sbeet-mg"),
+    EnergyExperiment("mg-fig3.13", "Misses and energy on three GPUs", "sBEET-mg figure 3.13", (_THREE,), 15 * SECOND,
+                     (*FIVE, *OURS), "sbeet-mg"),
+]  # fmt: skip

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Carries an experiment out: its rows as a CSV file, its pictures, and what is told of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.experiments.engine import run
+from analysis.experiments.plan import Experiment, Settings
+from analysis.experiments.rows import Row, write_rows
+from analysis.experiments.study import Claim, Study
+
+#: Called with what is done and what there is to do.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Produced:
+    """Files and rows of an experiment.
+
+    ``wall_ns``: how long it took.  ``left_out``: curves without a test.  ``claims``: None where nothing judges them.
+    """
+
+    experiment: str
+    wall_ns: int
+    files: Sequence[Path]
+    rows: Sequence[Row]
+    left_out: Sequence[str]
+    claims: Sequence[Claim] | None
+
+
+def produce(
+    chosen: Experiment[Any, Any] | Study, settings: Settings, folder: Path, form: str, jobs: int, progress: Progress,
+    fresh: bool = False, executor: Executor | None = None,
+) -> Produced:  # fmt: skip
+    """Writes NAME.csv and the pictures into the folder, which is made if it is not there.
+
+    ``fresh``: what an interrupted run left in NAME.checkpoint is forgotten.
+
+    Raises:
+        CheckpointError: the checkpoint is of another experiment, other settings or another version of the code.
+        OSError: a file cannot be written.
+        SimulationError: so many samples cannot be simulated.
+    """
+    start = time.monotonic_ns()
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(chosen, Study):
+        rows, pictures = _study(chosen, settings, folder, form, progress)
+        claims = chosen.judge(rows) if chosen.judge else None
+        return Produced(chosen.name, time.monotonic_ns() - start, pictures, rows, (), claims)
+    checkpoint = folder / f"{chosen.name}.checkpoint"
+    if fresh:
+        checkpoint.unlink(missing_ok=True)
+    rows = chosen.rows(run(chosen, settings, checkpoint, jobs, progress, executor), settings)
+    files = [folder / f"{chosen.name}.csv"]
+    write_rows(rows, files[0])
+    files += chosen.draw(rows, folder, form)
+    checkpoint.unlink()
+    return Produced(chosen.name, time.monotonic_ns() - start, files, rows, chosen.left_out, None)
+
+
+def _study(
+    chosen: Study, settings: Settings, folder: Path, form: str, progress: Progress
+) -> tuple[list[Row], list[Path]]:  # fmt: skip
+    done = iter(range(1, chosen.size + 1))
+    rows = chosen.run(settings.tasksets, settings.seed, lambda: progress(next(done), chosen.size))
+    files = [folder / f"{chosen.name}.csv"]
+    write_rows(rows, files[0], chosen.columns)
+    if chosen.draw:
+        files.append(folder / f"{chosen.name}.{form}")
+        chosen.draw(rows, files[1])
+    return rows, files

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Rows of numbers, which every experiment ends with."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+#: A row of numbers by name.  The first row has all names.
+Row: TypeAlias = Mapping[str, Any]
+
+
+def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:
+    """Writes these columns of the rows as CSV, all if none are named.
+
+    Numbers have four decimals at most.  What a row lacks is empty.
+    """
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(
+            file, columns or list(rows[0]), extrasaction="ignore", restval="", lineterminator="\n"
+        )
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})

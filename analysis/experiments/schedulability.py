@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Curves of schedulability: of how many tasksets a test finds that every deadline holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import compiled, rta
+from analysis.batch import Batch
+from analysis.experiments.plan import Experiment, Results, Settings
+from analysis.experiments.rows import Row
+from analysis.generate import PLATFORM, Parameters, generate
+from analysis.model import Platform
+from analysis.rtgpu import generate as units
+from analysis.rtgpu import sweep
+
+#: What tasksets of a point are drawn from.
+Drawable: TypeAlias = "Parameters | units.Parameters"
+#: Schedulable tasksets by the label of a curve.
+Counts: TypeAlias = "dict[str, int]"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A test of the registry under the label that a figure gives it.
+
+    ``costs``: alpha and theta, ns, to compare tests under the same costs; None: those that the papers charge the test.
+    ``observed``: not the test, but whether simulation sees no miss, with segments that last so long.
+    """
+
+    label: str
+    test: str
+    costs: tuple[int, int] | None = None
+    observed: str = ""
+
+    @property
+    def free(self) -> bool:
+        """Whether the test is run on a platform where updates and context switches cost nothing."""
+        return self.costs is None and not self.missing and rta.find(self.test).free
+
+    @property
+    def dashed(self) -> bool:
+        """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
+        return not self.missing and not rta.find(self.test).sound
+
+    @property
+    def platform(self) -> Platform:
+        """Where the test is run; the number of CPUs is in the parameters."""
+        if self.costs is not None:
+            return Platform(1, *self.costs, PLATFORM.time_slice)
+        return Platform(1, 0, 0, PLATFORM.time_slice) if self.free else PLATFORM
+
+    @property
+    def missing(self) -> bool:
+        """Whether the registry has no such test (yet)."""
+        return self.test not in rta.TESTS and self.test not in rta.registry.UNITS
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the test has a compiled formula."""
+        return compiled.has(self.test)
+
+
+@dataclass(frozen=True)
+class Schedulability(Experiment[Drawable, Counts]):
+    """``claim``: what the source's text says of its figure, to compare with."""
+
+    curves: tuple[Curve, ...]
+    claim: str = ""
+
+    piece: ClassVar[int] = 250
+    usual: ClassVar[int] = 1000
+
+    @property
+    def available(self) -> tuple[Curve, ...]:
+        """The curves whose tests exist."""
+        return tuple(curve for curve in self.curves if not curve.missing)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the curves whose tests exist."""
+        return [curve.label for curve in self.available]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The labels of the curves whose tests do not exist."""
+        return [curve.label for curve in self.curves if curve.missing]
+
+    @property
+    def threads(self) -> bool:
+        """Whether all formulas are compiled: readable ones hold the interpreter's lock."""
+        return all(curve.compiled for curve in self.available)
+
+    def evaluate(self, point: Drawable, settings: Settings, start: int, count: int) -> Counts:
+        """How many of the tasksets each curve's test finds schedulable, by label."""
+        seed = point_seed(settings.seed, point)
+        if isinstance(point, units.Parameters):
+            drawn = units.draw(point, seed, count, start)
+            return {c.label: int(sweep.schedulable(drawn, c.test, c.observed).sum()) for c in self.available}
+        batch = generate(point, seed, count, start, settings.method, PLATFORM)
+        return {curve.label: int(schedulable(batch, curve).sum()) for curve in self.available}
+
+    def rows(self, results: Results[Counts], settings: Settings) -> list[Row]:
+        """A row for each point and curve: panel, x, curve, schedulable, tasksets, share."""
+        return list(self._rows(results, settings.tasksets))
+
+    def _rows(self, results: Results[Counts], tasksets: int) -> Iterator[Row]:
+        for panel, points in zip(self.panels, results, strict=True):
+            for (x, _), pieces in zip(panel.points, points, strict=True):
+                for label in self.labels:
+                    count = sum(counts[label] for counts in pieces)
+                    yield {"panel": panel.key, "x": x, "curve": label, "schedulable": count, "tasksets": tasksets,
+                           "share": count / tasksets}  # fmt: skip
+
+    def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
+        """NAME has the sound tests; NAME-printed, where there are unsound ones, all of them."""
+        from analysis.experiments.pictures import draw_shares
+
+        files = [folder / f"{self.name}.{form}"]
+        if any(curve.dashed for curve in self.available):
+            files.append(folder / f"{self.name}-printed.{form}")
+        for path in files:
+            draw_shares(self, rows, path, dashed=path is not files[0])
+        return files
+
+    def point_identity(self, point: Drawable, settings: Settings) -> int:
+        """The seed of the point, which has its parameters in it."""
+        return point_seed(settings.seed, point)
+
+
+def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
+    """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
+    placed = batch.on(curve.platform.alpha, curve.platform.theta)
+    if compiled.takes(curve.test):
+        return compiled.verdicts(placed, curve.test)
+    test = rta.find(curve.test)
+    return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
+
+
+def point_seed(seed: int, parameters: Drawable) -> int:
+    """The seed of a point: equal parameters have equal tasksets in every experiment."""
+    digest = hashlib.sha256(f"{seed} {parameters}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")
