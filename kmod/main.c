@@ -1,26 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0
+/*
+ * gpurt.ko.  Its rooms, from the lowest up: a file calls files of its own room and of those before it, never up, and
+ * never in a circle.  scripts/check-layers reads this list.
+ *
+ *	uapi/, compat.h, drv/drv.h, drv/port.h	what others rely on, and what other kernels differ in
+ *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code
+ *	base/		what knows no client: work queues, tracepoints, orders of waiters and of processes, rules, raised threads
+ *	state/		clients, descriptors and GPUs as structures, and with which lock held; who finds, tells, wakes and ends them
+ *	decide/		one decision about a GPU at a time (gate.c), and the update of its runlist
+ *	clients/	what a client is from its begin to its end: decisions, waits, copies, raised threads, budgets, exemptions
+ *	calls/		the ways in: ioctl, netlink, GPUs that drivers register
+ *	drv/		the drivers inside the module, and the port to patched ones
+ *	main.c		puts them together
+ *
+ * What goes up is called back: seam.h (deciding), exits.h (the end of a process), events.h (readers), and work items.
+ * tests/ has the self-tests and the KUnit suites.
+ */
 #include <linux/module.h>
 
-#include "boost.h"
-#include "budgets.h"
-#include "chardev.h"
-#include "client.h"
-#include "cpu.h"
+#include "base/rules.h"
+#include "base/workers.h"
+#include "calls/chardev.h"
+#include "calls/cpu.h"
+#include "calls/netlink.h"
+#include "calls/netlink_family.h"
+#include "clients/boost.h"
+#include "clients/boost_calls.h"
+#include "clients/budgets.h"
+#include "clients/client.h"
+#include "clients/files.h"
+#include "clients/policy.h"
+#include "decide/job.h"
+#include "decide/seam.h"
 #include "drv/agents.h"
 #include "drv/port_gpu.h"
 #include "drv/vgpu.h"
-#include "events.h"
-#include "job.h"
-#include "netlink.h"
-#include "policy.h"
-#include "rules.h"
-#include "selftest.h"
-#include "workers.h"
+#include "state/clients.h"
+#include "state/events.h"
+#include "state/exits.h"
+#include "tests/selftest.h"
+
+static const struct gpurt_seam seam = {
+	.raise = gpurt_boost_wanted,
+	.is_owners = gpurt_boost_is_owners,
+	.spins = gpurt_boost_spins,
+	.waits = gpurt_boost_waits,
+	.handed = gpurt_boost_handed,
+	.passed = gpurt_boost_passed,
+	.completed = gpurt_boost_completed,
+	.reap = gpurt_client_reap,
+};
+
+static const struct gpurt_exits_ops exits = {
+	.take_off = gpurt_client_take_off,
+	.gone = gpurt_file_gone,
+};
 
 static int __init gpurt_init(void)
 {
 	int err;
 
+	gpurt_seam = &seam;
+	gpurt_clients_start(gpurt_client_destroy);
+	gpurt_events_tell(&gpurt_netlink_sink);
 	gpurt_job_find_tracepoints();
 	err = gpurt_selftest();
 	if (err)
@@ -52,13 +94,18 @@ static int __init gpurt_init(void)
 	err = gpurt_vgpu_start();
 	if (err)
 		goto stop_agents;
-	err = gpurt_chardev_start();
+	err = gpurt_exits_start(&exits);
 	if (err)
 		goto stop_vgpu;
+	err = gpurt_chardev_start();
+	if (err)
+		goto stop_exits;
 	gpurt_kunit_start();
 	pr_info("gpurt: loaded, interface version %d\n", GPURT_VERSION);
 	return 0;
 
+stop_exits:
+	gpurt_exits_stop();
 stop_vgpu:
 	gpurt_vgpu_stop();
 stop_agents:
@@ -77,7 +124,7 @@ unload_boost:
 	gpurt_boost_unload();
 stop_workers:
 	gpurt_workers_stop();
-	rcu_barrier();	/* callbacks of owner.c and rules.c */
+	rcu_barrier();	/* callbacks of exits.c and rules.c */
 	return err;
 }
 
@@ -85,6 +132,7 @@ static void __exit gpurt_exit(void)
 {
 	gpurt_kunit_stop();
 	gpurt_chardev_stop();
+	gpurt_exits_stop();
 	gpurt_vgpu_stop();
 	gpurt_agents_stop();
 	gpurt_port_stop();

@@ -28,7 +28,7 @@ HEADERS = [
     "kmod/core/latency.h",
     "kmod/core/bus.h",
     "kmod/core/boost.h",
-    "kmod/core/policy.h",
+    "kmod/core/sched.h",
     "kmod/core/interleave.h",
     "kmod/core/pace.h",
     "kmod/core/vgpu.h",
@@ -39,10 +39,10 @@ HEADERS = [
     "kmod/core/retry.h",
     "kmod/core/marks.h",
     "kmod/core/agents.h",
-    "kmod/core/sgpu.h",
-    "kmod/core/sbeet.h",
-    "kmod/core/sbeet_pass.h",
-    "kmod/core/units.h",
+    "userlib/units/sgpu.h",
+    "userlib/units/sbeet.h",
+    "userlib/units/sbeet_pass.h",
+    "userlib/units/units.h",
     "userlib/include/gpurt.h",
     "userlib/mig.h",
     "analysis/native/simulate.h",
@@ -58,8 +58,8 @@ HEADERS = [
 ]
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
-    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/policy.h", "kmod/core/retry.h", "kmod/core/agents.h",
-    "kmod/core/pace.h", "kmod/core/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
+    UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
+    "kmod/core/pace.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """sBEET on one GPU: algorithm 2 (how many units) and algorithm 3 (what the GPU would then do).
 
-docs/readings.md lists what differs from print and why.  kmod/core/sbeet.c is the compiled form.
+docs/readings.md lists what differs from print and why.  userlib/units/sbeet.c is the compiled form.
 """
 
 from __future__ import annotations

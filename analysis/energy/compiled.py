@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled simulation: kmod/core/sbeet.c decides, analysis/native/energy_sim.c is the virtual time around it."""
+"""The compiled simulation: userlib/units/sbeet.c decides, analysis/native/energy_sim.c is virtual time around it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from gpurt._gpurt import lib
 
 
 class Rule(Enum):
-    """How a job gets units; the numbers are those of kmod/core/sbeet.h."""
+    """How a job gets units; the numbers are those of userlib/units/sbeet.h."""
 
     WHOLE = lib.GPURT_SBEET_WHOLE
     STATIC = lib.GPURT_SBEET_STATIC

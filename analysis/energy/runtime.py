@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled run time: jobs that clients announce, and the units that they hold (kmod/core/units.c).
+"""The compiled run time: jobs that clients announce, and the units that they hold (userlib/units/units.c).
 
 Nothing here reads a clock or talks to clients.  The user-space host does (pycontrol/host/units.py).
 """

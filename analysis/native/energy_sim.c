@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../kmod/core/sbeet_pass.h"
+#include "../../userlib/units/sbeet_pass.h"
 #include "energy_sim.h"
 #include "random.h"
 

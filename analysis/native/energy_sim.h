@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Simulation of spatial GPUs under kmod/core/sbeet.c in virtual time; analysis/energy/simulate.py is the readable form. */
+/* Simulation of spatial GPUs under userlib/units/sbeet.c in virtual time; analysis/energy/simulate.py is the readable form. */
 #ifndef GPURT_ENERGY_SIM_H
 #define GPURT_ENERGY_SIM_H
 
-#include "../../kmod/core/sbeet.h"
+#include "../../userlib/units/sbeet.h"
 
 enum gpurt_energy_execution {
 	GPURT_ENERGY_WORST,

@@ -4,7 +4,7 @@
 #define GPURT_SIM_H
 
 #include "../../kmod/core/gate.h"
-#include "../../kmod/core/policy.h"
+#include "../../kmod/core/sched.h"
 #include "../../kmod/core/vgpu.h"
 #include "../../kmod/core/whole.h"
 #include "simulate.h"

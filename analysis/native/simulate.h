@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Discrete-event simulation of a taskset in virtual time, with the core that ships: kmod/core/policy.c decides and
+ * Discrete-event simulation of a taskset in virtual time, with the core that ships: kmod/core/sched.c decides and
  * kmod/core/vgpu.c is the GPU.  docs/simulator.md says what is simulated and where costs are charged.
  */
 #ifndef GPURT_SIMULATE_H

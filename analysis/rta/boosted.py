@@ -26,8 +26,8 @@ CPU = "readings: boosted, CPU"
 OWNER = "readings: boosted, owners"
 SWITCH = "readings: boosted, switches back"
 
-#: How long hosts let a thread spin for its turn, ns (kmod/gate.c, userlib/transport_socket.c).  Then it sleeps, which
-#: the bounds for tasks that spin do not allow.
+#: How long hosts let a thread spin for its turn, ns (kmod/decide/gate.c, userlib/transport_socket.c).  Then it sleeps,
+#: which the bounds for tasks that spin do not allow.
 SPIN = 20 * MS
 #: Whether a task that uses the GPU spins for it.
 Spins: TypeAlias = Callable[[Task], bool]

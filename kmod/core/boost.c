@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-#include "policy.h"
+#include "sched.h"
 
 /* How the client's thread has to execute now: 0, 1..99 or GPURT_RAISED_TOP. */
 u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c)

@@ -11,7 +11,7 @@
  *   fence  as owner, but not while it waits for its own work: the driver says when that has completed.
  * docs/readings/boosted.md, "Boosted", has the bounds that rest on this.
  *
- * The functions are in boost.c and follow the rules of policy.h.
+ * The functions are in boost.c and follow the rules of sched.h.
  */
 #ifndef GPURT_CORE_BOOST_H
 #define GPURT_CORE_BOOST_H

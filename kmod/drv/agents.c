@@ -27,7 +27,7 @@
 
 #include "../compat.h"
 #include "../core/agents.h"
-#include "../workers.h"
+#include "../base/workers.h"
 #include "agent_processes.h"
 #include "agents.h"
 #include "devices.h"

@@ -22,7 +22,7 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../workers.h"
+#include "../base/workers.h"
 #include "drv.h"
 #include "port_gpu.h"
 #include "port_processes.h"

@@ -11,7 +11,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "../workers.h"
+#include "../base/workers.h"
 #include "port_processes.h"
 
 #define AT_ONCE 8	/* clients, or processes, for which the lock is held */

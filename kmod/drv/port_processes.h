@@ -9,7 +9,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
-#include "../processes.h"
+#include "../base/processes.h"
 #include "drv.h"
 
 struct port_processes {

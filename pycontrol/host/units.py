@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """GPUs shared in space by the user-space host: clients announce jobs and get units (uapi/gpurt.h, "Units").
 
-The compiled core decides (kmod/core/units.c over sbeet.c).  This carries its decisions to clients, and executes
+The compiled core decides (userlib/units/units.c over sbeet.c).  This carries its decisions to clients, and executes
 kernels on virtual GPUs.
 """
 

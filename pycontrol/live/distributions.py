@@ -79,7 +79,7 @@ def buckets_of(times: Times) -> list[tuple[str, float]]:
     """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns.
 
     The module does not stop its scheduler to read them, so that its count may be of another moment than its buckets
-    (put_times() in kmod/netlink_get.c): Prometheus gives up all it has read where the buckets do not add up to it.
+    (put_times() in kmod/calls/netlink_get.c): Prometheus gives up all it has read where buckets do not add up to it.
     """
     found = [(repr((int(lib.gpurt_hist_floor(edge)) - 1) / 1e9), float(sum(times.buckets[:edge]))) for edge in EDGES]
     return [*found, ("+Inf", float(sum(times.buckets)))]

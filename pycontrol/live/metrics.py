@@ -70,7 +70,7 @@ class _Known:
         """Takes what is known now.
 
         Of the client that owns the GPU a host adds the time since its last decision, and takes that back if the GPU was
-        suspended or reset meanwhile; the module does not stop its scheduler to read it (held() in kmod/netlink_get.c).
+        suspended or reset meanwhile; the module does not stop its scheduler to read it (held() in calls/netlink_get.c).
         """
         self.last = replace(one, held_ns=max(one.held_ns, self.last.held_ns))
 

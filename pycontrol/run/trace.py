@@ -80,7 +80,7 @@ def job_events(report: Report, period: int, origin: int) -> Iterator[Event]:
 
 
 class _Runlist:
-    """The tasks on the runlist, derived from the host's events (kmod/core/policy.h, gpurt_sched_ops)."""
+    """The tasks on the runlist, derived from the host's events (kmod/core/sched.h, gpurt_sched_ops)."""
 
     def __init__(self, tasks: Iterable[str], segments: bool) -> None:
         self._all = frozenset(tasks)

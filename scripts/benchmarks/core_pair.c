@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../kmod/core/policy.h"
+#include "../../kmod/core/sched.h"
 
 static unsigned long commits;
 

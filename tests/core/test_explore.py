@@ -12,7 +12,7 @@ from native_build import CORE, LONG, NATIVE, SANITIZE, compile_program, core_sou
 from once import once
 
 SOURCES = [NATIVE / f"{name}.c" for name in ("explore", "world", "model")]
-SOURCES += core_sources("policy", "boost", "queue", "budget")
+SOURCES += core_sources("sched", "boost", "queue", "budget")
 #: Two real-time clients and a best-effort one, and the mirror.
 MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
 #: Depth and kind (explore.c), then how many events and policies there are.  The planted bugs are found at depth 5,
@@ -67,24 +67,24 @@ PLANTED = {
     "an equal preempts": (
         "queue", "list_add_tail(node, &q->level[level]);", "list_add(node, &q->level[level]);"
     ),
-    "runner falls behind its new equals": ("policy", "first = c == s->runner;", "first = false;"),
+    "runner falls behind its new equals": ("sched", "first = c == s->runner;", "first = false;"),
     "policy change lets an equal preempt": (
-        "policy", "	stay_first(&s->segments, &s->runner->in_segments, s->runner->level);\n", ""
+        "sched", "	stay_first(&s->segments, &s->runner->in_segments, s->runner->level);\n", ""
     ),
-    "lock is not held": ("policy", "if (locking(s) && s->runner", "if (0 && s->runner"),
+    "lock is not held": ("sched", "if (locking(s) && s->runner", "if (0 && s->runner"),
     "place kept after death": (
-        "policy", "	leave(s, c, now);\n	s->ops->event(s, c, GPURT_EVENT_GONE",
+        "sched", "	leave(s, c, now);\n	s->ops->event(s, c, GPURT_EVENT_GONE",
         "	s->ops->event(s, c, GPURT_EVENT_GONE",
     ),
-    "last TSG closed, place kept": ("policy", "if (!count && c->depth) {", "if (0) {"),
-    "needless update": ("policy", "if (next != old) {", "if (next != old || next) {"),
+    "last TSG closed, place kept": ("sched", "if (!count && c->depth) {", "if (0) {"),
+    "needless update": ("sched", "if (next != old) {", "if (next != old || next) {"),
     "exempt and not told": (
-        "policy", "	if (exempt)\n		gained(s, c, now);\n	else\n		lost(s, c, now);\n", ""
+        "sched", "	if (exempt)\n		gained(s, c, now);\n	else\n		lost(s, c, now);\n", ""
     ),
-    "resumed without a grant": ("policy", "	c->granted = false;\n	c->own", "	c->granted = true;\n	c->own"),
-    "second segment of a job not granted": ("policy", "	c->granted = false;\n	c->own", "	c->own"),
+    "resumed without a grant": ("sched", "	c->granted = false;\n	c->own", "	c->granted = true;\n	c->own"),
+    "second segment of a job not granted": ("sched", "	c->granted = false;\n	c->own", "	c->own"),
     "demoted for ever": (
-        "policy", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
+        "sched", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
     ),
     "bitmap keeps an empty level": ("queue", "if (list_empty(&q->level[level]))", "if (0)"),
     "bitmap's words mixed up": ("queue", "i * BITS + __fls(", "__fls("),
@@ -93,25 +93,25 @@ PLANTED = {
     ),
     "budget never renewed": ("budget", "			b->used = 0;\n			b->overrun = false;\n", ""),
     "budget new in each segment": (
-        "policy", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded)",
+        "sched", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded)",
         "	c->demoted = GPURT_NOT_DEMOTED;\n	if (c->budget)\n		c->budget->ends = 0;\n	if (crowded)"
     ),
     "spent budget forgotten": (
-        "policy", "(c = pick(s)) && is_spent(s, c, now); demoted++", "(c = pick(s)) && 0; demoted++"
+        "sched", "(c = pick(s)) && is_spent(s, c, now); demoted++", "(c = pick(s)) && 0; demoted++"
     ),
-    "time not charged": ("policy", "	c->held_ns += now - since;\n", ""),
+    "time not charged": ("sched", "	c->held_ns += now - since;\n", ""),
     "idle runner keeps the GPU": (
-        "policy", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
+        "sched", "return c && (c->level || locking(s)) ? c : NULL;", "return c ? c : s->runner;"
     ),
     "raised although the GPU is lost": ("boost", "	s->updating = s->policy == GPURT_POLICY_BOOSTED;\n", ""),
-    "raised before the update is over": ("policy", "s->updating = s->policy == GPURT_POLICY_BOOSTED;", ""),
-    "old owner lowered too late": ("policy", "		if (old)\n			gpurt_boost_refresh(s, old, now);\n", ""),
+    "raised before the update is over": ("sched", "s->updating = s->policy == GPURT_POLICY_BOOSTED;", ""),
+    "old owner lowered too late": ("sched", "		if (old)\n			gpurt_boost_refresh(s, old, now);\n", ""),
     "owner stays raised under another policy": (
-        "policy", "		gpurt_boost_refresh(s, s->runner, now);\n	}\n	decide(s, NULL, GPURT_CAUSE_POLICY",
+        "sched", "		gpurt_boost_refresh(s, s->runner, now);\n	}\n	decide(s, NULL, GPURT_CAUSE_POLICY",
         "	}\n	decide(s, NULL, GPURT_CAUSE_POLICY",
     ),
-    "a client that died stays raised": ("policy", "	c->boost.asked = 0;\n	c->boost.turn = false;\n", ""),
-    "work of the last segment": ("policy", "	c->boost.working = false;\n", ""),
+    "a client that died stays raised": ("sched", "	c->boost.asked = 0;\n	c->boost.turn = false;\n", ""),
+    "work of the last segment": ("sched", "	c->boost.working = false;\n", ""),
     "raised without its turn": ("boost", "turn && c->boost.asked && s->policy", "c->boost.asked && s->policy"),
     "new owner not raised": (
         "boost", "(s, c, now);\n	}\n	if (s->runner)\n		gpurt_boost_refresh(s, s->runner, now);\n",

@@ -33,13 +33,13 @@ def test_the_fuzzer_finds_nothing_in_two_seconds(tmp_path: Path) -> None:
 
 def test_the_fuzzer_finds_a_planted_bug_and_repeats_it(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path / "tree")
-    policy = tree / "kmod/core/policy.c"
+    policy = tree / "kmod/core/sched.c"
     text = policy.read_text(encoding="utf-8")
     right = "	c->hint = 0;\n"
     assert text.count(right) == 1
     policy.write_text(text.replace(right, ""), encoding="utf-8")
     sources = [tree / f"tests/core/native/{name}.c" for name in ("fuzz", "world", "model")]
-    sources += [tree / f"kmod/core/{name}.c" for name in ("policy", "boost", "queue", "budget")]
+    sources += [tree / f"kmod/core/{name}.c" for name in ("sched", "boost", "queue", "budget")]
     fuzz = compile_program(tmp_path / "fuzz", sources, SANITIZE)
     found = subprocess.run([fuzz, "500", "7"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert found.returncode == 1, found.stdout

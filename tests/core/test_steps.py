@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from native_build import ROOT, compile_program, copy_tree
 
-SOURCES = ("queue", "budget", "boost", "policy", "interleave", "pace", "vgpu", "whole")
+SOURCES = ("queue", "budget", "boost", "sched", "interleave", "pace", "vgpu", "whole")
 FEW, MANY = 8, 2048
 #: Operations on the scheduler under each policy, and on the virtual GPU.
 FIGURES = 6 * 13 + 3
 #: A decision that looks at every client; a virtual GPU that looks at every TSG.
 WALKS = {
-    "kmod/core/policy.c": ("\tcharge(s, now);\n\tnext = choose", "\tlist_for_each(p, &s->order) n++;\n"),
+    "kmod/core/sched.c": ("\tcharge(s, now);\n\tnext = choose", "\tlist_for_each(p, &s->order) n++;\n"),
     "kmod/core/vgpu.c": ("\tstop(v);\n\tv->only", "\tlist_for_each(p, &v->ready.ring[0][1]) n++;\n"),
 }
 COUNTER = "static struct list_head *p; static volatile int n;\n"
@@ -53,7 +53,7 @@ def test_no_operation_takes_longer_the_more_clients_there_are(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("source", "operation"), [("kmod/core/policy.c", "1 end"), ("kmod/core/vgpu.c", "vgpu commit")]
+    ("source", "operation"), [("kmod/core/sched.c", "1 end"), ("kmod/core/vgpu.c", "vgpu commit")]
 )
 def test_a_walk_over_all_clients_is_noticed(tmp_path: Path, source: str, operation: str) -> None:
     root = copy_tree(tmp_path / "copy")

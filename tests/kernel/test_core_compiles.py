@@ -21,7 +21,7 @@ ccflags-y := -Werror
 """
 MODULE = """
 #include <linux/module.h>
-#include "core/policy.h"
+#include "core/sched.h"
 #include "core/vgpu.h"
 static struct gpurt_sched sched;
 static struct gpurt_vgpu vgpu;

@@ -34,7 +34,8 @@ def test_a_warning_is_an_error_each_time(tmp_path: Path) -> None:
 
 def test_what_asks_for_kunit_is_compiled_with_it() -> None:
     """In kmod/Kbuild, GPURT_KUNIT is a flag of single objects, so that few are compiled twice."""
-    flagged = re.findall(r"^CFLAGS_(\w+)\.o :=.*kunit-flags", (ROOT / "kmod/Kbuild").read_text(), re.MULTILINE)
-    asking = {path.stem for path in (ROOT / "kmod").rglob("*.c") if "#ifdef GPURT_KUNIT" in path.read_text()}
+    flagged = re.findall(r"^CFLAGS_([\w/]+)\.o :=.*kunit-flags", (ROOT / "kmod/Kbuild").read_text(), re.MULTILINE)
+    sources = ((path.relative_to(ROOT / "kmod"), path.read_text()) for path in (ROOT / "kmod").rglob("*.c"))
+    asking = {str(path.with_suffix("")) for path, text in sources if "#ifdef GPURT_KUNIT" in text}
     assert asking
-    assert asking | {"main", "kunit"} == set(flagged)
+    assert asking | {"main", "tests/kunit"} == set(flagged)

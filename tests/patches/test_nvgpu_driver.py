@@ -22,7 +22,7 @@ FILES = ["common/fifo/runlist.c", "common/fifo/tsg.c", "common/fifo/channel.c", 
          "hal/rc/rc_gv11b.c", "hal/fifo/tsg_gv11b_fusa.c", "hal/fifo/preempt_gv11b_fusa.c"]  # fmt: skip
 CUT = {"sched.c": [f"gk20a_sched_ctrl_{name}" for name in ("tsg_added", "tsg_removed", "init", "cleanup")],
        "ioctl_tsg.c": [f"nvgpu_ioctl_tsg_{name}" for name in ("open", "release", "dev_release")]}  # fmt: skip
-CORE = [ROOT / f"kmod/core/{one}.c" for one in ("policy", "queue", "budget", "boost")]
+CORE = [ROOT / f"kmod/core/{one}.c" for one in ("sched", "queue", "budget", "boost")]
 OURS = [HERE / "driver.c", HERE / "core.c", *CORE]
 #: What each of these breaks is noticed: a file, a line of it, and what it becomes.  Only R36 has the last one.
 MUTANTS = {

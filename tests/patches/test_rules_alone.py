@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The rules about processes (kmod/rules.c), in user space: adapter/rules.c."""
+"""The rules about processes (kmod/base/rules.c), in user space: adapter/rules.c."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MUTANTS = {
 
 def rules() -> str:
     """The code that runs here."""
-    return code_of("rules.h", "rules.c")
+    return code_of("base/rules.h", "base/rules.c")
 
 
 def test_rules_are_read_while_they_change(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Words(IntEnum):
 
 
 class Policy(Words):
-    """enum gpurt_policy: which clients may be on the runlist (kmod/core/policy.h)."""
+    """enum gpurt_policy: which clients may be on the runlist (kmod/core/sched.h)."""
 
     TIMESLICED = lib.GPURT_POLICY_TIMESLICED
     SEGMENT = lib.GPURT_POLICY_SEGMENT

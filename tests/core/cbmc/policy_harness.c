@@ -6,7 +6,7 @@
  * cbmc proves that there is no undefined behaviour and that the assertions hold: the rule of policy `segment` in
  * README.md.  With -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
  */
-#include "../../../kmod/core/policy.h"
+#include "../../../kmod/core/sched.h"
 
 #define CLIENTS 2
 

@@ -6,7 +6,7 @@
  * the assertions hold.  -DTIMES: instead how long a GPU was busy, for any 64-bit times of a job.  With -DPLANT_BUG the
  * proof must fail.
  */
-#include "../../../kmod/core/units.h"
+#include "../../../userlib/units/units.h"
 
 #ifndef EVENTS
 #define EVENTS 3

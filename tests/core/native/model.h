@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An independent model of kmod/core/policy.c for the explorer and the fuzzer.  It keeps facts about a few clients,
+ * An independent model of kmod/core/sched.c for the explorer and the fuzzer.  It keeps facts about a few clients,
  * and computes the client that runs anew by looking at all of them.  It has no queue and no bitmap.  A stamp says
  * when a client came to its level; a client ahead of its equals has a stamp below all others.
  */
 #ifndef GPURT_TEST_MODEL_H
 #define GPURT_TEST_MODEL_H
 
-#include "../../../kmod/core/policy.h"
+#include "../../../kmod/core/sched.h"
 
 #define CLIENTS 3
 #define NOBODY (-1)

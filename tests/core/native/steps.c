@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../../kmod/core/policy.h"
+#include "../../../kmod/core/sched.h"
 #include "../../../kmod/core/vgpu.h"
 
 #define ROUNDS 40

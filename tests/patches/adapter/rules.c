@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The rules about processes (kmod/rules.c, as rules.inc), read and changed at once: what one CPU does in the middle of what
+ * The rules about processes (kmod/base/rules.c, as rules.inc), read and changed at once: what one CPU does in the middle of what
  * another one reads is done here by the function that is told of each rule.
  */
 #include "shim.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "core.h"
 
-#include "../../../kmod/core/policy.h"
+#include "../../../kmod/core/sched.h"
 
 static struct gpurt_sched sched;
 static struct gpurt_sched_client clients[CORE_CLIENTS];

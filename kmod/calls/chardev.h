@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* /dev/gpurt. */
+#ifndef GPURT_CHARDEV_H
+#define GPURT_CHARDEV_H
+
+#include <linux/types.h>
+
+struct file_operations;
+struct gpurt_client;
+struct gpurt_file;
+
+int gpurt_chardev_start(void);
+void gpurt_chardev_stop(void);
+
+#endif

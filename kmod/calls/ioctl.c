@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The data plane of uapi/gpurt.h: each ioctl of /dev/gpurt.  core/calls.c has checked the structures. */
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/sched.h>
+#include <linux/sched/rt.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "calls/ioctl.h"
+#include "clients/boost.h"
+#include "clients/boost_calls.h"
+#include "clients/bus.h"
+#include "clients/decisions.h"
+#include "clients/files.h"
+#include "clients/news.h"
+#include "clients/wait.h"
+#include "core/agents.h"
+#include "core/calls.h"
+#include "decide/gpu.h"
+#include "decide/gpus.h"
+#include "decide/job.h"
+#include "state/client.h"
+#include "state/events.h"
+#include "state/file.h"
+#include "state/wake.h"
+
+/* Whether sched_setscheduler(2) would let the caller, whose priority is @own, take that priority. */
+static bool may_have(u32 own, u32 priority)
+{
+	return priority <= own || priority <= rlimit(RLIMIT_RTPRIO) || capable(CAP_SYS_NICE);
+}
+
+static u32 caps_of(const struct gpurt_gpu *gpu)
+{
+	return (gpu->ops.work ? GPURT_CAP_VGPU : 0) | (gpu->ops.agents ? GPURT_CAP_AGENTS : 0) |
+	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0) | (gpurt_boost_why_not() ? 0 : GPURT_CAP_RAISES);
+}
+
+static long do_query(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_query *q = &a->query;
+	struct gpurt_gpu *gpu = gpurt_gpu_get(q->gpu);
+	struct gpurt_agents_facts facts;
+	u32 i;
+
+	if (!gpu)
+		return -ENODEV;
+	q->version = GPURT_VERSION;
+	q->caps = caps_of(gpu);
+	q->gpus = gpurt_gpu_count();
+	gpurt_gpu_describe(gpu, &facts);
+	q->tier = facts.tier;
+	q->policy = READ_ONCE(gpu->sched.policy);
+	q->epsilon_ns = 0;
+	for (i = 0; i < GPURT_CAUSE_COUNT; i++)
+		q->epsilon_ns = max_t(u64, q->epsilon_ns, READ_ONCE(gpu->runlist.latency[i].max));
+	gpurt_gpu_put(gpu);
+	return 0;
+}
+
+static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
+{
+	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
+	int err = gpurt_wait_for(client, &granted);
+
+	if (!err)
+		b->state = GPURT_STATE_RUNNING;
+	return err;
+}
+
+/* Whether a thread of the client is raised, or was and may have to be lowered. */
+static bool is_raised(const struct gpurt_client *client)
+{
+	return READ_ONCE(client->boost.raised.task);
+}
+
+/* Begins a segment.  Under policy `boosted` the outermost one is that of a thread that may be raised. */
+static noinline int begin_boosted(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
+{
+	bool raised;
+	int err;
+
+	do {
+		err = gpurt_boost_begins(client, own, b, &raised);
+		if (err)
+			return err;
+		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
+		gpurt_boost_returns(client, raised);
+	} while (err == -EAGAIN);
+	return err;
+}
+
+/* The same.  Where no thread is raised, that costs next to nothing. */
+static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_begin *b)
+{
+	int err;
+
+	if (likely(READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED && !is_raised(client))) {
+		err = gpurt_client_begin(client, own, b->priority, form, &b->state);
+		if (err != -EAGAIN)
+			return err;
+	}
+	return begin_boosted(client, own, form, b);
+}
+
+static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_begin *b = &a->begin;
+	u32 own = gpurt_raised_own(current), form = gpurt_boost_stated(b->flags);
+	struct gpurt_client *client;
+	int err;
+
+	client = gpurt_file_client(file, b->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (b->priority && !may_have(own, b->priority))
+		return -EPERM;
+	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
+		return -EOPNOTSUPP;
+	err = begin(client, own, form, b);
+	if (err || b->state == GPURT_STATE_RUNNING || !(b->flags & GPURT_BEGIN_WAIT))
+		return err;
+	return wait_for_grant(client, b);
+}
+
+static long do_end(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_wait drained = { .what = GPURT_WAIT_IDLE, .timeout_ns = GPURT_FOREVER };
+	struct gpurt_client *client;
+	bool raised;
+	int err = 0;
+
+	client = gpurt_file_client(file, a->end.gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!READ_ONCE(client->core.depth))
+		return gpurt_client_without_segment(client);
+	if (a->end.flags & GPURT_END_DRAIN)
+		err = gpurt_wait_for(client, &drained);
+	if (err)
+		return err;
+	raised = is_raised(client) && gpurt_boost_ends(client);
+	err = gpurt_client_end(client);
+	if (raised || is_raised(client))
+		gpurt_boost_returns(client, raised);
+	return err;
+}
+
+static long do_wait(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client;
+	int err;
+
+	client = gpurt_file_client(file, a->wait.gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	gpurt_boost_works(client, &a->wait);
+	err = gpurt_wait_for(client, &a->wait);
+	if (!err)
+		gpurt_boost_worked(client, &a->wait);
+	if (err != -EOPNOTSUPP)
+		WRITE_ONCE(client->seen, atomic_read(&client->completions));
+	return err;
+}
+
+static long do_copy(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->copy.gpu);
+	struct gpurt_copy *c = &a->copy;
+	u32 own;
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	c->granted_ns = 0;
+	switch (c->what) {
+	case GPURT_COPY_BEGIN:
+		own = gpurt_raised_own(current);
+		if (c->priority && !may_have(own, c->priority))
+			return -EPERM;
+		return gpurt_bus_begin(client, own, c);
+	case GPURT_COPY_NEXT:
+		return gpurt_bus_go_on(client, c);
+	default:
+		return gpurt_bus_end(client, c);
+	}
+}
+
+/* Called with file->lock held.  Has the driver open or close a TSG, and tells the scheduler. */
+static int tsg_call(struct gpurt_client *client, struct gpurt_tsg *t, bool open)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = open ? gpu->ops.work->tsg_open(gpu->driver, client->ctx, &t->tsg) :
+		     gpu->ops.work->tsg_close(gpu->driver, client->ctx, t->tsg);
+	if (!err)
+		gpurt_client_hear(client);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static long do_tsg(struct gpurt_file *file, struct gpurt_tsg *t, bool open)
+{
+	struct gpurt_client *client;
+	int err;
+
+	client = gpurt_file_client(file, t->gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops.work)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	err = tsg_call(client, t, open);
+	mutex_unlock(&file->lock);
+	if (!open) {
+		gpurt_wait_wake(client);	/* a call that waits for the TSG's work must return ENOENT */
+		gpurt_boost_completed(client);
+	}
+	return err;
+}
+
+static long do_tsg_open(struct gpurt_file *file, union gpurt_argument *a)
+{
+	return do_tsg(file, &a->tsg, true);
+}
+
+static long do_tsg_close(struct gpurt_file *file, union gpurt_argument *a)
+{
+	return do_tsg(file, &a->tsg, false);
+}
+
+static int shape_call(struct gpurt_client *client, const struct gpurt_tsg_shape *shape)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, false);
+	/* Nobody is asked for a capability that he does not need. */
+	if (err == -EPERM && may_have(gpurt_raised_own(current), 1))
+		err = gpu->ops.work->tsg_shape(gpu->driver, client->ctx, shape, true);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static long do_tsg_shape(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->shape.gpu);
+	int err;
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops.work || !client->gpu->ops.work->tsg_shape)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	err = shape_call(client, &a->shape);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+static long do_submit(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client;
+	struct gpurt_gpu *gpu;
+	int err, token;
+
+	client = gpurt_file_client(file, a->submit.gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	gpu = client->gpu;
+	if (!gpu->ops.work)
+		return -EOPNOTSUPP;
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	gpurt_boost_submits(client);
+	err = gpu->ops.work->submit(gpu->driver, client->ctx, &a->submit);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static long do_agent(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client;
+	int err;
+
+	client = gpurt_file_client(file, a->agent.gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops.agents)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	err = gpurt_client_agent(client, &a->agent);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+static int answer_call(struct gpurt_client *client, const struct gpurt_order *o)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpu->ops.agents->answer(gpu->driver, client->ctx, o->answered, o->result);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static long do_order(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client;
+	int err;
+
+	client = gpurt_file_client(file, a->order.gpu);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	if (!client->gpu->ops.agents)
+		return -EOPNOTSUPP;
+	if (atomic_xchg(&client->ordering, 1))
+		return -EBUSY;
+	err = answer_call(client, &a->order);
+	if (!err)
+		err = gpurt_wait_for_order(client, &a->order);
+	atomic_set(&client->ordering, 0);
+	return err;
+}
+
+/* The module decides in time, not in space. */
+static long do_job(struct gpurt_file *file, union gpurt_argument *a)
+{
+	return -EOPNOTSUPP;
+}
+
+static long do_job_mark(struct gpurt_file *file, union gpurt_argument *a)
+{
+	struct gpurt_client *client = gpurt_file_client(file, a->job_mark.gpu);
+
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	/* Its number may be another GPU's by now. */
+	if (READ_ONCE(client->gpu->dying))
+		return -ENODEV;
+	return gpurt_event_job(client, &a->job_mark);
+}
+
+static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a) = {
+	[_IOC_NR(GPURT_IOC_QUERY)] = do_query,
+	[_IOC_NR(GPURT_IOC_BEGIN)] = do_begin,
+	[_IOC_NR(GPURT_IOC_END)] = do_end,
+	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
+	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
+	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
+	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
+	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,
+	[_IOC_NR(GPURT_IOC_TSG_SHAPE)] = do_tsg_shape,
+	[_IOC_NR(GPURT_IOC_AGENT)] = do_agent,
+	[_IOC_NR(GPURT_IOC_ORDER)] = do_order,
+	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_MARK)] = do_job_mark,
+};
+
+/* Copies the caller's structure.  0, -EFAULT, -EINVAL or -E2BIG. */
+static int get_argument(const struct gpurt_call *call, union gpurt_argument *argument, void __user *user)
+{
+	u32 size;
+	int err;
+
+	if (get_user(size, (u32 __user *)user))
+		return -EFAULT;
+	err = gpurt_call_check_size(call, size);
+	if (!err)
+		err = copy_struct_from_user(argument, call->size, user, size);
+	return err ? err : gpurt_call_check(call, argument);
+}
+
+/* Copies what the call answers to the caller's structure; of a begin, the most frequent call, that is one field. */
+static int put_answer(const struct gpurt_call *call, const union gpurt_argument *argument, void __user *user)
+{
+	if (call->code == GPURT_IOC_BEGIN)
+		return put_user(argument->begin.state, &((struct gpurt_begin __user *)user)->state);
+	return copy_to_user(user, argument, call->size) ? -EFAULT : 0;
+}
+
+long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	const struct gpurt_call *call = gpurt_call_find(cmd);
+	void __user *user = (void __user *)arg;
+	union gpurt_argument argument;
+	long ret;
+
+	if (!call)
+		return -ENOTTY;
+	ret = get_argument(call, &argument, user);
+	if (ret)
+		return ret;
+	ret = handlers[_IOC_NR(call->code)](filp->private_data, &argument);
+	/* A begin that a signal interrupted has still begun its segment: its caller must learn the state. */
+	if ((!ret || ret == -EINTR) && call->answers && put_answer(call, &argument, user))
+		return -EFAULT;
+	return ret;
+}

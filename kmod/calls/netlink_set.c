@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The control plane's SET commands.  A command that is refused changes nothing. */
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/string.h>
+
+#include "base/raised.h"
+#include "base/rules.h"
+#include "calls/netlink_handlers.h"
+#include "clients/boost.h"
+#include "clients/budgets.h"
+#include "clients/decisions.h"
+#include "clients/exempt.h"
+#include "clients/policy.h"
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/gpus.h"
+#include "state/clients.h"
+
+static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
+{
+	return info->attrs[attr] ? nla_get_u32(info->attrs[attr]) : otherwise;
+}
+
+static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
+{
+	return info->attrs[attr] ? nla_get_u64(info->attrs[attr]) : otherwise;
+}
+
+/* What a command does to one GPU, held alive.  Returns -errno, or how many clients it changed. */
+typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, void *about);
+
+static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, void *about)
+{
+	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
+	int ret = -ENODEV, reading, token;
+
+	if (!gpu)
+		return ret;
+	reading = gpurt_clients_read();
+	if (gpurt_gpu_hold(gpu, &token)) {
+		ret = fn(gpu, info, about);
+		gpurt_gpu_release(gpu, token);
+	}
+	gpurt_clients_done(reading);
+	gpurt_gpu_put(gpu);
+	return ret;
+}
+
+/* Does it to the GPU that the message names, or to all.  Returns the count, or the first error. */
+static int each_gpu(struct genl_info *info, gpu_fn fn, void *about)
+{
+	int ret, count = 0;
+	u32 i;
+
+	/* Pairs with client_join(): what was changed before holds for clients that the walk does not meet. */
+	smp_mb();
+	if (info->attrs[GPURT_A_GPU]) {
+		ret = one_gpu(nla_get_u32(info->attrs[GPURT_A_GPU]), fn, info, about);
+		if (ret == -ENODEV)
+			gpurt_nl_refuse(info->extack, ret, "no GPU of that number");
+		return ret;
+	}
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		ret = one_gpu(i, fn, info, about);
+		if (ret < 0 && ret != -ENODEV)
+			return ret;
+		count += max(ret, 0);
+	}
+	return count;
+}
+
+static int set_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
+{
+	struct gpurt_client *client;
+	int count = 0;
+
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
+		if (pid && client->tgid == pid)
+			count += !gpurt_client_priority(client, nla_get_u32(info->attrs[GPURT_A_PRIORITY]));
+	}
+	return count;
+}
+
+/* Whether policy `boosted` can order it, if the process is a client of the GPU. */
+static int check_priority(struct gpurt_gpu *gpu, struct genl_info *info, void *pid)
+{
+	u32 priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+	struct gpurt_client *client;
+
+	if (READ_ONCE(gpu->sched.policy) != GPURT_POLICY_BOOSTED || priority == GPURT_PRIORITY_OWN ||
+	    priority <= gpurt_normal)
+		return 0;
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
+		if (pid && client->tgid == pid)
+			return gpurt_nl_refuse(info->extack, -ERANGE,
+					       "policy boosted: the priority is above the parameter normal");
+	}
+	return 0;
+}
+
+/* To every client of the process that the message names, by its number in the sender's namespace. */
+static int set_priorities(struct genl_info *info)
+{
+	struct pid *pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	int ret = each_gpu(info, check_priority, pid);
+
+	if (ret >= 0)
+		ret = each_gpu(info, set_priority, pid);
+	put_pid(pid);
+	if (!ret)
+		return gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
+	return min(ret, 0);
+}
+
+int gpurt_nl_set_priority(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	u32 priority;
+
+	if (err)
+		return err;
+	priority = nla_get_u32(info->attrs[GPURT_A_PRIORITY]);
+	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "the priority is neither 0 to 99 nor OWN (255)");
+	return set_priorities(info);
+}
+
+struct budget_update {
+	struct gpurt_update u;
+	struct gpurt_budget *budget;
+	u64 limit, period;
+	u32 action;
+};
+
+static int decide_budget(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct budget_update *b = container_of(u, struct budget_update, u);
+
+	return gpurt_set_budget(&gpu->sched, b->budget, b->limit, b->period, b->action, now);
+}
+
+static void get_budget(struct genl_info *info, struct budget_update *b)
+{
+	b->limit = nla_get_u64(info->attrs[GPURT_A_BUDGET_NS]);
+	b->period = get_u64(info, GPURT_A_PERIOD_NS, 0);
+	b->action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
+}
+
+static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *group)
+{
+	struct budget_update b = {
+		.u = { .decide = decide_budget, .level = GPURT_GATE_CONTROL },
+		.budget = &((struct gpurt_group *)group)->budget[gpu->index],
+	};
+
+	get_budget(info, &b);
+	return gpurt_gate_update(gpu, &b.u);
+}
+
+/* Puts every client of the GPU under the budget that it should be under. */
+static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		gpurt_group_apply(client);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Which group the message names: the attribute and its text or process; 0: none, or several. */
+static u32 which_group(struct genl_info *info, char *path, size_t size, struct pid **pid)
+{
+	if (!info->attrs[GPURT_A_PID] == !info->attrs[GPURT_A_CGROUP])
+		return 0;
+	if (info->attrs[GPURT_A_CGROUP]) {
+		strscpy(path, nla_data(info->attrs[GPURT_A_CGROUP]), size);
+		return GPURT_A_CGROUP;
+	}
+	*pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	return GPURT_A_PID;
+}
+
+/* Whether it is a process, and not one of its threads or what is left of it. */
+static bool is_process(struct pid *pid)
+{
+	bool found;
+
+	rcu_read_lock();
+	found = pid && pid_task(pid, PIDTYPE_TGID);
+	rcu_read_unlock();
+	return found;
+}
+
+static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
+{
+	static DEFINE_MUTEX(one_at_a_time);	/* a group that settles must not be given a budget meanwhile */
+	struct gpurt_group *group;
+	const char *why = NULL;
+	int err;
+
+	if (make && attr == GPURT_A_CGROUP && !gpurt_has_cgroups())
+		return gpurt_nl_refuse(info->extack, -EOPNOTSUPP,
+				       "there are no cgroups of version 2 here, so the budget would be nobody's");
+	mutex_lock(&one_at_a_time);
+	err = gpurt_group_get(attr, path, pid, make, &group, &why);
+	if (!err && group) {
+		err = each_gpu(info, set_budget, group);
+		gpurt_group_settle(group);
+		gpurt_group_put(group);
+	} else {
+		err = gpurt_nl_refuse(info->extack, err, why);
+	}
+	mutex_unlock(&one_at_a_time);
+	if (!err)
+		each_gpu(info, apply_budgets, NULL);
+	return err;
+}
+
+int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	char path[GPURT_CGROUP_LEN] = "";
+	struct budget_update b;
+	struct pid *pid = NULL;
+	const char *why;
+	u32 attr;
+
+	if (err)
+		return err;
+	get_budget(info, &b);
+	why = gpurt_budget_refusal(b.limit, b.period, b.action);
+	if (why)
+		return gpurt_nl_refuse(info->extack, -EINVAL, why);
+	attr = which_group(info, path, sizeof(path), &pid);
+	if (!attr)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "a budget is for exactly one of PID and CGROUP");
+	if (attr == GPURT_A_CGROUP && path[0] != '/')
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "attribute GPURT_A_CGROUP must be a path that begins with /");
+	if (attr == GPURT_A_CGROUP || is_process(pid))
+		err = change_budget(info, attr, path, pid, b.limit);
+	else
+		err = gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid");
+	put_pid(pid);
+	return err;
+}
+
+static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	const char *why = NULL;
+	int err;
+
+	err = gpurt_policy_set(gpu, nla_get_u32(info->attrs[GPURT_A_POLICY]),
+			       get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL),
+			       get_u64(info, GPURT_A_POLL_NS, GPURT_POLL_DEFAULT_NS), &why);
+	return gpurt_nl_refuse(info->extack, err, why);
+}
+
+int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+
+	if (err)
+		return err;
+	if (nla_get_u32(info->attrs[GPURT_A_POLICY]) >= GPURT_POLICY_COUNT)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "no such policy");
+	if (get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL) >= GPURT_NOTICE_COUNT)
+		return gpurt_nl_refuse(info->extack, -EINVAL, "no such way to notice");
+	return each_gpu(info, set_policy, NULL);
+}
+
+/* What follows from a change of the rules, for one GPU. */
+
+static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		gpurt_exempt_apply(client);
+		cond_resched();
+	}
+	gpurt_exempt_tell(gpu);
+	return 0;
+}
+
+static int apply_bars(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		gpurt_boost_bar(client);
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Which attribute names the rule, and its text; 0: none, or several. */
+static u32 which_rule(struct genl_info *info, char *text, size_t size)
+{
+	static const u32 kinds[] = { GPURT_A_PID, GPURT_A_COMM, GPURT_A_CGROUP };
+	u32 found = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (!info->attrs[kinds[i]])
+			continue;
+		if (found)
+			return 0;
+		found = kinds[i];
+		if (found != GPURT_A_PID)
+			strscpy(text, nla_data(info->attrs[found]), size);
+	}
+	return found;
+}
+
+/* @flag: the attribute that adds such a rule, or removes it.  @usage: what such a command must have. */
+static int set_rule(struct sk_buff *skb, struct genl_info *info, enum gpurt_rule what, u32 flag, const char *usage,
+		    gpu_fn apply)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	char text[GPURT_CGROUP_LEN] = "";
+	struct pid *pid = NULL;
+	const char *why = NULL;
+	u32 kind, add;
+
+	if (err)
+		return err;
+	add = nla_get_u32(info->attrs[flag]);
+	kind = which_rule(info, text, sizeof(text));
+	if (!kind || add > 1)
+		return gpurt_nl_refuse(info->extack, -EINVAL, usage);
+	if (kind == GPURT_A_COMM && !text[0])
+		return gpurt_nl_refuse(info->extack, -EINVAL, "attribute GPURT_A_COMM must not be empty");
+	if (kind == GPURT_A_CGROUP && text[0] != '/')
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "attribute GPURT_A_CGROUP must be a path that begins with /");
+	if (kind == GPURT_A_PID) {
+		pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+		if (add && !is_process(pid)) {
+			put_pid(pid);
+			return gpurt_nl_refuse(info->extack, -ESRCH, "no process with that pid");
+		}
+		if (!pid)
+			return 0;
+	}
+	err = gpurt_rule_change(what, kind, text, pid, add, &why);
+	put_pid(pid);
+	if (err)
+		return gpurt_nl_refuse(info->extack, err, why);
+	return each_gpu(info, apply, NULL);
+}
+
+int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info)
+{
+	return set_rule(skb, info, GPURT_RULE_EXEMPT, GPURT_A_EXEMPT,
+			"EXEMPT is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_exemptions);
+}
+
+int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info)
+{
+	return set_rule(skb, info, GPURT_RULE_BARRED, GPURT_A_BARRED,
+			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_bars);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Policy `boosted`: threads of clients are raised and lowered.
+ *
+ * The scheduler says how the thread of a client has to execute, with the gate held, and gpurt_boost_wanted() notes it.
+ * It is carried out without the gate, because a change of a thread's scheduling may sleep: kernels 5.3 to 6.4 take the
+ * lock of the cpusets for it, which others hold for milliseconds.  Hence no interrupt does it either.  Who does it:
+ *
+ *   - the thread itself, before it asks for a begin and after each of its calls.  A thread that becomes the owner is
+ *     raised before it has the gate, so that nothing of its CPU comes between its update and that;
+ *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits at the gate: the
+ *     GPU is taken from its client or given to it by another one's update; a budget, an administrator, the driver or
+ *     the end of its process ends its segment; it is handed the gate while its CPU executes others; its work has
+ *     completed (form `fence`).  A GPU's own thread has updates to carry out, and does not wait for the lock of the
+ *     cpusets.
+ *
+ * Threads of forms `owner` and `fence` wait at the gate as they would execute without their call: see gate.c.
+ *
+ * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Nobody else changes a thread,
+ * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In a kernel with full
+ * preemption the thread that holds such a lock may lose its CPU to a more urgent one, and threads of other CPUs must
+ * not wait until that has executed.
+ */
+#include <linux/moduleparam.h>
+#include <linux/printk.h>
+#include <linux/rtmutex.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "base/raised.h"
+#include "base/rules.h"
+#include "clients/boost.h"
+#include "compat.h"
+#include "core/boost.h"
+#include "decide/gpu.h"
+#include "state/clients.h"
+#include "state/exits.h"
+#include "state/file.h"
+
+static bool boost = true;
+module_param(boost, bool, 0444);
+MODULE_PARM_DESC(boost, "allow policy boosted, which raises threads (default yes)");
+
+static struct kthread_worker *worker;
+
+/* Why threads cannot be raised; NULL: they can. */
+const char *gpurt_boost_why_not(void)
+{
+	if (!boost)
+		return "policy boosted needs raised threads, which the parameter boost=0 forbids";
+	return gpurt_raised_possible() ? NULL : "policy boosted needs raised threads, which this kernel does not allow";
+}
+
+/* Called with the lock held, hence before the driver forgets the client.  Whether there is nothing to wait for. */
+static bool has_completed(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+	struct gpurt_gpu *gpu = client->gpu;
+	int token, ret;
+	u64 when;
+
+	if (b->over || !gpurt_gpu_hold(gpu, &token))
+		return true;
+	if (b->awaited.what == GPURT_WAIT_IDLE)
+		ret = gpu->ops.work->idle(gpu->driver, client->ctx, &when);
+	else
+		ret = gpu->ops.work->work_done(gpu->driver, client->ctx, b->awaited.tsg, b->awaited.work, &when);
+	gpurt_gpu_release(gpu, token);
+	return ret;
+}
+
+/* Called with the lock held.  Whether the thread is not to be raised any more, before another begin of its client. */
+static bool is_over(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+
+	if (b->over)
+		return true;
+	/* Others wait for its decision, and it is above all that could keep it from its CPU until that is taken. */
+	if (b->at_gate)
+		return false;
+	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
+	if (b->barred || gpurt_exits_ends(client->file))
+		return true;
+	if (!READ_ONCE(b->may) || !READ_ONCE(client->core.depth))
+		return true;
+	return b->form == GPURT_FORM_SELF && !READ_ONCE(b->level);
+}
+
+/* Called with the lock held.  The level that the thread needs now. */
+static u32 needed(const struct gpurt_boosted *b)
+{
+	u32 level = READ_ONCE(b->may) && !b->working ? READ_ONCE(b->level) : 0;
+
+	return READ_ONCE(b->turn) ? GPURT_RAISED_TOP : max(level, b->asked);
+}
+
+/* Whether the caller is that thread, or gpurt-boost, which may change any. */
+static bool may_change(const struct task_struct *task)
+{
+	return current == task || current == worker->task;
+}
+
+/* Whether the client has the bus, or a call for it is under way. */
+static bool copies(struct gpurt_client *client)
+{
+	unsigned long flags;
+	bool does;
+
+	raw_spin_lock_irqsave(&client->gpu->bus.lock, flags);
+	does = client->copier.asking || client->copier.node.state != GPURT_STATE_IDLE;
+	raw_spin_unlock_irqrestore(&client->gpu->bus.lock, flags);
+	return does;
+}
+
+/* Called with the lock held.  Has the thread that copies execute as it has to. */
+static void settle_copier(struct gpurt_client *client)
+{
+	struct gpurt_copier *c = &client->copier;
+	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), READ_ONCE(c->own), READ_ONCE(c->hint));
+
+	/* One that has lost the bus in the middle of a copy does not copy. */
+	if (!copies(client))
+		c->raises = false;
+	if (!c->raises || client->boost.over || client->boost.barred || gpurt_exits_ends(client->file))
+		gpurt_raised_let_go(&c->raised);
+	else
+		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
+}
+
+/* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
+void gpurt_boost_settle(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	/* The thread that copies may be another one than that of the segment. */
+	if (client->copier.raised.task && may_change(client->copier.raised.task))
+		settle_copier(client);
+	if (!b->raised.task || !may_change(b->raised.task))
+		return;
+	if (b->working && has_completed(client))
+		WRITE_ONCE(b->working, false);
+	if (is_over(client))
+		gpurt_raised_let_go(&b->raised);
+	else
+		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(b)));
+}
+
+static void work(struct kthread_work *work)
+{
+	struct gpurt_client *client = container_of(work, struct gpurt_client, boost.work);
+
+	rt_mutex_lock(&client->boost.lock);
+	gpurt_boost_settle(client);
+	rt_mutex_unlock(&client->boost.lock);
+	gpurt_client_put(client);
+}
+
+/* Whether the client has a thread that is raised, or may have to be lowered. */
+static bool raises_any(const struct gpurt_client *client)
+{
+	return READ_ONCE(client->boost.raised.task) || READ_ONCE(client->copier.raised.task);
+}
+
+/*
+ * Any context, by a caller that has a reference, or a walk of clients under way.  gpurt-boost looks how the client's
+ * thread is to execute.
+ */
+void gpurt_boost_look(struct gpurt_client *client)
+{
+	/* One without references has no thread any more. */
+	if (!raises_any(client) || !kref_get_unless_zero(&client->ref))
+		return;
+	/* Work that waits already has a reference. */
+	if (!kthread_queue_work(worker, &client->boost.work))
+		gpurt_client_put(client);
+}
+
+/*
+ * In process context, by a caller that does not hold the client's boost.lock.  The same, and gpurt-boost has looked
+ * when this returns.
+ */
+void gpurt_boost_have_looked(struct gpurt_client *client)
+{
+	if (!raises_any(client))
+		return;
+	gpurt_boost_look(client);
+	kthread_flush_work(&client->boost.work);
+}
+
+/* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */
+void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
+{
+	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
+	smp_store_mb(client->boost.level, level);
+	if (!READ_ONCE(client->boost.calling))
+		gpurt_boost_look(client);
+}
+
+/*
+ * In process context.  The administrator's rules have changed, or the client is new.  Its calls look at what is noted
+ * here, because a thread with a deadline must not wait for the lock of the rules.
+ */
+void gpurt_boost_bar(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+	bool barred;
+
+	do {
+		barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
+		/*
+		 * Either a thread that becomes the client's sees it at the end of its call, or this sees the thread.
+		 * Of two that do this at once, the one that stores last looks again afterwards, at the rules of both.
+		 */
+		smp_store_mb(b->barred, barred);
+	} while (barred != gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm));
+	gpurt_boost_have_looked(client);
+}
+
+/*
+ * In process context.  The client is gone, or its GPU is: its thread is lowered, and is not raised again.  The driver
+ * is not asked of its work any more.
+ */
+void gpurt_boost_stop(struct gpurt_client *client)
+{
+	rt_mutex_lock(&client->boost.lock);
+	client->boost.over = true;
+	rt_mutex_unlock(&client->boost.lock);
+	gpurt_boost_have_looked(client);
+}
+
+/* 0 or -ENOMEM. */
+int gpurt_boost_init(struct gpurt_client *client)
+{
+	rt_mutex_init(&client->boost.calls);
+	rt_mutex_init(&client->boost.lock);
+	kthread_init_work(&client->boost.work, work);
+	if (gpurt_raised_init(&client->copier.raised))
+		return -ENOMEM;
+	if (!gpurt_raised_init(&client->boost.raised))
+		return 0;
+	gpurt_raised_destroy(&client->copier.raised);
+	return -ENOMEM;
+}
+
+/* Its threads were let go, if there ever were any. */
+void gpurt_boost_destroy(struct gpurt_client *client)
+{
+	gpurt_raised_destroy(&client->boost.raised);
+	gpurt_raised_destroy(&client->copier.raised);
+}
+
+/* Before there are GPUs.  -EINVAL, -ENOMEM. */
+int gpurt_boost_load(void)
+{
+	int err;
+
+	if (!gpurt_normal || gpurt_normal > GPURT_NORMAL_MAX) {
+		pr_err("gpurt: normal=%u: 1 to %u\n", gpurt_normal, GPURT_NORMAL_MAX);
+		return -EINVAL;
+	}
+	worker = compat_kthread_worker("gpurt-boost");
+	if (IS_ERR(worker))
+		return PTR_ERR(worker);
+	err = compat_set_highest_fifo(worker->task);
+	if (err)
+		kthread_destroy_worker(worker);
+	else
+		gpurt_raised_load();
+	return err;
+}
+
+/* When there are no GPUs, and no descriptors. */
+void gpurt_boost_unload(void)
+{
+	kthread_destroy_worker(worker);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Policy `boosted`: threads of clients are raised and lowered.  When is decided in core/boost.c, which says so through
+ * gpurt_sched_ops.raise.
+ */
+#ifndef GPURT_BOOST_H
+#define GPURT_BOOST_H
+
+#include <linux/types.h>
+
+struct gpurt_client;
+
+const char *gpurt_boost_why_not(void);
+
+int gpurt_boost_init(struct gpurt_client *client);
+void gpurt_boost_destroy(struct gpurt_client *client);
+void gpurt_boost_wanted(struct gpurt_client *client, u32 level);
+void gpurt_boost_look(struct gpurt_client *client);
+void gpurt_boost_bar(struct gpurt_client *client);
+void gpurt_boost_stop(struct gpurt_client *client);
+
+/* What of struct gpurt_boosted has the lock is changed with it held, and carried out before it is given back. */
+void gpurt_boost_settle(struct gpurt_client *client);
+void gpurt_boost_have_looked(struct gpurt_client *client);
+
+int gpurt_boost_load(void);
+void gpurt_boost_unload(void);
+
+#endif

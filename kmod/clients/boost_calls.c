@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Policy `boosted`: what a client's thread does about its own raising in each of its calls.
+ *
+ * A thread of form `self` is raised from before its begin until after its end, hence also while it waits at the gate.
+ * One of form `owner` or `fence` is raised before it asks for a begin, so that nothing of its CPU comes between its
+ * update and the raise, and is lowered if it does not own the GPU then.  If it has to wait at the gate it waits as it
+ * would execute without its call (gate.c).  Such a thread may be kept from its CPU when it is handed the gate, and from
+ * then on gpurt-boost carries out what the scheduler says of it.
+ */
+#include <linux/capability.h>
+#include <linux/rtmutex.h>
+#include <linux/sched.h>
+#include <linux/sched/prio.h>
+#include <linux/sched/signal.h>
+
+#include "base/raised.h"
+#include "clients/boost.h"
+#include "clients/boost_calls.h"
+#include "core/boost.h"
+#include "state/client.h"
+
+/*
+ * Called with `calls` and the lock held, by the client's thread.  Until gpurt_boost_returns() it carries `level` out
+ * itself, and needs that @level for its call.
+ */
+static void enter(struct gpurt_boosted *b, u32 level)
+{
+	b->at_gate = true;
+	b->asked = level;
+	WRITE_ONCE(b->calling, true);
+}
+
+/* The same, by a thread that is about to begin the outermost segment.  @right: as check() says. */
+static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	enter(b, level);
+	WRITE_ONCE(b->asker, current);
+	if (b->over)
+		return;
+	if (b->raised.task)
+		gpurt_raised_let_go(&b->raised);
+	WRITE_ONCE(b->turn, false);
+	WRITE_ONCE(b->working, false);
+	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
+	gpurt_raised_take(&b->raised, current, right);
+	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
+	b->spins = !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps;
+	gpurt_boost_settle(client);
+}
+
+/*
+ * Whether the caller may begin the outermost segment of a client at that @level, in the form that @flags state, under
+ * policy `boosted`: 0, or as uapi/gpurt.h says under "Raised threads".  *@right becomes the highest CPU priority that
+ * its user was found to have the right to.
+ */
+static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
+{
+	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_stated(flags), level);
+	int err = gpurt_boost_refusal(gpurt_normal, own, level);
+
+	*right = 0;
+	if (!level || err)
+		return err;
+	if (READ_ONCE(client->boost.barred))
+		return -EPERM;
+	*right = min_t(unsigned long, rlimit(RLIMIT_RTPRIO), MAX_RT_PRIO - 1);
+	if (needed <= *right)
+		return 0;
+	*right = MAX_RT_PRIO - 1;
+	return capable(CAP_SYS_NICE) ? 0 : -EPERM;
+}
+
+/*
+ * By a thread that keeps others from asking.  The client's copy is over, or its request: the thread that was raised for
+ * it is lowered.
+ */
+void gpurt_boost_copied(struct gpurt_client *client)
+{
+	struct gpurt_copier *c = &client->copier;
+	struct task_struct *raised = READ_ONCE(c->raised.task);
+
+	if (!raised)
+		return;
+	rt_mutex_lock(&client->boost.lock);
+	c->raises = false;
+	if (raised == current)
+		gpurt_boost_settle(client);
+	rt_mutex_unlock(&client->boost.lock);
+	if (raised != current)
+		gpurt_boost_have_looked(client);
+}
+
+/*
+ * Called by the client's thread of priority @own that is about to ask for the bus.  Under policy `boosted` it raises
+ * itself, as one of form `self`, until gpurt_boost_copied().  Errors as uapi/gpurt.h says under "Raised
+ * threads".
+ */
+int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
+{
+	struct gpurt_copier *c = &client->copier;
+	u32 right;
+	int err;
+
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
+		return 0;
+	err = check(client, own, level, 0, &right);
+	if (err || !level)
+		return err;
+	/* The bus may have been taken from the last one, whose thread has not noticed. */
+	gpurt_boost_copied(client);
+	rt_mutex_lock(&client->boost.lock);
+	if (!client->boost.over) {
+		gpurt_raised_take(&c->raised, current, right);
+		c->raises = true;
+		gpurt_boost_settle(client);
+	}
+	rt_mutex_unlock(&client->boost.lock);
+	return 0;
+}
+
+/*
+ * Called by a client's thread before it asks the gate for a nested begin or an end.  gpurt_boost_returns() must follow,
+ * with what it returns: whether the caller is the thread that is raised.
+ */
+bool gpurt_boost_ends(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+	bool is;
+
+	/* Another thread of the client may be kept from its CPU, even by the raised thread. */
+	if (READ_ONCE(b->raised.task) != current)
+		return false;
+	rt_mutex_lock(&b->calls);
+	rt_mutex_lock(&b->lock);
+	is = b->raised.task == current;
+	if (is)
+		enter(b, b->form == GPURT_FORM_SELF ? READ_ONCE(client->core.level) : 0);
+	rt_mutex_unlock(&b->lock);
+	if (!is)
+		rt_mutex_unlock(&b->calls);
+	return is;
+}
+
+/*
+ * Called with `calls`, while no segment is open whose thread was raised for it.  If the last one's thread is another
+ * thread, gpurt-boost may not have let go of that yet, and nobody else may.
+ */
+static void forget_another(struct gpurt_client *client)
+{
+	struct task_struct *task = READ_ONCE(client->boost.raised.task);
+
+	if (task && task != current)
+		gpurt_boost_have_looked(client);
+}
+
+/*
+ * Called by a client's thread of priority @own before it asks the gate for that begin.  Under policy `boosted` it
+ * raises itself before it begins the outermost segment.  If it returns 0, gpurt_boost_returns() must follow, with
+ * *@raised.  What this rests on may change before the decision: see decide_begin().
+ */
+int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised)
+{
+	struct gpurt_boosted *b = &client->boost;
+	u32 level, right;
+	int err;
+
+	*raised = false;
+	if (READ_ONCE(client->core.depth)) {
+		*raised = gpurt_boost_ends(client);
+		return 0;
+	}
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
+		return 0;
+	level = gpurt_begin_level(READ_ONCE(client->core.set), own, begin->priority);
+	err = check(client, own, level, begin->flags, &right);
+	if (err || !level)
+		return err;
+	rt_mutex_lock(&b->calls);
+	/* Another thread may have begun it meanwhile, and is not to be lowered. */
+	if (READ_ONCE(client->core.depth)) {
+		rt_mutex_unlock(&b->calls);
+		return 0;
+	}
+	*raised = true;
+	forget_another(client);
+	rt_mutex_lock(&b->lock);
+	ask(client, level, begin->flags, right);
+	rt_mutex_unlock(&b->lock);
+	return 0;
+}
+
+/*
+ * Whether the caller is the client's thread in a call, and is raised unless its scheduling was changed.  A thread that
+ * is not raised at the moment may have been made an ordinary one (rt_priority 0), which nobody raises.
+ */
+static bool is_raised(const struct gpurt_client *client)
+{
+	const struct gpurt_boosted *b = &client->boost;
+
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !gpurt_raised_refused(&b->raised) &&
+	       current->rt_priority;
+}
+
+/*
+ * The level that the caller, in a call, is raised for as long as it waits at the gate.  An administrator may have set a
+ * higher one since it began that call, or one that its user has no right to be raised for.
+ */
+static u32 raised_for(const struct gpurt_boosted *b)
+{
+	u32 right = b->raised.right;
+
+	if (b->form != GPURT_FORM_SELF)
+		return MAX_RT_PRIO - 1;
+	return min(b->asked, right > gpurt_normal ? right - gpurt_normal : 0);
+}
+
+/*
+ * At which level a decision of the caller about the client queues, where that is @level under other policies.  Under
+ * `boosted` all that are less urgent wait for the caller's CPU.  So a caller that nobody raises, which others may keep
+ * from its CPU, is best effort here.
+ */
+u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
+{
+	u32 top = gpurt_boost_cpu(gpurt_normal, GPURT_RAISED_TOP);
+
+	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
+		return level;
+	/* What a nested begin asks for decides nothing, and was not checked. */
+	if (READ_ONCE(client->core.depth))
+		level = min_t(u32, level, READ_ONCE(client->core.level));
+	if (is_raised(client))
+		return min(level, raised_for(&client->boost));
+	return current->rt_priority >= top ? level : 0;
+}
+
+/* Whether the caller is the client's thread in a call, and is raised while its client owns the GPU. */
+bool gpurt_boost_is_owners(const struct gpurt_client *client)
+{
+	return is_raised(client) && client->boost.form != GPURT_FORM_SELF;
+}
+
+/* Whether that thread keeps its CPU while it waits at the gate. */
+bool gpurt_boost_spins(const struct gpurt_client *client)
+{
+	return client->boost.spins;
+}
+
+/* Called by that thread when it has to wait at the gate: until it has the gate it executes as without its call. */
+void gpurt_boost_waits(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
+	rt_mutex_lock(&b->lock);
+	b->asked = 0;
+	gpurt_boost_settle(client);
+	rt_mutex_unlock(&b->lock);
+}
+
+/* Called with the lock of the gate held.  That thread is the next to have the gate, and has not got its CPU. */
+void gpurt_boost_handed(struct gpurt_client *client)
+{
+	WRITE_ONCE(client->boost.turn, true);
+	gpurt_boost_look(client);
+}
+
+/*
+ * Called by that thread with the lock of the gate held.  Whether it had been handed the gate, before another, more
+ * urgent decision passed it.
+ */
+bool gpurt_boost_passed(struct gpurt_client *client)
+{
+	bool had = READ_ONCE(client->boost.turn);
+
+	WRITE_ONCE(client->boost.turn, false);
+	return had;
+}
+
+/*
+ * A decision about the client has been taken for another thread than the raised one.  While the segment of that is open
+ * gpurt_boost_wanted() has had gpurt-boost look if anything has changed.  Calls that change nothing are as frequent as
+ * any thread likes, and must not keep a thread of the highest priority busy.
+ */
+static void another_returns(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (READ_ONCE(b->raised.task) && READ_ONCE(b->may) && READ_ONCE(client->core.depth))
+		kthread_flush_work(&b->work);
+	else
+		gpurt_boost_have_looked(client);
+}
+
+/*
+ * In process context.  A decision about the client has been taken and carried out, or refused.  @raised: what
+ * gpurt_boost_begins() or gpurt_boost_ends() said; false: the caller may be any thread.
+ */
+void gpurt_boost_returns(struct gpurt_client *client, bool raised)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (!raised) {
+		another_returns(client);
+		return;
+	}
+	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
+	rt_mutex_lock(&b->lock);
+	WRITE_ONCE(b->asker, NULL);
+	WRITE_ONCE(b->turn, false);
+	b->asked = 0;
+	b->at_gate = false;
+	gpurt_boost_settle(client);
+	rt_mutex_unlock(&b->lock);
+	rt_mutex_unlock(&b->calls);
+}
+
+/* Called by a thread that is about to wait for that.  Form `fence`: it is not raised until its work has completed. */
+void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (READ_ONCE(b->raised.task) != current || b->form != GPURT_FORM_FENCE || w->what == GPURT_WAIT_GRANT)
+		return;
+	rt_mutex_lock(&b->lock);
+	if (b->raised.task == current) {
+		b->awaited = *w;
+		/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
+		WRITE_ONCE(b->working, true);
+		gpurt_boost_settle(client);
+	}
+	rt_mutex_unlock(&b->lock);
+}
+
+/* Whether the caller is the client's thread, and is not raised because its work has not completed. */
+static bool is_working(const struct gpurt_boosted *b)
+{
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->working);
+}
+
+/* Called by a thread that returns from that wait, because what it waited for is done. */
+void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (w->what == GPURT_WAIT_GRANT || !is_working(b))
+		return;
+	rt_mutex_lock(&b->lock);
+	if (is_working(b)) {
+		/* Other threads may have made the client busy again since. */
+		WRITE_ONCE(b->working, false);
+		gpurt_boost_settle(client);
+	}
+	rt_mutex_unlock(&b->lock);
+}
+
+/*
+ * Called by a thread before it submits work.  If it has seen in its memory that all of its work has completed, that is
+ * over which it waited for; once there is new work the driver would not say so any more.
+ */
+void gpurt_boost_submits(struct gpurt_client *client)
+{
+	struct gpurt_boosted *b = &client->boost;
+
+	if (!is_working(b))
+		return;
+	rt_mutex_lock(&b->lock);
+	if (is_working(b))
+		gpurt_boost_settle(client);
+	rt_mutex_unlock(&b->lock);
+}
+
+/* Any context, by a caller that has a reference.  Work of the client has completed, or was dropped. */
+void gpurt_boost_completed(struct gpurt_client *client)
+{
+	if (unlikely(READ_ONCE(client->boost.working)))
+		gpurt_boost_look(client);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Decisions for a client: its segments begin and end, the control plane sets its priority, its process becomes an
+ * agent, and the scheduler learns what the driver has told.
+ */
+#include <linux/atomic.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "clients/boost.h"
+#include "clients/boost_calls.h"
+#include "clients/bus.h"
+#include "clients/client.h"
+#include "clients/decisions.h"
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/job.h"
+#include "state/client.h"
+#include "state/exits.h"
+
+struct value_update {
+	struct gpurt_update u;
+	u64 value;
+};
+
+struct begin_update {
+	struct gpurt_update u;
+	u32 own, hint, form, state;
+};
+
+static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct begin_update *b = container_of(u, struct begin_update, u);
+	struct gpurt_sched_client *c = &u->client->core;
+	bool asks = READ_ONCE(u->client->boost.asker) == current;	/* it is raised for this begin */
+	int err;
+
+	if (u->client->gone)
+		return -ESTALE;
+	if (!c->depth) {
+		/* Since gpurt_boost_begins() the policy or a priority changed, or another thread ended the segment. */
+		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks && gpurt_begin_level(c->set, b->own, b->hint))
+			return -EAGAIN;
+		WRITE_ONCE(u->client->killed, false);
+		WRITE_ONCE(u->client->boost.may, asks);
+		gpurt_boost_form(c, b->form);
+	}
+	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
+	if (asks)
+		gpurt_boost_ask(&gpu->sched, c, gpurt_begin_level(c->set, b->own, b->hint), now);
+	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
+	if (asks)
+		gpurt_boost_ask(&gpu->sched, c, 0, now);
+	b->state = gpurt_state_of(&gpu->sched, c);
+	return err;
+}
+
+/*
+ * Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW; -ENODEV once the driver goes away; -EAGAIN if
+ * the caller has to call gpurt_boost_begins() again, and then this.
+ */
+int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
+{
+	struct begin_update b = {
+		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
+		.own = own, .hint = hint, .form = form,
+	};
+	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
+	int err;
+
+	b.u.level = gpurt_client_queues_at(client, level);
+	if (level)
+		gpurt_exits_urgent(client);
+	err = gpurt_update(client->gpu, &b.u);
+	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
+	smp_mb();
+	if (unlikely(gpurt_exits_ends(client->file)))
+		gpurt_client_take_off(client);
+	*state = b.u.fault ? GPURT_STATE_PENDING : b.state;
+	return err;
+}
+
+static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	if (u->client->gone)
+		return -ESTALE;
+	if (!u->client->core.depth)
+		return gpurt_client_without_segment(u->client);
+	return gpurt_end(&gpu->sched, &u->client->core, now);
+}
+
+/* Ends the innermost segment.  -ENOENT, -EIO, or -ENODEV once the driver goes away. */
+int gpurt_client_end(struct gpurt_client *client)
+{
+	struct gpurt_update u = {
+		.decide = decide_end, .client = client, .own = true,
+		.level = gpurt_client_queues_at(client, READ_ONCE(client->core.level)),
+	};
+
+	return gpurt_update(client->gpu, &u);
+}
+
+struct agent_update {
+	struct gpurt_update u;
+	struct gpurt_agent *agent;
+};
+
+static int decide_agent(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct gpurt_agent *agent = container_of(u, struct agent_update, u)->agent;
+	int err;
+
+	if (u->client->gone)
+		return -ESTALE;
+	err = gpu->ops.agents->agent(gpu->driver, u->client->ctx, agent, now);
+	if (!err) {
+		atomic_set(&u->client->tsgs, agent->tsgs);
+		gpurt_set_tsgs(&gpu->sched, &u->client->core, agent->tsgs, now);
+	}
+	return err;
+}
+
+/*
+ * The client is its process's agent, and that process has agent->tsgs TSGs now.  Errors as GPURT_IOC_AGENT.  An agent
+ * registers between updates, so no update waits for a program that has just started.
+ */
+int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	struct agent_update a = {
+		.u = {
+			.decide = decide_agent, .client = client, .own = true, .rests = true, .in_thread = true,
+			.level = gpurt_client_caller_level(client),
+		},
+		.agent = agent,
+	};
+	int err, token;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = gpurt_gate_update(gpu, &a.u);
+	if (err == -EDQUOT)
+		pr_warn_ratelimited("gpurt: GPU %u: process %d runs unmanaged: its user has too many agents (agent_limit)\n",
+				    gpu->index, task_tgid_nr(current));
+	/*
+	 * A caller that was killed while it waited has registered an agent that never answers.  Other threads of the
+	 * process may have to stay until updates are over, and updates must not wait for that agent.
+	 */
+	if (fatal_signal_pending(current) && gpu->ops.client_ends)
+		gpu->ops.client_ends(gpu->driver, client->ctx, true);
+	if (!err && agent->tsgs)
+		gpurt_job_tsg_opened(gpu);
+	gpurt_gpu_release(gpu, token);
+	return err;
+}
+
+static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct value_update *v = container_of(u, struct value_update, u);
+
+	return u->client->gone ? 0 : gpurt_set_priority(&gpu->sched, &u->client->core, v->value, now);
+}
+
+/* Called with the GPU held alive.  The control plane sets the client's priority; see gpurt_set_priority(). */
+int gpurt_client_priority(struct gpurt_client *client, u32 priority)
+{
+	struct value_update v = {
+		.u = { .decide = decide_priority, .client = client, .level = GPURT_GATE_CONTROL }, .value = priority,
+	};
+	int err;
+
+	err = gpurt_gate_update(client->gpu, &v.u);
+	if (READ_ONCE(client->core.level))
+		gpurt_exits_urgent(client);
+	gpurt_boost_returns(client, false);
+	gpurt_bus_relevel(client);
+	return err;
+}

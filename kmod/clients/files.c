@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The clients of a descriptor: made on first use, one for each GPU, and ended together. */
+#include <linux/err.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
+
+#include "clients/client.h"
+#include "clients/files.h"
+#include "decide/gpus.h"
+#include "state/exits.h"
+#include "state/file.h"
+
+/*
+ * Whether the opener executes the program that opened the descriptor.  file->gone alone does not tell: it is set some
+ * time after the opener has executed another program.
+ */
+bool gpurt_file_is_alive(const struct gpurt_file *file)
+{
+	return !READ_ONCE(file->gone) && file->mm == current->mm;
+}
+
+/* Called with file->lock held. */
+static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
+{
+	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
+	struct gpurt_client *client;
+
+	if (!gpu)
+		return ERR_PTR(-ENODEV);
+	client = gpurt_client_open(gpu, file);
+	if (!IS_ERR(client))
+		/* Pairs with the acquire in gpurt_file_client(). */
+		smp_store_release(&file->clients[index], client);
+	return client;
+}
+
+/*
+ * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor does, hence longer than
+ * any call on it.  -EPERM: the caller is not the opener; -ESTALE: the opener executed another program; -ENODEV.
+ */
+struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
+{
+	struct gpurt_client *client;
+
+	if (file->tgid != task_tgid(current))
+		return ERR_PTR(-EPERM);
+	if (index >= GPURT_MAX_GPUS)
+		return ERR_PTR(-ENODEV);
+	if (!gpurt_file_is_alive(file))
+		return ERR_PTR(-ESTALE);
+	client = smp_load_acquire(&file->clients[index]);	/* pairs with client_make() */
+	if (client)
+		return client;
+	mutex_lock(&file->lock);
+	client = file->clients[index];
+	if (file->gone)
+		client = ERR_PTR(-ESTALE);
+	else if (!client)
+		client = client_make(file, index);
+	mutex_unlock(&file->lock);
+	return client;
+}
+
+/* Ends all clients.  Called when the descriptor is released, and when its opener ends: the first call does the work. */
+void gpurt_file_gone(struct gpurt_file *file, bool process)
+{
+	int i;
+
+	gpurt_exits_over(file);
+	mutex_lock(&file->lock);
+	WRITE_ONCE(file->gone, true);
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (file->clients[i])
+			gpurt_client_gone(file->clients[i], process);
+	mutex_unlock(&file->lock);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Sets a GPU's policy, and how policy `job` notices changes. */
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/printk.h>
+
+#include "clients/boost.h"
+#include "clients/policy.h"
+#include "decide/gate.h"
+#include "decide/job.h"
+#include "state/gpu.h"
+
+static unsigned int first_policy = GPURT_POLICY_SEGMENT;
+module_param_named(policy, first_policy, uint, 0444);
+MODULE_PARM_DESC(policy, "policy of new GPUs: 0 timesliced, 1 segment (default), 2 job, 3, 4 lock-*, 5 boosted");
+
+static unsigned int lock_bound_ms = GPURT_LOCK_BOUND_NS / NSEC_PER_MSEC;
+module_param(lock_bound_ms, uint, 0444);
+MODULE_PARM_DESC(lock_bound_ms, "how long best effort may hold the GPU under lock-* (default 1000; 0: for ever)");
+
+/* 0 if the module's parameter is valid, else -EINVAL or -EOPNOTSUPP. */
+int gpurt_policy_check(void)
+{
+	if (first_policy == GPURT_POLICY_BOOSTED && gpurt_boost_why_not()) {
+		pr_err("gpurt: policy=%u: %s\n", first_policy, gpurt_boost_why_not());
+		return -EOPNOTSUPP;
+	}
+	if (first_policy < GPURT_POLICY_COUNT)
+		return 0;
+	pr_err("gpurt: policy=%u: 0 to %u\n", first_policy, GPURT_POLICY_COUNT - 1);
+	return -EINVAL;
+}
+
+struct policy_update {
+	struct gpurt_update u;
+	u32 policy;
+};
+
+static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	int err = gpurt_set_policy(&gpu->sched, container_of(u, struct policy_update, u)->policy, now);
+
+	/* The runner of the last policy does not have the GPU before an update has succeeded. */
+	if (gpu->runlist.fault)
+		gpurt_boost_lost(&gpu->sched, now);
+	return err;
+}
+
+/* -EINVAL or -EOPNOTSUPP with the reason in @why, or -ENODEV.  On success @why may be a warning. */
+int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
+{
+	struct policy_update p = { .u = { .decide = decide_policy, .level = GPURT_GATE_CONTROL }, .policy = policy };
+	int err;
+
+	if (poll_ns < GPURT_POLL_MIN_NS || poll_ns > GPURT_POLL_MAX_NS) {
+		*why = "a polling period must be 0.1 ms to 10 s";
+		return -EINVAL;
+	}
+	if (policy == GPURT_POLICY_BOOSTED && gpurt_boost_why_not()) {
+		*why = gpurt_boost_why_not();
+		return -EOPNOTSUPP;
+	}
+	mutex_lock(&gpu->policy_lock);
+	gpurt_job_stop(gpu);
+	WRITE_ONCE(gpu->job.notice, notice);
+	WRITE_ONCE(gpu->job.poll_ns, poll_ns);
+	err = gpurt_update(gpu, &p.u);
+	if (!err && policy == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
+		gpurt_job_start(gpu, why);
+	mutex_unlock(&gpu->policy_lock);
+	return err;
+}
+
+/* Called before the GPU can be found: no lock is needed. */
+void gpurt_policy_init(struct gpurt_gpu *gpu)
+{
+	const char *why = NULL;
+
+	mutex_init(&gpu->policy_lock);
+	gpurt_job_init(gpu);
+	gpu->sched.lock_bound = (u64)lock_bound_ms * NSEC_PER_MSEC;
+	gpurt_set_policy(&gpu->sched, first_policy, ktime_get_ns());
+	mutex_lock(&gpu->policy_lock);
+	if (first_policy == GPURT_POLICY_JOB)
+		gpurt_job_start(gpu, &why);
+	mutex_unlock(&gpu->policy_lock);
+}
+
+/* The GPU is dying: gpurt_policy_set() does not start policy `job` any more. */
+void gpurt_policy_stop(struct gpurt_gpu *gpu)
+{
+	mutex_lock(&gpu->policy_lock);
+	gpurt_job_stop(gpu);
+	mutex_unlock(&gpu->policy_lock);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which policy a GPU has, and how policy `job` notices.  What the policies decide is core/sched.c. */
+#ifndef GPURT_POLICY_H
+#define GPURT_POLICY_H
+
+#include <linux/types.h>
+
+struct gpurt_gpu;
+
+int gpurt_policy_check(void);
+void gpurt_policy_init(struct gpurt_gpu *gpu);
+void gpurt_policy_stop(struct gpurt_gpu *gpu);
+int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why);
+
+#endif

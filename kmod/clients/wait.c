@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Calls that wait for a grant, for work, or for an agent's next order.  state/wake.c wakes them. */
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "clients/wait.h"
+#include "decide/gpu.h"
+#include "decide/runlist.h"
+#include "state/client.h"
+#include "state/file.h"
+#include "state/wake.h"
+
+/*
+ * The condition that a call waits for.  Called with the GPU held alive; must not sleep.  1: it is true; 0: not yet;
+ * -errno: it never will be.
+ */
+typedef int (*check_fn)(struct gpurt_client *client, struct gpurt_wait *w);
+
+static int check(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	int ret, token;
+
+	if (!gpurt_gpu_hold(client->gpu, &token))
+		return -ENODEV;
+	ret = READ_ONCE(client->file->gone) ? -ESTALE : fn(client, w);
+	gpurt_gpu_release(client->gpu, token);
+	return ret;
+}
+
+static int check_grant(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_runlist *r = &client->gpu->runlist;
+
+	if (!READ_ONCE(client->core.depth))
+		return gpurt_client_without_segment(client);
+	if (!gpurt_client_granted(client))
+		return 0;
+	w->completed_ns = max(READ_ONCE(client->granted_at), READ_ONCE(r->runner) ? 0 : READ_ONCE(r->everyone_since));
+	return 1;
+}
+
+static int check_work(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	return gpu->ops.work->work_done(gpu->driver, client->ctx, w->tsg, w->work, &w->completed_ns);
+}
+
+static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+
+	return gpu->ops.work->idle(gpu->driver, client->ctx, &w->completed_ns);
+}
+
+/*
+ * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes the most urgent waiter only.
+ * What has come true may concern another waiter, or this one and others; so each waiter passes a wake-up on.
+ */
+static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
+	struct gpurt_waiter waiter;
+	int ret, err = 0;
+
+	if (w->timeout_ns < KTIME_MAX) {
+		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
+		limit = &until;
+	}
+	gpurt_waiters_add(queue, &waiter);
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		ret = check(client, w, fn);
+		if (ret || err)
+			break;
+		gpurt_waiters_pass_on(queue, &waiter);
+		err = gpurt_doze(limit);
+	}
+	__set_current_state(TASK_RUNNING);
+	gpurt_waiters_remove(queue, &waiter);
+	return ret < 0 ? ret : ret ? 0 : err;
+}
+
+/* Waits for a grant or a completion. */
+static int wait_counted(struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
+{
+	int err;
+
+	atomic_inc(&client->gpu->waiting);	/* pairs with resume_later() */
+	err = wait_on(&client->waiters, client, w, fn);
+	atomic_dec(&client->gpu->waiting);
+	return err;
+}
+
+/* GPURT_IOC_WAIT, and what of it other calls need. */
+int gpurt_wait_for(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	const struct gpurt_driver_ops *ops = &client->gpu->ops;
+
+	switch (w->what) {
+	case GPURT_WAIT_WORK:
+		return ops->work ? wait_counted(client, w, check_work) : -EOPNOTSUPP;
+	case GPURT_WAIT_IDLE:
+		return ops->work ? wait_counted(client, w, check_idle) : -EOPNOTSUPP;
+	default:
+		return wait_counted(client, w, check_grant);
+	}
+}
+
+struct order_wait {
+	struct gpurt_wait w;
+	struct gpurt_order *order;
+};
+
+static int check_order(struct gpurt_client *client, struct gpurt_wait *w)
+{
+	struct gpurt_order *o = container_of(w, struct order_wait, w)->order;
+
+	return client->gpu->ops.agents->order(client->gpu->driver, client->ctx, o);
+}
+
+/* Waits for an order newer than o->answered, for o->timeout_ns at most.  The driver has agents. */
+int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
+{
+	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };
+
+	return wait_on(&client->orders, client, &wait.w, check_order);
+}
+
+/* The client's process called poll().  From now on it counts as waiting, until the client is freed. */
+void gpurt_wait_polled(struct gpurt_client *client)
+{
+	if (READ_ONCE(client->polled))
+		return;
+	mutex_lock(&client->file->lock);
+	if (!client->polled)
+		atomic_inc(&client->gpu->waiting);
+	client->polled = true;
+	mutex_unlock(&client->file->lock);
+}

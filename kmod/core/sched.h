@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Which clients may be on the runlist of one GPU.
+ *
+ * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers
+ * through struct gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced
+ * (runner == NULL), or one client alone (runner), plus the exempt in both.  Every decision costs the same
+ * however many clients there are, so what holds for all best-effort clients is said once, with a NULL
+ * client, and never client by client.
+ *
+ * What the policies select:
+ *   timesliced     everyone, always
+ *   segment        the real-time client in a segment with the highest priority; among equals the one that
+ *                  came to that priority first (an equal never preempts); if there is none, everyone
+ *   lock-priority  the client that began first keeps the GPU until its segment ends, best effort included (for
+ *                  lock_bound at most: then it is demoted); then the highest priority, then first come
+ *   lock-fifo      likewise; then first come
+ *   boosted        as segment; and threads are raised at the instants that boost.h names
+ *   job            the runnable real-time client with TSGs and the highest priority; if none, everyone
+ *
+ * The caller serialises all calls for one gpurt_sched and passes a clock that never runs backwards.
+ * Nothing here locks, allocates, or reads a clock.
+ */
+#ifndef GPURT_CORE_SCHED_H
+#define GPURT_CORE_SCHED_H
+
+#include "env.h"
+#include "../uapi/gpurt.h"
+#include "boost.h"
+#include "budget.h"
+#include "queue.h"
+
+#define GPURT_LOCK_BOUND_NS	1000000000ULL	/* gpurt_sched.lock_bound, unless the host says otherwise */
+
+enum gpurt_demoted {
+	GPURT_NOT_DEMOTED,
+	GPURT_DEMOTED_SEGMENT,
+	GPURT_DEMOTED_JOB,
+};
+
+struct gpurt_sched_client {
+	u32 depth;			/* open segments, nested ones counted */
+	u32 tsgs;
+	u8 own;				/* 0..99, the task's own priority */
+	u8 hint;			/* 1..99 asked for by this segment; 0: none */
+	u8 set;				/* by the control plane; GPURT_PRIORITY_OWN: none */
+	u8 level;			/* what decides: derived from the three and from demoted */
+	bool runnable;			/* policy `job`: the task is ready to run */
+	bool exempt;
+	u8 demoted;			/* its budget was spent, or the bound of locks, in a... (enum gpurt_demoted) */
+	bool granted;			/* has been told of the GPU in this segment or job */
+	struct list_head in_segments;	/* of gpurt_sched.segments */
+	struct list_head in_order;	/* of gpurt_sched.order */
+	struct list_head in_jobs;	/* of gpurt_sched.jobs */
+	struct gpurt_budget *budget;	/* NULL: none */
+	struct gpurt_boost boost;
+	u64 segments;			/* begun so far */
+	u64 preemptions;
+	u64 overruns;
+	u64 held_ns;			/* time as the runner */
+};
+
+struct gpurt_sched;
+
+struct gpurt_sched_ops {
+	/* Make the runlist be @only (everyone if NULL), plus the exempt. */
+	void (*commit)(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now);
+	/*
+	 * enum gpurt_event happened to @c.  With NULL, PREEMPT: everyone but the new runner and the exempt is
+	 * off the runlist now; RESUME: everyone is on it.
+	 */
+	void (*event)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now);
+	/*
+	 * The thread of @c has to execute at @level from now on (boost.h): 0 is its own priority.  NULL: the host
+	 * cannot do that, and policy `boosted` is refused.
+	 */
+	void (*raise)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
+};
+
+struct gpurt_sched {
+	const struct gpurt_sched_ops *ops;
+	void *host;			/* the host's own */
+	u32 policy;
+	struct gpurt_sched_client *runner;
+	bool updating;			/* policy `boosted`: an update is not over (gpurt_boost_over()) */
+	u64 since;			/* up to when the runner's time has been charged */
+	u64 runner_since;		/* since when it is the runner */
+	u64 lock_bound;			/* ns that best effort may hold a lock; 0: for ever.  The host sets it */
+	u64 deadline;			/* call gpurt_tick() then; U64_MAX: no need */
+	bool behind;			/* clients of spent budgets are still to be demoted: a tick is due at once */
+	struct gpurt_budget *payer;	/* pays for the update that is not over; NULL: no budget does */
+	u64 asked;			/* when the scheduler asked for that update */
+	/* A demoted client is in none of these: it runs when everyone does. */
+	struct gpurt_queue segments;	/* clients in a segment, by level */
+	struct gpurt_queue jobs;	/* runnable clients with TSGs, by level */
+	struct list_head order;		/* clients in a segment, in order of arrival */
+};
+
+void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now);
+int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now);
+void gpurt_uncharged(struct gpurt_sched *s, u64 now);
+void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta);
+void gpurt_tick(struct gpurt_sched *s, u64 now);
+
+void gpurt_sched_client_init(struct gpurt_sched_client *c);
+void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now);
+int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool runnable, u64 now);
+int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now);
+int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u64 period, u32 action, u64 now);
+void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, struct gpurt_budget *b, u64 now);
+void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool exempt, u64 now);
+void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now);
+void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+
+u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
+bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
+u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What drivers ask of the module, beside decisions; drv/drv.h describes it. */
+#ifndef GPURT_DRIVER_H
+#define GPURT_DRIVER_H
+
+struct gpurt_gpu;
+
+void gpurt_driver_init(struct gpurt_gpu *gpu);
+void gpurt_driver_stop(struct gpurt_gpu *gpu);
+
+#endif

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The gate: decisions about a GPU are taken one at a time, the one of the highest GPU priority first.
+ *
+ * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An rt_mutex would serve its
+ * waiters by their priority on the CPU, which may differ from the one on the GPU; and any task of higher CPU priority
+ * could preempt its holder in the middle of an update, for an unbounded time.  Here
+ *
+ *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
+ *     passes a more urgent one that was woken but has not got its CPU yet.  A more urgent task that arrives meanwhile
+ *     does pass;
+ *   - the holder cannot be preempted.  Preemption is off while the caller takes the decision.  If the driver's commit()
+ *     may sleep, the caller hands the update to the GPU's thread, which has the highest FIFO priority, and the gate
+ *     stays closed until the thread has carried it out.
+ *
+ * Under policy `boosted` a thread that is raised while its client owns the GPU waits here at the priority that it would
+ * have without its call, and keeps its CPU.  If it is handed the gate while its CPU executes others, it is raised above
+ * all of them (boost.c).  The bounds for tasks that spin need both.
+ *
+ * The thread works only for updates.  A decision that changes no runlist costs nobody but its caller, so best effort
+ * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
+ * register), it rests for as long as the thread has worked for it.
+ *
+ * Code that runs with the gate held must not allocate, must not sleep (except in such a commit), and must not take a
+ * lock that sleeps under PREEMPT_RT.
+ */
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/runlist.h"
+#include "decide/seam.h"
+#include "state/client.h"
+#include "state/events.h"
+
+/* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
+#define SPIN_NS (20 * NSEC_PER_MSEC)
+
+static struct gpurt_update *first(const struct gpurt_gate *gate)
+{
+	struct gpurt_turn *turn = gpurt_turns_first(&gate->turns);
+
+	return turn ? container_of(turn, struct gpurt_update, turn) : NULL;
+}
+
+static bool is_next(const struct gpurt_gate *gate, const struct gpurt_update *u)
+{
+	return !gate->turns.held && first(gate) == u;
+}
+
+static void open_gate(struct gpurt_gate *gate)
+{
+	struct gpurt_update *next;
+
+	raw_spin_lock(&gate->lock);
+	gate->turns.held = false;
+	gate->holder = NULL;
+	next = first(gate);
+	if (next) {
+		WRITE_ONCE(next->handed, true);
+		if (next->off)
+			gpurt_seam->handed(next->client);
+		wake_up_process(next->task);
+	}
+	raw_spin_unlock(&gate->lock);
+}
+
+/* Called with the gate held. */
+static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	u64 now = ktime_get_ns();
+
+	gpu->events_wanted = gpurt_events_wanted();
+	gpu->runlist.power_err = u->power_err;
+	gpurt_runlist_prepare(gpu, now);
+	u->ret = u->decide(gpu, u, now);
+}
+
+/* Called with the gate held, after decide().  Sleeps if the driver's commit() does. */
+static void conclude(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	gpurt_runlist_carry_out(gpu);
+	gpurt_runlist_set_timer(gpu);
+	u->fault = gpu->runlist.fault;
+}
+
+/* Called with the gate held.  The thread has worked since @since: best effort that caused it rests as long. */
+static void charge(struct gpurt_gate *gate, const struct gpurt_update *u, u64 since)
+{
+	u64 now = ktime_get_ns();
+
+	if (!u->level)
+		gate->rest_until = max(gate->rest_until, now) + now - since;
+}
+
+/* Called by the GPU's thread.  Does what the holder of the gate handed to it, and opens the gate. */
+static void work_for_holder(struct gpurt_gpu *gpu)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+	struct gpurt_update *u = gate->handed;
+	struct task_struct *task = u->task;
+	u64 since = ktime_get_ns();
+
+	get_task_struct(task);
+	WRITE_ONCE(gate->handed, NULL);
+	if (u->in_thread)
+		decide(gpu, u);
+	conclude(gpu, u);
+	charge(gate, u, since);
+	open_gate(gate);
+	/* From here on @u belongs to its caller again, which may have returned.  Pairs with hand_over(). */
+	smp_store_release(&u->done, true);
+	wake_up_process(task);
+	put_task_struct(task);
+}
+
+static void handed_over(struct kthread_work *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, gate.work);
+
+	/* The thread may have seen to it while it waited for the gate itself. */
+	if (smp_load_acquire(&gpu->gate.handed))
+		work_for_holder(gpu);
+}
+
+static bool is_thread(const struct gpurt_gpu *gpu)
+{
+	return gpu->thread == current;
+}
+
+/*
+ * The caller was killed but must stay until its decision is taken.  Tell the driver not to wait for its process.  A
+ * driver whose commit() does not sleep waits for nobody, and its callers do not hold the GPU alive.
+ */
+static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	u->told = true;
+	if (u->own && gpu->ops.commit_sleeps && gpu->ops.client_ends)
+		gpu->ops.client_ends(gpu->driver, u->client->ctx, true);
+}
+
+/* Before the caller looks whether its wait is over.  Every holder is quick, hence a signal that does not kill waits. */
+static void get_ready_to_sleep(const struct gpurt_update *u)
+{
+	set_current_state(u->told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
+}
+
+/* Sleeps, or does what cannot wait until the caller's wait is over. */
+static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	/* Pairs with hand_over(). */
+	if (is_thread(gpu) && smp_load_acquire(&gpu->gate.handed)) {
+		__set_current_state(TASK_RUNNING);
+		work_for_holder(gpu);
+	} else if (!u->told && fatal_signal_pending(current)) {
+		__set_current_state(TASK_RUNNING);
+		tell_end(gpu, u);
+	} else {
+		schedule();
+	}
+}
+
+/*
+ * Called with gate->lock held, which it lets go for a time.  The caller executes as it would without its call, and lets
+ * tasks execute that are more urgent than that.
+ */
+static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
+{
+	u->off = true;
+	raw_spin_unlock(&gate->lock);
+	gpurt_seam->waits(u->client);
+	cond_resched();
+	raw_spin_lock(&gate->lock);
+}
+
+/* Called with preemption off.  Keeps the CPU for @ns at most; what is left of that. */
+static u64 spin(const struct gpurt_update *u, u64 ns)
+{
+	u64 now = ktime_get_ns(), until = now + ns;
+
+	while (!READ_ONCE(u->handed) && !need_resched() && now < until) {
+		cpu_relax();
+		now = ktime_get_ns();
+	}
+	return now < until ? until - now : 0;
+}
+
+/*
+ * Called with gate->lock held, by the thread of a client of form `owner` or `fence`.  It keeps its CPU from less urgent
+ * tasks until the gate is free and @u is the first.  It loses its CPU in give_way() only, so open_gate() knows whether
+ * it sees at once that it has the gate.  It gives up when it has spun for SPIN_NS: the one before it may be a thread
+ * that waits for this CPU.  Time in which more urgent threads have the CPU does not count.
+ */
+static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
+{
+	u64 left = SPIN_NS;
+
+	while (!is_next(gate, u) && left) {
+		if (gpurt_seam->passed(u->client) || need_resched()) {
+			give_way(gate, u);
+			continue;
+		}
+		u->off = false;
+		WRITE_ONCE(u->handed, false);
+		preempt_disable();
+		raw_spin_unlock(&gate->lock);
+		left = spin(u, left);
+		raw_spin_lock(&gate->lock);
+		preempt_enable();
+	}
+	u->off = true;
+}
+
+/*
+ * Called with gate->lock held.  Returns with it held, when the gate is free and @u is the first; may have slept.  A
+ * caller that need not wait does not pay for it.
+ */
+static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	gpurt_turns_add(&gate->turns, &u->turn, u->level);
+	if (u->own && u->level && gpurt_seam->is_owners(u->client)) {
+		give_way(gate, u);
+		if (gpurt_seam->spins(u->client))
+			spin_in_queue(gate, u);
+	}
+	for (;;) {
+		get_ready_to_sleep(u);
+		if (is_next(gate, u))
+			break;
+		raw_spin_unlock(&gate->lock);
+		doze(gpu, u);
+		raw_spin_lock(&gate->lock);
+	}
+	__set_current_state(TASK_RUNNING);
+	gpurt_turns_remove(&gate->turns, &u->turn);
+}
+
+/* Returns with the gate held and preemption off. */
+static void enter(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	u->task = current;
+	raw_spin_lock(&gate->lock);
+	if (!gpurt_turns_may_enter(&gate->turns, u->level))
+		wait_in_queue(gpu, u);
+	gate->turns.held = true;
+	gate->holder = current;
+	preempt_disable();
+	raw_spin_unlock(&gate->lock);
+}
+
+static void leave(struct gpurt_gate *gate)
+{
+	open_gate(gate);
+	preempt_enable();
+}
+
+/* Called with the gate held and preemption off.  Returns when the thread has carried out the update. */
+static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+
+	u->done = false;
+	gate->holder = gpu->worker->task;
+	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
+	smp_store_release(&gate->handed, u);
+	kthread_queue_work(gpu->worker, &gate->work);
+	/* The thread may be in the middle of other work, and wait for the gate. */
+	wake_up_process(gpu->worker->task);
+	/* Not before: a caller that is preempted, and has not told the thread, keeps the gate from everyone. */
+	preempt_enable();
+	for (;;) {
+		get_ready_to_sleep(u);
+		/* Pairs with work_for_holder(): a caller that sees @done also sees the result. */
+		if (smp_load_acquire(&u->done))
+			break;
+		doze(gpu, u);
+	}
+	__set_current_state(TASK_RUNNING);
+}
+
+/* As enter(), but best effort that has caused updates rests first. */
+static void enter_rested(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	struct gpurt_gate *gate = &gpu->gate;
+	ktime_t until;
+
+	for (;;) {
+		enter(gpu, u);
+		until = ns_to_ktime(gate->rest_until);
+		if (!u->rests || u->level || ktime_after(ktime_get(), until) || fatal_signal_pending(current))
+			break;
+		leave(gate);
+		set_current_state(TASK_KILLABLE);
+		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+	}
+}
+
+/* The driver's commit() sleeps, and the caller holds the GPU alive. */
+static void update_in_thread(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	enter_rested(gpu, u);
+	if (is_thread(gpu)) {
+		preempt_enable();
+		decide(gpu, u);
+		conclude(gpu, u);
+		open_gate(&gpu->gate);
+		return;
+	}
+	if (!u->in_thread)
+		decide(gpu, u);
+	if (u->in_thread || gpu->runlist.due) {
+		hand_over(gpu, u);
+	} else {
+		conclude(gpu, u);
+		leave(&gpu->gate);
+	}
+}
+
+/* The driver's commit() does not sleep. */
+static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	enter(gpu, u);
+	/* gpurt_gpu_stop() waits until preemption is on again. */
+	if (likely(!READ_ONCE(gpu->dying) || u->last)) {
+		decide(gpu, u);
+		conclude(gpu, u);
+	} else {
+		u->ret = -ENODEV;
+	}
+	leave(&gpu->gate);
+}
+
+/*
+ * Before the gate is asked for, because to wake a GPU takes long.  0: the GPU is powered; -EIO: it cannot be, whatever
+ * the driver's own number, which would mean something else as an answer to a commit; -EAGAIN: a reset or a suspend is
+ * under way.  Nothing is committed until that is over, and a GPU that is being suspended must not be woken.
+ */
+static int power_up(struct gpurt_gpu *gpu)
+{
+	if (atomic_read(&gpu->runlist.holds))
+		return -EAGAIN;
+	return gpu->ops.power(gpu->driver, true) < 0 ? -EIO : 0;
+}
+
+/*
+ * Has the decision taken and carried out; returns what decide() returned.  The caller holds the GPU alive, or neither
+ * commit() nor power() of the driver sleeps.  In the second case -ENODEV once the driver is going away.
+ */
+int gpurt_gate_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	if (gpu->ops.power)
+		u->power_err = power_up(gpu);
+	if (gpu->ops.commit_sleeps)
+		update_in_thread(gpu, u);
+	else
+		update_here(gpu, u);
+	if (gpu->ops.power && !u->power_err)
+		gpu->ops.power(gpu->driver, false);
+	return u->ret;
+}
+
+/* Holds the GPU alive meanwhile. */
+static int update_held(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	int token, ret;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	ret = gpurt_gate_update(gpu, u);
+	gpurt_gpu_release(gpu, token);
+	return ret;
+}
+
+/* The same for a caller that does not hold the GPU alive.  -ENODEV once the driver is going away. */
+int gpurt_update(struct gpurt_gpu *gpu, struct gpurt_update *u)
+{
+	return gpu->ops.commit_sleeps || gpu->ops.power ? update_held(gpu, u) : gpurt_gate_update(gpu, u);
+}
+
+void gpurt_gate_init(struct gpurt_gate *gate)
+{
+	raw_spin_lock_init(&gate->lock);
+	gpurt_turns_init(&gate->turns);
+	gate->holder = NULL;
+	gate->handed = NULL;
+	gate->rest_until = 0;
+	kthread_init_work(&gate->work, handed_over);
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A GPU: what its driver offers, its thread, and its lifetime.  calls/register.c puts its parts together. */
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "compat.h"
+#include "core/agents.h"
+#include "decide/gpu.h"
+
+static void gpu_free(struct kref *ref)
+{
+	struct gpurt_gpu *gpu = container_of(ref, struct gpurt_gpu, ref);
+
+	cleanup_srcu_struct(&gpu->alive);
+	kfree_rcu(gpu, rcu);
+}
+
+void gpurt_gpu_put(struct gpurt_gpu *gpu)
+{
+	kref_put(&gpu->ref, gpu_free);
+}
+
+/*
+ * If it returns true, the driver's operations may be called, until gpurt_gpu_release().  False: the driver is going
+ * away.
+ */
+bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token)
+{
+	*token = srcu_read_lock(&gpu->alive);
+	if (likely(!READ_ONCE(gpu->dying)))
+		return true;
+	srcu_read_unlock(&gpu->alive, *token);
+	return false;
+}
+
+void gpurt_gpu_release(struct gpurt_gpu *gpu, int token)
+{
+	srcu_read_unlock(&gpu->alive, token);
+}
+
+/* What the GPU says of itself: what its driver does, or what its agents do. */
+void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts)
+{
+	int token;
+
+	*facts = (struct gpurt_agents_facts){ .tier = gpu->ops.tier };
+	memcpy(facts->driver, gpu->name, sizeof(facts->driver));
+	if (gpu->ops.agents && gpurt_gpu_hold(gpu, &token)) {
+		gpu->ops.agents->describe(gpu->driver, facts);
+		gpurt_gpu_release(gpu, token);
+	}
+}
+
+static int thread_start(struct gpurt_gpu *gpu)
+{
+	int err;
+
+	gpu->worker = compat_kthread_worker("gpurt");
+	if (IS_ERR(gpu->worker))
+		return PTR_ERR(gpu->worker);
+	gpu->thread = gpu->worker->task;
+	err = compat_set_highest_fifo(gpu->worker->task);
+	if (err)
+		kthread_destroy_worker(gpu->worker);
+	return err;
+}
+
+/*
+ * Takes over what the driver offers.  The driver may have been compiled with an older or a newer drv.h.  -EINVAL: it
+ * lacks what every driver needs, or has another version; -E2BIG: it offers something that this module does not know.
+ */
+static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
+{
+	if (ops->version != GPURT_DRIVER_VERSION || ops->size < GPURT_DRIVER_SIZE_MIN)
+		return -EINVAL;
+	if (ops->size > sizeof(*ops) && memchr_inv(ops + 1, 0, ops->size - sizeof(*ops)))
+		return -E2BIG;
+	memcpy(&gpu->ops, ops, min_t(size_t, ops->size, sizeof(*ops)));
+	if (!gpu->ops.name || !gpu->ops.commit || !gpu->ops.client_open || !gpu->ops.client_close)
+		return -EINVAL;
+	gpu->ops.runlists = gpu->ops.runlists ?: 1;
+	gpu->ops.bound_ns = gpu->ops.bound_ns ?: 10ULL * NSEC_PER_SEC;
+	strscpy(gpu->name, gpu->ops.name, sizeof(gpu->name));
+	gpu->ops.name = NULL;
+	return 0;
+}
+
+/* Makes a GPU with a thread and without other parts, which no other code can find yet.  An ERR_PTR() on failure. */
+struct gpurt_gpu *gpurt_gpu_make(const struct gpurt_driver_ops *ops, void *driver)
+{
+	struct gpurt_gpu *gpu = kzalloc(sizeof(*gpu), GFP_KERNEL);
+	int err = -ENOMEM;
+
+	if (!gpu)
+		return ERR_PTR(err);
+	err = take_over(gpu, ops);
+	if (err)
+		goto free;
+	kref_init(&gpu->ref);
+	gpu->driver = driver;
+	init_completion(&gpu->drained);
+	rt_mutex_init(&gpu->clients_lock);
+	INIT_LIST_HEAD(&gpu->clients);
+	INIT_LIST_HEAD(&gpu->leaving);
+	err = init_srcu_struct(&gpu->alive);
+	if (err)
+		goto free;
+	err = thread_start(gpu);
+	if (err)
+		goto cleanup_srcu;
+	return gpu;
+
+cleanup_srcu:
+	cleanup_srcu_struct(&gpu->alive);
+free:
+	kfree(gpu);
+	return ERR_PTR(err);
+}
+
+/* The driver goes away.  When it returns no code holds the GPU, and none is deciding with preemption off. */
+void gpurt_gpu_dies(struct gpurt_gpu *gpu)
+{
+	WRITE_ONCE(gpu->dying, true);
+	synchronize_rcu();	/* waits for decisions that are taken with preemption off */
+	synchronize_srcu(&gpu->alive);
+}
+
+/* Carries out the work that waits.  From now on nobody queues any. */
+void gpurt_gpu_end_thread(struct gpurt_gpu *gpu)
+{
+	kthread_destroy_worker(gpu->worker);
+	gpu->worker = NULL;
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the
+ * GPU.  This file has the driver carry out the updates, with the gate held, and then passes on what was said (grants.c).
+ * updates.c has what comes without a caller: the timer, and what follows an update.
+ */
+#include <linux/ktime.h>
+
+#include "base/workers.h"
+#include "decide/gpu.h"
+#include "decide/grants.h"
+#include "decide/runlist.h"
+#include "decide/seam.h"
+#include "state/client.h"
+#include "state/events.h"
+#include "state/exits.h"
+#include "state/wake.h"
+
+static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
+{
+	return container_of(s, struct gpurt_gpu, sched);
+}
+
+/*
+ * Called with the gate held.  A commit is over.  The client that was to be alone stays on the runlist until a later
+ * update has been carried out.
+ */
+static void record(struct gpurt_gpu *gpu, int err, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_latency_record(&r->latency[r->cause], now - r->decided);
+	WRITE_ONCE(r->updated_ns, r->updated_ns + now - r->decided);
+	r->flight = false;
+	r->broken = err == -ENOTRECOVERABLE;
+	r->err = err;
+	WRITE_ONCE(r->fault, err);
+	gpurt_updated(&gpu->sched, now, err ? 0 : r->switch_ns);
+	if (!err) {
+		if (unlikely(gpu->sched.updating))
+			gpurt_boost_over(&gpu->sched, NULL, now);
+		r->stale = 0;
+		WRITE_ONCE(r->carried, r->commits);
+		gpurt_retry_init(&r->retry);
+	} else {
+		gpurt_boost_lost(&gpu->sched, now);
+		r->faults++;
+		gpurt_retry_failed(&r->retry, r->cause, now);
+		if (r->broken)
+			r->retry.at = U64_MAX;
+	}
+	if (gpu->events_wanted)
+		gpurt_event(gpu, r->only, GPURT_EVENT_COMMIT, r->decided, r->cause, now - r->decided);
+}
+
+/* Whether no update keeps the client's TSGs alone on the runlist, or may do so because it failed.  Any context. */
+bool gpurt_runlist_is_off(const struct gpurt_client *client)
+{
+	return !READ_ONCE(client->attempt) || READ_ONCE(client->gpu->runlist.carried) > READ_ONCE(client->attempt);
+}
+
+/* Called with the gate held.  The driver has a new commit to answer for, and what it says of older ones is too late. */
+static u64 next_sequence(struct gpurt_runlist *r)
+{
+	u64 sequence = r->sequence + 1;
+
+	WRITE_ONCE(r->sequence, sequence);
+	/* Pairs with gpurt_gpu_committed(): a driver that knows the number is believed. */
+	smp_wmb();
+	return sequence;
+}
+
+/*
+ * Whether a reset or a suspend is under way, or is over and the runlist has not been made anew.  Nobody has the GPU,
+ * and what a commit said does not hold.  Any context.
+ */
+bool gpurt_runlist_is_held(const struct gpurt_gpu *gpu)
+{
+	if (atomic_read(&gpu->runlist.holds))
+		return true;
+	smp_rmb();	/* pairs with gpurt_gpu_reset_done() */
+	return READ_ONCE(gpu->runlist.replay);
+}
+
+/* Whether the client's TSGs are on the runlist.  For readers without the gate. */
+bool gpurt_client_granted(const struct gpurt_client *client)
+{
+	/* Pairs with apply(): a reader that sees the runner also sees whether the commit succeeded. */
+	struct gpurt_sched_client *runner = smp_load_acquire(&client->gpu->runlist.runner);
+
+	if (READ_ONCE(client->gpu->runlist.fault) || gpurt_runlist_is_held(client->gpu))
+		return false;
+	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
+}
+
+/* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
+static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_updated(&gpu->sched, now, 0);
+	gpurt_boost_lost(&gpu->sched, now);
+	next_sequence(r);
+	r->flight = false;
+	r->err = 0;
+	r->stale = U32_MAX;
+	WRITE_ONCE(r->fault, true);
+	gpurt_retry_init(&r->retry);
+}
+
+/* Called with the gate held.  0, -EINPROGRESS, or why the driver did not carry out the update. */
+static int call_driver(struct gpurt_gpu *gpu, struct gpurt_client *only)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	struct gpurt_commit c = {
+		.only = only ? only->ctx : NULL, .now = r->decided, .sequence = next_sequence(r),
+		.runlists = r->stale & gpu->ops.runlists,
+	};
+
+	return r->power_err ? r->power_err : gpu->ops.commit(gpu->driver, &c);
+}
+
+/* Called with the gate held.  The driver has answered a commit: 0, -EINPROGRESS, or why it was not carried out. */
+static void answered(struct gpurt_gpu *gpu, int err)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	/* A reset that began in the middle undoes what was committed; its end has the runlist made anew. */
+	if (gpurt_runlist_is_held(gpu)) {
+		suspend_updates(gpu, ktime_get_ns());
+	} else if (err == -EINPROGRESS) {
+		r->flight = true;
+		WRITE_ONCE(r->fault, true);
+		r->retry.cause = r->cause;
+		r->retry.at = r->decided + gpu->ops.bound_ns;
+	} else {
+		record(gpu, err, ktime_get_ns());
+	}
+}
+
+/* Called with the gate held.  The GPU is @from's no more but @to's (NULL: everyone's). */
+static void change_hands(struct gpurt_client *from, struct gpurt_client *to)
+{
+	if (from)
+		gpurt_exits_calm(from);
+	if (to)
+		gpurt_exits_holds(to);
+}
+
+/* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
+static void apply(struct gpurt_gpu *gpu)
+{
+	struct gpurt_sched_client *only = gpu->sched.runner;
+	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_gate_assert_held(gpu);
+	if (r->only != client || r->cause == GPURT_CAUSE_EXEMPT)
+		r->stale = U32_MAX;
+	if (r->only != client)
+		change_hands(r->only, client);
+	smp_store_release(&r->only, client);	/* pairs with gpurt_may_run() */
+	r->commits++;
+	if (client)
+		client->attempt = r->commits;
+	if (r->broken || gpurt_runlist_is_held(gpu)) {
+		suspend_updates(gpu, r->decided);
+	} else if (r->power_err == -EAGAIN) {
+		/* The reset ended, and the runlist was made anew, while this decision waited without power. */
+		suspend_updates(gpu, r->decided);
+		gpurt_runlist_replay(gpu);
+	} else {
+		answered(gpu, call_driver(gpu, client));
+	}
+	if (!only)
+		r->everyone_since = r->decided;
+	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
+	smp_store_release(&r->runner, only);
+}
+
+/* Called with the gate held.  The runlist is to be the runner's; gpurt_runlist_carry_out() follows. */
+static void want(struct gpurt_gpu *gpu, u32 cause, u64 now)
+{
+	gpu->runlist.due = true;
+	gpu->runlist.cause = cause;
+	gpu->runlist.decided = now;
+}
+
+/* Called with the gate held. */
+static void runlist_commit(struct gpurt_sched *s, struct gpurt_sched_client *only, u32 cause, u64 now)
+{
+	want(gpu_of(s), cause, now);
+}
+
+/* Called with the gate held.  What an update brings about is told once it is carried out. */
+static void change_later(struct gpurt_runlist *r, struct gpurt_client *client, u32 event, u64 now)
+{
+	if (!WARN_ON_ONCE(r->changes == GPURT_CHANGES))
+		r->change[r->changes++] = (struct gpurt_change){ client, event, now };
+}
+
+/* Called with the gate held. */
+static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 event, u64 now)
+{
+	struct gpurt_client *client = c ? gpurt_client_of(c) : NULL;
+	struct gpurt_gpu *gpu = gpu_of(s);
+
+	gpurt_gate_assert_held(gpu);
+	switch (event) {
+	case GPURT_EVENT_GRANT:
+	case GPURT_EVENT_PREEMPT:
+	case GPURT_EVENT_RESUME:
+		if (gpu->runlist.due)
+			change_later(&gpu->runlist, client, event, now);
+		else
+			gpurt_grants_change(gpu, client, event, now);
+		return;
+	case GPURT_EVENT_END:
+	case GPURT_EVENT_GONE:
+		gpurt_grants_forget(gpu, client);
+		gpurt_wait_wake(client);	/* a call that waits for a grant must return ENOENT */
+		break;
+	}
+	gpurt_tell(gpu, client, event, now);
+}
+
+/* Called with the gate held. */
+static void runlist_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now)
+{
+	gpurt_seam->raise(gpurt_client_of(c), level);
+}
+
+static const struct gpurt_sched_ops runlist_ops = {
+	.commit = runlist_commit,
+	.event = runlist_event,
+	.raise = runlist_raise,
+};
+
+/*
+ * Called with the gate held.  An update succeeded that took longer than its decision, or after others had failed: those
+ * who may use the GPU and have not been told so are told, and every call that waits looks again.
+ */
+static void fault_over(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_sched_client *runner = gpu->sched.runner;
+	struct gpurt_client *client = runner ? gpurt_client_of(runner) : NULL;
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	gpurt_uncharged(&gpu->sched, now);
+	gpurt_grants_settle(gpu, client, now);
+	if (client)
+		gpurt_wait_wake(client);
+	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
+	smp_mb();
+	if (atomic_read(&gpu->waiting) || r->owing || atomic_read(&r->leaving))
+		queue_work(gpurt_updates, &r->aftermath);
+}
+
+/* Called with the gate held, before every decision. */
+void gpurt_runlist_prepare(struct gpurt_gpu *gpu, u64 now)
+{
+	/* The runner does not have the GPU yet, or lost it. */
+	if (unlikely(gpu->runlist.fault || gpurt_runlist_is_held(gpu)))
+		gpurt_uncharged(&gpu->sched, now);
+}
+
+/* Called with the gate held, after every decision.  Sleeps if the driver's commit() does. */
+void gpurt_runlist_carry_out(struct gpurt_gpu *gpu)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	bool fault = r->fault;
+	u32 i;
+
+	if (!r->due)
+		return;
+	r->due = false;
+	apply(gpu);
+	for (i = 0; i < r->changes; i++)
+		gpurt_grants_change(gpu, r->change[i].client, r->change[i].event, r->change[i].time);
+	r->changes = 0;
+	if (r->fault && !r->flight)
+		queue_work(gpurt_updates, &r->aftermath);
+	else if (!r->fault && fault)
+		fault_over(gpu, ktime_get_ns());
+}
+
+/* Called with the gate held, after every decision. */
+void gpurt_runlist_set_timer(struct gpurt_gpu *gpu)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	u64 next = r->fault ? r->retry.at : gpu->sched.deadline;
+
+	gpurt_gate_assert_held(gpu);
+	if (next == r->armed)
+		return;
+	r->armed = next;
+	if (next == U64_MAX)
+		hrtimer_try_to_cancel(&r->timer);
+	else	/* what is beyond the clock's range never comes, and must not count as past */
+		hrtimer_start(&r->timer, ns_to_ktime(min_t(u64, next, KTIME_MAX)), HRTIMER_MODE_ABS_HARD);
+}
+
+/* Called with the gate held. */
+static bool retry_wanted(struct gpurt_runlist *r)
+{
+	bool now = READ_ONCE(r->retry_now);
+
+	if (now)
+		WRITE_ONCE(r->retry_now, false);
+	return now && r->fault && !r->flight;
+}
+
+/* Called with the gate held, while a commit is in progress.  -EINPROGRESS, or what the driver said in the end. */
+static int progress(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	unsigned long flags;
+	int err = 0;
+
+	raw_spin_lock_irqsave(&r->told_lock, flags);
+	if (r->told_of == r->sequence) {
+		r->stale &= ~r->told;
+		err = r->told_err;
+	}
+	raw_spin_unlock_irqrestore(&r->told_lock, flags);
+	if (err)
+		return err;
+	if (!(r->stale & gpu->ops.runlists))
+		return 0;
+	return r->retry.at <= now ? -ETIMEDOUT : -EINPROGRESS;
+}
+
+/* Called with the gate held.  The commit in progress may be over. */
+static void land(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+	int err = progress(gpu, now);
+
+	if (err == -EINPROGRESS)
+		return;
+	next_sequence(r);
+	record(gpu, err, now);
+	if (err)
+		queue_work(gpurt_updates, &r->aftermath);
+	else
+		fault_over(gpu, now);
+}
+
+/* Called with the gate held.  The driver may have begun a reset, or ended one. */
+static void see_holds(struct gpurt_gpu *gpu, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	if (atomic_read(&r->holds)) {
+		suspend_updates(gpu, now);
+	} else if (READ_ONCE(r->replay)) {
+		WRITE_ONCE(r->replay, false);
+		r->broken = false;
+		suspend_updates(gpu, now);
+		want(gpu, GPURT_CAUSE_RESET, now);
+	}
+}
+
+/* A decision of the GPU's thread: what the driver, the timer, or a reset asks for. */
+int gpurt_runlist_tick(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	r->armed = U64_MAX;
+	see_holds(gpu, now);
+	if (r->flight) {
+		land(gpu, now);
+		return 0;
+	}
+	if (retry_wanted(r))
+		gpurt_retry_hurry(&r->retry, now);
+	if (r->retry.at <= now)
+		want(gpu, r->retry.cause, now);
+	if (gpu->sched.deadline <= now)
+		gpurt_tick(&gpu->sched, now);
+	return 0;
+}
+
+/* Any context.  Has the GPU's thread look at what the driver said. */
+void gpurt_runlist_look(struct gpurt_gpu *gpu)
+{
+	/* gpurt_gpu_stop() waits until no code is in here, and ends the thread afterwards. */
+	rcu_read_lock();
+	if (!READ_ONCE(gpu->dying))
+		kthread_queue_work(gpu->worker, &gpu->runlist.tick);
+	rcu_read_unlock();
+}
+
+/* Any context.  Has the runlist made anew, by a decision of the GPU's thread. */
+void gpurt_runlist_replay(struct gpurt_gpu *gpu)
+{
+	WRITE_ONCE(gpu->runlist.replay, true);
+	gpurt_runlist_look(gpu);
+}
+
+/* A decision: what the driver puts on the runlist beside the runner has changed. */
+int gpurt_runlist_renew(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	/* Everyone's runlist has everyone on it. */
+	if (!gpu->sched.runner)
+		return 0;
+	gpurt_updated(&gpu->sched, now, 0);	/* a commit in progress is superseded */
+	want(gpu, GPURT_CAUSE_EXEMPT, now);
+	return 0;
+}
+
+/* A decision: the runlist becomes everyone's, and no client is the runner. */
+int gpurt_runlist_give_all(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	gpurt_set_policy(&gpu->sched, GPURT_POLICY_TIMESLICED, now);
+	want(gpu, GPURT_CAUSE_GONE, now);
+	return 0;
+}
+
+/* Before there are decisions. */
+void gpurt_runlist_init(struct gpurt_gpu *gpu)
+{
+	struct gpurt_driver_costs costs = { };
+	struct gpurt_runlist *r = &gpu->runlist;
+	u64 now = ktime_get_ns();
+
+	if (gpu->ops.costs)
+		gpu->ops.costs(gpu->driver, &costs);
+	r->switch_ns = costs.theta_ns;
+	raw_spin_lock_init(&r->told_lock);
+	gpurt_retry_init(&r->retry);
+	r->armed = U64_MAX;
+	r->everyone_since = now;
+	gpurt_sched_init(&gpu->sched, &runlist_ops, gpu, now);
+}

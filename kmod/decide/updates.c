@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Updates of the runlist that no caller asks for: when the timer expires, when the driver has something to say, and when
+ * it goes away.  And what follows an update and would take too long with the gate held.
+ */
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
+
+#include "compat.h"
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/grants.h"
+#include "decide/runlist.h"
+#include "decide/seam.h"
+#include "decide/updates.h"
+#include "state/clients.h"
+#include "state/wake.h"
+
+static enum hrtimer_restart timer_expired(struct hrtimer *timer)
+{
+	struct gpurt_gpu *gpu = container_of(timer, struct gpurt_gpu, runlist.timer);
+
+	kthread_queue_work(gpu->worker, &gpu->runlist.tick);
+	return HRTIMER_NORESTART;
+}
+
+static void tick(struct kthread_work *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.tick);
+	struct gpurt_update u = { .decide = gpurt_runlist_tick, .level = GPURT_GATE_URGENT };
+
+	gpurt_update(gpu, &u);
+}
+
+static int decide_settle(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	if (!gpu->runlist.fault && gpurt_on_runlist(&gpu->sched, &u->client->core))
+		gpurt_grants_settle(gpu, u->client, now);
+	return 0;
+}
+
+/* Called with the GPU held alive, after an update succeeded: settles all clients, one decision each. */
+static void settle_all(struct gpurt_gpu *gpu)
+{
+	struct gpurt_client *client;
+	int reading = gpurt_clients_read();
+
+	gpurt_for_each_client(client, gpu) {
+		struct gpurt_update u = { .decide = decide_settle, .client = client, .level = GPURT_GATE_CONTROL };
+
+		if (READ_ONCE(client->owed))
+			gpurt_gate_update(gpu, &u);
+		cond_resched();
+	}
+	gpurt_clients_done(reading);
+}
+
+static void wake_all(struct gpurt_gpu *gpu)
+{
+	struct gpurt_client *client;
+
+	rt_mutex_lock(&gpu->clients_lock);
+	list_for_each_entry(client, &gpu->clients, node) {
+		gpurt_wait_wake(client);
+		cond_resched();
+	}
+	rt_mutex_unlock(&gpu->clients_lock);
+}
+
+/* Says in the kernel's log what became of the last commit, if it failed. */
+static void report(struct gpurt_gpu *gpu)
+{
+	int err = READ_ONCE(gpu->runlist.err);
+
+	if (!READ_ONCE(gpu->runlist.fault) || !err)
+		return;
+	if (err == -ENOTRECOVERABLE)
+		pr_err_ratelimited("gpurt: GPU %u: the runlist cannot be updated before the driver resets the GPU\n",
+				   gpu->index);
+	else if (err == -ETIMEDOUT)
+		pr_err_ratelimited("gpurt: GPU %u: no update in time: isolation may be lost; trying again\n",
+				   gpu->index);
+	else
+		pr_err_ratelimited("gpurt: GPU %u: the runlist could not be updated; trying again\n", gpu->index);
+}
+
+/*
+ * What follows an update and would take too long with the gate held: every call that may return is woken, every client
+ * is told, the driver forgets clients that left while updates failed, and the kernel's log learns of failures.
+ */
+static void aftermath(struct work_struct *work)
+{
+	struct gpurt_gpu *gpu = container_of(work, struct gpurt_gpu, runlist.aftermath);
+	int token;
+
+	report(gpu);
+	wake_all(gpu);
+	if (!gpurt_gpu_hold(gpu, &token))
+		return;
+	settle_all(gpu);
+	gpurt_seam->reap(gpu);
+	gpurt_gpu_release(gpu, token);
+}
+
+/* Before there are decisions. */
+void gpurt_updates_init(struct gpurt_gpu *gpu)
+{
+	struct gpurt_runlist *r = &gpu->runlist;
+
+	compat_hrtimer_setup(&r->timer, timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+	kthread_init_work(&r->tick, tick);
+	INIT_WORK(&r->aftermath, aftermath);
+}
+
+/* Called with the GPU held alive.  What the driver puts on the runlist beside the runner has changed. */
+void gpurt_updates_refresh(struct gpurt_gpu *gpu)
+{
+	struct gpurt_update u = { .decide = gpurt_runlist_renew, .level = GPURT_GATE_CONTROL };
+
+	gpurt_gate_update(gpu, &u);
+}
+
+/*
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and
+ * the runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver
+ * that fails is called again for a quarter of a second.
+ */
+void gpurt_updates_drain(struct gpurt_gpu *gpu)
+{
+	struct gpurt_update u = { .decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .last = true };
+	u64 delay = GPURT_RETRY_FIRST_NS, until;
+
+	gpurt_gate_update(gpu, &u);
+	until = ktime_get_ns() + 2 * GPURT_RETRY_LAST_NS + (gpu->runlist.flight ? gpu->ops.bound_ns : 0);
+	u.decide = gpurt_runlist_tick;
+	/* In the middle of a reset there is no runlist. */
+	while (u.fault && !atomic_read(&gpu->runlist.holds) && ktime_get_ns() < until) {
+		fsleep(delay / NSEC_PER_USEC);
+		delay = min(2 * delay, GPURT_RETRY_LAST_NS / 8);
+		gpurt_gate_update(gpu, &u);
+	}
+	if (u.fault && !atomic_read(&gpu->runlist.holds))
+		pr_err("gpurt: GPU %u: its driver goes away and leaves the runlist as it is: no update succeeded\n",
+		       gpu->index);
+}
+
+/* Called when no decision is under way and none will be taken. */
+void gpurt_updates_stop(struct gpurt_gpu *gpu)
+{
+	hrtimer_cancel(&gpu->runlist.timer);
+	cancel_work_sync(&gpu->runlist.aftermath);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The clients of all GPUs: walks of them, and when one is freed. */
+#include <linux/llist.h>
+#include <linux/sched.h>
+
+#include "base/workers.h"
+#include "state/clients.h"
+#include "state/process.h"
+
+DEFINE_STATIC_SRCU(gpurt_clients_srcu);
+static atomic64_t last_id = ATOMIC64_INIT(0);
+static LLIST_HEAD(dead);
+static void (*destroy)(struct gpurt_client *client);
+
+/* Called with gpu->clients_lock held.  The client can be found from now on. */
+void gpurt_clients_add(struct gpurt_client *client)
+{
+	client->listed = true;
+	client->id = atomic64_inc_return(&last_id);	/* here, so that the list is in order of ids */
+	/* First, for this may free what client->process is until then, and who meets the client uses that. */
+	gpurt_process_enter(client);
+	list_add_tail_rcu(&client->node, &client->gpu->clients);
+}
+
+/* The client cannot be found any more.  False: it could not before. */
+bool gpurt_clients_remove(struct gpurt_client *client)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	bool listed;
+
+	rt_mutex_lock(&gpu->clients_lock);
+	listed = client->listed;
+	if (listed) {
+		list_del_rcu(&client->node);
+		gpurt_process_leave(client);
+		list_del_init(&client->leaving);
+	}
+	client->listed = false;
+	rt_mutex_unlock(&gpu->clients_lock);
+	return listed;
+}
+
+/*
+ * Frees clients, and their descriptors, when nobody reads them any more.  The thread that lets go of a client last does
+ * not: that may be a GPU's thread.  To free a descriptor is to wait for a worker, which it may keep from its CPU.
+ *
+ * A process may end with very many clients.  call_srcu() would free them all in one go, and in a kernel without full
+ * preemption no other task of that CPU would execute meanwhile.
+ */
+static void bury(struct work_struct *work)
+{
+	struct llist_node *all = llist_del_all(&dead);
+	struct gpurt_client *client, *next;
+
+	if (!all)
+		return;
+	synchronize_srcu(&gpurt_clients_srcu);
+	llist_for_each_entry_safe(client, next, all, dead) {
+		destroy(client);
+		cond_resched();
+	}
+}
+
+static DECLARE_WORK(burial, bury);
+
+static void client_release(struct kref *ref)
+{
+	struct gpurt_client *client = container_of(ref, struct gpurt_client, ref);
+
+	if (client->polled)
+		atomic_dec(&client->gpu->waiting);
+	llist_add(&client->dead, &dead);
+	queue_work(gpurt_workers, &burial);
+}
+
+/* In process context. */
+void gpurt_client_put(struct gpurt_client *client)
+{
+	kref_put(&client->ref, client_release);
+}
+
+/* The id of the client that came last.  Later ones have higher ids. */
+u64 gpurt_clients_newest(void)
+{
+	return atomic64_read(&last_id);
+}
+
+int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)
+{
+	return srcu_read_lock(&gpurt_clients_srcu);
+}
+
+void gpurt_clients_done(int token) __releases(&gpurt_clients_srcu)
+{
+	srcu_read_unlock(&gpurt_clients_srcu, token);
+}
+
+bool gpurt_clients_reading(void)
+{
+	return srcu_read_lock_held(&gpurt_clients_srcu);
+}
+
+/* @free_one: frees a client that nobody reads, and lets go of what it refers to; may sleep. */
+void gpurt_clients_start(void (*free_one)(struct gpurt_client *client))
+{
+	destroy = free_one;
+}
+
+/* Waits until the last client has been freed. */
+void gpurt_clients_stop(void)
+{
+	flush_work(&burial);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
+ * and code that reports an event often may not allocate any.
+ *
+ * Anyone may read; calls/netlink_family.c says which process an event is about to those who may know it.  So a decision pays for one
+ * copy into the ring, however many read, and wakes no thread: a timer does, once a tick.
+ */
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "base/workers.h"
+#include "core/marks.h"
+#include "state/client.h"
+#include "state/events.h"
+
+#define CREATE_TRACE_POINTS
+#include "state/trace.h"
+
+#define RING 4096		/* a power of two */
+
+static const struct gpurt_events_sink *sink;
+static struct gpurt_record *ring;
+static DEFINE_RAW_SPINLOCK(ring_lock);
+static unsigned int head, tail;	/* next to write, next to read; they wrap */
+static u64 lost;
+
+/* Whether a tracer listens to any of the tracepoints. */
+static bool traced(void)
+{
+	return trace_gpurt_begin_enabled() || trace_gpurt_grant_enabled() || trace_gpurt_preempt_enabled() ||
+	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
+	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
+	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
+	       trace_gpurt_copy_end_enabled();
+}
+
+static void trace(const struct gpurt_record *r)
+{
+	switch (r->event) {
+	case GPURT_EVENT_BEGIN:
+		trace_gpurt_begin(r);
+		break;
+	case GPURT_EVENT_GRANT:
+		trace_gpurt_grant(r);
+		break;
+	case GPURT_EVENT_PREEMPT:
+		trace_gpurt_preempt(r);
+		break;
+	case GPURT_EVENT_RESUME:
+		trace_gpurt_resume(r);
+		break;
+	case GPURT_EVENT_END:
+		trace_gpurt_end(r);
+		break;
+	case GPURT_EVENT_OVERRUN:
+		trace_gpurt_overrun(r);
+		break;
+	case GPURT_EVENT_GONE:
+		trace_gpurt_gone(r);
+		break;
+	case GPURT_EVENT_COMMIT:
+		trace_gpurt_commit(r);
+		break;
+	case GPURT_EVENT_WORK:
+		trace_gpurt_work(r);
+		break;
+	case GPURT_EVENT_LATE:
+		trace_gpurt_late(r);
+		break;
+	case GPURT_EVENT_COPY_ASK:
+		trace_gpurt_copy_ask(r);
+		break;
+	case GPURT_EVENT_COPY_BEGIN:
+		trace_gpurt_copy_begin(r);
+		break;
+	case GPURT_EVENT_COPY_END:
+		trace_gpurt_copy_end(r);
+		break;
+	case GPURT_EVENT_JOB_BEGIN:
+		trace_gpurt_job_begin(r);
+		break;
+	case GPURT_EVENT_JOB_END:
+		trace_gpurt_job_end(r);
+		break;
+	}
+}
+
+static void put(const struct gpurt_record *r)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&ring_lock, flags);
+	if (head - tail < RING)
+		ring[head++ % RING] = *r;
+	else
+		lost++;
+	raw_spin_unlock_irqrestore(&ring_lock, flags);
+}
+
+static bool take(struct gpurt_record *r)
+{
+	unsigned long flags;
+	bool any = true;
+
+	raw_spin_lock_irqsave(&ring_lock, flags);
+	if (tail != head) {
+		*r = ring[tail++ % RING];
+	} else if (lost) {
+		*r = (struct gpurt_record){ .event = GPURT_EVENT_LOST, .latency = lost };
+		lost = 0;
+	} else {
+		any = false;
+	}
+	raw_spin_unlock_irqrestore(&ring_lock, flags);
+	return any;
+}
+
+static void drain(struct work_struct *work)
+{
+	struct gpurt_record r;
+
+	while (take(&r)) {
+		if (r.event == GPURT_EVENT_LOST)
+			r.time = ktime_get_ns();
+		sink->send(&r);
+		cond_resched();
+	}
+}
+
+static DECLARE_DELAYED_WORK(drain_work, drain);
+
+/* Whether a tracer or a reader of the multicast group listens. */
+bool gpurt_events_wanted(void)
+{
+	return sink->heard() || traced();
+}
+
+/* Whether it is of the bus, and told with the lock of that held. */
+static bool is_copy(u32 event)
+{
+	return event >= GPURT_EVENT_COPY_ASK && event <= GPURT_EVENT_COPY_END;
+}
+
+static void identify(struct gpurt_record *r, const struct gpurt_client *client)
+{
+	r->client = client->id;
+	r->pid = pid_nr(client->tgid);
+	r->priority = is_copy(r->event) ? client->copier.node.level : client->core.level;
+	memcpy(r->comm, client->comm, sizeof(r->comm));
+}
+
+static void report(struct gpurt_record *r, struct gpurt_client *client)
+{
+	if (client)
+		identify(r, client);
+	trace(r);
+	if (sink->heard()) {
+		put(r);
+		queue_delayed_work(gpurt_workers, &drain_work, 1);
+	}
+}
+
+/*
+ * Reports an event.  Any context.  @client NULL: it happened to everyone.  @cause and @latency become GPURT_A_CAUSE and
+ * GPURT_A_LATENCY_NS.
+ */
+void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency)
+{
+	struct gpurt_record r = {
+		.event = event, .gpu = gpu->index, .time = time, .cause = cause, .latency = latency,
+	};
+
+	if (event == GPURT_EVENT_GONE && client)
+		r.lost = atomic_xchg(&client->marks_lost, 0);
+	report(&r, client);
+}
+
+/* Whether readers are to be told of that mark: there is something left of the client's share. */
+static bool take_share(struct gpurt_client *client, u32 what, u64 now)
+{
+	u64 before, after;
+
+	do {
+		before = READ_ONCE(client->marks);
+		after = gpurt_mark_take(before, what, now);
+	} while (after && cmpxchg64(&client->marks, before, after) != before);
+	return after;
+}
+
+/* Reports what a program says of a job.  0, or -EINVAL: the release is yet to come. */
+int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark)
+{
+	struct gpurt_record r = {
+		.event = mark->what == GPURT_MARK_BEGIN ? GPURT_EVENT_JOB_BEGIN : GPURT_EVENT_JOB_END,
+		.gpu = client->gpu->index, .time = ktime_get_ns(), .job = mark->job, .cpu = mark->cpu_ns,
+	};
+
+	if (mark->release_ns > r.time)
+		return -EINVAL;
+	r.latency = r.time - mark->release_ns;
+	strscpy(r.task, mark->task, sizeof(r.task));
+	if (take_share(client, mark->what, r.time)) {
+		r.lost = atomic_xchg(&client->marks_lost, 0);
+		report(&r, client);
+		return 0;
+	}
+	/* A tracer has a buffer of its own, and says itself what it loses. */
+	identify(&r, client);
+	trace(&r);
+	if (sink->heard())
+		atomic_inc(&client->marks_lost);
+	return 0;
+}
+
+/* Before there are events.  @to: who reads them. */
+void gpurt_events_tell(const struct gpurt_events_sink *to)
+{
+	sink = to;
+}
+
+/* 0 or -ENOMEM. */
+int gpurt_events_start(void)
+{
+	ring = kvcalloc(RING, sizeof(*ring), GFP_KERNEL);
+	return ring ? 0 : -ENOMEM;
+}
+
+void gpurt_events_stop(void)
+{
+	cancel_delayed_work_sync(&drain_work);
+	kvfree(ring);
+}
+
+#ifdef GPURT_KUNIT
+#include "tests/selftest.h"
+#include "tests/kunit_ring.c"
+#endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/* An open descriptor of /dev/gpurt: its lifetime, and who waits for it in poll(). */
+#include <linux/pid.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "base/workers.h"
+#include "state/file.h"
+
+#define POLLERS 8	/* that are woken in one go */
+
+/* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
+static void file_free(struct kref *ref)
+{
+	struct gpurt_file *file = container_of(ref, struct gpurt_file, ref);
+
+	irq_work_sync(&file->poll_wake);
+	cancel_work_sync(&file->slow_poll_wake);
+	mmdrop(file->mm);
+	put_pid(file->tgid);
+	kfree(file);
+}
+
+/* In process context. */
+void gpurt_file_put(struct gpurt_file *file)
+{
+	kref_put(&file->ref, file_free);
+}
+
+static int not_woken(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+{
+	return 0;
+}
+
+/* Wakes POLLERS that come after @place in the queue, which moves behind them.  Whether there are more. */
+static bool wake_some(wait_queue_head_t *queue, wait_queue_entry_t *place)
+{
+	wait_queue_entry_t *one, *next;
+	unsigned long flags;
+	unsigned int count;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	next = list_next_entry(place, entry);
+	for (count = 0; count < POLLERS && &next->entry != &queue->head; count++) {
+		one = next;
+		next = list_next_entry(next, entry);
+		if (one->func)	/* wake_up_all() has places of its own, without one */
+			one->func(one, TASK_NORMAL, 0, NULL);
+	}
+	list_move_tail(&place->entry, &next->entry);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return &next->entry != &queue->head;
+}
+
+/* The place is before all calls that wait.  A call that begins to wait later comes before it, and looks afterwards. */
+static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
+{
+	init_waitqueue_func_entry(place, not_woken);
+	add_wait_queue(queue, place);
+}
+
+/*
+ * Wakes the callers of poll() that came last, POLLERS at most, and has a worker wake all if there are more.  The
+ * process decides how many they are, and the caller is an interrupt, or a thread that nothing outranks.
+ *
+ * That bounds the entries of this queue, not the threads behind them.  An entry can be an epoll descriptor's, and the
+ * kernel wakes in the same go, with interrupts off unless PREEMPT_RT, all that wait for that descriptor in poll() or by
+ * other epolls; it does so for each descriptor of the machine that becomes ready, such as an eventfd.
+ */
+void gpurt_file_wake_poll(struct gpurt_file *file)
+{
+	wait_queue_entry_t place;
+
+	add_place(&file->poll, &place);
+	if (wake_some(&file->poll, &place))
+		queue_work(gpurt_workers, &file->slow_poll_wake);
+	remove_wait_queue(&file->poll, &place);
+}
+
+static void poll_wake(struct irq_work *work)
+{
+	gpurt_file_wake_poll(container_of(work, struct gpurt_file, poll_wake));
+}
+
+/* As wake_up_all(), but in a kernel without full preemption other tasks of that CPU execute from time to time. */
+static void slow_poll_wake(struct work_struct *work)
+{
+	struct gpurt_file *file = container_of(work, struct gpurt_file, slow_poll_wake);
+	wait_queue_entry_t place;
+
+	add_place(&file->poll, &place);
+	while (wake_some(&file->poll, &place))
+		cond_resched();
+	remove_wait_queue(&file->poll, &place);
+}
+
+/* What poll() waits in, and what wakes it. */
+void gpurt_file_init_poll(struct gpurt_file *file)
+{
+	init_waitqueue_head(&file->poll);
+	init_irq_work(&file->poll_wake, poll_wake);
+	INIT_WORK(&file->slow_poll_wake, slow_poll_wake);
+}

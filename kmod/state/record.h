@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What is told of an event. */
+#ifndef GPURT_RECORD_H
+#define GPURT_RECORD_H
+
+#include <linux/types.h>
+
+#include "uapi/gpurt.h"
+
+/* A complete event: the client that it is about may be gone when the record is read. */
+struct gpurt_record {
+	u64 time;
+	u64 client;			/* its id; 0: the event is about everyone */
+	u64 latency;			/* of commits and work, ns; of GPURT_EVENT_LOST, how many were lost */
+	u32 event;
+	u32 gpu;
+	u32 cause;
+	u32 priority;
+	s32 pid;			/* in the initial namespace */
+	char comm[GPURT_COMM_LEN];
+	/* Of marks of jobs; empty in other events. */
+	u64 job;
+	u64 cpu;
+	u32 lost;			/* marks of the client's before; also in GPURT_EVENT_GONE */
+	char task[GPURT_TASK_LEN];
+};
+
+#endif

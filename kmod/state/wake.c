@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What wakes calls that wait for a grant, for work, or for an agent's next order; and poll(). */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/irq_work.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+
+#include "base/workers.h"
+#include "drv/drv.h"
+#include "state/clients.h"
+#include "state/file.h"
+#include "state/wake.h"
+
+/* Sleeps until woken, or until @until; NULL: for ever.  0, -EINTR or -ETIMEDOUT. */
+int gpurt_doze(ktime_t *until)
+{
+	if (signal_pending(current))
+		return -EINTR;
+	return schedule_hrtimeout(until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
+}
+
+/*
+ * poll() waits in a queue whose lock sleeps under PREEMPT_RT, where an ordinary interrupt's work is a thread's of
+ * FIFO priority 1.  There the GPU's thread wakes the callers of a real-time client, elsewhere an interrupt does.  An
+ * ordinary worker wakes those of a best-effort client: its user chooses how many they are, and how often it happens.
+ * It also wakes those of a real-time client beyond the first few: gpurt_file_wake_poll().
+ */
+static void wake_poll(struct gpurt_client *client)
+{
+	if (!READ_ONCE(client->core.level)) {
+		queue_work(gpurt_workers, &client->file->slow_poll_wake);
+		return;
+	}
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		irq_work_queue(&client->file->poll_wake);
+		return;
+	}
+	rcu_read_lock();	/* gpurt_gpu_stop() waits for it before it stops the thread */
+	if (READ_ONCE(client->gpu->dying)) {
+		queue_work(gpurt_workers, &client->file->slow_poll_wake);
+	} else {
+		kref_get(&client->ref);
+		/* Work that waits already has a reference.  This is not the last one: the caller's client is alive. */
+		if (!kthread_queue_work(client->gpu->worker, &client->poll_wake))
+			gpurt_client_put(client);
+	}
+	rcu_read_unlock();
+}
+
+/* Called by the GPU's thread. */
+void gpurt_wait_wake_poll(struct kthread_work *work)
+{
+	struct gpurt_client *client = container_of(work, struct gpurt_client, poll_wake);
+
+	gpurt_file_wake_poll(client->file);
+	gpurt_client_put(client);
+}
+
+/* Wakes one of the client's calls that wait, which wakes the next, and poll().  Any context. */
+void gpurt_wait_wake(struct gpurt_client *client)
+{
+	gpurt_waiters_wake(&client->waiters);
+	/* waitqueue_active() needs a barrier: the one in gpurt_waiters_wake(). */
+	if (waitqueue_active(&client->file->poll))
+		wake_poll(client);
+}
+
+/* Called by the driver, in any context: there may be an order for the client, an agent. */
+void gpurt_client_ordered(struct gpurt_client *client)
+{
+	gpurt_waiters_wake(&client->orders);
+}
+EXPORT_SYMBOL_GPL(gpurt_client_ordered);

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls and includes between the rooms of kmod/ run down only, and scripts/check-layers finds one that does not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def check(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs the script over a copy of kmod/."""
+    return subprocess.run([ROOT / "scripts/check-layers", folder], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the module's sources."""
+    shutil.copytree(ROOT / "kmod", tmp_path / "kmod", ignore=shutil.ignore_patterns("patches", "tests", "*.o"))
+    return tmp_path / "kmod"
+
+
+def test_everything_runs_down() -> None:
+    done = check(ROOT / "kmod")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 of them up; circles: 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "planted", "said"),
+    [
+        ("decide/gate.c", "static void planted(void) { gpurt_client_put(0); gpurt_client_end(0); }\n",
+         "up  decide/gate -> clients/decisions: gpurt_client_end"),
+        ("base/looks.c", "void *planted(void) { return gpurt_file_put; }\n",
+         "up  base/looks -> state/file: gpurt_file_put"),
+        ("state/file.h", '#include "decide/gate.h"\n', "up  state/file -> decide/gate: decide/gate.h"),
+        ("state/file.h", "static inline int planted(void)\n{\n\treturn gpurt_job_can_notify();\n}\n",
+         "up  state/file -> decide/job: gpurt_job_can_notify"),
+        ("clients/boost.c", "void planted(void) { gpurt_boost_copied(0); }\n",
+         "circle  clients/boost, clients/boost_calls"),
+        ("other.c", "int planted(void) { return 0; }\n", "no room of the map has other"),
+    ],
+)  # fmt: skip
+def test_planted_faults_are_found(copy: Path, file: str, planted: str, said: str) -> None:
+    with (copy / file).open("a") as text:
+        text.write(planted)
+    done = check(copy)
+    assert done.returncode == 1
+    assert said in done.stdout
+
+
+def test_what_only_names_a_function_is_no_call(copy: Path) -> None:
+    with (copy / "base/looks.c").open("a") as text:
+        text.write('/* gpurt_client_end() */\nstatic const char *planted = "gpurt_client_end()";\n')
+        text.write("static struct gpurt_begin planted_too;\n")
+        text.write("#ifdef GPURT_KUNIT\nvoid test(void) { gpurt_client_end(0); }\n#endif\n")
+    assert check(copy).returncode == 0
+
+
+def test_a_folder_without_a_map_is_refused(tmp_path: Path) -> None:
+    done = check(tmp_path)
+    assert done.returncode == 2
+    assert "main.c" in done.stderr
