@@ -32,8 +32,9 @@ CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: What one of a group is called.
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_BYTES = 2**31
-#: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had.
-PRIORITIES, SLICES = "gpu_priorities", "slices"
+#: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
+#: and what the host said of itself when the run began, as JSON (pycontrol/live/fit_host.py).
+PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
 
 
 class Kind(str, Enum):

@@ -18,16 +18,15 @@ from pycontrol.commands.options import (
     Given,
     about_others,
     analysable,
-    demanded,
     modelled,
     tests,
     time_of,
-    unlike,
 )
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
     from analysis.verdict import Answer
+    from pycontrol.live.objection import Objection
 
 #: Tests and what they said.
 Results: TypeAlias = list[tuple[Any, Any]]
@@ -68,17 +67,21 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
               "none unless given.")  # fmt: skip
 @click.option("--measured", is_flag=True,
               help="Use as alpha the longest runlist update that the host has measured, and the file's theta.")
+@click.option("--margin", type=Given(), metavar="PERCENT",
+              help="With --measured: what to add to the longest update; 20% unless given, and then the host must have "
+              "timed 1000 updates of each GPU.")  # fmt: skip
 @JSON
 @click.pass_obj
 def analyze(
     device: str | None, file: Path, names: tuple[str, ...], every: bool, explain: str | None, region: str | None,
-    measured: bool, as_json: bool,
+    measured: bool, margin: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Bound every task's worst-case response time, and say whether every deadline holds.
 
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
     from analysis.verdict import lacks_theta
+    from pycontrol.live.objection import against
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
@@ -86,10 +89,13 @@ def analyze(
     loaded = modelled(file) if measured else analysable(file, chosen if names else ())
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
-    system, notes = _with_region(loaded.taskset, region), list(loaded.notes)
+    notes, objections = list(loaded.notes), list[Any]()
+    if margin is not None and not measured:
+        raise UsageError("--margin goes with --measured")
     if measured:
-        system, measured_notes = _with_measured(system, device, None if loaded.theta_stated else file)
-        notes += measured_notes
+        loaded, objections, remarks = _with_measured(loaded, device, margin)
+        notes += remarks
+    system = _with_region(loaded.taskset, region)
     if every:
         chosen = [test for test in chosen if test.partitions == system.partitioned and test.fits_turns(system)]
         known = [test for test in chosen if not lacks_theta(test, system)]
@@ -97,6 +103,8 @@ def analyze(
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
     data, results, verdict = judge(file, system, chosen if names else [], chosen if every else [], notes)
+    if measured:
+        data = _of_this_host(data, objections)
     render.note(*data["notes"], as_json=as_json)
     if verdict is None:
         text, why = _shown(results, explain), data["why"]
@@ -108,8 +116,20 @@ def analyze(
         text = _shown(results, explain) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
+    text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
+
+
+def _of_this_host(data: dict[str, Any], objections: Sequence[Objection]) -> dict[str, Any]:
+    """The document where alpha is the host's: nothing is proved beside an objection that defeats bounds."""
+    from pycontrol.live import fit
+
+    doubt = fit.against(objections)
+    return {
+        **data, "schedulable": data["schedulable"] and not doubt, "why": data["why"] or doubt or None,
+        "objections": fit.data(objections),
+    }  # fmt: skip
 
 
 def judge(
@@ -191,35 +211,21 @@ def _overview(results: Results, system: Any) -> str:
     return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
 
 
-def _with_measured(system: Any, device: str | None, lacking: Path | None) -> tuple[Any, list[str]]:
-    """The taskset with the alpha that the host has measured, and remarks: on that, and on a host unlike the file's.
+def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple[Any, list[Objection], list[str]]:
+    """The file with the alpha that the host has measured, objections to that and to the host, and remarks.
 
-    ``lacking``: the file, if it does not say what a context switch costs.  Hosts know that of virtual GPUs only.
-    Raises FileError where nobody knows.
+    Raises UsageError for a wrong margin; FileError and DeviceError as `fit.measured`.
     """
-    from dataclasses import replace
-
-    from gpurt.errors import DeviceError, FileError
+    from pycontrol.live import fit
     from pycontrol.live.control import connect
+    from pycontrol.profile.summary import read_margin
 
+    share = None if margin is None else read_margin(margin)
     with connect(device) as control:
-        gpus, seen = control.gpus(), control.latency()
-    theta = max(status.theta_ns for status in gpus)
-    if lacking and not all(status.emulated for status in gpus):
-        text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
-        raise FileError(f"{filename(lacking)}: {text}")
-    if not seen:
-        raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
-    longest, count = max(one.maximum for one in seen), sum(one.count for one in seen)
-    theta = max(theta, system.platform.theta)
-    own = system.with_partitions(
-        lambda one: replace(one, alpha=None, theta=None if one.theta is None else max(one.theta, theta))
-    )
-    changed = replace(own, platform=replace(system.platform, alpha=longest, theta=theta, theta_known=True))
-    text = f"alpha is {bound(longest)} ms, the longest of {count} runlist updates that the host has seen"
-    other = unlike(demanded(changed), gpus)
-    notes = [f"{text}; theta is {ms(theta)} ms. What was seen is no proof: add a margin"]
-    return changed, [*notes, *([other] if other else [])]
+        host = fit.ask(control, loaded)
+    changed, text, few = fit.measured(loaded, host, share)
+    found = [*few, *fit.objections(changed, host)]
+    return changed, found, [f"{text}; what was seen is no proof", *fit.lines(found)]
 
 
 def _with_region(loaded: Any, region: str | None) -> Any:

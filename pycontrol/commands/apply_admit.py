@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.model import Taskset, Waiting
+from analysis.model import Task, Taskset, Waiting
 from analysis.partition import coupled, plan
 from analysis.partition.admit import Admission
 from analysis.partition.admit import admit as place_for
@@ -21,15 +21,15 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from pycontrol.commands import render
 from pycontrol.commands.admission import extended, places_of, told, written
-from pycontrol.commands.apply import Matched, match, node_of, settings_of, unfit
-from pycontrol.commands.divided import undivided
+from pycontrol.commands.apply import node_of, settings_of
 from pycontrol.commands.options import connect
-from pycontrol.live import applied
+from pycontrol.live import applied, fit
+from pycontrol.live.fit import Host, Objection
 from pycontrol.live.placed import partition_of
 
 if TYPE_CHECKING:
     from analysis.taskset import TasksetFile
-    from pycontrol.live.control import ClientInfo, Control, GpuStatus
+    from pycontrol.live.control import Control
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,18 @@ def admit(device: str | None, file: Path, task: Path, output: Path, as_json: boo
         found = _place(file, task)
         files.check_writable(output)
         control = stack.enter_context(connect(device))
-        gpus, clients = control.gpus(), control.clients()
-        matched = match(found.file, gpus, clients)
-        why = _unsafe(found, gpus, clients, matched, device) if found.answer.how else ""
+        host = fit.ask(control, found.file)
+        matched = fit.matched(found.file, host)
+        objections = fit.objections(found.file, host.given(_priorities(matched)))
+        why = fit.against(objections) or next(filter(None, map(_unconfined, _new(found, matched))), "")
         if found.answer.how and not why:
-            _set(control, clients, gpus, found, matched, output, stack)
-    return _tell(file, found, matched, why, output, as_json)
+            _set(control, host, found, matched, output, stack)
+    return _tell(file, found, matched, objections, why if found.answer.how else "", output, as_json)
+
+
+def _priorities(matched: Mapping[int, Task]) -> dict[int, int]:
+    """The GPU priorities that the file has for processes."""
+    return {pid: task.segment_priority for pid, task in matched.items()}
 
 
 def _place(file: Path, task: Path) -> _Placed:
@@ -90,27 +96,9 @@ def _test(taskset: Taskset) -> str:
     return next(name for name, mode in plan.COUPLED.items() if (mode is Waiting.BUSY) is spins)
 
 
-def _unsafe(
-    found: _Placed, gpus: Sequence[GpuStatus], clients: Sequence[ClientInfo], matched: Matched, device: str | None
-) -> str:
-    """Why somebody would have no guarantee on this host although the partitions have room; empty if all have it."""
-    taskset = found.file.taskset
-    why = unfit(taskset, gpus, device) or undivided(taskset, gpus, clients, matched.tasks)
-    return why or _strangers(clients, matched) or next(filter(None, map(_unconfined, _new(found, matched))), "")
-
-
-def _strangers(clients: Sequence[ClientInfo], matched: Matched) -> str:
-    """A client that may have the GPU while tasks of the file wait for it; notes tell of those that are exempt."""
-    for one in clients:
-        if one.priority and not one.exempt and one.pid not in matched.tasks:
-            process = f"process {one.pid} ({one.comm})"
-            return f"{process} is real time and no task of the file, or it cannot be told which; no bound has it"
-    return ""
-
-
-def _new(found: _Placed, matched: Matched) -> list[tuple[int, Any]]:
+def _new(found: _Placed, matched: Mapping[int, Task]) -> list[tuple[int, Any]]:
     """The new task's processes."""
-    return [(pid, task.partition) for pid, task in matched.tasks.items() if task.name == found.name]
+    return [(pid, task.partition) for pid, task in matched.items() if task.name == found.name]
 
 
 def _unconfined(one: tuple[int, Any]) -> str:
@@ -126,31 +114,32 @@ def _unconfined(one: tuple[int, Any]) -> str:
 
 
 def _set(
-    control: Control, clients: Sequence[ClientInfo], gpus: Sequence[GpuStatus], found: _Placed, matched: Matched,
-    output: Path, stack: ExitStack,
+    control: Control, host: Host, found: _Placed, matched: Mapping[int, Task], output: Path, stack: ExitStack,
 ) -> None:  # fmt: skip
     """Gives processes their priorities, and writes the file.  Everything is as it was before if something fails."""
-    settings = [] if all(gpu.emulated for gpu in gpus) else list(settings_of(found.file.path, matched.tasks))
+    settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(found.file.path, matched))
     node = node_of(stack) if settings else None
-    priorities = {pid: task.segment_priority for pid, task in matched.tasks.items()}
 
     def confirm() -> None:
-        known = {(one.gpu, one.pid) for one in clients}
+        known = {(one.gpu, one.pid) for one in host.clients}
         if new := [one for one in control.clients() if one.priority and (one.gpu, one.pid) not in known]:
             raise RefusedError(f"process {new[0].pid} ({new[0].comm}) came meanwhile; try again")
         with files.written(output) as out:
             out.write(found.text.encode())
 
-    applied.apply(control, clients, priorities, settings, node, confirm)
+    applied.apply(control, host.clients, _priorities(matched), settings, node, confirm)
 
 
-def _tell(file: Path, found: _Placed, matched: Matched, why: str, output: Path, as_json: bool) -> int:
+def _tell(
+    file: Path, found: _Placed, matched: Mapping[int, Task], objections: Sequence[Objection], why: str, output: Path,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Prints the answer; the exit code."""
-    notes = [*found.notes, *matched.notes]
+    notes = [*found.notes, *(line for line in fit.lines(objections) if line != why)]
     data, text = told(file, found.name, found.given, found.answer, found.given.inside, notes)
     admitted = bool(found.answer.how) and not why
     pids: dict[str, list[int]] = {}
-    for pid, task in sorted(matched.tasks.items()):
+    for pid, task in sorted(matched.items()):
         pids.setdefault(task.name, []).append(pid)
     by_name = {task.name: task for task in found.file.taskset}
     for name, one in data["tasks"].items():
@@ -162,7 +151,7 @@ def _tell(file: Path, found: _Placed, matched: Matched, why: str, output: Path, 
         text += f"\n{found.name} is not running yet: start it, and gpurt apply {filename(output)} gives it its priority"
     data |= {
         "policy": found.file.taskset.platform.policy, "schedulable": admitted, "applied": admitted,
-        "admitted": admitted, "files": [output] if admitted else [],
+        "admitted": admitted, "files": [output] if admitted else [], "objections": fit.data(objections),
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, text)

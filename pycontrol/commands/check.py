@@ -50,8 +50,9 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     from analysis.trace import load
     from pycontrol.commands import observed
     from pycontrol.commands.watch import data
+    from pycontrol.live import fit
     from pycontrol.run.check import against, unbounded
-    from pycontrol.run.subject import beyond_the_bounds, of_another_system
+    from pycontrol.run.subject import beyond_the_bounds
 
     test = tests((name,))[0] if name else None
     loaded = analysable(file, [test]) if test else taskset.load(file)
@@ -60,15 +61,16 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     seen, remarks = compared(trace, recorded, loaded, None if beyond else test)
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     lines = seen.lines
+    found = fit.objections(loaded, fit.of_trace(recorded))
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
-    apart = apart if test else of_another_system(recorded, loaded)
-    remarks += [apart] if apart else []
+    remarks += [*([apart] if apart else []), *fit.lines(found)]
     missing = unbounded(lines, test) if test and not beyond else ""
-    why = against(seen) or apart or missing
+    why = against(seen) or apart or fit.against(found) or missing
     render.note(*remarks, as_json=as_json)
     whole = {
         "file": file, "trace": trace, "test": name, "in_time": not why, "why": why or None, "comparable": not beyond,
-        "tasks": observed.data(lines), "notes": remarks, "findings": list(map(data, seen.findings)),
+        "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
+        "findings": list(map(data, seen.findings)),
     }  # fmt: skip
     text = observed.text(lines, bounds=test is not None and not beyond)
     render.emit(whole, as_json, f"{text}\nNO: {why}" if why else text)

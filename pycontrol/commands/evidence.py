@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from analysis.rta import Test
     from analysis.taskset import TasksetFile
     from analysis.trace import Trace
+    from pycontrol.live.fit import Host
     from pycontrol.report.assumptions import Assumption
     from pycontrol.run.finding import Finding
 
@@ -82,6 +83,7 @@ def inputs(
 def gather(given: Inputs) -> dict[str, Any]:
     """The whole document.  Raises UsageError if there is no such test, FileError for a trace of other tasks."""
     from analysis.rta import find
+    from pycontrol.live import fit
     from pycontrol.report.assumptions import Evidence, judged
 
     file, system = given.file, given.file.taskset
@@ -90,24 +92,26 @@ def gather(given: Inputs) -> dict[str, Any]:
     analysis = answer.data
     test = covering_test(system, given.test).test
     sensitivity, _ = study(file.path, system, given.test)
-    host, gpus, latency = (None, [], []) if given.elsewhere else _host(given.device)
+    host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
+    objections = fit.objections(file, known)
     judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
     seen = [run for run, _ in judged_runs]
     findings = [(filename(run["trace"]), told) for run, told in judged_runs if run["comparable"]]
     pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
     result = next((result for _, result in answer.results), None)
-    cpus = None if given.elsewhere else os.cpu_count()
-    assumptions = judged(Evidence(file, test, result, gpus, latency, pairs, cpus, findings))
+    assumptions = judged(Evidence(file, test, result, known.gpus, known.latency, pairs, objections, findings))
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
         "notes": [*([f"what the host would say is unchecked: {host['why']}"] if given.device and host and host["why"]
-                    else []), *(f"{one['trace']}: {note}" for one in seen for note in one["notes"])],
+                    else []), *fit.lines(objections),
+                  *(f"{one['trace']}: {note}" for one in seen for note in one["notes"])],
         "analysis": analysis, "sensitivity": sensitivity, "system": _system(file),
         "test": test.name if test else None, "title": test.title if test else None,
         "source": test.source if test else None,
         "machine": None if given.elsewhere else _machine(given.device), "host": host,
-        "assumptions": assumptions, "traces": seen, "uncovered": [*UNCOVERED, *_left_out(file, test)],
+        "assumptions": assumptions, "objections": fit.data(objections), "traces": seen,
+        "uncovered": [*UNCOVERED, *_left_out(file, test)],
         "inputs": [_input(file.path, given.raw), *(_input(path, raw) for path, _, raw in given.traces)],
         "versions": _versions(), "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commands": _commands(given, test),
@@ -133,15 +137,17 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
     return next((f"{run['trace']}: {run['incomplete']}" for run in seen if run["comparable"] and run["incomplete"]), "")
 
 
-def _host(device: str | None) -> tuple[dict[str, Any], list[Any], list[Any]]:
-    """The host's GPUs and how long their updates took; ``why`` says why there are none."""
+def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
+    """The host's GPUs and how long their updates took; ``why``: why there are none.  Also all that is known of it."""
+    from pycontrol.live.fit_host import Host, ask, online
+
     try:
         with connect(device) as control:
-            gpus, latency = control.gpus(), control.latency()
+            host = ask(control, file)
     except GpurtError as error:  # also one that this user may not ask
-        return {"address": device, "why": str(error), "gpus": [], "latency": []}, [], []
-    shown = [documents.gpu(one) for one in gpus], [documents.latency(one) for one in latency if one.count]
-    return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, gpus, latency
+        return {"address": device, "why": str(error), "gpus": [], "latency": []}, Host(cpus=online())
+    shown = [documents.gpu(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
+    return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, host
 
 
 def _machine(device: str | None) -> dict[str, Any]:
@@ -156,6 +162,7 @@ def _machine(device: str | None) -> dict[str, Any]:
 
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
     """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
+    from analysis.trace import HOST
     from pycontrol.report import runs
     from pycontrol.run import subject
     from pycontrol.run.check import incomplete
@@ -174,7 +181,8 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> t
         tasks[name] = {**one, "distribution": spread.get(name), "unfinished_jobs": count, "waited_ns": waited}
     return {
         "trace": path, "comparable": not why, "why": why or None, "lost": gone, "incomplete": incomplete(seen) or None,
-        "meta": dict(recorded.meta), "length_ns": recorded.end, "tasks": tasks, "notes": list(dict.fromkeys(notes)),
+        "meta": {key: value for key, value in recorded.meta.items() if key != HOST}, "length_ns": recorded.end,
+        "tasks": tasks, "notes": list(dict.fromkeys(notes)),
     }, seen.findings  # fmt: skip
 
 

@@ -110,7 +110,8 @@ def _is_loopback(address: str) -> bool:
 
 def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
     """Starts to watch, and returns what tells the task of a client."""
-    from pycontrol.commands.watch import bounds_of, differs, mismatch
+    from pycontrol.commands.watch import bounds_of, mismatch
+    from pycontrol.live import fit
     from pycontrol.live.distributions import Responses
     from pycontrol.live.metrics import JudgeCollector
     from pycontrol.live.watch import PATIENCE
@@ -119,13 +120,18 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
 
     chosen = covering_test(loaded.taskset, name)
     with connect(device) as asks:
-        gpus = asks.gpus()
-    remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, differs(loaded.taskset, gpus)])]
+        host = fit.ask(asks, loaded)
+    found = fit.lines(fit.objections(loaded, host))
+    remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
     render.note(*remarks, as_json=False)
     responses = Responses(one.name for one in loaded.taskset)
-    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(gpus),
+    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(host.gpus),
                   observe=responses.observe)  # fmt: skip
-    watches = Watches(lambda: connect(device), judge, lambda gpus: mismatch(judge, gpus), stop,
+
+    def compare(asks: Any) -> None:
+        mismatch(judge, fit.objections(loaded, fit.ask(asks, loaded)))
+
+    watches = Watches(lambda: connect(device), judge, compare, stop,
                       lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip
     registry.register(responses)
     registry.register(JudgeCollector(judge, lambda: watches.running))

@@ -15,20 +15,16 @@ import click
 
 from gpurt.errors import TasksetError, UsageError
 from gpurt.text import visible
-from gpurt.units import LONGEST, parse_time
+from gpurt.units import parse_time
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-    from analysis.model import Platform, Taskset, Waiting
     from analysis.rta import Test
     from analysis.taskset import TasksetFile
-    from pycontrol.live.control import GpuStatus
 
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
 else:
     Whole = Wholes = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
-#: The module's parameter that says on which CPU the GPUs' threads stay.
-THREAD_CPU = Path("/sys/module/gpurt/parameters/thread_cpu")
 #: Key of a context's ``meta``: whether the user asked for JSON.
 ASKED_FOR_JSON = "gpurt.json"
 
@@ -230,130 +226,6 @@ def connect(device: str | None) -> Any:
     from pycontrol.live.control import connect
 
     return connect(device)
-
-
-def demanded(taskset: Taskset) -> Platform:
-    """The platform with the policy and the least update costs of the partitions that real-time tasks use."""
-    from dataclasses import replace
-
-    platform = taskset.platform
-    costs = [platform.costs(task.partition) for task in taskset.real_time if task.uses_gpu]
-    alpha, theta = (min(one) for one in zip(*costs, strict=True)) if costs else (platform.alpha, platform.theta)
-    policy = taskset.policies[0] if len(taskset.policies) == 1 else platform.policy
-    return replace(platform, alpha=alpha, theta=theta, policy=policy)
-
-
-def unlike(platform: Platform, gpus: Sequence[GpuStatus], apart: bool = False) -> str:
-    """Why bounds for this platform do not speak of a host with these GPUs; empty if they do.
-
-    Bounds for `job` with polling are for the default period.  ``apart``: for several partitions, whose bounds charge
-    some updates without a context switch.
-    """
-    from analysis.rta.thesis import POLL
-    from gpurt.enums import Notice
-    from pycontrol.commands.render import ms
-
-    policy = platform.policy
-    for gpu in gpus:
-        able, runs = policy != "boosted" or gpu.normal, gpu.policy.word
-        cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
-        if runs != policy:
-            here = f'a file for this host has policy = "{runs}"'
-            return f"the file is for policy {policy}, the host runs {runs}; {cure}; {here}"
-        if policy == "job" and gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
-            return (
-                f"the bounds for policy job are for a polling period of {ms(POLL)} ms, the host has {ms(gpu.poll_ns)} "
-                "ms; `gpurt policy job --notice poll --period 1ms` changes that"
-            )
-        if policy == "job" and platform.alpha and not _thread_stays():
-            return "the bounds for policy job are for a host's thread that stays on CPU 0: gpurt.ko with thread_cpu=0"
-        if gpu.emulated and (dearer := _dearer(platform, gpu, apart)):
-            return dearer
-    return ""
-
-
-def _thread_stays() -> bool:
-    """Whether the module keeps its GPUs' threads on CPU 0; the user-space host does not."""
-    try:
-        return THREAD_CPU.read_text().strip() == "0"
-    except OSError:
-        return False
-
-
-def _dearer(platform: Platform, gpu: GpuStatus, apart: bool) -> str:
-    """Which cost of this virtual GPU is not the file's; empty if bounds for the file's hold here."""
-    from analysis.slices.driver import settled
-    from pycontrol.commands.render import ms
-
-    costs = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
-    if platform.policy not in ("segment", "job"):  # whose bounds charge both together
-        costs.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
-    if apart or platform.policy not in ("segment", "timesliced"):  # whose bounds charge some updates without a switch
-        costs.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
-    if platform.policy == "timesliced":
-        costs.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
-    for what, here, key, there in costs:
-        if here > there:
-            lasts = f"{what} takes {ms(here)} ms" if here < LONGEST else "there are no time slices"
-            return f"on the host's virtual GPU {lasts}, the file's {key} is {ms(there)} ms"
-    if platform.policy == "timesliced" and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
-        return (
-            f"on the host's virtual GPU a time slice takes {ms(gpu.slice_ns)} ms only, the file's time_slice is "
-            f"{ms(platform.time_slice)} ms"
-        )
-    return ""
-
-
-def unshaped(taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
-    """Why bounds for the file's slices and levels need not hold on this host; empty if it has them, or none are stated.
-
-    The scheduling node of a Tegra sets them.  On a virtual GPU only a program can, for its own TSGs.
-    """
-    if not taskset.time_partitioned or "timesliced" not in taskset.policies or not any(gpu.emulated for gpu in gpus):
-        return ""
-    return (
-        "the file gives TSGs slices and levels, which only programs themselves can set on a virtual GPU "
-        "(GPURT_IOC_TSG_SHAPE), and nothing says that they do"
-    )
-
-
-def outside(policy: str, taskset: Taskset, gpus: Sequence[GpuStatus]) -> str:
-    """Why a host with these GPUs cannot order the taskset's priorities under the policy; empty if it can.
-
-    A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread.
-    """
-    from gpurt._gpurt import lib
-
-    normal = min((gpu.normal for gpu in gpus), default=0)
-    if policy != "boosted" or not normal:
-        return ""
-    most, name = max(((task.highest_priority, task.name) for task in taskset.real_time), default=(0, ""))
-    if most <= normal:
-        return ""
-    raised = f", or start the host with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
-    return (
-        f"under policy boosted the host orders priorities 1 to {normal}, and {name} has {most}; give the tasks other "
-        f"numbers in the same order{raised}"
-    )
-
-
-def unraised(policy: str, taskset: Taskset, waiting: Waiting | None, device: str | None) -> str:
-    """Why the host begins no segments of some task; empty if it does.  ``waiting``: of all tasks, if not the file's.
-
-    Where threads raise themselves, only those of form `self` do.
-    """
-    from gpurt.enums import Cap, Form
-    from gpurt.segments import Client
-
-    forms = {task.name: task.form_in(waiting or task.waiting) for task in taskset.real_time if task.uses_gpu}
-    raised = [(name, form) for name, form in forms.items() if form is not Form.SELF]
-    if policy != "boosted" or not raised:
-        return ""
-    with Client(device) as client:
-        if client.capabilities & Cap.RAISES:
-            return ""
-    (name, form), cure = raised[0], "start it as root, at a priority above theirs"
-    return f"{name} has form {form.word}, and this host cannot raise other processes' threads; {cure}"
 
 
 def time_of(text: str, option: str) -> int:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import render
-from pycontrol.commands.options import JSON, Given, Output, apart, demanded, outside, unlike, unraised
+from pycontrol.commands.options import JSON, Given, Output, apart
 
 
 @click.command(
@@ -61,7 +61,8 @@ Examples:
 
 \b
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
-or events were lost that tell of the jobs of some; 2 wrong usage;
+or events were lost that tell of the jobs of some, or the host or the run is not what the file says (the table of
+objections in docs/output.md); 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed;
 130 Ctrl-C or SIGHUP; 143 SIGTERM.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
@@ -90,6 +91,7 @@ def run(
     from analysis import taskset
     from analysis.model import Waiting
     from pycontrol.commands import observed
+    from pycontrol.live import fit
     from pycontrol.live.control import connect
     from pycontrol.run import crew, preload
     from pycontrol.run.check import in_time, judged, missing, notes
@@ -106,31 +108,32 @@ def run(
     if trace_path:
         check_writable(trace_path)
     with connect(device) as control:
-        gpus = control.gpus()  # raises DeviceError before anything is changed
         mode = Waiting(waiting) if waiting else None
-        _check_boosted(policy or gpus[0].policy.word, loaded.taskset, mode, gpus, device)
-        confined = confine(loaded, all(gpu.emulated for gpu in gpus), gpus=len(gpus))
+        host = _permitted(control, loaded, mode, policy)  # raises DeviceError before anything is changed
+        confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         if policy:
             control.set_policy(policy)
-        gpus = control.gpus()
-    used = gpus[0].policy.word
-    other = None if policy else unlike(demanded(loaded.taskset), gpus, loaded.taskset.partitioned)
+    found = fit.objections(loaded, host)
+    used = host.gpus[0].policy.word
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
-                           environments=confined.environments, tell=tell)  # fmt: skip
+                           environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
     seen, domains = _launched(loaded, options, confined.domains)
     if trace_path:
         seen.trace.save(trace_path)
     judgement = judged(seen.trace, loaded)
     lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
-    remarks = [*([other] if other else []), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
+    remarks = [*fit.lines(found), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
                *([blind] if blind else [])]  # fmt: skip
     render.note(*remarks, as_json=as_json)
-    passed = not seen.interrupted and in_time(lines) and not blind
+    doubt = fit.against(found)
+    passed = not seen.interrupted and in_time(lines) and not blind and not doubt
     whole = {
         "file": loaded.path, "policy": used, "in_time": passed, "interrupted": bool(seen.interrupted),
-        "tasks": observed.data(lines), "notes": remarks, "files": [trace_path] if trace_path else [],
+        "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
+        "files": [trace_path] if trace_path else [],
     }  # fmt: skip
-    render.emit(whole, as_json, observed.text(lines, bounds=False))
+    text = observed.text(lines, bounds=False)
+    render.emit(whole, as_json, f"{text}\nNO: {doubt}" if doubt else text)
     return seen.interrupted or (0 if passed else 1)
 
 
@@ -154,15 +157,25 @@ def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, 
     return seen, remarks
 
 
-def _check_boosted(policy: str, taskset: Any, mode: Any, gpus: Any, device: str | None) -> None:
-    """Raises RefusedError if the host would refuse the tasks' segments because it cannot raise their threads."""
-    from pycontrol.run.placement import fifo_permitted
+def _permitted(control: Any, loaded: Any, mode: Any, policy: str | None) -> Any:
+    """What is known of the host, under the policy that it is to have.
 
-    why = outside(policy, taskset, gpus) or unraised(policy, taskset, mode, device)
-    if policy == "boosted" and not fifo_permitted():
-        why = "policy boosted needs SCHED_FIFO, which is not permitted: become root or raise RLIMIT_RTPRIO"
-    if why:
+    Raises RefusedError if the host would refuse the tasks' segments.
+    """
+    from dataclasses import replace
+
+    from pycontrol.live import fit
+    from pycontrol.run.placement import place
+
+    host = fit.ask(control, loaded, policy)
+    try:
+        host = host.under(policy) if policy else host
+    except ValueError as error:
+        raise UsageError(f"policy {error}") from None
+    host = replace(host, ran=fit.Ran(mode, place(loaded.taskset).folded))
+    if why := fit.against(fit.objections(loaded, host), fit.Defeats.RUN):
         raise RefusedError(why)
+    return host
 
 
 def _refuse_options_of_tasksets() -> None:

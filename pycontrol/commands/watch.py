@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from logging.handlers import SysLogHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,11 @@ from pycontrol.commands.options import (
     analysable,
     connect,
     covering_test,
-    demanded,
     time_of,
-    unlike,
-    unshaped,
 )
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from pycontrol.live.objection import Objection
     from pycontrol.run.finding import Finding
     from pycontrol.run.judge import Judge
 
@@ -68,6 +66,7 @@ def watch(
     (docs/watching.md).
     """
     from pycontrol.ending import asked
+    from pycontrol.live import fit
     from pycontrol.live.watch import PATIENCE, Watcher
     from pycontrol.run.check import lines_of, unbounded
     from pycontrol.run.judge import Judge
@@ -78,18 +77,18 @@ def watch(
     bounds = bounds_of(chosen.test, loaded.taskset)
     log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, asked() as stop:
-        gpus = asks.gpus()
+        host = fit.ask(asks, loaded)
+        objections = fit.objections(loaded, host)
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
-                      gpus=len(gpus))  # fmt: skip
+                      gpus=len(host.gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
-        wrong = mismatch(judge, gpus)
+        wrong = mismatch(judge, objections)
         lacking = unbounded(lines_of(judge, {}), chosen.test) if chosen.test else ""
-        unknown = differs(loaded.taskset, gpus) or unshaped(loaded.taskset, gpus)
-        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking, unknown])]
+        remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking]), *fit.lines(objections)]
         end = None if seconds is None else time.monotonic_ns() + seconds
         batches = watcher.findings(stop, end)
         found = next(batches)
-        teller.begin(loaded.path, chosen.test, bounds, remarks)
+        teller.begin(loaded.path, chosen.test, bounds, objections, remarks)
         teller.tell([*wrong, *found])
         for found in batches:
             teller.tell(found)
@@ -108,19 +107,22 @@ def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
-def differs(taskset: Any, gpus: Any) -> str:
-    """Why bounds for the taskset do not speak of this host; empty if they do."""
-    return unlike(demanded(taskset), gpus, taskset.partitioned)
-
-
-def mismatch(judge: Judge, gpus: Any) -> list[Finding]:
-    """Why the bounds do not speak of this host, as a finding.  Of its policy the watch tells itself."""
+def mismatch(judge: Judge, objections: Sequence[Objection]) -> list[Finding]:
+    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself."""
+    from pycontrol.live.fit import Code, Defeats
     from pycontrol.run.finding import What
 
-    if any(gpu.policy.word != judge.policy for gpu in gpus):
-        return []
-    why = differs(judge.file.taskset, gpus)
-    return judge.report(time.monotonic_ns(), What.POLICY, "", why) if why else []
+    kinds = {
+        Code.MEASURED: What.EPSILON, Code.STRANGER: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED,
+        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.DEMOTED: What.OVERRUN,
+        Code.TIER: What.LATE, Code.DRIVER: What.LATE,
+    }  # fmt: skip
+    itself = (Code.POLICY, Code.ISOLATION)
+    found, now = list[Any](), time.monotonic_ns()
+    for one in objections:
+        if Defeats.BOUNDS in one.defeats and one.code not in itself:
+            found += judge.report(now, kinds.get(one.code, What.POLICY), "", one.line())
+    return found
 
 
 class _Quiet(SysLogHandler):
@@ -156,10 +158,15 @@ class Teller:
         self._recent: Counter[tuple[Any, str]] = Counter()
         self._held: Counter[tuple[Any, str]] = Counter()
 
-    def begin(self, file: Path, test: Any, bounds: dict[str, int], notes: list[str]) -> None:
+    def begin(
+        self, file: Path, test: Any, bounds: dict[str, int], objections: Sequence[Objection], notes: list[str]
+    ) -> None:
         """The watch has begun."""
+        from pycontrol.live import fit
+
         if self.as_json:
-            render.emit_line({"event": "begin", "file": file, "test": test.name if test else None, "notes": notes})
+            begun = {"event": "begin", "file": file, "test": test.name if test else None}
+            render.emit_line({**begun, "objections": fit.data(objections), "notes": notes})
             return
         render.note(*notes, as_json=False)
         compared = f"the bounds of {test.name}" if bounds else "deadlines only"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from analysis.trace import Event, Kind
 from gpurt.errors import GpurtError
 from gpurt.text import visible
-from pycontrol.live.control import ClientInfo, Control, GpuStatus
+from pycontrol.live.control import ClientInfo, Control
 from pycontrol.live.watch import Watcher
 from pycontrol.run.finding import Finding
 from pycontrol.run.judge import Judge
@@ -25,7 +25,7 @@ class Watches:
     Args:
         connect: makes a connection to the host; raises GpurtError if there is none.
         judge: takes the events.  When a host goes it is told that events are lost, once.
-        compare: called with the GPUs of each host before its events; what it reports to the judge it does itself.
+        compare: called with a connection to each host before its events; what it reports to the judge it does itself.
         stop: ends it all when it is set.
         say: called with a line when a host has gone, and when one has come.
 
@@ -34,7 +34,7 @@ class Watches:
     """
 
     def __init__(
-        self, connect: Callable[[], Control], judge: Judge, compare: Callable[[Sequence[GpuStatus]], object],
+        self, connect: Callable[[], Control], judge: Judge, compare: Callable[[Control], object],
         stop: threading.Event, say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._connect, self._judge, self._compare, self._stop, self._say = connect, judge, compare, stop, say
@@ -50,7 +50,7 @@ class Watches:
     def _begin(self) -> tuple[Watcher, Iterator[list[Finding]]]:
         asks = self._connect()
         try:
-            self._compare(asks.gpus())
+            self._compare(asks)
             watcher = Watcher(self._connect(), asks, self._judge)
             batches = watcher.findings(self._stop)
             next(batches)  # from now on no event is missed

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from analysis.rta import Result, Test
@@ -13,8 +13,8 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.commands.options import demanded, outside, unlike, unshaped
 from pycontrol.live.control import GpuStatus, Latency
+from pycontrol.live.fit import Code, Defeats, Objection, demanded
 from pycontrol.report import runs
 from pycontrol.run.finding import Finding, What
 
@@ -42,8 +42,8 @@ class Evidence:
     """What there is to check assumptions with.
 
     ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
-    ``cpus``: how many this machine has; None if it was not looked at.  ``findings``: by name, of the traces of which
-    the bounds speak.
+    ``objections``: to this machine and the host, as far as they were asked.  ``findings``: by name, of the traces of
+    which the bounds speak.
     """
 
     file: TasksetFile
@@ -52,8 +52,12 @@ class Evidence:
     gpus: Sequence[GpuStatus] = ()
     latency: Sequence[Latency] = ()
     traces: Sequence[tuple[str, Trace]] = ()
-    cpus: int | None = None
+    objections: Sequence[Objection] = ()
     findings: Sequence[tuple[str, Sequence[Finding]]] = ()
+
+    def objected(self, *codes: Code) -> str:
+        """The objections of these kinds that defeat the bounds; empty if there is none."""
+        return "; ".join(one.line() for one in self.objections if one.code in codes and Defeats.BOUNDS in one.defeats)
 
     def against(self, *kinds: What) -> str:
         """What was seen of these kinds; empty if nothing was."""
@@ -114,10 +118,10 @@ def _partitions(evidence: Evidence) -> list[Assumption]:
     if not evidence.file.taskset.partitioned:
         return []
     updates = "The task that begins or ends a segment executes the runlist's update, on its own CPU."
-    other = any(not gpu.emulated for gpu in evidence.gpus)
-    text = "the host's threads or agents do it" if other else "so it is in the kernel module with virtual GPUs"
+    elsewhere = evidence.objected(Code.ELSEWHERE)
+    text = elsewhere or "so it is in the kernel module with virtual GPUs"
     return [
-        Assumption(updates, Support.REFUTED if other else Support.UNCHECKED, text),
+        Assumption(updates, Support.REFUTED if elsewhere else Support.UNCHECKED, text),
         Assumption(
             "Work of one partition slows that of another down no more than the file's times and cross_contention say.",
             Support.UNCHECKED, "the file states them; this report measured none",
@@ -153,12 +157,12 @@ def _updates(evidence: Evidence) -> Assumption:
                " (the file gives no theta of its own)."  # fmt: skip
     if longer := evidence.against(What.EPSILON):
         return Assumption(assumed, Support.REFUTED, longer)
+    if objected := evidence.objected(Code.COSTS, Code.MEASURED, Code.NO_EPSILON, Code.NO_THETA):
+        return Assumption(assumed, Support.REFUTED, objected)
     if not evidence.latency:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     count, longest = sum(one.count for one in evidence.latency), max(one.maximum for one in evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
-    if longest > min([platform.alpha, *(platform.costs(part)[0] for part in evidence.file.taskset.parts)]):
-        return Assumption(assumed, Support.REFUTED, text)
     if any(gpu.emulated for gpu in evidence.gpus):
         return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")
     return Assumption(assumed, Support.UNREFUTED, f"{text}; context switches were not timed")
@@ -171,13 +175,11 @@ def _policy(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, other)
     if not evidence.gpus:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
-    taskset = evidence.file.taskset
-    platform = replace(demanded(taskset), policy=policy)
-    why = unlike(platform, evidence.gpus, taskset.partitioned) or outside(policy, taskset, evidence.gpus)
-    if why:
+    if why := evidence.objected(
+        Code.POLICY, Code.UNITS, Code.POLL, Code.THREAD, Code.CROSS, Code.SHAPES, Code.PRIORITIES, Code.RAISES,
+        Code.GPUS, Code.ASLEEP, Code.PARTITIONS, Code.BARRED, Code.FORM,
+    ):  # fmt: skip
         return Assumption(assumed, Support.REFUTED, why)
-    if unknown := unshaped(taskset, evidence.gpus):
-        return Assumption(assumed, Support.UNCHECKED, unknown)
     return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")
 
 
@@ -187,13 +189,8 @@ def _control(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, lost)
     if not evidence.gpus:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
-    for gpu in evidence.gpus:
-        wrong = [f"{count} {what}" for count, what in (
-            (gpu.late, "processes are late with an order"), (gpu.refused, "agents were refused"),
-            (gpu.faults, "updates failed"),
-        ) if count]  # fmt: skip
-        if wrong:
-            return Assumption(assumed, Support.REFUTED, f"GPU {gpu.gpu}: {', '.join(wrong)}")
+    if wrong := evidence.objected(Code.ISOLATION, Code.TIER, Code.DRIVER, Code.EXEMPT):
+        return Assumption(assumed, Support.REFUTED, wrong)
     tiers = sorted({gpu.tier for gpu in evidence.gpus}, key=lambda tier: tier.value)
     if tiers == [Tier.VIRTUAL]:
         return Assumption(assumed, Support.UNCHECKED, "the host has virtual GPUs only, which say nothing of a real one")
@@ -205,6 +202,8 @@ def _tasks(evidence: Evidence) -> Assumption:
     assumed = "Only tasks of the file delay each other on the GPU, and none ends in the middle of a job."
     if other := evidence.against(What.UNDECLARED, What.ENDED):
         return Assumption(assumed, Support.REFUTED, other)
+    if there := evidence.objected(Code.STRANGER, Code.AMBIGUOUS, Code.DEMOTED, Code.GPU_PRIORITY):
+        return Assumption(assumed, Support.REFUTED, there)
     seen = [name for name, _ in evidence.findings]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
@@ -213,10 +212,8 @@ def _tasks(evidence: Evidence) -> Assumption:
 
 def _placement(evidence: Evidence) -> Assumption:
     assumed = "Each task stays on its CPU, at its SCHED_FIFO priority."
-    last = max((task.cpu for task in evidence.file.taskset), default=0)
-    if evidence.cpus is not None and last >= evidence.cpus:
-        text = f"the file has tasks on CPU {last}, and this machine has {evidence.cpus} CPUs; make the report there"
-        return Assumption(assumed, Support.REFUTED, f"{text}, or give --elsewhere")
+    if lacking := evidence.objected(Code.CPUS):
+        return Assumption(assumed, Support.REFUTED, f"{lacking}: make the report there, or give --elsewhere")
     seen = [name for name, trace in evidence.traces if runs.placed(trace)]
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"gpurt run started them so in {', '.join(seen)}")

@@ -43,6 +43,7 @@ class Options:
     ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
     ``environments``: by task name, what its program gets besides what this process has.
     ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
+    ``host``: what is known of it, for the trace.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
     """
 
@@ -55,6 +56,7 @@ class Options:
     seed: int = 1
     tell: bool = False
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    host: str = ""
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 86400:

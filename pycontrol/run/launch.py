@@ -12,7 +12,7 @@ from pathlib import Path
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
+from analysis.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
 from gpurt.errors import DeviceError, RefusedError
 from pycontrol.live.control import GpuStatus
 from pycontrol.live.events import Listener, named_events, priorities
@@ -146,6 +146,7 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
         "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
     }  # fmt: skip
+    meta |= {HOST: options.host} if options.host else {}
     said, unset = _unset(file, gpus, priorities(records, names) if fifo else {})
     notes += unset
     trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,

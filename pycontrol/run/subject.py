@@ -6,10 +6,14 @@ from __future__ import annotations
 from analysis.model import Task, Waiting
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from analysis.trace import SLICES, Kind, Trace, placed_of, times_of
+from analysis.trace import Kind, Trace, placed_of, times_of
 from gpurt.text import visible
-from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
+from pycontrol.live import fit
+from pycontrol.live.fit import Code
 from pycontrol.run.seen import meaning
+
+#: Objections to a run for which no bound of any test speaks of it.  Other ones are about the policy and the modes.
+OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
 
 
 def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
@@ -50,16 +54,9 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
         return "there are no bounds to compare with"
     if (policy := recorded.meta.get("policy")) != test.policy:
         return f"the run was under policy {visible(policy or 'unknown')}, the bounds are for policy {test.policy}"
-    if recorded.meta.get("placement") == FOLDED:
-        return "the run folded the file's CPUs onto fewer: it is not the system that the bounds speak of"
-    if recorded.meta.get("scheduling") == DEFAULT_CLASS:
-        return "the tasks were not permitted SCHED_FIFO, so that their priorities did not count"
-    if SLICES in recorded.meta and file.taskset.time_partitioned:
-        return f"in the run TSGs had slices and levels of {visible(recorded.meta[SLICES])}, not the file's"
-    parts = len(file.taskset.parts)
-    if parts > 1 and recorded.meta.get("gpus", str(parts)) != str(parts):
-        there = visible(recorded.meta["gpus"])
-        return f"the run's host had {there} GPU(s), and the file has {parts} partitions, which are a GPU each"
+    found = fit.objections(file, fit.of_trace(recorded))
+    if why := fit.against(one for one in found if one.code in OF_ANY_TEST):
+        return why
     waiting = recorded.meta.get("waiting")
     modes = [mode.value for mode in Waiting]
     users = [task for task in file.taskset.real_time if task.uses_gpu]
@@ -67,18 +64,6 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
         return f"in the run every task waited in mode {waiting}, which is not what the bounds are for"
     if waiting not in modes and test.waiting and any(task.waiting is not test.waiting for task in users):
         return f"the bounds are for tasks that all wait in mode {test.waiting.value}, and the run's did not"
-    return ""
-
-
-def of_another_system(recorded: Trace, file: TasksetFile) -> str:
-    """Why the run says nothing of the file's system without a test: its policy or waiting modes were others."""
-    policy, wanted = recorded.meta.get("policy"), file.taskset.policies
-    if policy is not None and policy not in wanted:
-        return f"the run was under policy {visible(policy or 'unknown')}, the file says {' and '.join(wanted)}"
-    waiting, users = recorded.meta.get("waiting"), [task for task in file.taskset.real_time if task.uses_gpu]
-    other = [task.name for task in users if task.waiting.value != waiting]
-    if waiting in [mode.value for mode in Waiting] and other:
-        return f"in the run every task waited in mode {waiting}, the file says otherwise of {', '.join(other)}"
     return ""
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from links import SocketClient
 from processes import StartHost
 
-from analysis.taskset import parse
 from pycontrol import cli
-from pycontrol.commands import apply
 
 FILE = """[platform]
 cpus = 2
@@ -86,14 +83,3 @@ def test_partitions_that_share_a_cpu_are_bounded(
     host, file = start_host("--gpus=2"), written(tmp_path, cpu=0)
     assert cli.run(["--device", str(host), "apply", file, "--ignore-missing", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schedulable"] is True
-
-
-def test_threads_of_other_hosts_update_instead_of_tasks() -> None:
-    """Bounds of partitions that share CPUs need the task that begins or ends to execute the update."""
-    path = Path(__file__).parents[2] / "examples/partitions.toml"
-    shared = parse(path, FILE.format(name="one", time="20ms", cpu=0)).taskset
-    apart = parse(path, FILE.format(name="one", time="20ms", cpu=1)).taskset
-    real, virtual = SimpleNamespace(emulated=False), SimpleNamespace(emulated=True)
-    assert "other threads than theirs" in apply._updated_elsewhere(shared, [real, virtual])  # type: ignore[list-item]
-    for taskset, gpus in ((shared, [virtual]), (apart, [real])):
-        assert apply._updated_elsewhere(taskset, gpus) == ""  # type: ignore[arg-type]

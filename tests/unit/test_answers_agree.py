@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whole random files: what one command says of a file is what the others say of it, and of what they write."""
+"""Whole random files, and files on hosts: what one command says is what the others say, and of what they write."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from calls import Gpurt, caller
+from fit_cases import FILES, HOSTS, Fake
 
+from analysis.taskset import parse
+from analysis.trace import HOST, Trace, load
 from gpurt.enums import Policy
+from pycontrol.live import fit, fit_host
+from pycontrol.live.objection import Defeats
+from pycontrol.run import launch, placement
 
 SEEDS = range(300 if os.environ.get("GPURT_LONG") else 8)
 
@@ -101,3 +109,87 @@ def test_commands_agree_on_a_file_and_on_what_they_write(gpurt: Commands, tmp_pa
     if gpurt("slices", file, "-o", written)[0] == 0:
         gpurt.yes("analyze", written)
         gpurt.yes("simulate", written, "--offsets", 20, "--seed", seed)
+
+
+class OnHost(Commands):
+    """`gpurt` on a host that answers as one of HOSTS, for one of FILES.  Programs do what they do when simulated."""
+
+    def __init__(self, gpurt: Gpurt, patch: pytest.MonkeyPatch, known: fit.Host, file: Path, name: str) -> None:
+        super().__init__(gpurt)
+        self.known, self.file, self.trace = known, file, Trace({}, (), {}, 0)
+        file.write_text(FILES[name].text, encoding="utf-8")
+        self.loaded, recorded = parse(file, FILES[name].text), file.with_name("simulated.json")
+        self("simulate", file, "--offsets", 1, "--trace", recorded)
+        if recorded.exists():
+            self.trace = load(recorded)
+        for module in (fit, fit_host):
+            patch.setattr(module, "ask", lambda control, file, policy=None: known)
+        patch.setattr("pycontrol.live.control.connect", lambda *_: Fake(known))
+        patch.setattr(placement, "place", partial(placement.place, available=range(4)))
+        patch.setattr(launch, "launch", lambda file, options, progress: self._run(options))
+
+    def _run(self, options: Any) -> launch.Run:
+        scheduling = placement.FIFO if self.known.fifo else placement.DEFAULT_CLASS
+        meta = {"policy": options.policy, HOST: options.host, "scheduling": scheduling}
+        trace = replace(self.trace, meta={**self.trace.meta, **meta})
+        return launch.Run(placement.place(self.loaded.taskset), self.known.fifo, (), {}, 3.0, 0, trace)
+
+    def answers(self, *commands: str) -> dict[str, tuple[bool, list[dict[str, Any]]]]:
+        """By command, whether it says yes and what it objects to; without those that refuse the file or the run."""
+        recorded = self.file.with_name("run.json")
+        words: dict[str, tuple[object, ...]] = {
+            "apply": (self.file, "--ignore-missing"), "watch": (self.file, "--until", "1ms"),
+            "report": (self.file, "-o", self.file.with_name("page.html")), "run": (self.file, "--trace", recorded),
+            "check": (recorded, self.file), "analyze": (self.file, "--measured", "--margin", "0%"),
+        }  # fmt: skip
+        found = {}
+        for name in commands:
+            code, out, err = self.gpurt(name, *words[name], "--json")
+            if code < 2:
+                first = out.splitlines()[0] if name == "watch" else out
+                found[name] = code == 0, json.loads(first)["objections"]
+            elif name == "run":
+                assert code == 5
+                assert fit.against(self.objections(True), Defeats.RUN) == json.loads(err)["error"]["message"]
+                recorded.unlink(missing_ok=True)
+            else:
+                assert code == 3, (name, code, err)
+                assert "epsilon is missing" in err or not recorded.exists(), err
+        return found
+
+    def objections(self, ran: bool) -> list[fit.Objection]:
+        return fit.objections(self.loaded, replace(self.known, ran=fit.Ran()) if ran else self.known)
+
+
+#: Each host with a file, each file with a host or more, and what matters most of their product (test_fit.py has all).
+PAIRS = [(host, list(FILES)[at * 5 % len(FILES)]) for at, host in enumerate(HOSTS)]
+PAIRS += [(f"{kind} {policy}", f"{policy} suspend") for kind in ("emulator", "two GPUs") for policy in Policy.words()]
+PAIRS += [("serve kfd boosted", "boosted busy"), ("two GPUs segment", "partitions")]
+
+
+@pytest.mark.parametrize(("title", "name"), PAIRS)
+def test_commands_list_the_same_objections_and_none_says_yes_beside_one(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str, name: str
+) -> None:
+    host = OnHost(caller(capfd), monkeypatch, HOSTS[title], tmp_path / "set.toml", name)
+    for ran, commands in ((False, ("apply", "watch", "report")), (True, ("run", "check"))):
+        for command, (yes, found) in host.answers(*commands).items():
+            wanted = host.objections(ran)
+            if command == "apply":  # which sets GPU priorities, and does not ask the host if the file is not proved
+                wanted = [one for one in wanted if one.code is not fit.Code.GPU_PRIORITY]
+                wanted = wanted if yes or found else []
+            assert found == fit.data(wanted), command
+            assert not (yes and fit.against(wanted)), command
+
+
+@pytest.mark.parametrize("title", ["emulator segment", "emulator boosted", "serve kfd boosted", "two GPUs boosted"])
+def test_alpha_of_a_host_is_no_proof_for_another_one(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str
+) -> None:
+    """The answer is about this host: what it objects to defeats a yes about the file."""
+    host = OnHost(caller(capfd), monkeypatch, HOSTS[title], tmp_path / "set.toml", "boosted suspend")
+    ((yes, found),) = host.answers("analyze").values()
+    codes = {one["code"] for one in found if "bounds" in one["defeats"]}
+    wanted = {"emulator segment": {"policy", "costs"}, "two GPUs boosted": {"gpus", "costs"}}
+    assert codes == wanted.get(title, {"costs"} if title == "emulator boosted" else set())
+    assert yes == (not codes)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objections to a host's clients: those that no bound knows, and those that are not as the file has their task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.model import FORMS, Task, Waiting
+from analysis.taskset import TasksetFile
+from gpurt.text import visible
+from pycontrol.live.control import ClientInfo
+from pycontrol.live.fit_host import Host
+from pycontrol.live.objection import Code, Objection
+
+
+def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """What is wrong with each client."""
+    tasks = {task.name: task for task in file.taskset}
+    for one in host.clients:
+        names = host.names.get(one.pid, ())
+        yield from _any(one, [tasks[name] for name in names])
+        if len(names) == 1:
+            yield from _of(file, one, tasks[names[0]])
+
+
+def process(one: ClientInfo) -> str:
+    """Whose client it is, in words."""
+    return f"process {one.pid} ({visible(one.comm)})" if one.pid else "a process that this user may not know"
+
+
+def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
+    """A client that may be these tasks."""
+    who = process(one)
+    if one.exempt:
+        text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
+        yield Objection(Code.EXEMPT, text, "gpurt exempt --off undoes that")
+    if not tasks and one.priority:
+        cure = "add it to the file, or end it" if one.pid else "ask as root"
+        text = f"{who} is real time and no task of the file: no bound takes it into account"
+        yield Objection(Code.STRANGER, text, cure)
+    if len(tasks) > 1 and not all(task.best_effort for task in tasks):
+        text = f"{who} may be {' or '.join(task.name for task in tasks)}: their commands do not tell them apart"
+        yield Objection(Code.AMBIGUOUS, text, "give the tasks commands that differ")
+
+
+def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
+    """A client that is a task."""
+    who, begun = process(one), one.segments > 0 or one.depth > 0
+    policies = file.taskset.policies
+    if one.demoted:
+        text = f"{who} has used its budget up and is best effort: no bound of {task.name} holds"
+        yield Objection(Code.DEMOTED, text, "gpurt budget gives it more")
+    if one.barred and "boosted" in policies and not task.best_effort:
+        text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
+        yield Objection(Code.BARRED, text, "gpurt bar --off undoes that")
+    if begun and "boosted" in policies and task.uses_gpu and not task.best_effort:
+        stated = task.form_in(task.waiting)
+        if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
+            text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
+            yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
+    wanted = 0 if task.best_effort else task.segment_priority
+    if begun and not one.demoted and task.uses_gpu and one.priority != wanted and policies != ("timesliced",):
+        text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
+        yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
+    if task.priority != one.own_priority:
+        text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
+        yield Objection(Code.CPU_PRIORITY, text, "", ())

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An objection: why a host, or a run on it, is not the system that a taskset file describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Defeats(str, Enum):
+    """What an objection speaks against: the bounds of the file, or a run of its tasks, which the host would refuse."""
+
+    BOUNDS = "bounds"
+    RUN = "run"
+
+
+class Code(str, Enum):
+    """The kinds of objections, in the order in which they are listed.  docs/output.md has the table."""
+
+    POLICY = "policy"
+    UNITS = "units"
+    POLL = "poll"
+    THREAD = "thread"
+    NO_EPSILON = "no-epsilon"
+    NO_THETA = "no-theta"
+    FEW_UPDATES = "few-updates"
+    COSTS = "costs"
+    MEASURED = "measured"
+    CROSS = "cross"
+    SHAPES = "shapes"
+    PRIORITIES = "priorities"
+    RAISES = "raises"
+    GPUS = "gpus"
+    ASLEEP = "asleep"
+    ELSEWHERE = "elsewhere"
+    PARTITIONS = "partitions"
+    TIER = "tier"
+    DRIVER = "driver"
+    ISOLATION = "isolation"
+    CPUS = "cpus"
+    FIFO = "fifo"
+    WAITING = "waiting"
+    STRANGER = "stranger"
+    AMBIGUOUS = "ambiguous"
+    EXEMPT = "exempt"
+    FORM = "form"
+    BARRED = "barred"
+    DEMOTED = "demoted"
+    GPU_PRIORITY = "gpu-priority"
+    CPU_PRIORITY = "cpu-priority"
+
+
+#: What most objections defeat, and what those do that the host would answer with a refusal.
+BOUNDS: tuple[Defeats, ...] = (Defeats.BOUNDS,)
+BOTH: tuple[Defeats, ...] = (Defeats.BOUNDS, Defeats.RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """``text``: a sentence.  ``cure``: what to do, empty if nothing is known.  ``defeats``: nothing, then it is a note.
+    """
+
+    code: Code
+    text: str
+    cure: str = ""
+    defeats: tuple[Defeats, ...] = BOUNDS
+
+    def line(self) -> str:
+        """The sentence and the cure."""
+        return f"{self.text}; {self.cure}" if self.cure else self.text
+
+    def data(self) -> dict[str, Any]:
+        """The objection for JSON."""
+        return {
+            "code": self.code.value, "message": self.text, "cure": self.cure or None,
+            "defeats": [one.value for one in self.defeats],
+        }  # fmt: skip
+
+
+def against(found: Iterable[Objection], what: Defeats = Defeats.BOUNDS) -> str:
+    """The first objection that defeats this, as a line; empty if none does."""
+    return next((one.line() for one in found if what in one.defeats), "")
+
+
+def lines(found: Iterable[Objection]) -> list[str]:
+    """All of them as remarks."""
+    return [one.line() for one in found]
+
+
+def data(found: Sequence[Objection]) -> list[dict[str, Any]]:
+    """All of them for JSON: the key ``objections`` of every command that asks."""
+    return [one.data() for one in found]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Does this host match this file?  Real hosts, and every command that asks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from links import SocketClient
+from processes import EMULATE, StartHost
+from served import Served
+
+from pycontrol import cli
+
+SERVE = ("-m", "pycontrol.cli", "serve")
+#: Costs and times that no machine exceeds, however busy it is.
+FILE = """[platform]
+cpus = 1
+alpha = "100s"
+theta = "1s"
+policy = "boosted"
+[[task]]
+name = "spinner"
+cpu = 0
+priority = 9
+period = "10000s"
+waiting = "{waiting}"
+segments = [{{ misc = "1us", gpu = "1us" }}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "waiting", "codes"),
+    [
+        (EMULATE, ("--policy=boosted", "--gpus=2"), "suspend", {"gpus"}),
+        (SERVE, ("--policy=boosted",), "busy", {"asleep"}),
+        (EMULATE, (), "suspend", {"policy"}),
+        (EMULATE, ("--policy=boosted", "--priority=40"), "busy", {"raises"}),
+        (EMULATE, ("--policy=boosted", "--theta=2s"), "suspend", {"costs"}),
+        (EMULATE, ("--policy=boosted",), "suspend", set()),
+    ],
+)
+def test_all_commands_object_to_a_host_in_the_same_words(
+    start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], program: tuple[str, ...],
+    options: tuple[str, ...], waiting: str, codes: set[str],
+) -> None:  # fmt: skip
+    """Also the trace of a run, and the metrics.  None says yes beside an objection that defeats the bounds."""
+    host, file, trace = start_host(*options, program=program), tmp_path / "set.toml", tmp_path / "run.json"
+    file.write_text(FILE.format(waiting=waiting), encoding="utf-8")
+
+    def asked(*words: object) -> tuple[int, list[dict[str, Any]]]:
+        code = cli.run(["--device", str(host), *map(str, words), "--json"])
+        out = capfd.readouterr().out
+        return code, json.loads(out.splitlines()[0] if words[0] == "watch" else out or "{}").get("objections", [])
+
+    code, found = asked("apply", file, "--ignore-missing")
+    assert (code, {one["code"] for one in found if "bounds" in one["defeats"]}) == (1 if codes else 0, codes)
+    assert asked("watch", file, "--until", "1ms") == (1, found)  # no job was seen in any case
+    assert asked("report", file, "-o", tmp_path / "page.html") == (1 if codes else 0, found)
+    served = Served(host, "--watch", str(file))
+    said = served.end()
+    assert [one["message"] for one in found if one["message"] not in served.said + said] == []
+    if any("run" in one["defeats"] for one in found):
+        assert asked("run", file, "--seconds", "0.1")[0] == 5
+        return
+    if program == SERVE:
+        return  # its GPU is no virtual one, which the tasks of `gpurt run` use
+    code, told = asked("run", file, "--seconds", "0.1", "--trace", trace)
+    assert (code, told) == (1 if codes else 0, found)
+    assert asked("check", trace, file) == (1 if codes else 0, found)
+
+
+def test_alpha_of_a_few_updates_is_no_proof(
+    start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The user may answer for a margin."""
+    host, file = start_host("--policy=boosted"), tmp_path / "set.toml"
+    file.write_text(FILE.format(waiting="suspend").replace('alpha = "100s"', ""), encoding="utf-8")
+    with SocketClient(host) as client:
+        client.begin()
+        client.end()
+    for margin, yes in (([], False), (["--margin", "50%"], True)):
+        code = cli.run(["--device", str(host), "analyze", str(file), "--measured", *margin, "--json"])
+        told = json.loads(capfd.readouterr().out)
+        assert (code, told["schedulable"]) == (0 if yes else 1, yes), told
+        assert [one["code"] for one in told["objections"]] == ([] if yes else ["few-updates"])
+        assert "50 % more" in told["notes"][0] if yes else "20 % more" in told["notes"][0]
+    assert cli.run(["analyze", str(file), "--margin", "50%"]) == 2
+    assert "--margin goes with --measured" in capfd.readouterr().err

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Does this host match this file?  Every host against every file, and what each kind of objection is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, under, updates
+
+from analysis.model import Waiting
+from analysis.taskset import TasksetFile, parse
+from analysis.trace import HOST, Trace
+from gpurt.enums import Policy, Tier
+from gpurt.errors import DeviceError, FileError
+from pycontrol.live import fit
+from pycontrol.live.fit import Code, Defeats, Host, Ran, objections
+from pycontrol.report.assumptions import Evidence, Support, judged
+
+ROOT = Path(__file__).resolve().parents[2]
+PARSED = {name: parse(Path("set.toml"), file.text) for name, file in FILES.items()}
+PAIRS = [(host, file) for host in HOSTS for file in FILES]
+
+
+def codes(file: TasksetFile, host: Host) -> dict[str, tuple[Defeats, ...]]:
+    return {one.code.value: one.defeats for one in objections(file, host)}
+
+
+def expected(host: Host, file: File, name: str) -> Iterator[str]:
+    """What a reader of the manual expects, from what the file is about and what the host says."""
+    runs, real = host.gpus[0].policy.word, host.gpus[0].tier is not Tier.VIRTUAL
+    if runs != file.policy:
+        yield "policy"
+    if file.policy == "boosted" and len(host.gpus) > 1:
+        yield "gpus"
+    if file.policy == "boosted" and file.busy and (real or host.sleeps):
+        yield "asleep"
+    if "boosted" in (file.policy, runs) and file.forms and not host.raises:
+        yield "raises"
+    if "boosted" in (file.policy, runs) and name == "boosted high":
+        yield "priorities"
+    if file.policy == "job" and not host.thread_stays:
+        yield "thread"
+    if file.parts > 1 and len(host.gpus) != file.parts:
+        yield "partitions"
+    if name == "slices" and not real:
+        yield "shapes"
+    if name in ("no epsilon", "no theta"):
+        yield name.replace(" ", "-")
+    if host.gpus[0].unit_policy:
+        yield "units"
+    if host.gpus[0].alpha_ns > 500 * US and name != "no epsilon":
+        yield "costs" if name != "no theta" or host.gpus[0].alpha_ns + 100 * US > MS else ""
+    if host.gpus[0].tier is Tier.HINTS:
+        yield "tier"
+
+
+#: Kinds that `expected` leaves to tests of their own: they depend on the host alone, or on its clients.
+OTHERS = {
+    "isolation", "driver", "cpus", "fifo", "stranger", "ambiguous", "exempt", "form", "barred", "demoted",
+    "gpu-priority", "cpu-priority", "measured",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_host_is_objected_to_for_what_it_is(name: str) -> None:
+    for title, host in HOSTS.items():
+        found = codes(PARSED[name], host).keys() - OTHERS
+        assert found == {one for one in expected(host, FILES[name], name) if one}, title
+
+
+def test_what_the_issue_found() -> None:
+    """Each was a yes of some commands."""
+    busy = PARSED["boosted busy"]
+    assert "asleep" in codes(busy, HOSTS["serve kfd boosted"])
+    assert "gpus" in codes(PARSED["boosted suspend"], HOSTS["two GPUs boosted"])
+    assert "policy" in codes(PARSED["boosted suspend"], HOSTS["emulator segment"])
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "defeats"),
+    [
+        ("serve, go on when late", "isolation", "bounds"), ("serve, refused agents", "isolation", "bounds"),
+        ("patched, unable", "driver", "bounds"), ("few CPUs", "cpus", "bounds"),
+        ("slow updates", "measured", "bounds"), ("unprivileged segment", "fifo", ""),
+        ("unprivileged boosted", "fifo", "run"), ("a client exempt", "exempt", "bounds"),
+        ("a client barred", "barred", "bounds"), ("a client demoted", "demoted", "bounds"),
+        ("a client in another form", "form", "bounds"), ("a client of another GPU priority", "gpu-priority", "bounds"),
+        ("a client of another CPU priority", "cpu-priority", ""), ("a stranger", "stranger", "bounds"),
+        ("two tasks in one", "ambiguous", "bounds"),
+    ],
+)  # fmt: skip
+def test_what_depends_on_the_host_alone(host: str, code: str, defeats: str) -> None:
+    """The file is for the host's policy."""
+    policy = HOSTS[host].gpus[0].policy.word
+    found = codes(PARSED[f"{policy} suspend"], HOSTS[host])
+    assert {code: tuple(Defeats(one) for one in [defeats] if one)} == found
+
+
+def test_a_host_of_the_file_is_not_objected_to() -> None:
+    for policy in Policy.words():
+        host = under(policy, thread_stays=True)
+        assert objections(PARSED[f"{policy} suspend"], host) == []
+    assert objections(PARSED["boosted suspend"], HOSTS["a client of the file"]) == []
+    assert objections(PARSED["partitions"], HOSTS["two GPUs segment"]) == []
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_partitions_on_gpus_of_their_own_are_compared_each_with_its_own(slow: bool) -> None:
+    """The second has dearer updates and another policy, as the file says; `gpurt emulate --taskset` makes that."""
+    second = 'name = "b"\ncompute_units = 4\npolicy = "boosted"\nepsilon = "3ms"\ntheta = "1ms"'
+    file = FILES["partitions"].text.replace('name = "b"\ncompute_units = 4', second)
+    first, other = under("segment", count=2).gpus
+    dear = replace(other, policy=Policy.BOOSTED, alpha_ns=2 * MS, theta_ns=(2 if slow else 1) * MS)
+    found = codes(parse(Path("set.toml"), file), replace(under("segment", count=2), gpus=[first, dear]))
+    assert found.keys() - {"gpus"} == ({"costs"} if slow else set())
+
+
+def test_clients_of_partitions_have_a_gpu_each() -> None:
+    file = PARSED["partitions"]
+    names = {4711: ("camera",), 4712: ("lidar",)}
+    other = replace(CLIENT, pid=4712, comm="lidar", priority=10, own_priority=10)
+    host = under("segment", count=2, names=names)
+    assert codes(file, replace(host, clients=[CLIENT, replace(other, gpu=1)])) == {}
+    for clients, homes in (([CLIENT, other], {}), ([CLIENT, replace(CLIENT, gpu=1)], {}), ([CLIENT], {4711: "b"})):
+        assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
+
+
+def test_a_polling_period_and_a_slow_down_that_bounds_do_not_know() -> None:
+    polled = under("job", replace(VIRTUAL, poll_ns=2 * MS), thread_stays=True)
+    assert codes(PARSED["job suspend"], polled).keys() == {"poll"}
+    crossed = under("segment", replace(VIRTUAL, cross=1500), count=2)
+    assert codes(PARSED["partitions"], crossed).keys() == {"cross"}
+
+
+def test_threads_of_real_hosts_update_instead_of_tasks() -> None:
+    """Bounds of partitions that share CPUs need the task that begins or ends to execute the update."""
+    shared = parse(Path("set.toml"), FILES["partitions"].text.replace("cpu = 1\n", "cpu = 0\n"))
+    real, virtual = under("segment", REAL, count=2), under("segment", count=2)
+    assert codes(shared, real).keys() == {"elsewhere"}
+    assert (codes(shared, virtual), codes(PARSED["partitions"], real)) == ({}, {})
+
+
+def test_a_run_that_folds_or_waits_otherwise_or_has_no_right_to_its_priorities() -> None:
+    file = PARSED["segment suspend"]
+    for ran, fifo, code in (
+        (Ran(folded=True), True, "cpus"), (Ran(Waiting.BUSY), True, "waiting"), (Ran(), False, "fifo")
+    ):  # fmt: skip
+        assert codes(file, under("segment", ran=ran, fifo=fifo)) == {code: (Defeats.BOUNDS,)}
+    assert codes(file, under("segment", ran=Ran(Waiting.SUSPEND))) == {}
+    slices = parse(Path("set.toml"), FILES["slices"].text)
+    assert "shapes" in codes(slices, under("timesliced", REAL, ran=Ran(shaped=False)))
+
+
+def test_priorities_that_apply_is_about_to_set_are_no_objection() -> None:
+    host = HOSTS["a client of another GPU priority"]
+    assert codes(PARSED["boosted suspend"], host.given({4711: 20})) == {}
+
+
+@pytest.mark.parametrize("title", HOSTS)
+def test_a_trace_keeps_the_host(title: str) -> None:
+    """What `check` objects to is what `run` did on that host."""
+    ran = replace(HOSTS[title], ran=Ran(folded=True), fifo=False)
+    meta = {"placement": "folded", "scheduling": "default class", "policy": ran.gpus[0].policy.word}
+    back = fit.of_trace(Trace(meta | {HOST: fit.saved(ran)}, (), {}, 0))
+    for file in PARSED.values():
+        assert objections(file, back) == objections(file, ran)
+
+
+@pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])
+def test_a_trace_with_a_broken_host_still_has_its_policy(broken: str) -> None:
+    back = fit.of_trace(Trace({"policy": "job", HOST: broken}, (), {}, 0))
+    (found,) = objections(PARSED["segment suspend"], back)
+    assert (found.code, found.text) == (Code.POLICY, "the run was under policy job, the file says segment")
+
+
+def test_a_report_refutes_an_assumption_for_each_objection_that_defeats_bounds() -> None:
+    for title, name in PAIRS:
+        found = objections(PARSED[name], HOSTS[title])
+        evidence = Evidence(PARSED[name], None, None, HOSTS[title].gpus, HOSTS[title].latency, objections=found)
+        told = " ".join(one.text for one in judged(evidence) if one.support is Support.REFUTED)
+        assert [one.text for one in found if Defeats.BOUNDS in one.defeats and one.text not in told] == []
+
+
+@pytest.mark.parametrize(("count", "margin", "few"), [(72, None, True), (72, "1/10", False), (5000, None, False)])
+def test_alpha_from_few_updates_needs_a_margin_that_somebody_answers_for(
+    count: int, margin: str | None, few: bool
+) -> None:
+    share = Fraction(margin) if margin else None
+    host = under("segment", latency=[updates(500 * US, count)])
+    changed, said, found = fit.measured(PARSED["no epsilon"], host, share)
+    assert changed.taskset.platform.alpha == (550 if margin else 600) * US
+    assert [one.code.value for one in found] == ["few-updates"] * few
+    assert f"the longest of {count} runlist updates" in said
+    assert codes(changed, host) == {}
+
+
+def test_nothing_is_made_up_where_nothing_was_measured() -> None:
+    with pytest.raises(DeviceError, match="no runlist update yet"):
+        fit.measured(PARSED["segment suspend"], under("segment", latency=[]), None)
+    with pytest.raises(FileError, match="lacks theta"):
+        fit.measured(parse(Path("set.toml"), text("segment", costs="")), under("segment", REAL), None)
+
+
+def test_the_manual_has_every_code_and_what_it_defeats() -> None:
+    page = (ROOT / "docs/output.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \|", page.partition("## Objections")[2], re.MULTILINE))
+    assert list(rows) == [one.value for one in Code]
+    for title, name in PAIRS:
+        for one in objections(PARSED[name], HOSTS[title]):
+            assert {what.value for what in one.defeats} <= set(rows[one.code.value].split(", ")), one
