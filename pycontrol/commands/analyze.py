@@ -85,13 +85,13 @@ def analyze(
 
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
+    if margin is not None and not measured:
+        raise UsageError("--margin goes with --measured")
     chosen = tests(names)
     loaded = modelled(file) if measured else analysable(file, chosen if names else ())
     if explain is not None and explain not in {t.name for t in loaded.taskset}:
         raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
     notes, objections = list(loaded.notes), list[Any]()
-    if margin is not None and not measured:
-        raise UsageError("--margin goes with --measured")
     if measured:
         loaded, objections, remarks = _with_measured(loaded, device, margin)
         notes += remarks

@@ -199,7 +199,7 @@ def machine(file: TasksetFile, host: Host) -> Iterator[Objection]:
     if not host.fifo and taskset.real_time:
         refused = "boosted" in _run_by(host)
         defeats = BOTH if host.ran and refused else BOUNDS if host.ran else (Defeats.RUN,) if refused else ()
-        text = "SCHED_FIFO is not permitted to this user, so that the priorities of tasks that it starts do not count"
+        text = "tasks that this user starts are not permitted SCHED_FIFO, so that their priorities do not count"
         yield Objection(Code.FIFO, text, "become root or raise RLIMIT_RTPRIO (gpurt doctor)", defeats)
     mode = host.ran.waiting if host.ran else None
     others = [task.name for task in users(taskset) if mode and task.waiting is not mode]
