@@ -53,10 +53,13 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for gpu, part in used(taskset, host):
         policy, runs = wanted(taskset, part), gpu.policy.word
         if runs != policy:
-            able = policy != "boosted" or gpu.normal
-            cure = f"`gpurt policy {policy}` changes that" if able else f"which cannot do {policy}"
+            able, only = policy != "boosted" or gpu.normal, "" if part is None else f" --gpu {gpu.gpu}"
+            cure = f"`gpurt policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
             cure += f'; a file for this host has policy = "{runs}"'
-            yield Objection(Code.POLICY, f"the file is for policy {policy}, the host runs {runs}", cure)
+            text = f"the file is for policy {policy}, the host runs {runs}"
+            if part is not None:
+                text = f"partition {part.name} is for policy {policy}, its GPU {gpu.gpu} runs {runs}"
+            yield Objection(Code.POLICY, text, cure)
         if gpu.unit_policy:
             text = f"jobs share the units of GPU {gpu.gpu} by policy {gpu.unit_policy}, which no bound knows"
             yield Objection(Code.UNITS, text, "start the host with one of the file's policies")

@@ -445,8 +445,8 @@ def taskset_of(*tasks: tuple[str, str], epsilon: str = "0ns", policy: str = "seg
 
 def patient(text: str) -> str:
     """The file with such costs that updates of a host of a busy machine take no longer."""
-    costs = text.replace('epsilon = "0ns"', 'epsilon = "100s"\ntheta = "1s"')
-    return costs.replace('period = "1s"', 'period = "10000s"')
+    costs = text.replace('epsilon = "0ns"', 'epsilon = "20s"\ntheta = "1s"')
+    return costs.replace('period = "1s"', 'period = "3000s"')
 
 
 def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
