@@ -31,6 +31,11 @@ static void amdgpu_added(void *gpu, const char *name, const char *refused)
 	port_gpu_added(&drivers[1], gpu, name, refused);
 }
 
+static void nvidia_added(void *gpu, const char *name, const char *refused)
+{
+	port_gpu_added(&drivers[2], gpu, name, refused);
+}
+
 #define HOOKS(of_added) { \
 	.version = GPURT_PORT_VERSION, .added = of_added, .removed = port_gpu_removed, .tsgs = port_gpu_tsgs, \
 	.may_run = port_gpu_may_run, .killed = port_gpu_killed, .reset = port_gpu_reset, \
@@ -39,6 +44,7 @@ static void amdgpu_added(void *gpu, const char *name, const char *refused)
 static struct port_driver drivers[] = {
 	{ .name = "nvgpu", .symbol = "nvgpu_gpurt_port", .hooks = HOOKS(nvgpu_added) },
 	{ .name = "amdgpu", .symbol = "amdgpu_gpurt_port", .hooks = HOOKS(amdgpu_added) },
+	{ .name = "nvidia", .symbol = "nvidia_gpurt_port", .hooks = HOOKS(nvidia_added) },
 };
 
 /* Whether that is said for the first time of the driver's module that is loaded.  Called with ports_lock held. */

@@ -88,6 +88,6 @@ struct gpurt_port {
 };
 
 /* The symbols that drivers export. */
-extern const struct gpurt_port amdgpu_gpurt_port, nvgpu_gpurt_port;
+extern const struct gpurt_port amdgpu_gpurt_port, nvgpu_gpurt_port, nvidia_gpurt_port;
 
 #endif

@@ -165,6 +165,7 @@ def test_linux_says_which_release_it_is(script: Path, tmp_path: Path, version: s
         (["nvgpu", "{tmp}"], 2, "has no drivers/gpu/nvgpu; name the folder that has it"),
         (["amdgpu", "{tree}"], 2, "has no drivers/gpu/drm/amd; name the folder that has it"),
         (["nouveau", "{tree}"], 2, "invalid choice: 'nouveau'"),
+        (["nvidia-open", "{tmp}"], 2, "has no src/nvidia/src/kernel; name the folder that has it"),
         (["--reverse", "--build", "nvgpu", "{tree}"], 2, "not allowed with argument"),
         (["--compile", "--kernel", "0.1-none", "nvgpu", "{tree}"], 3, "0.1-none/build/Makefile is not there"),
         (["--compile", "--kernel", "{kernel}", "nvgpu", "{tree}"], 2, "name their folder (nvidia-oot) with --oot"),
@@ -213,3 +214,51 @@ def test_compiles_the_files_that_the_patches_change(script: Path, tree: Path, tm
     code, _, err = patch_driver(*arguments, "BAD=new.o", script=script)
     assert code == 1
     assert f"nvgpu r2 does not compile for {kernel}; the patches stay applied" in err
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("535.261.03", "is of release 535, which does not keep the process of a client"),
+        ("550.163.01", "is of release 550, which keeps a thread of a client instead of its process"),
+        ("575.64.05", "is of release 575, which has no patches"),
+        ("610.43.02", "is of release 610, which has no patches"),
+    ],
+)
+def test_releases_of_nvidia_without_patches_are_refused_with_the_reason(tmp_path: Path, version: str, why: str) -> None:
+    tree = written(tmp_path, {"version.mk": [f"NVIDIA_VERSION = {version}\n"], "src/nvidia/src/kernel/a.c": LINES})
+    before = contents(tree)
+    code, out, err = patch_driver("nvidia-open", tree)
+    assert (code, out, why in err) == (1, "", True), err
+    assert "there are patches of nvidia-open for 570, 580, 590, 595" in err
+    assert contents(tree) == before
+
+
+def test_a_package_with_rm_as_a_binary_is_refused(tmp_path: Path) -> None:
+    tree = written(tmp_path, {"kernel-open/nvidia/nv.c": LINES, "version.mk": ["NVIDIA_VERSION = 595.45.04\n"]})
+    code, _, err = patch_driver("nvidia-open", tree)
+    assert (code, "has RM as a binary only" in err) == (2, True), err
+
+
+def test_what_is_made_of_nvidias_driver(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First RM, then what is around it, for a kernel whose headers are in two folders as distributions have them."""
+    if not shutil.which("make"):
+        pytest.skip("needs make")
+    rm, around = "src/nvidia/src/kernel/a.c", "kernel-open/nvidia/b.c"
+    old: Files = {rm: LINES, around: LINES}
+    text = patch(old, {name: changed(LINES, 3, "x") for name in old})
+    patches = script.parents[1] / "kmod/patches/nvidia-open/595"
+    written(patches, {"0001-a.patch": [text], "series": ["0001-a.patch\n"]})
+    log = tmp_path / "log"
+    monkeypatch.setenv("LOG", str(log))
+    note = '\t@echo "$@ $(TARGET_ARCH) $(M)" >>$(LOG)\n'
+    rules = ["all modules:\n", note, "%.o:\n", note]
+    tree = written(tmp_path / "tree", {**old, "version.mk": ["NVIDIA_VERSION = 595.1\n"], "src/nvidia/Makefile": rules})
+    common = written(tmp_path / "common", {"Makefile": rules})
+    headers = written(tmp_path / "amd64", {"Makefile": [f"include {common}/Makefile\n"]})
+    for option, inner, outer in (("--compile", "_out/Linux_x86_64/a.o", "nvidia/b.o"), ("--build", "all", "modules")):
+        code, _, err = patch_driver(option, "--kernel", headers, "nvidia-open", tree, "ARCH=x86_64", script=script)
+        assert code == 0, err
+        assert log.read_text().splitlines() == [f"{inner} x86_64 ", f"{outer}  {tree}/kernel-open"]
+        log.unlink()
+    assert (tree / "kernel-open/nvidia/nv-kernel.o_binary").is_symlink()

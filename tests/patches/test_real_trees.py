@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The patches on the drivers' sources: Linux 6.1, which the tests build a kernel from, and trees that a person names.
 
-GPURT_NVGPU_SOURCE and GPURT_AMDGPU_SOURCE name trees, several with colons between them, and are not changed.  An nvgpu
-tree that is named with GPURT_NVIDIA_OOT (nvidia-oot, of the same release) is compiled for arm64 as well.
+GPURT_NVGPU_SOURCE, GPURT_AMDGPU_SOURCE and GPURT_OPENRM_SOURCE (open-gpu-kernel-modules) name trees, several with
+colons between them, and are not changed.  An nvgpu tree that is named with GPURT_NVIDIA_OOT (nvidia-oot, of the same
+release) is compiled for arm64 as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,17 +22,19 @@ from trees import ROOT, contents, patch_driver
 #: A test may wait for sources that scripts/kernel fetches.
 pytestmark = pytest.mark.timeout(3600)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpurt/kernels"
-FOLDERS = {"nvgpu": "drivers/gpu/nvgpu", "amdgpu": "drivers/gpu/drm/amd"}
+FOLDERS = {"nvgpu": "drivers/gpu/nvgpu", "amdgpu": "drivers/gpu/drm/amd", "nvidia-open": "src/nvidia"}
+VARIABLES = {"nvgpu": "GPURT_NVGPU_SOURCE", "nvidia-open": "GPURT_OPENRM_SOURCE"}
 
 
 def named(variable: str) -> list[Path]:
     return [Path(one) for one in os.environ.get(variable, "").split(":") if one]
 
 
-TREES = {"nvgpu": named("GPURT_NVGPU_SOURCE"), "amdgpu": [CACHE / "source-6.1", *named("GPURT_AMDGPU_SOURCE")]}
+TREES = {driver: named(variable) for driver, variable in VARIABLES.items()}
+TREES["amdgpu"] = [CACHE / "source-6.1", *named("GPURT_AMDGPU_SOURCE")]
 CASES = [pytest.param(driver, tree, id=f"{driver}-{tree.name}") for driver, trees in TREES.items() for tree in trees]
-if not TREES["nvgpu"]:
-    CASES.append(pytest.param("nvgpu", None, id="nvgpu"))
+CASES += [pytest.param(driver, None, id=driver) for driver, trees in TREES.items() if not trees]
+OPEN = [case for case in CASES if case.values[0] == "nvidia-open"]
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +51,12 @@ def _stays() -> Iterator[None]:
 def copy_of(source: Path | None, driver: str, copy: Path, whole: bool) -> Path:
     """The files that patches touch; or all, as links, so that what is written does not change them."""
     if source is None:
-        pytest.skip("GPURT_NVGPU_SOURCE names no tree with nvgpu's sources; no package has them")
+        pytest.skip(f"{VARIABLES[driver]} names no tree with the sources of {driver}; no package has them")
     if not (source / FOLDERS[driver]).is_dir():
         pytest.skip(f"the sources of Linux 6.1 are not there ({source}); scripts/kernel uml fetches them")
     if not whole:
         texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver).glob("*/*.patch")]
-        names = set(re.findall(r"^diff --git a/(\S+)", "".join(texts), re.M)) | {"Makefile"}
+        names = set(re.findall(r"^diff --git a/(\S+)", "".join(texts), re.M)) | {"Makefile", "version.mk"}
         for name in names:
             if (source / name).exists():
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +103,33 @@ def arm64_headers() -> list[str | Path]:
 
 
 @pytest.mark.slow(0.5)
-@pytest.mark.parametrize(("driver", "source"), CASES)
+@pytest.mark.parametrize(("driver", "source"), OPEN)
+def test_what_is_patched_in_rm_compiles_without_a_warning(driver: str, source: Path | None, tmp_path: Path) -> None:
+    """Ten seconds of CPU time each; that RM has what NVIDIA's own sources must have is no proof that it has all."""
+    tree = copy_of(source, driver, tmp_path / "tree", whole=True)
+    assert patch_driver(driver, tree)[0] == 0
+    release = re.findall(r"^NVIDIA_VERSION = (\d+)", (tree / "version.mk").read_text(), re.M)[0]
+    texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver / release).glob("*.patch")]
+    names = set(re.findall(r"^\+\+\+ b/src/nvidia/(\S+\.c)$", "".join(texts), re.M))
+    assert len(names) > 6
+    objects = [f"_out/here/{Path(name).stem}.o" for name in names]
+    command = ["make", "-C", tree / "src/nvidia", "-j2", "OUTPUTDIR=_out/here", *objects]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr[-3000:]
+
+
+@pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="takes a minute of CPU time; GPURT_LONG=1 has it run")
+@pytest.mark.parametrize(("driver", "source"), OPEN)
+def test_what_is_patched_around_rm_compiles(driver: str, source: Path | None, tmp_path: Path) -> None:
+    """NVIDIA's build first compiles some hundred small files, to find out what this kernel has."""
+    tree = copy_of(source, driver, tmp_path / "tree", whole=True)
+    code, out, err = patch_driver("--compile", "--kernel", CACHE / "amd64-6.1/build", driver, tree)
+    assert (code, "nv-gpurt.c: warning" in err) == (0, False), err[-3000:]
+    assert "compiled what the patches change" in out
+
+
+@pytest.mark.slow(0.5)
+@pytest.mark.parametrize(("driver", "source"), [case for case in CASES if case.values[0] != "nvidia-open"])
 def test_what_is_patched_compiles_without_a_warning(driver: str, source: Path | None, tmp_path: Path) -> None:
     """Some seconds of CPU time each."""
     tree = copy_of(source, driver, tmp_path / "tree", whole=True)

@@ -16,8 +16,14 @@ PATCHES = [
     for one in SERIES
     for patch in sorted(one.parent.glob("*.patch"))
 ]
-FOLDERS = {"nvgpu": ("drivers/gpu/nvgpu/", "gpu: nvgpu: "), "amdgpu": ("drivers/gpu/drm/amd/amdkfd/", "drm/amdkfd: ")}
-LIMIT = 100
+#: Where the files are that a driver's patches change, and how their subjects begin.
+FOLDERS = {
+    "nvgpu": (("drivers/gpu/nvgpu/",), ("gpu: nvgpu: ",)),
+    "amdgpu": (("drivers/gpu/drm/amd/amdkfd/",), ("drm/amdkfd: ",)),
+    "nvidia-open": (("kernel-open/nvidia/", "src/nvidia/"), ("kernel-open: ", "rm: ")),
+}
+#: NVIDIA's driver is two programs, one of which knows neither the kernel nor gpurt.
+LIMITS = {"nvgpu": 100, "amdgpu": 100, "nvidia-open": 150}
 
 
 def added(patch: str) -> list[str]:
@@ -26,7 +32,8 @@ def added(patch: str) -> list[str]:
 
 def test_there_are_patches_for_each_release_that_is_supported() -> None:
     assert [str(one.parent.relative_to(ROOT / "kmod/patches")) for one in SERIES] == [
-        "amdgpu/6.1", "amdgpu/6.12", "nvgpu/r35", "nvgpu/r36"]  # fmt: skip
+        "amdgpu/6.1", "amdgpu/6.12", "nvgpu/r35", "nvgpu/r36", "nvidia-open/570", "nvidia-open/580", "nvidia-open/590",
+        "nvidia-open/595"]  # fmt: skip
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -41,7 +48,7 @@ def test_base_names_what_the_patches_were_made_against(release: Path) -> None:
     said = dict(line.split(": ", 1) for line in (release / "base").read_text().splitlines() if line[0] != " ")
     assert {"driver", "release", "made against"} <= said.keys()
     text = (release / "base").read_text()
-    exact = r"commit [0-9a-f]{40}$" if release.parent.name == "nvgpu" else r"linux-source-\S+, version \d"
+    exact = r"linux-source-\S+, version \d" if release.parent.name == "amdgpu" else r"commit [0-9a-f]{40}$"
     assert re.search(exact, text, re.M)
 
 
@@ -50,12 +57,12 @@ def test_a_patch_is_small_and_says_why(patch: Path) -> None:
     text = patch.read_text()
     head, _, rest = text.partition("\n---\n")
     subject, _, body = head.split("Subject: [PATCH] ", 1)[1].partition("\n\n")
-    folder, prefix = FOLDERS[patch.parts[-3]]
-    assert subject.replace("\n ", " ").startswith(prefix)
+    folders, prefixes = FOLDERS[patch.parts[-3]]
+    assert subject.replace("\n ", " ").startswith(prefixes)
     assert len(body.split()) > 15
     assert all(len(line) <= 75 for line in body.splitlines() if not line.startswith("Signed-off-by: "))
-    assert 0 < len(added(text)) < LIMIT
-    assert all(name.startswith(folder) for name in re.findall(r"^diff --git a/(\S+)", rest, re.M))
+    assert 0 < len(added(text)) < LIMITS[patch.parts[-3]]
+    assert all(name.startswith(folders) for name in re.findall(r"^diff --git a/(\S+)", rest, re.M))
     assert not [line for line in added(text) if line != line.rstrip()]
 
 
