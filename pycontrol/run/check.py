@@ -19,10 +19,15 @@ FEW = 2
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
 
-#: What to look at where tasks of a real run were late.
+#: What to look at where tasks of a real run missed deadlines.
 LATE = (
     "tasks were late: `gpurt doctor` says what delays them on this machine, `gpurt analyze` whether the file's times "
     "leave them in time at all"
+)
+#: The same where they did not, and exceeded their bounds.
+ABOVE = (
+    "no deadline was missed, but a bound was exceeded: a time in the file is too small, or something that the analysis "
+    "does not have delays tasks; `gpurt doctor` says what does on this machine"
 )
 
 
@@ -84,9 +89,9 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
         for line in lines
         if not line.best_effort and line.ended is None and 0 < line.jobs * FEW * line.period < trace.end
     ]
-    late = any(not line.best_effort and (line.misses or line.above_bound) for line in lines)
-    if late and trace.meta.get("clock") != "virtual":
-        found.append(LATE)
+    urgent = [line for line in lines if not line.best_effort]
+    if trace.meta.get("clock") != "virtual" and any(line.misses or line.above_bound for line in urgent):
+        found.append(LATE if any(line.misses for line in urgent) else ABOVE)
     lost = [event for event in trace.events if event.kind is Kind.LOST and event.detail]
     return found + [f"{event.task}: {event.detail}" if event.task else str(event.detail) for event in lost]
 

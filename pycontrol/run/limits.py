@@ -30,8 +30,11 @@ class Limits:
         self._epsilon = {task.name: sum(self._costs[taskset.part_of(task)]) for task in taskset}
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
-    def _delaying(self, task: Task) -> list[tuple[int, int]]:
+    def _delaying(self, task: Task) -> list[tuple[int, int]] | None:
         """What makes the owner's end late: periods, and what a job takes of the owner's time at most, ns.
+
+        None: nothing says how much.  So it is where tasks share a TSG, which has work of them all on the GPU while one of
+        them owns it, and where tasks of other partitions can have the CPU for as long as they wait there (``_beside``).
 
         Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
         urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
@@ -40,13 +43,38 @@ class Limits:
         tasks = self._file.taskset
         passing = [one for one in self._sharing(task) if one.segment_priority >= task.segment_priority]
         takes = {one.name: 2 * one.eta * self._epsilon[one.name] for one in passing}
+        late = [task, *passing]
+        beside = self._beside({one.cpu for one in late}, task)
+        if (task.partition and task.partition.shared) or any(self._endless(one, late) for one in beside):
+            return None
         if self._policy == "boosted":
             return [(one.period, one.misc_time + takes[one.name]) for one in passing]
-        late = [task, *passing]
+        takes |= {one.name: 2 * one.eta * self._alpha(one) for one in beside}
         for one in tasks:
             if any(one.cpu == who.cpu and one.priority >= who.priority and one is not who for who in late):
                 takes[one.name] = takes.get(one.name, 0) + on_cpu(one)
         return [(one.period, takes[one.name]) for one in tasks if one.name in takes and one is not task]
+
+    def _beside(self, cpus: set[int], task: Task) -> list[Task]:
+        """The tasks of these CPUs that use another part of the GPU.  They update its runlist there, and none is preempted.
+
+        Best effort does so under policies lock-* alone.
+        """
+        tasks = self._file.taskset
+        users = [one for one in tasks if one.uses_gpu and (not one.best_effort or self._policy in LOCKS)]
+        return [one for one in users if one.cpu in cpus and tasks.part_of(one) != tasks.part_of(task)]
+
+    def _endless(self, one: Task, late: list[Task]) -> bool:
+        """Whether a task of another part may have a CPU for longer than its own job executes, before one of these.
+
+        It is raised while it owns its part, or spins for it until others there are done.
+        """
+        if self._policy == "boosted":
+            return True
+        return one.waiting is Waiting.BUSY and any(one.cpu == who.cpu and one.priority >= who.priority for who in late)
+
+    def _alpha(self, task: Task) -> int:
+        return self._costs[self._file.taskset.part_of(task)][0]
 
     def _sharing(self, task: Task) -> list[Task]:
         """The other real-time tasks that use its part of the GPU."""
@@ -72,10 +100,11 @@ class Limits:
         It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).
         """
         worst = self._worst[task.name]
-        if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks:
+        delays = self._delays[task.name]
+        if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks or delays is None:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
-        others = sum((owned // period + 2) * takes for period, takes in self._delays[task.name])
+        others = sum((owned // period + 2) * takes for period, takes in delays)
         return declared, declared + held.updates * self._epsilon[task.name] + others
 
 

@@ -363,9 +363,10 @@ def test_each_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
         "a runlist update (begin) on GPU 0 took longer than the file's alpha"
     ]
     assert found(Judge(loaded, {}, gpus=1), slow) == []  # whose updates these are is not known
-    late = segment("old", 10_000, 14_000)  # of 1.5 ms, and of 1.5 ms and 3 ms more for the update of the other one
-    late += segment("second", 20_000, 24_000)
-    assert [one.task for one in found(Judge(loaded, {}, gpus=2), late)] == ["old"]
+    late = segment("old", 10_000, 14_000)  # of 1.5 ms, and the updates of the other one's two jobs, on the same CPU
+    late += segment("second", 20_000, 26_000)  # and 3 ms more for its own
+    assert found(Judge(loaded, {}, gpus=2), late) == []
+    assert [one.task for one in found(Judge(loaded, {}, gpus=2), segment("old", 10_000, 40_000))] == ["old"]
 
 
 def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
