@@ -153,6 +153,8 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     """
     if test.analysis is not None:
         return test.run(taskset)
+    if systems := test.systems(taskset):
+        return test.together(taskset, [run(test, one) for one in systems])
     if unseen := test.unseen(taskset):
         return unseen
     taskset = test.seen(taskset)

@@ -6,11 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis import compiled, rta
-from analysis.conflicts import under
-from analysis.model import MS, Taskset, Waiting
+from analysis.model import FEDERATED, MS, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
-from gpurt.enums import Policy
 
 #: Policies whose bounds contain theta, however tasks wait.
 SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
@@ -82,14 +80,22 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
     """
     wanted = {policy} if policy else set(taskset.policies)
+    if wanted == {FEDERATED}:
+        return _of_units(taskset)
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
     mode = next(iter(modes)) if len(modes) == 1 else None
     return [
         test
         for test in rta.TESTS.values()
         if stated(test) and not test.assigns and wanted == {test.policy} and (test.waiting is mode or not modes)
-        and test.fits(taskset) and test.partitions == taskset.partitioned and not thread_moves(test, taskset)
+        and test.fits(taskset) and test.divides(taskset) and not thread_moves(test, taskset)
     ]  # fmt: skip
+
+
+def _of_units(taskset: Taskset) -> list[Test]:
+    """The tests of tasks that own units and wait so, the one first that `gpurt partition --federated` plans with."""
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
+    return [rta.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm") if {rta.UNITS[name].waiting} == modes]
 
 
 def answer(taskset: Taskset) -> Answer:
@@ -133,19 +139,13 @@ def _assigned(test: Test, taskset: Taskset) -> Taskset:
     return taskset.with_gpu_priorities(found) if found else taskset
 
 
-def elsewhere(taskset: Taskset) -> list[str]:
-    """The other policies that ship under which the taskset as it stands is schedulable."""
-    others = (policy for policy in Policy.words() if policy != taskset.platform.policy)
-    return [policy for policy in others if (one := under(taskset, policy)) and answer(one).schedulable]
-
-
 def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
-    if taskset.partitioned and test.policy != "federated" and not test.partitions:
+    if test.policy != FEDERATED and taskset.partitioned and not test.divides(taskset):
         return PARTITIONED.format(test.name)
-    if not test.fits_turns(taskset) and test.policy != "federated":
+    if not test.fits_turns(taskset) and test.policy != FEDERATED:
         return OTHER_TURNS.format(test.name)
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
@@ -166,7 +166,7 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
         other.append("a kernel thread that is notified")
     if thread_moves(test, taskset):
         other.append("a thread that stays on CPU 0")
-    if not test.fits(taskset):
+    if test.policy != FEDERATED and not test.fits(taskset):
         other.append("one slice and level for every TSG" if taskset.time_partitioned else "tasks of other forms")
     return ", ".join(other)
 
@@ -174,6 +174,10 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
 def _uncovered(taskset: Taskset) -> str:
     """Why no sound test covers the taskset."""
     policy = " and ".join(taskset.policies)
+    if len(taskset.policies) > 1:
+        return f"partitions have policies {policy}, and no test is about several; give all of them one"
+    if taskset.partitioned and policy in ("job", "timesliced"):
+        return f"no test is known for several partitions under policy {policy}; boosted and segment have some"
     if taskset.partitioned and policy != "segment":
         return (
             f"several partitions share CPUs, and bounds of that are known for policy segment only, not for {policy}; "

@@ -2,13 +2,14 @@
 """Response-time analyses: the tests of the registry by name, and what they answer."""
 
 from analysis.rta.audsley import Assignment
-from analysis.rta.registry import TESTS, find
+from analysis.rta.registry import TESTS, UNITS, find
 from analysis.rta.result import BestEffort, Bound, Failure, Kind, Reason, Result, Term, Verdict
 from analysis.rta.test import SUFFIX, Test
 
 __all__ = [
     "SUFFIX",
     "TESTS",
+    "UNITS",
     "Assignment",
     "BestEffort",
     "Bound",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.conflicts import UNKNOWN, under
@@ -15,6 +15,7 @@ from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
 from analysis.rta.partition_order import homeless, locked, on_one_bus, out_of_order
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
+from analysis.rta.separate import separate
 from analysis.rta.system import Demands
 from gpurt.enums import Form
 
@@ -119,6 +120,8 @@ class Test:
         """
         if self.analysis is not None:
             return self.analysis(taskset)
+        if systems := self.systems(taskset):
+            return self.together(taskset, [self.run(one) for one in systems])
         if unseen := self.unseen(taskset):
             return unseen
         taskset = self.seen(taskset)
@@ -133,6 +136,19 @@ class Test:
             return result
         changed = taskset.with_gpu_priorities(assignment.priorities)
         return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
+
+    def systems(self, taskset: Taskset) -> list[Taskset]:
+        """The systems of one GPU each that partitions without common CPUs are; empty where tasks make one system."""
+        return [] if self.partitions or self.analysis is not None else separate(taskset)
+
+    def divides(self, taskset: Taskset) -> bool:
+        """Whether the test is about a GPU that is divided as the taskset's is."""
+        return self.partitions == taskset.partitioned or bool(self.systems(taskset))
+
+    def together(self, taskset: Taskset, results: Sequence[Result]) -> Result:
+        """The verdicts on a taskset's systems, in the order of its tasks."""
+        found = {name: verdict for result in results for name, verdict in result.verdicts.items()}
+        return Result(self.name, {task.name: found[task.name] for task in taskset})
 
     def unseen(self, taskset: Taskset) -> Result | None:
         """A failure for every task where the formula would not see what delays tasks; None elsewhere."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from analysis.model import DEFAULT_POLICY, Intensity, Sharing
+from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Sharing
 from analysis.taskset import schema
 from analysis.taskset.schema import Field
 from analysis.taskset.segments import SEGMENT
@@ -37,7 +37,9 @@ PLATFORM = {
         schema.time(1),
         "where tasks own units: all programs copy in chunks that take so long at most; whole copies unless given",
     ),
-    "policy": Field(schema.choice(*Policy.words()), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"),
+    "policy": Field(
+        schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
+    ),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",

@@ -97,7 +97,7 @@ def analyze(
         notes += remarks
     system = _with_region(loaded.taskset, region)
     if every:
-        chosen = [test for test in chosen if test.partitions == system.partitioned and test.fits_turns(system)]
+        chosen = [test for test in chosen if test.divides(system) and test.fits_turns(system)]
         known = [test for test in chosen if not lacks_theta(test, system)]
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
@@ -117,6 +117,7 @@ def analyze(
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
+    text = "\n".join([text, *_would_hold(data)])
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
 
@@ -141,17 +142,18 @@ def judge(
     ``notes``: remarks that the document begins with.
     """
     from analysis import compiled
-    from analysis.verdict import answer, elsewhere, slow_turns
+    from analysis.answers import elsewhere
+    from analysis.verdict import answer, slow_turns
 
     remarks, verdict = [*notes, *about_others(named, system)], None
+    others: list[elsewhere.Elsewhere] = []
     if named:
         results = [(test, compiled.run(test, system)) for test in named]
-        why = _unproved(results, system)
+        why, others = elsewhere.named(results, system)
     else:
         verdict = answer(system)
         results, why = [], verdict.why
-        if why and (others := elsewhere(system)):
-            remarks.append(f"under policy {' or '.join(others)} every deadline holds; gpurt choose compares them")
+        others = list(elsewhere.of_policies(system)) if why else []
         if verdict.test and verdict.result:
             results = [(verdict.test, verdict.result)]
     if shown:
@@ -160,20 +162,11 @@ def judge(
         remarks += [f"{name}: {why}" for name, why in slow if why]
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, "tests": _data(results),
+        "why": why or None, "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}
+                                           for one in others],
+        "tests": _data(results),
     }  # fmt: skip
     return Judged(data, results, verdict)
-
-
-def _unproved(results: Results, system: Any) -> str:
-    """Why none of these results proves that every deadline holds; empty if one does."""
-    from analysis.verdict import no_proof, slow_turns
-
-    reasons = [
-        no_proof(test, system) or "; ".join(map(str, result.failures[:1])) or slow_turns(test, system, result)
-        for test, result in results
-    ]
-    return "" if "" in reasons else "; ".join(dict.fromkeys(reasons))
 
 
 def _data(results: Results) -> list[dict[str, Any]]:
@@ -192,6 +185,11 @@ def _said(verdict: Any) -> str:
     if verdict.schedulable:
         return f"schedulable under policy {verdict.policy}"
     return f"NOT PROVED under policy {verdict.policy}: {verdict.why}"
+
+
+def _would_hold(data: dict[str, Any]) -> list[str]:
+    """Where every deadline would hold, which is no yes: a line for each other system."""
+    return [f"would hold under {one['under']}: {one['cure'] or 'no file can say so'}" for one in data["would_hold"]]
 
 
 def _overview(results: Results, system: Any) -> str:

@@ -47,7 +47,9 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     program, is camera.
     """
     from analysis import taskset
+    from analysis.answers.elsewhere import another
     from analysis.trace import load
+    from analysis.verdict import unlike_the_file
     from pycontrol.commands import observed
     from pycontrol.commands.watch import data
     from pycontrol.live import fit
@@ -62,10 +64,11 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     lines = seen.lines
     found = fit.objections(loaded, fit.of_trace(recorded))
+    how = unlike_the_file(test, loaded.taskset) if test else ""
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
-    remarks += [*([apart] if apart else []), *fit.lines(found)]
+    remarks = [*remarks, *([apart] if apart else []), *fit.lines(found)]
     missing = unbounded(lines, test) if test and not beyond else ""
-    why = against(seen) or apart or fit.against(found) or missing
+    why = against(seen) or apart or fit.against(found) or (another(test, how) if test and how else "") or missing
     render.note(*remarks, as_json=as_json)
     whole = {
         "file": file, "trace": trace, "test": name, "in_time": not why, "why": why or None, "comparable": not beyond,

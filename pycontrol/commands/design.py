@@ -55,7 +55,7 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 
     loaded = _loaded(file, write).taskset
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
-    if test and not why and not test.assignable:
+    if test and not test.assignable and (name or not why):
         if name:
             raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as boosted-suspend")
         raise UsageError(

@@ -119,9 +119,11 @@ def _allocation(system: System, result: Result) -> dict[str, Any]:
 
 
 def _write(loaded: TasksetFile, text: str, output: Path, system: System, result: Result) -> None:
+    from analysis.model import FEDERATED
     from analysis.taskset.repartition import with_partitions
+    from analysis.taskset.write import with_policy
 
-    made = with_partitions(loaded.path, text, *_places(system, result))
+    made = with_partitions(loaded.path, with_policy(loaded.path, text, FEDERATED), *_places(system, result))
     with files.written(output) as file:
         file.write(made.encode())
 

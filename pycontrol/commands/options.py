@@ -161,11 +161,14 @@ class Chosen(NamedTuple):
 
 def covering_test(taskset: Any, name: str | None) -> Chosen:
     """The test of that name; without one, the test that the verdict on the taskset rests on."""
-    from analysis.verdict import answer, no_proof
+    from analysis.answers.elsewhere import another
+    from analysis.verdict import answer, no_proof, unlike_the_file
 
     if name:
         test = tests((name,))[0]
-        return Chosen(test, no_proof(test, taskset), about_others([test], taskset))
+        how = unlike_the_file(test, taskset)
+        return Chosen(test, no_proof(test, taskset) or (another(test, how) if how else ""),
+                      about_others([test], taskset))
     found = answer(taskset)
     passed = found.result is not None and found.result.schedulable
     return Chosen(found.test, found.why if passed or not found.test else "", [])
@@ -173,12 +176,12 @@ def covering_test(taskset: Any, name: str | None) -> Chosen:
 
 def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
     """A remark for each test that the user named which is about another system than the file's, and what it assumes."""
+    from analysis.answers.elsewhere import another
     from analysis.rta.registry import UNITS
     from analysis.rtgpu.verdict import assumed
     from analysis.verdict import unlike_the_file
 
-    found = [(test.name, unlike_the_file(test, taskset)) for test in chosen]
-    remarks = [f"{name} is about {how}: the file's system is another one" for name, how in found if how]
+    remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
     return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])
 
 

@@ -141,8 +141,17 @@ def partition(
             data["merges"] = [_step(step, given) for step in plan.steps(found)]
             text += ["", *_told(data["merges"], found)]
         if output and not why:
-            _write(loaded, text_of_file, output, found, parts)
-            data["files"] = [output]
+            made = _made(loaded, text_of_file, found, parts)
+            refused = _refused(output, made)
+            if refused and not gpu_only:
+                why = f"nothing was written: of that file gpurt analyze says: {refused}"
+                data |= {"fits": False, "why": why}
+                text.append(f"NOT PROVED: {why}")
+            else:
+                notes += [f"of the written file gpurt analyze says: {refused}"] if refused else []
+                with files.written(output) as out:
+                    out.write(made.encode())
+                data["files"] = [output]
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, "\n".join(text))
     return 1 if why else 0
@@ -339,13 +348,20 @@ def _partitions(found: Any) -> list[Partition]:
     return [Partition(part.size, name=name) for name, part in zip(_names(found), found.parts, strict=True)]
 
 
-def _write(loaded: TasksetFile, text: str, output: Path, found: Allocation, parts: list[Partition]) -> None:
+def _made(loaded: TasksetFile, text: str, found: Allocation, parts: list[Partition]) -> str:
+    """The text of the file with its partitions."""
     from analysis.taskset.repartition import with_partitions
 
     tasks = {task: told["partition"] for task, told in _data(found, "")["tasks"].items()}
-    made = with_partitions(loaded.path, text, parts, tasks)
-    with files.written(output) as file:
-        file.write(made.encode())
+    return with_partitions(loaded.path, text, parts, tasks)
+
+
+def _refused(output: Path, text: str) -> str:
+    """Why `gpurt analyze` says no of a file with that text; empty if it says yes."""
+    from analysis.taskset import parse
+    from analysis.verdict import answer
+
+    return answer(parse(output, text).taskset).why
 
 
 @click.command(

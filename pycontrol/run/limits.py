@@ -33,7 +33,7 @@ class Limits:
     def _delaying(self, task: Task) -> list[tuple[int, int]] | None:
         """What makes the owner's end late: periods, and what a job takes of the owner's time at most, ns.
 
-        None: nothing says how much.  So it is where tasks share a TSG, which has work of them all on the GPU while one of
+        None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one of
         them owns it, and where tasks of other partitions can have the CPU for as long as they wait there (``_beside``).
 
         Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
@@ -56,7 +56,7 @@ class Limits:
         return [(one.period, takes[one.name]) for one in tasks if one.name in takes and one is not task]
 
     def _beside(self, cpus: set[int], task: Task) -> list[Task]:
-        """The tasks of these CPUs that use another part of the GPU.  They update its runlist there, and none is preempted.
+        """The tasks of these CPUs that use another part of the GPU.  There they update its runlist, not preempted.
 
         Best effort does so under policies lock-* alone.
         """

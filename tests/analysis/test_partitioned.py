@@ -474,7 +474,7 @@ def placed(system: Taskset) -> list[object]:
 
 
 def test_tests_of_one_gpu_refuse_several_partitions() -> None:
-    system = taskset(on(A, task("a", 0, 1, 100, gpu(0, 1))), on(B, task("b", 1, 1, 100, gpu(0, 1))))
+    system = taskset(on(A, task("a", 0, 1, 100, gpu(0, 1))), on(B, task("b", 0, 2, 100, gpu(0, 1))))
     for name, test in rta.TESTS.items():
         if not test.partitions:
             assert why(test, system) == (Reason.PARTITIONS, f"{name} is for a GPU that is one partition")

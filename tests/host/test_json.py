@@ -42,7 +42,7 @@ VII = ["--chip", "radeon-vii"]
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "init": [([], 0), (["--pid", ME], 0)],
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
-                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0),
+                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 1),
                 (["COUPLED"], 0), (["COUPLED", "--test", "gcaps-suspend"], 1)],
     "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
     "choose": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],

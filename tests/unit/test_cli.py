@@ -120,7 +120,7 @@ def test_a_user_s_own_package_named_analysis_is_not_taken_for_ours(tmp_path: Pat
 def test_analyze_exit_codes(gpurt: Gpurt) -> None:
     assert gpurt("analyze", MINIMAL)[0] == 0
     assert gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend")[0] == 1
-    assert gpurt("analyze", CASE_STUDY, "--test", "tsg-rr-busy", "--test", "gcaps-busy")[0] == 0
+    assert gpurt("analyze", CASE_STUDY, "--test", "tsg-rr-busy", "--test", "gcaps-suspend")[0] == 0
 
 
 def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
@@ -128,7 +128,7 @@ def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
     from analysis.taskset import load
 
     code, out, _ = gpurt("analyze", CASE_STUDY, "--json", "--test", "gcaps-busy")
-    assert code == 0
+    assert code == 1  # its tasks suspend
     (test,) = json.loads(out)["tests"]
     result = rta.find("gcaps-busy").run(load(CASE_STUDY).taskset)
     for task, entry in test["tasks"].items():
@@ -173,10 +173,10 @@ segments = [{ misc = "0ms", gpu = "8ms" }]
     assert code == 0
     assert {name: one["gpu_priority"] for name, one in json.loads(out)["tasks"].items()} == {"b": 1, "c": 9}
     assert path.read_text() == text
-    assert gpurt("analyze", str(path), "--test", "gcaps-suspend")[0] == 1
+    assert gpurt("analyze", str(path), "--test", "boosted-suspend")[0] == 1
     assert gpurt("assign", str(path), "--write")[0] == 0
     assert path.read_text().startswith("# keep me\n")
-    assert gpurt("analyze", str(path), "--test", "gcaps-suspend")[0] == 0
+    assert gpurt("analyze", str(path), "--test", "boosted-suspend")[0] == 0
     assert "nothing to assign" in gpurt("assign", str(path))[1]
     assert gpurt("assign", EXAMPLE2)[0] == 1
 

@@ -443,7 +443,7 @@ def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> 
         text = text.replace(f'name = "{name}"\n', f'name = "{name}"\n{policies[at]}')
     path.write_text(text)
     code, out, _ = gpurt("analyze", path)
-    assert (code, "known for policy segment only, not for lock-fifo and segment" in out) == (1, True)
+    assert (code, "partitions have policies lock-fifo and segment, and no test is about several" in out) == (1, True)
     code, _, err = gpurt("simulate", path, "--offsets", "2")
     assert (code, "partitions have policies lock-fifo and segment; name one for all with --policy" in err) == (2, True)
     code, _, err = gpurt("choose", path)
@@ -462,7 +462,11 @@ def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpu
         'priority = 34\nperiod = "40ms"\ndeadline = "21ms"\nsegments = [{ misc = "2ms", gpu = { parallel = "9ms", '
         'serial = "2ms" } }, { misc = "1ms", gpu = { parallel = "50ms" } }]\n'
     )
-    assert gpurt("partition", path, "-o", out)[0] == 0
+    code, text, _ = gpurt("partition", path, "-o", out)
+    assert (code, out.exists()) == (1, False)
+    assert "nothing was written: of that file gpurt analyze says: t: no bound below the deadline of 21 ms" in text
+    code, _, err = gpurt("partition", path, "--gpu-only", "-o", out)
+    assert (code, "of the written file gpurt analyze says: t: no bound below" in err) == (0, True)
     written = load(out).taskset
     why = answer(written).why
     assert "no bound below the deadline" in why

@@ -199,6 +199,7 @@ def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Writ
 def test_an_unsound_test_never_answers_yes(gpurt: Gpurt, write: Write) -> None:
     """Its bounds are printed, but they can be exceeded."""
     text = Path(TWO).read_text()
+    text = text.replace("cpus = 2", 'cpus = 2\npolicy = "segment"')
     path, name = write(text), "gcaps-suspend-printed"
     why = f"{name} is unsound: its bound can be exceeded"
     assert gpurt("analyze", path, "--test", "gcaps-suspend")[0] == 0

@@ -72,6 +72,7 @@ def test_the_objective_slack_uses_more_units(plan: Gpurt) -> None:
 
 TWO = """[platform]
 cpus = 1
+policy = "federated"
 epsilon = "0ms"
 compute_units = 4
 [[task]]
@@ -104,7 +105,7 @@ def two(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Gpurt:
 
 
 OWN = "partition = { compute_units = 3 }"
-COMMANDS = [("analyze", "--test", "rtgpu"), ("analyze", "--test", "stgm"), ("partition", "--federated"),
+COMMANDS = [("analyze", "--test", "rtgpu"), ("analyze", "--test", "rtgpu-tight"), ("partition", "--federated"),
             ("simulate", "--policy", "federated", "--offsets", "1")]  # fmt: skip
 
 
@@ -133,9 +134,9 @@ def test_traces_and_reports_of_them_need_no_epsilon_either(
 @pytest.mark.parametrize(
     ("a", "old", "new", "line", "message"),
     [
-        ("", "compute_units = 4", "", 10, "a kernel needs SMs or CUs"),
-        ("", 'kernel = "1ms"', 'kernel_times = ["2ms", "", "1ms"]', 10, "kernel_times[2]: expected a time"),
-        ("partition = { compute_units = 5 }", "", "", 11, "compute_units: the platform has 4, got 5"),
+        ("", "compute_units = 4", "", 11, "a kernel needs SMs or CUs"),
+        ("", 'kernel = "1ms"', 'kernel_times = ["2ms", "", "1ms"]', 11, "kernel_times[2]: expected a time"),
+        ("partition = { compute_units = 5 }", "", "", 12, "compute_units: the platform has 4, got 5"),
     ],
 )
 def test_what_a_file_cannot_say_has_a_line(
@@ -149,11 +150,11 @@ def test_what_a_file_cannot_say_has_a_line(
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("compute_units = 4", "compute_units = 4\nbus = 'duplex'", 5, 'unknown key "bus": there is one bus for both'),
-        ("compute_units = 4", "compute_units = 4\nunit_step = 2", 5, 'unknown key "unit_step": units = { minimum'),
-        ("compute_units = 4", "compute_units = 4\nreserved_units = 1", 5, "compute_units are those that tasks may use"),
-        ('kernel = "1ms"', "copy = '1ms', direction = 'in'", 10, 'unknown key "direction": there is one bus'),
-        ("period", "group = 'g'\nperiod", 9, 'unknown key "group": tasks that share units'),
+        ("compute_units = 4", "compute_units = 4\nbus = 'duplex'", 6, 'unknown key "bus": there is one bus for both'),
+        ("compute_units = 4", "compute_units = 4\nunit_step = 2", 6, 'unknown key "unit_step": units = { minimum'),
+        ("compute_units = 4", "compute_units = 4\nreserved_units = 1", 6, "compute_units are those that tasks may use"),
+        ('kernel = "1ms"', "copy = '1ms', direction = 'in'", 11, 'unknown key "direction": there is one bus'),
+        ("period", "group = 'g'\nperiod", 10, 'unknown key "group": tasks that share units'),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(two: Gpurt, old: str, new: str, line: int, message: str) -> None:

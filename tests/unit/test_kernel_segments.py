@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/federated.toml"
 FILE = """[platform]
 cpus = 1
+policy = "federated"
 epsilon = "0ns"
 compute_units = 4
 [[task]]
@@ -60,17 +61,17 @@ def test_copies_and_kernels_in_a_row_are_parts_of_one_gpu_segment(tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "new", "line", "says"),
     [
-        ("compute_units = 4\n", "", 12, "a kernel needs SMs or CUs"),
-        ('overhead = "1ms"', 'overhead = "15ms"', 13, "overhead: is part of the kernel's time"),
-        ('block = "100us"', 'block = "9ms"', 13, "block: is part of the kernel's time"),
-        ('interleave = "1.8"', 'interleave = "2.1"', 13, "interleave: expected a factor"),
-        ('interleave = "1.8"', "interleave = 1.8", 13, "interleave: expected a factor"),
-        ('"3.5ms"]', '"0ms"]', 15, "kernel_times: the time on 2 is 0"),
-        ('["7ms", "3.5ms"]', "[]", 15, "kernel_times: expected an array of times"),
-        ('{ copy = "1ms" }', '{ copy = "101ms" }', 14, "copy: is longer than the task's period"),
-        ('{ copy = "1ms" }', '{ copy = "1ms", overhead = "1ms" }', 14, "a segment is"),
-        ('{ copy = "1ms" }', '{ overhead = "1ms" }', 14, "a segment is"),
-        ('{ kernel_times = ["7ms", "3.5ms"] }', '{ kernel_times = ["7ms"], kernel = "7ms" }', 15, "a segment is"),
+        ("compute_units = 4\n", "", 13, "a kernel needs SMs or CUs"),
+        ('overhead = "1ms"', 'overhead = "15ms"', 14, "overhead: is part of the kernel's time"),
+        ('block = "100us"', 'block = "9ms"', 14, "block: is part of the kernel's time"),
+        ('interleave = "1.8"', 'interleave = "2.1"', 14, "interleave: expected a factor"),
+        ('interleave = "1.8"', "interleave = 1.8", 14, "interleave: expected a factor"),
+        ('"3.5ms"]', '"0ms"]', 16, "kernel_times: the time on 2 is 0"),
+        ('["7ms", "3.5ms"]', "[]", 16, "kernel_times: expected an array of times"),
+        ('{ copy = "1ms" }', '{ copy = "101ms" }', 15, "copy: is longer than the task's period"),
+        ('{ copy = "1ms" }', '{ copy = "1ms", overhead = "1ms" }', 15, "a segment is"),
+        ('{ copy = "1ms" }', '{ overhead = "1ms" }', 15, "a segment is"),
+        ('{ kernel_times = ["7ms", "3.5ms"] }', '{ kernel_times = ["7ms"], kernel = "7ms" }', 16, "a segment is"),
     ],
 )
 def test_mistakes_are_reported_at_their_lines(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:

@@ -18,6 +18,7 @@ STRAY = "[{ kernel = '1ms' }]"
 FILE = """
 [platform]
 cpus = 2
+policy = "federated"
 epsilon = "0ns"
 compute_units = 4
 [[task]]

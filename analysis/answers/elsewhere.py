@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What holds of another system than the file's: never a yes, but worth knowing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from analysis.conflicts import under
+from analysis.model import FEDERATED, Taskset
+from analysis.rta import Result, Test
+from analysis.verdict import answer, no_proof, slow_turns, unlike_the_file
+from gpurt.enums import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A system in which every deadline would hold.  ``cure``: what makes the file's system that one; empty: nothing."""
+
+    test: str
+    system: str
+    cure: str
+
+
+def of_test(test: Test, taskset: Taskset) -> Elsewhere | None:
+    """The system that the test is about, where it is not the file's; None where it is."""
+    how = unlike_the_file(test, taskset)
+    return Elsewhere(test.name, how, ", ".join(_cures(test, taskset))) if how else None
+
+
+def named(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str, list[Elsewhere]]:
+    """Why none of these results proves that the file's system holds, and where some of them do; empty if one does."""
+    reasons: list[str] = []
+    others: list[Elsewhere] = []
+    for test, result in results:
+        why = no_proof(test, taskset) or result.why or slow_turns(test, taskset, result)
+        if not why and (other := of_test(test, taskset)):
+            others.append(other)
+            why = another(test, other.system)
+        reasons.append(why)
+    return "" if "" in reasons else "; ".join(dict.fromkeys(reasons)), others
+
+
+def another(test: Test, how: str) -> str:
+    """What says that a test is about another system than the file's."""
+    return f"{test.name} is about {how}: the file's system is another one"
+
+
+def of_policies(taskset: Taskset) -> Iterator[Elsewhere]:
+    """The other policies that ship under which the taskset as it stands is schedulable."""
+    for policy in Policy.words():
+        if policy == taskset.platform.policy or (one := under(taskset, policy)) is None:
+            continue
+        if (found := answer(one)).schedulable and found.test is not None:
+            yield Elsewhere(found.test.name, f"policy {policy}", f"{_says(policy)}, or gpurt choose --write")
+
+
+def _says(policy: str) -> str:
+    return f'policy = "{policy}" in [platform]'
+
+
+def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
+    """What the file has to say to be about that system; nothing if no file can."""
+    if test.periodic or (test.policy == "job" and not test.poll) or test.policy not in (*Policy.words(), FEDERATED):
+        return
+    if taskset.policies != (test.policy,):
+        yield _says(test.policy)
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    if test.waiting and any(task.waiting is not test.waiting for task in users):
+        yield f'waiting = "{test.waiting.value}" of each task'
+    if test.assigns:
+        yield "gpurt assign --write"
+    if test.policy not in (FEDERATED, "job"):
+        yield "or gpurt choose --write"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Partitions whose tasks share no CPU: each is a system of its own, with a GPU of its own.
+
+What delays a task is on its CPU or in its partition (docs/partitioning.md).  Where neither leads to a task of another
+partition, any test of one GPU bounds each system by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.model import Partition, Task, Taskset
+from analysis.rta.partition_order import home, homeless, on_one_bus
+
+
+def separate(taskset: Taskset) -> list[Taskset]:
+    """The systems that a taskset with several partitions consists of, each with one GPU; empty if it is no such.
+
+    Policy `job` is left out, as its threads execute on one CPU for all partitions, and so is `timesliced`, whose times
+    depend on tasks beside (``conflicts.under``).
+    """
+    policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
+    mixed = len(policies) > 1 or policies & {"job", "timesliced"}
+    if mixed or not taskset.partitioned or taskset.locked_beside or homeless(taskset) or on_one_bus(taskset):
+        return []
+    groups = _groups(taskset)
+    if any(len({home(task) for task in group if task.uses_gpu}) > 1 for group in groups):
+        return []
+    return [_system(taskset, group, next(iter(policies))) for group in groups]
+
+
+def _groups(taskset: Taskset) -> list[list[Task]]:
+    """The tasks, those together that a CPU or a partition connects."""
+    found: list[tuple[set[object], list[Task]]] = []
+    for task in taskset:
+        places: set[object] = {task.cpu} | ({home(task)} if task.uses_gpu else set())
+        near = [one for one in found if one[0] & places]
+        found = [one for one in found if one not in near]
+        found.append((places.union(*(one[0] for one in near)), [*(t for one in near for t in one[1]), task]))
+    return [tasks for _, tasks in found]
+
+
+def _system(taskset: Taskset, group: list[Task], policy: str) -> Taskset:
+    """The system of these tasks, in the order of the file."""
+    names = {task.name for task in group}
+    part: Partition | None = next((task.partition for task in group if task.uses_gpu), None)
+    alpha, theta = taskset.platform.costs(part)
+    tasks = tuple(_alone(task) for task in taskset if task.name in names)
+    return Taskset(replace(taskset.platform, alpha=alpha, theta=theta, policy=policy), tasks)
+
+
+def _alone(task: Task) -> Task:
+    """The task where its partition is the whole GPU.  What its TSG has in time stays."""
+    part = task.partition
+    if part is None or not part.own_gpu:
+        return task
+    return replace(task, partition=None)
