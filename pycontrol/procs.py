@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What /proc says about processes.  For a process that is gone or hidden, the functions return None or empty."""
+"""What /proc says about processes.  For a process that is gone or hidden, the functions return None or empty.
+
+They raise Unreadable if this process cannot find out, for example because it has no free descriptor.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -11,11 +15,23 @@ from pathlib import Path
 
 import psutil
 
+from gpurt.errors import RuntimeFailure
+
 PROC = Path("/proc")
 #: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
 NAME_BYTES = 15
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+#: Errors that say that a process is gone or hidden.  Others say nothing about it.
+ABSENT = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM)
+
+
+class Unreadable(RuntimeFailure):
+    """A fact about a process is not known.  ``errno`` says why."""
+
+    def __init__(self, what: str, errno: int) -> None:
+        super().__init__(f"{what}: cannot be read: {os.strerror(errno)}")
+        self.errno = errno
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +65,14 @@ def parse_stat(text: bytes) -> Stat:
 
 
 def read(pid: int, name: str) -> bytes | None:
-    """The content of /proc/PID/NAME."""
+    """The content of /proc/PID/NAME.  Raises Unreadable."""
+    path = PROC / str(pid) / name
     try:
-        return (PROC / str(pid) / name).read_bytes()
-    except OSError:
-        return None
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno in ABSENT:
+            return None
+        raise Unreadable(str(path), error.errno or 0) from None
 
 
 def status(pid: int, field: str, thread: int = 0) -> list[str]:
@@ -74,11 +93,42 @@ def process(pid: int) -> Stat | None:
     return stat(pid) if status(pid, "Tgid") == [str(pid)] else None
 
 
+def ended(pid: int, start: int) -> bool:
+    """Whether the process of that id and that start (see Stat) is known to have ended."""
+    try:
+        found = stat(pid)
+    except Unreadable:
+        return False
+    if found:
+        return found.start != start
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    return False
+
+
 def ancestry(pid: int) -> Iterator[tuple[int, int]]:
-    """Pid and start time (see Stat) of the process, of its parent, and so on up."""
-    while pid and (text := read(pid, "stat")):
+    """Pid and start time (see Stat) of the process, of its parent, and so on up, as far as they are visible."""
+    text = read(pid, "stat")
+    while text:
         yield pid, parse_stat(text).start
-        pid = int(text.rpartition(b")")[2].split()[1])
+        pid, text = _above(pid, text)
+
+
+def _above(pid: int, text: bytes) -> tuple[int, bytes | None]:
+    """The parent of a process, and what its stat file says.  A parent that ends leaves its child to another process."""
+    parent = _parent(text)
+    while parent:
+        above, again = read(parent, "stat"), read(pid, "stat")
+        if above or not again or _parent(again) == parent:
+            return parent, above
+        parent = _parent(again)
+    return 0, None
+
+
+def _parent(text: bytes) -> int:
+    return int(text.rpartition(b")")[2].split()[1])
 
 
 def rt_limit(pid: int) -> int:
@@ -96,6 +146,11 @@ def cgroup(pid: int) -> str:
         if line.startswith(b"0::"):
             return line[3:].decode("utf-8", "replace")
     return ""
+
+
+def has_thread(pid: int, tid: int) -> bool:
+    """Whether the process has a thread of that id.  That takes no descriptor."""
+    return (PROC / str(pid) / "task" / str(tid)).exists()
 
 
 def cgroup_folder(path: str) -> Path | None:
@@ -127,10 +182,13 @@ def name(pid: int) -> str:
 
 def threads(pid: int) -> list[int]:
     """Thread ids of the process, the main thread first."""
+    folder = PROC / str(pid) / "task"
     try:
-        tids = [int(entry) for entry in os.listdir(PROC / str(pid) / "task")]
-    except OSError:
-        return []
+        tids = [int(entry) for entry in os.listdir(folder)]
+    except OSError as error:
+        if error.errno in ABSENT:
+            return []
+        raise Unreadable(str(folder), error.errno or 0) from None
     return sorted(tids, key=lambda tid: (tid != pid, tid))
 
 

@@ -105,6 +105,13 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 		snprintf(text, size, "the host has no GPU %s (GPURT_GPU); see gpurt status", getenv("GPURT_GPU"));
 	else if (err == -EINVAL && getenv("GPURT_GPU"))
 		snprintf(text, size, "GPURT_GPU is not the number of a GPU, 0 to %d", GPURT_MAX_GPUS - 1);
+	else if (err == -EDQUOT)
+		snprintf(text, size, "the host permits this user no more connections; end programs, or start it with a "
+			 "higher --user-connections");
+	else if (err == -ESRCH)
+		snprintf(text, size, "the host cannot see this process; both need the same /proc and PID namespace");
+	else if (err == -EMFILE || err == -ENFILE)
+		snprintf(text, size, "the host cannot look at this process: it has no free descriptor");
 	else
 		snprintf(text, size, "no host%s%s (%s); start 'gpurt emulate', load gpurt.ko, or set GPURT_DEVICE",
 			 place ? " at " : "", place ? place : "", strerror(-err));

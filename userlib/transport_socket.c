@@ -43,7 +43,7 @@ struct connection {
 	pthread_cond_t changed;
 	bool receiving;			/* a thread receives for all */
 	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
-	int broken;			/* -errno after the host is gone, otherwise 0 */
+	int broken;			/* -errno after the host is gone or has refused the connection, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
 };
@@ -124,6 +124,8 @@ static void deliver(struct connection *c, const struct packet *p, size_t length)
 
 	if (length < sizeof(p->header) || p->header.type != GPURT_PACKET_REPLY)
 		return;
+	if (!p->header.cookie && p->header.result)
+		c->broken = p->header.result;
 	length -= sizeof(p->header);
 	for (call = c->pending; call; call = call->next) {
 		if (call->cookie != p->header.cookie)
@@ -173,6 +175,8 @@ static int receive(struct connection *c, uint64_t poll_ns)
 	c->receiving = false;
 	if (got > 0)
 		deliver(c, &p, (size_t)got);
+	else if (err == -ECONNRESET)
+		err = 0;	/* what the host sent before can still be read, and then its end */
 	else if (err != -EINTR)
 		c->broken = -ENODEV;
 	pthread_cond_broadcast(&c->changed);
@@ -219,10 +223,9 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 	err = transmit(c->fd, code, call.cookie, argument, call.size);
 
 	pthread_mutex_lock(&c->lock);
-	if (err == -ENODEV)
-		c->broken = err;
-	if (!err)
-		err = await(c, &call, patience);
+	/* A host that has closed the connection may have said before that it refuses it. */
+	if (!err || err == -ENODEV)
+		err = await(c, &call, err ? GPURT_IS_ANSWERED : patience);
 	for (link = &c->pending; *link != &call; link = &(*link)->next)
 		;
 	*link = call.next;

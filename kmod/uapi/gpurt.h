@@ -754,7 +754,14 @@ enum gpurt_attr {
  * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.
  * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
  * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
- * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
+ * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.  Its events come after the decision, once the host has
+ * nothing more urgent to do, and before the answer to any later request on that connection.
+ *
+ * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host does
+ * not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as the host
+ * permits.  ESRCH: the host does not see the process.  EMFILE, ENFILE: the host cannot look at it, for it has no free
+ * descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls under way, or as much memory
+ * in TSGs, work and unread answers, as the host permits, or the connection has 256 calls under way.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,

@@ -27,6 +27,7 @@ from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.serve import PRIORITY, Config, run
 from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
+from pycontrol.host.users import Limits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
 
@@ -183,6 +184,14 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Policies lock-*: how long best effort may hold the GPU; 0s: for ever."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
+        click.option("--user-connections", default=Limits.connections, show_default=True, metavar="N",
+                     type=click.IntRange(1, 2**31),
+                     help="Connections of all processes of a user; not for root and the host's own user."),
+        click.option("--user-calls", default=Limits.calls, show_default=True, metavar="N",
+                     type=click.IntRange(1, 2**31), help="Calls of such a user that wait for their answers."),
+        click.option("--user-memory", default=Limits.memory >> 20, show_default=True, metavar="MIB",
+                     type=click.IntRange(1, 2**20),
+                     help="Memory for such a user's TSGs, queued work and unread answers, in MiB."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
                      help="Descriptor to write a line to once the host serves."),
         click.option("--quiet", is_flag=True, help="Print errors and warnings only."),
@@ -221,7 +230,8 @@ cannot be used.""",
               help="Slow-down of memory intensive work while another partition executes such.")
 def emulate(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
-    normal: int, lock_bound: int, priority: int, ready_fd: int | None,
+    normal: int, lock_bound: int, priority: int, user_connections: int, user_calls: int, user_memory: int,
+    ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
     units: tuple[int, ...] | None, cross: int,
 ) -> int:  # fmt: skip
@@ -248,7 +258,8 @@ def emulate(
 
     what = f"{len(layout.shapes)} virtual GPU(s), policy {policy},"
     access = Access(mode, group)
-    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space))
+    limits = Limits(user_connections, user_calls, user_memory << 20)
+    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0
 
 
@@ -276,7 +287,8 @@ cannot be used.""",
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
-    normal: int, lock_bound: int, priority: int, ready_fd: int | None,
+    normal: int, lock_bound: int, priority: int, user_connections: int, user_calls: int, user_memory: int,
+    ready_fd: int | None,
     quiet: bool, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
@@ -296,5 +308,6 @@ def serve(
 
     what = f"{count} GPU(s) through agents, policy {policy},"
     access = Access(mode, group)
-    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space))
+    limits = Limits(user_connections, user_calls, user_memory << 20)
+    run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0

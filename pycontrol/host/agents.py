@@ -33,12 +33,6 @@ class Obedience:
     limit: int = lib.GPURT_AGENT_LIMIT
 
 
-def lives(key: tuple[int, int]) -> bool:
-    """Whether the process with that id and that start has not ended."""
-    found = procs.stat(key[0])
-    return found is not None and found.start == key[1]
-
-
 @dataclass(eq=False)
 class Process:
     """A process with clients of the GPU, and its agent: one of them."""
@@ -155,7 +149,7 @@ class AgentGpu(Gpu):
         if process is None:
             process = self._processes[key] = Process(key)
             self._by_raw[process.raw] = process
-            self._late = {one for one in self._late if lives(one)}
+            self._late = {one for one in self._late if not procs.ended(*one)}
             lib.gpurt_agents_join(self.agents, process.raw, key in self._late)
             self._late.discard(key)
         process.clients.add(client)
@@ -170,6 +164,7 @@ class AgentGpu(Gpu):
         process: Process = client.own
         if process.agent is client:
             process.agent = process.waiter = None
+            client.awaited = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
 
     def part(self, client: Client, now: int) -> None:
@@ -205,6 +200,7 @@ class AgentGpu(Gpu):
                 self._warn(client)
                 return err
             process.agent = client
+            client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from pycontrol import procs
-from pycontrol.host.peer import Peer
+from pycontrol.host.peer import Peer, cgroup_of
 from pycontrol.host.wire import Refusal
 
 
@@ -76,6 +76,9 @@ class Budgets:
         """The group of a process that is in group `now`: its own, else that of the nearest process above it.
 
         Else that of the nearest cgroup.  When processes above have ended, it stays where it is.
+
+        Raises:
+            Unreadable: what decides is not known.
         """
         if not self.groups:
             return None
@@ -85,6 +88,6 @@ class Budgets:
                 return group
         if now and isinstance(now.what, int) and self.groups.get(now.what) is now:
             return now
-        path = procs.cgroup(peer.pid)
+        path = cgroup_of(peer)
         cgroups = [what for what in self.groups if isinstance(what, str) and procs.in_cgroup(path, what)]
         return self.groups[max(cgroups, key=len)] if cgroups else None

@@ -12,7 +12,7 @@ from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Client, Decision, Gpu, Mark
 from pycontrol.host.peer import Peer
-from pycontrol.host.threads import Thread
+from pycontrol.host.threads import Scheduling, Thread
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
@@ -44,6 +44,9 @@ class Caller(Protocol):
 
     def thread(self) -> Thread:
         """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
+
+    def scheduling(self, thread: Thread) -> Scheduling:
+        """What the thread that makes a call has, apart from being raised."""
 
     def client(self, gpu: Gpu) -> Client:
         """Its client on a GPU, made on first use."""
@@ -104,13 +107,14 @@ class Calls:
     def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_BEGIN."""
         gpu, thread = self.gpu(made), caller.thread()
-        scheduling, at_once = thread.own_now(), True
+        scheduling, at_once = caller.scheduling(thread), True
         own = scheduling.own
         if made.priority > own and not caller.peer.may_have(made.priority):
             raise Refusal(errno.EPERM, f"priority {made.priority} is above what process {caller.peer.pid} may take")
         if made.flags & lib.GPURT_BEGIN_FENCE and not gpu.sees_work:
             raise Refusal(errno.EOPNOTSUPP, "form fence: the host does not see the work of this GPU")
         client = caller.client(gpu)
+        client.hint = client.hint if client.core.depth else int(made.priority)
 
         def ask(now: int) -> int:
             nonlocal own
@@ -220,7 +224,7 @@ class Calls:
     def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: Client, made: Any, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
         copier, thread, priority = client.copier, caller.thread(), int(made.priority)
-        own = thread.own_now().own
+        own = caller.scheduling(thread).own
         if priority > own and not caller.peer.may_have(priority):
             raise Refusal(errno.EPERM, f"priority {priority} is above what process {caller.peer.pid} may take")
         if copier.node.state != lib.GPURT_STATE_IDLE:
@@ -260,7 +264,7 @@ class Calls:
         """GPURT_IOC_TSG_SHAPE."""
         gpu, thread = virtual(self.gpu(made)), caller.thread()
         client = caller.client(gpu)
-        real_time = thread.own_now().own > 0 or caller.peer.may_have(1)
+        real_time = caller.scheduling(thread).own > 0 or caller.peer.may_have(1)
         gpu.shape_tsg(client, made.tsg, made.slice_ns, made.level, real_time)
         answer(0)
 

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import errno
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, TypeVar
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
+from pycontrol import procs
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Facts, Gpu
 from pycontrol.host.peer import Named, Peer, Rule, Rules
@@ -17,6 +20,7 @@ from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
+T = TypeVar("T")
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
 #: One decision: has it taken, and calls the function with its result once it is carried out.
@@ -42,6 +46,7 @@ class Commands:
         malformed: Callable[[], int],
         clock: Callable[[], int],
         space: Space | None = None,
+        expel: Callable[[Client, Exception], None] = lambda _client, _error: None,
     ):
         self.gpus = gpus
         self.rules = rules
@@ -49,6 +54,7 @@ class Commands:
         self.malformed = malformed
         self.clock = clock
         self.space = space
+        self.expel = expel
 
     def carry_out(
         self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record] | Iterator[Record]], None]
@@ -64,7 +70,6 @@ class Commands:
             raise Refusal(errno.EPERM, "this needs CAP_SYS_NICE: run as root or as the host's own user")
         reading: dict[Command, Callable[[Peer, Request], Iterator[Record]]] = {
             Command.GET_STATUS: self.status,
-            Command.GET_CLIENTS: self.clients,
             Command.GET_LATENCY: self.latencies,
             Command.GET_BUS: self.buses,
         }
@@ -77,6 +82,8 @@ class Commands:
         }
         if command is Command.GET_RULES:
             done(self.listed(peer))
+        elif command is Command.GET_CLIENTS:
+            done(self.clients(peer, self.chosen(request)))
         elif command in reading:
             done(list(reading[command](peer, request)))
         else:
@@ -98,8 +105,7 @@ class Commands:
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("NORMAL", gpu.band.normal),
-                ("BARRED", sum(one.boost.barred for one in gpu.clients.values())), ("CLIENTS", len(gpu.clients)),
-                ("TSGS", sum(one.core.tsgs for one in gpu.clients.values())),
+                ("BARRED", gpu.barred), ("CLIENTS", len(gpu.clients)), ("TSGS", gpu.tsgs),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
@@ -107,25 +113,30 @@ class Commands:
                 ("REFUSED", facts.refused), *partition(facts), *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 
-    def clients(self, peer: Peer, request: Request) -> Iterator[Record]:
-        """GPURT_CMD_GET_CLIENTS."""
-        for gpu in self.chosen(request):
-            for client in gpu.clients.values():
-                core = client.core
-                held = core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is client else 0)
-                known = peer.may_know(client.peer)
-                yield [
-                    ("GPU", gpu.index), ("CLIENT", client.id),
-                    ("PID", client.peer.pid if known else 0), ("COMM", client.peer.comm if known else ""),
-                    ("STATE", gpu.state(client)), ("PRIORITY", core.level),
-                    ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
-                    ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
-                    ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
-                    *budget_of(core), ("OVERRUNS", core.overruns),
-                    ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
-                    ("BARRED", int(client.boost.barred)),
-                    ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
-                ]  # fmt: skip
+    def clients(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
+        """GPURT_CMD_GET_CLIENTS: those that there are now, each as it is when its record is made."""
+        return chain.from_iterable([self.clients_of(gpu, peer, list(gpu.clients.values())) for gpu in gpus])
+
+    def clients_of(self, gpu: Gpu, peer: Peer, clients: Sequence[Client]) -> Iterator[Record]:
+        """The clients of a GPU, except those that have gone meanwhile."""
+        for client in clients:
+            if client.id not in gpu.clients:
+                continue
+            core = client.core
+            held = core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is client else 0)
+            known = peer.may_know(client.peer)
+            yield [
+                ("GPU", gpu.index), ("CLIENT", client.id),
+                ("PID", client.peer.pid if known else 0), ("COMM", client.peer.comm if known else ""),
+                ("STATE", gpu.state(client)), ("PRIORITY", core.level),
+                ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
+                ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
+                ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
+                *budget_of(core), ("OVERRUNS", core.overruns),
+                ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
+                ("BARRED", int(client.boost.barred)),
+                ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
+            ]  # fmt: skip
 
     def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_LATENCY; causes that never happened are left out."""
@@ -156,7 +167,7 @@ class Commands:
     def listed(self, peer: Peer) -> Iterator[Record]:
         """GPURT_CMD_GET_RULES.  Names and paths are those of anyone's processes: only the administrator is told."""
         both = (("EXEMPT", self.rules.exempt.rules), ("BARRED", self.rules.barred.rules))
-        made = sorted(((flag, rule) for flag, rules in both for rule in rules), key=lambda one: one[1].since)
+        made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
         return (told(peer, flag, rule) for flag, rule in made if not rule.dead)
 
     def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
@@ -220,10 +231,18 @@ class Commands:
         steps: list[Step] = []
         for gpu in self.gpus:
             for client in gpu.clients.values():
-                wanted = self.budgets.of(client.peer, client.group)
+                wanted = self.known(client, partial(self.budgets.of, now=client.group), client.group)
                 if wanted is not client.group:
                     steps.append(partial(gpu.put_under, client, wanted))
         in_turn(steps, lambda: done(0))
+
+    def known(self, client: Client, ask: Callable[[Peer], T], otherwise: T) -> T:
+        """What is asked of the client's process, or `otherwise` if that is not known: then the client goes."""
+        try:
+            return ask(client.peer)
+        except procs.Unreadable as error:
+            self.expel(client, error)
+            return otherwise
 
     def set_exempt(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_EXEMPT."""
@@ -232,19 +251,19 @@ class Commands:
             partial(self.apply_exemptions, gpu, client)
             for gpu in self.gpus
             for client in gpu.clients.values()
-            if {bool(client.core.exempt), client.exempt} != {self.rules.exempt.has(client.peer)}
+            if {bool(client.core.exempt), client.exempt} != {self.known(client, self.rules.exempt.has, False)}
         ]
 
     def apply_exemptions(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
         """Makes the client what the rules say now: another command may have changed them since this one came."""
-        gpu.exempt(client, self.rules.exempt.has(client.peer), done)
+        gpu.exempt(client, self.known(client, self.rules.exempt.has, False), done)
 
     def set_barred(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_BARRED."""
         change_rules(self.rules.barred, "BARRED", request)
         for gpu in self.gpus:
             for client in gpu.clients.values():
-                client.boost.bar(self.rules.barred.has(client.peer))
+                gpu.bar(client, self.known(client, self.rules.barred.has, True))
                 if client.boost.barred:
                     client.copier.raise_to(0)
         return []

@@ -5,33 +5,36 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import socket
 import time
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Protocol
 
+from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind
+from pycontrol.host.feed import Feed
 from pycontrol.host.gpu import Client, Gpu
-from pycontrol.host.peer import Peer, watch
-from pycontrol.host.threads import Thread, Threads
+from pycontrol.host.lanes import AGENTS, Lane
+from pycontrol.host.peer import Peer
+from pycontrol.host.threads import Callers, Scheduling, Thread, Threads
+from pycontrol.host.users import ANSWER, Account
 from pycontrol.host.waiter import FOREVER
-from pycontrol.host.wire import Head, message
+from pycontrol.host.wire import Head, Refusal, message
 
-#: Bytes that a client may leave unread before replies close it and events are dropped.
+#: Bytes that a client may leave unread before an answer closes its connection.
 BACKLOG = 1 << 20
-#: Requests that a client may have under way before it is disconnected; a thread of a program has one.
-UNANSWERED = 8192
-#: Packets of a long answer that are made at once.  Then other clients have their turn.
-PIECE = 64
+#: Calls that a client may have under way; a thread of a program has one.
+MOST_CALLS = 256
 
 
 class Owner(Protocol):
     """The host, as a connection sees it."""
 
     threads: Threads
+    feed: Feed
 
     def admit(self, connection: Connection, gpu: Gpu) -> Client:
         """Makes its client on a GPU."""
@@ -39,26 +42,41 @@ class Owner(Protocol):
     def doom(self, connection: Connection) -> None:
         """To be dropped, but not from inside a decision."""
 
+    def owe(self, connection: Connection) -> None:
+        """It has something to send, in its turn."""
+
+    def at_once(self, connection: Connection) -> bool:
+        """Whether an answer may be sent in this turn of the loop, after others that were."""
+
     def want_write(self, connection: Connection, wanted: bool) -> None:
         """Whether to be told when the client reads again."""
 
 
 class Connection:
-    """One connected process."""
+    """One connected process.  Answers come after the events that were told of before them."""
 
-    def __init__(self, host: Owner, sock: socket.socket, id_: int) -> None:
+    def __init__(self, host: Owner, sock: socket.socket, id_: int, peer: Peer, pidfd: int, account: Account) -> None:
         self.host, self.sock, self.id = host, sock, id_
-        self.peer = Peer.of(sock)
-        self.pidfd = watch(self.peer.pid)
+        self.peer, self.pidfd, self.account = peer, pidfd, account
         self.clients: dict[int, Client] = {}
-        self.queue: deque[bytes] = deque()
+        self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
         self.queued = 0
-        self.streams: deque[Iterator[bytes]] = deque()  # long answers, made as the client reads
-        self.blocked = False  # its socket is full, or there is more: the host is told when it can be sent
-        self.lost = 0
-        self.unanswered = 0
+        self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads
+        self.cursor = -1  # number of the event that it gets next; -1: it reads none
+        self.blocked = False  # its socket is full: the host is told when it can be sent
+        self.owed = False  # the host knows that there is something to send
+        self.idle_since = -1  # see Host.owe
+        self.calls = 0  # under way
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
+        self.callers = Callers(peer.pid)
+        self.lane: Lane  # whose members wait to be served
+        self._next: bytes | None = None  # the packet that did not fit
         self._thread: Thread | None = None  # the last one, which will probably be the next one
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self.sock.fileno() < 0
 
     def client(self, gpu: Gpu) -> Client:
         """Its client on a GPU, made on first use."""
@@ -71,61 +89,139 @@ class Connection:
         self._thread = self.host.threads.of(self.peer.pid, self.tid)
         return self._thread
 
-    def asks(self) -> None:
-        """A request has come, and is under way until `unanswered` is counted down."""
-        self.unanswered += 1
-        if self.unanswered > UNANSWERED:
-            self.host.doom(self)
+    def scheduling(self, thread: Thread) -> Scheduling:
+        """What the thread that makes a call has, apart from being raised."""
+        found = thread.own_now()
+        self.callers.note(self.tid, thread.tid, found.own)
+        return found
 
-    def send(self, data: bytes, droppable: bool = False) -> None:
-        """Sends a packet, or keeps it until the client reads; one that never does is disconnected."""
-        if self.queued + len(data) > BACKLOG:
-            if droppable:
-                self.lost += 1
-            else:
-                self.host.doom(self)
+    def urgency(self) -> int:
+        """The level that its next packet is served at: the highest at which one of its threads would get a GPU."""
+        own = self.callers.highest()
+        if not self.clients:
+            return own
+        levels = [gpu_level(client, own) for client in self.clients.values()]
+        return AGENTS if any(one.awaited for one in self.clients.values()) else max(levels)
+
+    def asks(self) -> None:
+        """A request has come, and is under way until `answered`.  Raises Refusal EDQUOT."""
+        if self.calls >= MOST_CALLS:
+            raise Refusal(errno.EDQUOT, f"the connection has {MOST_CALLS} calls under way, the most that it may have")
+        self.account.call()
+        self.calls += 1
+
+    def answered(self) -> None:
+        """A request is under way no longer."""
+        if not self.closed:
+            self.calls -= 1
+            self.account.calls -= 1
+
+    def subscribe(self) -> None:
+        """It gets events from now on."""
+        if self.cursor < 0:
+            self.cursor = self.host.feed.head
+            self.host.owe(self)
+
+    def send(self, data: bytes) -> None:
+        """Sends a packet, or keeps it until its turn comes or the client reads.  One that never does is dropped."""
+        waits = self.blocked or self.owed or self.answers or self.streams or 0 <= self.cursor < self.host.feed.head
+        if not waits and self.host.at_once(self):
+            if not self._sent(data):
+                self._next = data
             return
-        self.queue.append(data)
+        try:
+            if self.queued + len(data) > BACKLOG:
+                raise Refusal(errno.ENOBUFS, "the client does not read")
+            self.account.take(len(data))
+        except Refusal:
+            self.host.doom(self)
+            return
         self.queued += len(data)
-        if len(self.queue) == 1:
-            self.flush()
+        self.answers.append((self.host.feed.head, data))
+        self.host.owe(self)
 
     def stream(self, packets: Iterator[bytes]) -> None:
-        """Sends packets that are made as the client reads, however many there are."""
-        self.streams.append(packets)
-        self.flush()
+        """Answers with packets that are made as the client reads, however many there are.  Raises Refusal EDQUOT."""
+        self.account.take(ANSWER)
+        self.streams.append((self.host.feed.head, packets))
+        self.host.owe(self)
 
-    def _refill(self) -> None:
-        """Makes the next packets of a long answer, if all before have been sent."""
-        if self.queue or not self.streams:
-            return
-        made = list(islice(self.streams[0], PIECE))
-        if len(made) < PIECE:
+    def pump(self, most: int) -> bool:
+        """Sends at most so many packets of those that it is owed.  Whether there may be more that can be sent now."""
+        for _ in range(most):
+            if self._next is None:
+                self._next = self._take()
+            if self._next is None:
+                return False
+            if not self._sent(self._next):
+                return False
+            self._next = None
+        return True
+
+    def _sent(self, data: bytes) -> bool:
+        try:
+            self.sock.send(data)
+        except BlockingIOError:
+            self._block(True)
+            return False
+        except OSError:
+            self.host.doom(self)
+            return False
+        self._block(False)
+        return True
+
+    def _block(self, blocked: bool) -> None:
+        if self.blocked != blocked:
+            self.blocked = blocked
+            self.host.want_write(self, blocked)
+
+    def _take(self) -> bytes | None:
+        """The next packet that it is owed; None: there is none."""
+        first = self.answers or self.streams
+        if 0 <= self.cursor < (first[0][0] if first else self.host.feed.head):
+            return self._event()
+        if self.answers:
+            _, data = self.answers.popleft()
+            self.queued -= len(data)
+            self.account.give(len(data))
+            return data
+        while self.streams:
+            made = next(self.streams[0][1], None)
+            if made is not None:
+                return made
             self.streams.popleft()
-        self.queue.extend(made)
-        self.queued += sum(map(len, made))
+            self.account.give(ANSWER)
+            self.answered()
+        return None
 
-    def flush(self) -> None:
-        """Sends what it can."""
-        self._refill()
-        while self.queue:
-            try:
-                self.sock.send(self.queue[0])
-            except BlockingIOError:
-                break
-            except OSError:
-                self.host.doom(self)
-                return
-            self.queued -= len(self.queue.popleft())
-        if not self.queue and self.lost:
-            lost, self.lost = self.lost, 0
+    def _event(self) -> bytes:
+        """The next event, or how many it has lost because it did not read."""
+        feed = self.host.feed
+        lost = feed.first - self.cursor
+        if lost > 0:
+            self.cursor = feed.first
             event: list[tuple[str, Any]] = [
                 ("EVENT", int(EventKind.LOST)), ("TIME_NS", time.monotonic_ns()), ("LOST", lost)
             ]  # fmt: skip
-            self.send(message(Command.EVENT, event, Head()), droppable=True)
-        if self.blocked != bool(self.queue or self.streams):
-            self.blocked = not self.blocked
-            self.host.want_write(self, self.blocked)
+            return message(Command.EVENT, event, Head())
+        self.cursor += 1
+        return feed.get(self.cursor - 1).packet(self.peer)
+
+    def close(self) -> None:
+        """Gives back what it has, except its clients."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+        self.account.give(self.queued + ANSWER * len(self.streams))
+        self.account.calls -= self.calls
+        self.calls = self.queued = 0
+        self.answers.clear()
+        self.streams.clear()
+        self.sock.close()
+
+
+def gpu_level(client: Client, own: int) -> int:
+    """The level of a client's next segment, begun by a thread of that priority as its last one was."""
+    return int(lib.gpurt_begin_level(client.core.set, own, client.hint))
 
 
 class Timer:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -26,8 +26,11 @@ from pycontrol.host.budgets import Group
 from pycontrol.host.bus import Bus, Copier
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band
+from pycontrol.host.users import Account
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 
+#: Clients whose calls that wait for the GPU are answered at once; more of them are answered in later turns of the loop.
+FEW = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
 @dataclass(eq=False)
@@ -47,6 +50,9 @@ class Client:
     copier: Copier = field(default_factory=Copier)
     marks: int = 0  # core/marks.c
     marks_lost: int = 0  # that readers were not told of, and do not know
+    account: Account = field(default_factory=Account)  # of its user
+    hint: int = 0  # the priority that its last outermost begin asked for
+    awaited: bool = False  # it is an agent, for whose answers updates wait
 
 
 @dataclass(eq=False)
@@ -168,7 +174,11 @@ class Gpu(ABC):
         self._settling = False
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
-        self._granted: set[Client] = set()  # those with waiters for a grant
+        self._granted: OrderedDict[Client, None] = OrderedDict()  # those with waiters for a grant
+        self._exempt: set[Client] = set()
+        self._changed: list[Client] = []  # clients that decisions were about
+        self._unchecked = 0  # clients with waiters, the first ones, that may have the GPU since all have it
+        self.barred = self.tsgs = 0  # clients, and TSGs of all clients
         self._owed: dict[Client | None, EventKind] = {}  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
         ops = {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event, "raise": lib.gpurt_py_raise}
@@ -318,7 +328,9 @@ class Gpu(ABC):
                 lib.gpurt_uncharged(self.sched, now)
             if decision.ask and decision.client:
                 lib.gpurt_boost_turn(self.sched, decision.client.core, True, now)
+            before = decision.client.core.tsgs if decision.client else 0
             decision.result = decision.decide(now)
+            self.tsgs += decision.client.core.tsgs - before if decision.client else 0
         return True
 
     def _carried_out(self) -> bool:
@@ -327,6 +339,9 @@ class Gpu(ABC):
         if not decision or self.in_flight:
             return False
         self._current, self._turns.held = None, False
+        if decision.client:
+            self._changed.append(decision.client)
+        self._unchecked = 0 if self.runner else len(self._granted)
         asked = decision.ask and decision.client and not decision.client.gone
         self._boost_over(decision.client if asked else None, self.clock())
         if decision.client and decision.call:
@@ -362,17 +377,39 @@ class Gpu(ABC):
             self._settling = False
 
     def _answer(self) -> None:
-        """Answers calls that wait for the GPU if their client has it now, or if its segment is over."""
+        """Answers calls that wait for the GPU if their client has it now, or if its segment is over.
+
+        Clients that have it alone, or do not share its fate, are looked at in any case.
+        """
         if self.in_flight:
             return
-        for client in list(self._granted):
-            if not client.core.depth:
-                self._finish_grants(client, -errno.ENOENT)
-            elif self.state(client) == lib.GPURT_STATE_RUNNING:
-                self._finish_grants(client, 0)
+        changed, self._changed = self._changed, []
+        for client in (self.runner, *changed, *self._exempt):
+            if client and client in self._granted:
+                self._check(client)
+        self.answer_more()
+
+    @property
+    def more(self) -> bool:
+        """Whether there are clients that `answer_more` has to look at."""
+        return bool(self._unchecked and self._granted and not self.in_flight)
+
+    def answer_more(self) -> None:
+        """When everyone has the GPU: answers the next few clients that wait for it."""
+        for _ in range(min(FEW, self._unchecked, len(self._granted)) if not self.in_flight else 0):
+            self._unchecked -= 1
+            client = next(iter(self._granted))
+            self._granted.move_to_end(client)
+            self._check(client)
+
+    def _check(self, client: Client) -> None:
+        if not client.core.depth:
+            self._finish_grants(client, -errno.ENOENT)
+        elif self.state(client) == lib.GPURT_STATE_RUNNING:
+            self._finish_grants(client, 0)
 
     def _finish_grants(self, client: Client, result: int) -> None:
-        self._granted.discard(client)
+        self._granted.pop(client, None)
         client.grant_waiters.finish(result, 0 if result else self.clock())
 
     def state(self, client: Client) -> int:
@@ -384,7 +421,8 @@ class Gpu(ABC):
     def wait_grant(self, client: Client, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU."""
         client.grant_waiters.add(waiter)
-        self._granted.add(client)
+        self._granted[client] = None
+        self._changed.append(client)
         self.settle()
 
     # Time
@@ -428,10 +466,12 @@ class Gpu(ABC):
 
     # Clients
 
-    def join(self, id_: int, peer: Peer, exempt: bool, group: Group | None = None) -> Client:
+    def join(
+        self, id_: int, peer: Peer, exempt: bool, group: Group | None = None, account: Account | None = None
+    ) -> Client:
         """A connection becomes a client of this GPU."""
         core = ffi.new("struct gpurt_sched_client *")
-        client = Client(id_, peer, core, Boost(self.band, peer, core))
+        client = Client(id_, peer, core, Boost(self.band, peer, core), account=account or Account())
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
         self._by_core[client.core] = client
@@ -450,11 +490,14 @@ class Gpu(ABC):
         """
 
         def decide(now: int) -> int:
+            self.tsgs -= client.core.tsgs
             lib.gpurt_gone(self.sched, client.core, now)
             return 0
 
         def done(_result: int) -> None:
-            self._granted.discard(client)
+            self._granted.pop(client, None)
+            self._exempt.discard(client)
+            self.bar(client, False)
             del self.clients[client.id]
             self.part(client, self.clock())
             del self._by_core[client.core]
@@ -472,10 +515,16 @@ class Gpu(ABC):
             if bool(client.core.exempt) != client.exempt:
                 self.mark(client, client.exempt, now)
                 lib.gpurt_set_exempt(self.sched, client.core, client.exempt, now)
+                (self._exempt.add if client.exempt else self._exempt.discard)(client)
             return 0
 
         client.exempt = exempt
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
+
+    def bar(self, client: Client, barred: bool) -> None:
+        """Whether policy `boosted` must not raise the client's thread."""
+        self.barred += barred - client.boost.barred
+        client.boost.bar(barred)
 
     def put_under(
         self, client: Client, group: Group | None, done: Callable[[int], None], call: bool = False

@@ -88,7 +88,7 @@ def _watch(reader: int, memory: mmap.mmap, priority: int) -> None:
 
 
 def _lower(tid: int, pid: int, policy: int, priority: int, raised_policy: int, raised: int) -> None:
-    if not tid or tid not in procs.threads(pid):
+    if not tid or not procs.has_thread(pid, tid):
         return
     with contextlib.suppress(OSError):
         if (os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority) == (raised_policy, raised):

@@ -7,6 +7,7 @@ what a client does not read is bounded, and a client that breaks the rules gets 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -14,28 +15,38 @@ import select
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gpurt._gpurt import lib
-from gpurt.enums import Cause, Command, EventKind, Packet
+from gpurt.enums import Cause, EventKind, Packet
 from gpurt.text import visible
 from pycontrol import procs
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
+from pycontrol.host.feed import Feed, Told
 from pycontrol.host.gpu import Client, Gpu, Mark, Tell
 from pycontrol.host.keeper import Keeper
-from pycontrol.host.peer import Rules, receive
+from pycontrol.host.lanes import Lane, Lanes, urgency
+from pycontrol.host.peer import Peer, Rules, administers, credentials, receive, scarce, watch
 from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
+from pycontrol.host.users import Account, Accounts, Limits
 from pycontrol.host.waiter import FOREVER, Deadlines
-from pycontrol.host.wire import Head, Malformed, Refusal, finish, head_of, message, refuse, reply, request
+from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
 
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
 LEAD = 120_000
+#: Answers that one turn of the loop sends, and packets that a connection is sent then of what it is owed.
+AT_ONCE, PIECE = 16, 8
+#: Descriptors that a connection needs besides: of two threads, and of a lane.
+MORE = 5
+#: For how long the host does not accept connections when it has no descriptor, and how often it says so at most, ns.
+FULL, WARN = 100_000_000, 10_000_000_000
 JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
 
@@ -49,11 +60,12 @@ class Host:
     """All GPUs and all connections."""
 
     def __init__(
-        self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper, space: Space | None = None
-    ) -> None:
+        self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper,
+        space: Space | None = None, limits: Limits = Limits(),  # noqa: B008
+    ) -> None:  # fmt: skip
         """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events.
 
-        `space`: how their units are shared; None if they are not.
+        `space`: how their units are shared; None if they are not.  `limits`: what it keeps for one user.
         """
         self.listener = listener
         self.rules = Rules()
@@ -68,36 +80,98 @@ class Host:
         self.deadlines = Deadlines()
         self._next_poll = 0
         self._doomed: list[Connection] = []
+        self.users = Accounts(limits)
+        self.feed = Feed()
+        self._owing: deque[Connection] = deque()  # those with something to send, some of them twice
+        self._idle: list[Connection] = []  # readers that have been sent all events
+        self._woken = 0  # how often these were owed a new one
+        self._left = 0  # answers that this turn may still send
+        self._accepts = False  # it is a new connection's turn, if there is one
+        self._listen_at, self._warn_at = FOREVER, 0
         self.gpus = make(self.tell)
         self.space = space
         self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, space)
-        self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns, space)
-        self.epoll = select.epoll()
+        self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns, space,
+                                 self.expel)  # fmt: skip
+        self.lanes = Lanes()
         self.timer = Timer()
-        self.epoll.register(listener.fileno(), select.EPOLLIN)
-        self.epoll.register(self.timer.fd, select.EPOLLIN)
+        self.lanes.watch(self.timer.fd)
+        self.lanes.watch(listener.fileno())
         self._listening = True
 
     # The loop
 
     def serve(self, wake: int) -> None:
         """Serves until stopped; `wake` is a descriptor that signals are written to."""
-        self.epoll.register(wake, select.EPOLLIN)
+        self.lanes.watch(wake)
         while self.running:
-            self.timer.arm(self._wake())
-            ready = dict(self.epoll.poll())
-            for fd, events in ready.items():
-                if fd == wake:
-                    self.running = False
-                elif fd == self.timer.fd:
-                    self.timer.clear()
-                elif fd in self._pidfds:
-                    self.drop(self._pidfds[fd])
-                elif fd in self.connections:
-                    self._serve_one(self.connections[fd], events)
-            # Last: a new connection may get the descriptor of one that was dropped, for which there are more events.
-            if self.listener.fileno() in ready:
-                self._accept()
+            self.turn(wake)
+
+    def turn(self, wake: int) -> None:
+        """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
+        self.timer.arm(self._wake())
+        self._left = AT_ONCE
+        own, lanes = self.lanes.ready(wait=not self._owing and not any(gpu.more for gpu in self.gpus))
+        if wake in own:
+            self.running = False
+        if self.timer.fd in own:
+            self.timer.clear()
+        urgent = urgency(lanes) > 0
+        if self.listener.fileno() in own and not urgent and (self._accepts or not lanes):
+            self._accepts = False  # new connections are in turn with best-effort ones
+            self._accept()
+        elif lanes:
+            self._accepts = True
+            self._serve_lane(self.lanes.choose(lanes))
+        if not urgent:
+            self._deliver()
+
+    def _serve_lane(self, lane: Lane) -> None:
+        for fd, events in lane.first():
+            if fd in self._pidfds:
+                self.drop(self._pidfds[fd])
+            elif fd in self.connections:
+                self._serve_one(self.connections[fd], events)
+
+    def _deliver(self) -> None:
+        """Sends some of what connections are owed, and answers some of those that wait for the GPU."""
+        for gpu in self.gpus:
+            gpu.answer_more()
+        if self._owing:
+            connection = self._owing.popleft()
+            connection.owed = False
+            if not connection.closed:
+                self._pump(connection)
+
+    def _pump(self, connection: Connection) -> None:
+        try:
+            more = connection.pump(PIECE)
+        except Exception as error:
+            self._mistake(connection, error)
+            return
+        if more:
+            self.owe(connection)
+        elif not connection.blocked and connection.cursor == self.feed.head:
+            self._idle_reader(connection)
+
+    def owe(self, connection: Connection) -> None:
+        """It has something to send, in its turn."""
+        if not connection.owed and not connection.blocked:
+            connection.owed = True
+            self._owing.append(connection)
+
+    def _idle_reader(self, connection: Connection) -> None:
+        """It has been sent all events, and is owed the next one."""
+        if connection.idle_since != self._woken:
+            connection.idle_since = self._woken
+            self._idle.append(connection)
+        if len(self._idle) > 2 * len(self.readers) + PIECE:
+            self._idle = [one for one in self._idle if not one.closed]
+
+    def at_once(self, connection: Connection) -> bool:
+        """Whether an answer may be sent in this turn, after others that were: an urgent connection's always."""
+        self._left -= 1
+        return self._left >= 0 or connection.lane.level > 0
 
     def _wake(self) -> int:
         """Does what is due now, and says when to wake for the next."""
@@ -115,7 +189,7 @@ class Host:
 
     def _times(self) -> tuple[int, int]:
         """When something is due, and when a client is to be told something."""
-        due, told = FOREVER, self.deadlines.next()
+        due, told = self._listen_at, self.deadlines.next()
         if self.space:
             due = told = min(told, self.space.times())
         for gpu in self.gpus:
@@ -135,6 +209,8 @@ class Host:
         while (now := time.monotonic_ns()) < told <= now + LEAD:
             pass
         self._catch_up(now)
+        if now >= self._listen_at:
+            self._listen(True)
         self.deadlines.expire(now)
         jobs = [gpu for gpu in self.gpus if gpu.sched.policy == JOB]
         if jobs and now >= self._next_poll:
@@ -161,7 +237,10 @@ class Host:
             return
         changed: list[tuple[bool, Client, int]] = []
         for client in gpu.clients.values():
-            stat = procs.stat(client.peer.pid) if client.core.tsgs else None
+            try:
+                stat = procs.stat(client.peer.pid) if client.core.tsgs else None
+            except procs.Unreadable:
+                continue  # it stays what it was
             own = stat.priority if stat else 0
             runnable = stat is not None and stat.runnable
             if runnable != bool(client.core.runnable) or own != client.core.own:
@@ -172,37 +251,103 @@ class Host:
     # Connections
 
     def _listen(self, wanted: bool) -> None:
-        """Whether to be told of new connections.  Without a free descriptor they wait until another one ends."""
+        """Whether to be told of new connections.  Without a free descriptor they wait until there is one."""
+        if wanted and not self._listening and not self._has_room():
+            wanted, self._listen_at = False, time.monotonic_ns() + FULL
         if wanted != self._listening:
             self._listening = wanted
-            self.epoll.modify(self.listener.fileno(), select.EPOLLIN if wanted else 0)
+            self._listen_at = FOREVER if wanted else time.monotonic_ns() + FULL
+            self.lanes.watch(self.listener.fileno(), wanted)
+
+    def _has_room(self) -> bool:
+        """Whether there are descriptors for another connection, beside the reserve."""
+        try:
+            fd = os.dup(self.timer.fd)
+        except OSError:
+            return False
+        os.close(fd)
+        return not scarce(fd, MORE)
+
+    def _full(self) -> None:
+        """There is no descriptor for another connection."""
+        self._listen(False)
+        now = time.monotonic_ns()
+        if now >= self._warn_at:
+            self._warn_at = now + WARN
+            print("gpurt: too many connections; raise the limit of open files", file=sys.stderr, flush=True)
 
     def _accept(self) -> None:
         try:
             sock, _ = self.listener.accept()
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                print("gpurt: too many connections; raise the limit of open files", file=sys.stderr)
-                self._listen(False)
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                self._full()
             return
         sock.setblocking(False)
+        pid, uid = credentials(sock)
+        account = self.users.of(uid, administers(uid))
+        account.connections += 1
         try:
-            connection = Connection(self, sock, next(self.ids))
-        except OSError:
-            sock.close()
+            connection = self._connection(sock, pid, uid, account)
+        except (Refusal, OSError, procs.Unreadable) as error:
+            self.users.disconnect(account)
+            turn_away(sock, error.error if isinstance(error, Refusal) else error.errno or errno.EIO)
             return
+        if scarce(max(sock.fileno(), connection.pidfd), MORE):
+            self._full()
+
+    def _connection(self, sock: socket.socket, pid: int, uid: int, account: Account) -> Connection:
+        """Makes a connection.  Raises Refusal or Unreadable."""
+        account.check()
+        if scarce(sock.fileno()):
+            raise procs.Unreadable(f"process {pid}", errno.EMFILE)
+        pidfd = watch(sock, pid)
+        try:
+            connection = Connection(self, sock, next(self.ids), Peer.of(pid, uid), pidfd, account)
+            connection.lane = self.lanes.lane(connection.urgency(), uid)
+            self.lanes.join(connection.lane, self._events(connection))
+        except BaseException:
+            if pidfd >= 0:
+                os.close(pidfd)
+            raise
         self.connections[sock.fileno()] = connection
-        self.epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
-        if connection.pidfd >= 0:
-            self._pidfds[connection.pidfd] = connection
-            self.epoll.register(connection.pidfd, select.EPOLLIN)
+        if pidfd >= 0:
+            self._pidfds[pidfd] = connection
+        return connection
+
+    def _events(self, connection: Connection) -> list[tuple[int, int]]:
+        """The descriptors of a connection, and what is waited for."""
+        wanted = select.EPOLLIN | select.EPOLLRDHUP | (select.EPOLLOUT if connection.blocked else 0)
+        found = [(connection.sock.fileno(), wanted)]
+        return [*found, (connection.pidfd, select.EPOLLIN)] if connection.pidfd >= 0 else found
+
+    def _settle_lane(self, connection: Connection) -> None:
+        """Puts the connection into the lane that it belongs to by now, or later if there is no descriptor for that."""
+        level, old = connection.urgency(), connection.lane
+        if level == old.level:
+            return
+        with contextlib.suppress(OSError):
+            lane = self.lanes.lane(level, old.user)
+            events = self._events(connection)
+            self.lanes.leave(old, [fd for fd, _ in events])
+            connection.lane = lane
+            self.lanes.join(lane, events)
 
     def admit(self, connection: Connection, gpu: Gpu) -> Client:
-        """Makes a connection's client on a GPU."""
+        """Makes a connection's client on a GPU.  Raises Unreadable if what decides about its process is not known."""
         peer = connection.peer
-        client = gpu.join(next(self.ids), peer, self.rules.exempt.has(peer), self.budgets.of(peer, None))
-        client.boost.bar(self.rules.barred.has(peer))
+        exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
+        group = self.budgets.of(peer, None)
+        client = gpu.join(next(self.ids), peer, exempt, group, connection.account)
+        gpu.bar(client, barred)
         return client
+
+    def expel(self, client: Client, error: Exception) -> None:
+        """A client goes: the host does not know any more what decides about its process."""
+        for connection in self.connections.values():
+            if client in connection.clients.values():
+                print(f"gpurt: dropped client {connection.id}: {error}", file=sys.stderr, flush=True)
+                self.doom(connection)
 
     def doom(self, connection: Connection) -> None:
         """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""
@@ -211,38 +356,46 @@ class Host:
     def want_write(self, connection: Connection, wanted: bool) -> None:
         """Whether to be told when the client reads again."""
         if connection.sock.fileno() in self.connections:
-            events = select.EPOLLIN | select.EPOLLRDHUP | (select.EPOLLOUT if wanted else 0)
-            self.epoll.modify(connection.sock.fileno(), events)
+            fd, events = self._events(connection)[0]
+            connection.lane.epoll.modify(fd, events)
+            if not wanted:
+                self.owe(connection)
 
     def drop(self, connection: Connection) -> None:
         """Forgets a connection: its clients are gone, and the clients that wait behind them run."""
         if self.connections.pop(connection.sock.fileno(), None) is None:
             return
-        if connection.pidfd >= 0:
-            del self._pidfds[connection.pidfd]
-            os.close(connection.pidfd)
+        self.lanes.leave(connection.lane, [fd for fd, _ in self._events(connection)])
+        self._pidfds.pop(connection.pidfd, None)
         self.readers.discard(connection)
+        if connection.cursor >= 0 and not self.readers:
+            self.feed.forget()
+            self._idle.clear()
+        connection.close()  # first: calls that were under way have no answer
         self._listen(True)
-        connection.sock.close()  # first: calls that were under way have no answer
         if self.space:
             self.space.leave(connection)
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)
+        self.users.disconnect(connection.account)
 
     def _serve_one(self, connection: Connection, events: int) -> None:
         """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before."""
         if events & select.EPOLLOUT:
-            connection.flush()
+            connection.blocked = False
+            self.want_write(connection, False)
         try:
             data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
         except BlockingIOError:
             return
         except OSError:
             data, sender = b"", 0
-        if data:
-            self._packet(connection, data, sender)
-        else:
+        if not data:
             self.drop(connection)
+            return
+        self._packet(connection, data, sender)
+        if not connection.closed:
+            self._settle_lane(connection)
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
@@ -250,9 +403,12 @@ class Host:
             self._catch_up(time.monotonic_ns())
             self._handle(connection, data, sender)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            print(f"gpurt: dropped client {connection.id} ({visible(connection.peer.comm)}): {text}", file=sys.stderr)
-            self.drop(connection)
+            self._mistake(connection, error)
+
+    def _mistake(self, connection: Connection, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        print(f"gpurt: dropped client {connection.id} ({visible(connection.peer.comm)}): {text}", file=sys.stderr)
+        self.drop(connection)
 
     def _handle(self, connection: Connection, data: bytes, sender: int) -> None:
         if len(data) < PACKET.size or len(data) > lib.GPURT_MAX_PACKET:
@@ -269,47 +425,59 @@ class Host:
             for client in (one for gpu in self.gpus for one in gpu.clients.values() if not self.readers):
                 client.marks_lost = 0  # nobody could have been told
             self.readers.add(connection)
+            connection.subscribe()
         else:
             self.malformed += 1
             connection.send(reply(code, cookie, -errno.EINVAL, None, b""))
 
     def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes, sender: int) -> None:
         def answer(result: int, made: Any) -> None:
-            connection.unanswered -= 1
-            if cookie and connection.sock.fileno() >= 0:
+            if cookie and not connection.closed:
                 connection.send(reply(code, cookie, result, made, payload))
 
-        connection.asks()
+        def answered(result: int, made: Any) -> None:
+            connection.answered()
+            answer(result, made)
+
         try:
             if sender != connection.peer.pid and code != lib.GPURT_IOC_QUERY:
                 raise Refusal(errno.EPERM, "the connection is another process's")
-            self.calls.call(connection, code, payload, answer)
+            connection.callers.called(connection.tid if sender == connection.peer.pid else 0)
+            connection.asks()
+        except Refusal as refusal:
+            answer(-refusal.error, None)
+            return
+        try:
+            self.calls.call(connection, code, payload, answered)
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
-            answer(-refusal.error, None)
+            answered(-refusal.error, None)
+        except procs.Unreadable as error:
+            answered(-error.errno, None)
 
     def _netlink(self, connection: Connection, payload: bytes) -> None:
         def packets(records: Iterable[Record]) -> Iterator[bytes]:
             for record in records:
                 yield message(command, record, head)
             yield finish(head)
-            connection.unanswered -= 1
 
         def done(records: list[Record] | Iterator[Record]) -> None:
-            if connection.sock.fileno() < 0:
-                connection.unanswered -= 1
-            elif isinstance(records, list):
-                for packet in packets(records):
-                    connection.send(packet)
-            else:
+            if not isinstance(records, list):
                 connection.stream(packets(records))
+                return
+            connection.answered()
+            for packet in packets(records) if not connection.closed else ():
+                connection.send(packet)
 
-        connection.asks()
+        asked = False
         try:
+            connection.asks()
+            asked = True
             head, command, attributes = request(payload)
             self.commands.carry_out(connection.peer, command, attributes, done)
         except Refusal as refusal:
-            connection.unanswered -= 1
+            if asked:
+                connection.answered()
             self.malformed += isinstance(refusal, Malformed)
             connection.send(refuse(head_of(payload), refusal.error, refusal.text))
 
@@ -317,25 +485,38 @@ class Host:
         self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
         mark: Mark | None = None,
     ) -> None:  # fmt: skip
-        """Sends an event to every subscribed connection, with the process's pid and name if it may know them."""
-        made: dict[bool, bytes] = {}
+        """Has an event sent to every subscribed connection, with the process's pid and name if it may know them."""
         lost = 0
         if client and (mark or kind is EventKind.GONE):
             lost, client.marks_lost = client.marks_lost, 0
-        for connection in list(self.readers):
-            named = client is None or connection.peer.may_know(client.peer)
-            if named not in made:
-                record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
-                if client:
-                    record += [("CLIENT", client.id), ("PID", client.peer.pid if named else 0)]
-                    record += [("COMM", client.peer.comm if named else ""), ("PRIORITY", level_of(client, kind))]
-                if cause is not None:
-                    record.append(("CAUSE", int(cause)))
-                if latency:
-                    record.append(("LATENCY_NS", latency))
-                record += [("LOST", lost)] if lost else []
-                if mark:
-                    record += [("TASK", mark.task if named else ""), ("JOB", mark.job)]
-                    record += [("CPU_NS", mark.cpu_ns)] if mark.cpu_ns else []
-                made[named] = message(Command.EVENT, record, Head())
-            connection.send(made[named], droppable=True)
+        if not self.readers:
+            return
+        record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
+        told = Told(client.peer if client else None, record)
+        if client:
+            record += [("CLIENT", client.id), ("PRIORITY", level_of(client, kind))]
+            told.named += [("PID", client.peer.pid), ("COMM", client.peer.comm)]
+            told.unnamed += [("PID", 0), ("COMM", "")]
+        if cause is not None:
+            record.append(("CAUSE", int(cause)))
+        if latency:
+            record.append(("LATENCY_NS", latency))
+        record += [("LOST", lost)] if lost else []
+        if mark:
+            record.append(("JOB", mark.job))
+            record += [("CPU_NS", mark.cpu_ns)] if mark.cpu_ns else []
+            told.named.append(("TASK", mark.task))
+            told.unnamed.append(("TASK", ""))
+        self.feed.add(told)
+        if self._idle:
+            self._owing.extend(self._idle)
+            self._idle.clear()
+            self._woken += 1
+
+
+def turn_away(sock: socket.socket, error: int) -> None:
+    """Closes a connection that is not made, and says why.  Reads what was sent, or the kernel says ECONNRESET first."""
+    with contextlib.suppress(OSError):
+        sock.send(PACKET.pack(Packet.REPLY, 0, 0, -error))
+        sock.recv(lib.GPURT_MAX_PACKET)
+    sock.close()

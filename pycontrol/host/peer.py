@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 import struct
 import time
@@ -18,7 +19,22 @@ from pycontrol import procs
 from pycontrol.host.wire import Refusal
 
 CREDENTIALS = struct.Struct("=iII")
+#: A pidfd of the process that connected (asm-generic/socket.h, Linux 6.5).
+SO_PEERPIDFD = 77
 ROOM = socket.CMSG_SPACE(CREDENTIALS.size)
+
+
+#: Descriptors that nothing is kept in, so that /proc can be read at any time; a quarter of them all if there are few.
+RESERVE = 64
+
+
+def scarce(fd: int, more: int = 0) -> bool:
+    """Whether only the reserve is left when `more` descriptors are opened after `fd`, the one that was opened last.
+
+    The kernel gives the lowest one that is free, so all below are taken.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return fd + more >= limit - min(RESERVE, limit // 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +47,22 @@ class Peer:
     start: int  # clock ticks after boot; with the pid it names the process for good
 
     @classmethod
-    def of(cls, sock: socket.socket) -> Peer:
-        """The process that connected this socket."""
-        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-        pid, uid, _ = CREDENTIALS.unpack(raw)
+    def of(cls, pid: int, uid: int) -> Peer:
+        """The process that connected a socket.
+
+        Raises:
+            Refusal: ESRCH, it has ended, or is hidden from this process.
+            Unreadable: nothing is known of it.
+        """
         stat = procs.stat(pid)
-        return cls(pid, uid, stat.comm if stat else "", stat.start if stat else 0)
+        if stat is None:
+            raise Refusal(errno.ESRCH, f"process {pid} has ended, or /proc hides it")
+        return cls(pid, uid, stat.comm, stat.start)
 
     @property
     def administrator(self) -> bool:
         """Whether it may set things: CAP_SYS_NICE in the kernel, root or the host's own user here."""
-        return self.uid in (0, os.geteuid())
+        return administers(self.uid)
 
     def may_know(self, other: Peer) -> bool:
         """Whether it is told which process the other one is: it has the same user, or is the administrator."""
@@ -50,11 +71,28 @@ class Peer:
     @property
     def right(self) -> int:
         """The highest real-time priority that the process may give its threads, whatever they have now."""
-        return int(lib.GPURT_MAX_PRIORITY) if self.uid == 0 else procs.rt_limit(self.pid)
+        if self.uid == 0:
+            return int(lib.GPURT_MAX_PRIORITY)
+        try:
+            return procs.rt_limit(self.pid)
+        except procs.Unreadable:
+            return 0
 
     def may_have(self, priority: int) -> bool:
         """Whether the process may give its threads that real-time priority, whatever they have now."""
         return priority <= self.right
+
+
+def administers(uid: int) -> bool:
+    """Whether processes of that user may set things, and have no limits."""
+    return uid in (0, os.geteuid())
+
+
+def credentials(sock: socket.socket) -> tuple[int, int]:
+    """The process that connected this socket, and its user."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    pid, uid, _ = CREDENTIALS.unpack(raw)
+    return pid, uid
 
 
 def tell_senders(listener: socket.socket) -> None:
@@ -74,15 +112,33 @@ def receive(sock: socket.socket, size: int) -> tuple[bytes, int]:
     return data, 0
 
 
-def watch(pid: int) -> int:
-    """A descriptor that becomes readable when process `pid` exits; -1 where there is none.
+def watch(sock: socket.socket, pid: int) -> int:
+    """A descriptor that becomes readable when the process that connected exits; -1 where the kernel has none.
 
-    A child that inherited the socket keeps it open, yet the client is gone with its process.
+    A child that inherited the socket keeps it open, yet the client is gone with its process.  From Linux 6.5 on the
+    kernel knows the process itself; before, `pid` may be another one's by now.
+
+    Raises:
+        Refusal: ESRCH, the process has ended.
+        Unreadable: there is none for another reason.
     """
     try:
+        return _pidfd(sock, pid)
+    except OSError as error:
+        if error.errno == errno.ENOSYS:  # before Linux 5.3
+            return -1
+        if error.errno in (errno.ESRCH, errno.EINVAL, errno.ENODATA):
+            raise Refusal(errno.ESRCH, f"process {pid} has ended") from None
+        raise procs.Unreadable(f"process {pid}", error.errno or 0) from None
+
+
+def _pidfd(sock: socket.socket, pid: int) -> int:
+    try:
+        return sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError as error:
+        if error.errno not in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
+            raise
         return os.pidfd_open(pid)
-    except OSError:
-        return -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +157,19 @@ class Rule:
     @property
     def dead(self) -> bool:
         """Whether it is for a process that has ended."""
-        if not isinstance(self.what, int):
-            return False
-        stat = procs.stat(self.what)
-        return stat is None or stat.start != self.start
+        return isinstance(self.what, int) and procs.ended(self.what, self.start)
+
+
+def cgroup_of(peer: Peer) -> str:
+    """The path of the process's cgroup of version 2; empty where there are none.
+
+    Raises:
+        Unreadable: it is not known, for example because the process has ended.
+    """
+    found = procs.cgroup(peer.pid)
+    if not found and procs.read(peer.pid, "cgroup") is None:
+        raise procs.Unreadable(f"the cgroup of process {peer.pid}", errno.ESRCH)
+    return found
 
 
 class Named:
@@ -124,7 +189,11 @@ class Named:
         return self._listed
 
     def has(self, peer: Peer) -> bool:
-        """Whether any rule matches now: a process may have been moved to another cgroup."""
+        """Whether any rule matches now: a process may have been moved to another cgroup.
+
+        Raises:
+            Unreadable: the process's cgroup is not known.
+        """
         if not self._rules:
             return False
         process = self._rules.get(("PID", peer.pid))
@@ -132,7 +201,7 @@ class Named:
             return True
         if not self._cgroups:
             return False
-        cgroup = procs.cgroup(peer.pid)
+        cgroup = cgroup_of(peer)
         return any(procs.in_cgroup(cgroup, prefix) for prefix in self._cgroups)
 
     def change(self, kind: str, what: int | str, add: bool) -> None:

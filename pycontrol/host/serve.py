@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpurt.errors import FileError
@@ -19,6 +19,7 @@ from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 from pycontrol.host.units import Space
+from pycontrol.host.users import Limits
 
 PRIORITY = 98
 
@@ -36,6 +37,7 @@ class Config:
     quiet: bool = False
     raises: bool = False  # threads of clients
     space: Space | None = None
+    limits: Limits = field(default_factory=Limits)  # of one user
 
 
 def prepare(config: Config) -> list[str]:
@@ -80,7 +82,7 @@ def run(config: Config) -> None:
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        host = Host(endpoint.listener, config.make, keeper, config.space)
+        host = Host(endpoint.listener, config.make, keeper, config.space, config.limits)
         for remark in prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
         if not config.quiet:

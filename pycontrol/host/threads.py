@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 from gpurt._gpurt import lib
 from pycontrol import procs
 from pycontrol.host.keeper import Keeper
+from pycontrol.host.peer import scarce
 from pycontrol.host.wire import Refusal
 
 #: Among how many threads of a process in a container one is looked for.
@@ -55,8 +56,12 @@ def schedule(tid: int, how: Scheduling) -> None:
 
 
 def pinned(pid: int, name: str) -> BinaryIO:
-    """A file below /proc/PID that belongs to one thread or process for good.  Raises OSError."""
-    return (procs.PROC / str(pid) / name).open("rb", buffering=0)
+    """A file below /proc/PID that belongs to one thread or process for good.  Raises OSError, Unreadable."""
+    file = (procs.PROC / str(pid) / name).open("rb", buffering=0)
+    if scarce(file.fileno()):
+        file.close()
+        raise procs.Unreadable(f"process {pid}", errno.EMFILE)
+    return file
 
 
 def readable(file: BinaryIO) -> bool:
@@ -177,6 +182,49 @@ class Thread:
     def _forget(self) -> None:
         self.keeper.forget(self)
         self.saved = self.raised = None
+
+
+class Callers:
+    """The threads of a process that called last, and their priorities: read when a thread calls first or begins.
+
+    Every REFRESH calls they are read again, in case they are lower by now.
+    """
+
+    MOST, REFRESH = 8, 64
+
+    def __init__(self, pid: int) -> None:
+        """Only the main thread."""
+        self.pid = pid
+        self._calls = 0
+        self._known: dict[int, tuple[int, int]] = {}  # id and priority, by what they call themselves; latest last
+        self.note(0, pid, self._priority(pid))
+
+    def note(self, name: int, tid: int, priority: int) -> None:
+        """A thread called that has this priority."""
+        self._known.pop(name, None)
+        self._known[name] = (tid, priority)
+        if len(self._known) > self.MOST:
+            del self._known[next(iter(self._known))]
+
+    def called(self, name: int) -> None:
+        """A thread called, by what it says."""
+        self._calls += 1
+        if name not in self._known:
+            self.note(name, name, self._priority(name))
+        if self._calls % self.REFRESH == 0:  # one that is raised has more than its own
+            self._known = {
+                one: (tid, min(before, self._priority(tid))) for one, (tid, before) in self._known.items()
+            }
+
+    def highest(self) -> int:
+        """The highest priority among them."""
+        return max(priority for _, priority in self._known.values())
+
+    def _priority(self, tid: int) -> int:
+        try:
+            return scheduling(tid).own if tid == self.pid or procs.has_thread(self.pid, tid) else 0
+        except OSError:
+            return 0
 
 
 class Threads:

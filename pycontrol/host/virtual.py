@@ -13,6 +13,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
 from pycontrol.host.threads import Band
+from pycontrol.host.users import TSG, WORK
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 
@@ -185,6 +186,7 @@ class VirtualGpu(Gpu):
 
     def _completed(self, client: Client, tsg: Tsg, number: int, when: int) -> None:
         _, submitted = tsg.works.pop(number)
+        client.account.give(WORK)
         tsg.when[number] = client.own.last_done = when
         if len(tsg.when) > REMEMBERED:
             tsg.when.popitem(last=False)
@@ -215,6 +217,7 @@ class VirtualGpu(Gpu):
         free = set(range(lib.GPURT_MAX_CLIENT_TSGS)) - client.own.tsgs.keys()
         if not free:
             raise Refusal(errno.EMFILE, f"the client has {lib.GPURT_MAX_CLIENT_TSGS} TSGs already")
+        client.account.take(TSG)
         number = min(free)
         tsg = Tsg(number, ffi.new("struct gpurt_vgpu_tsg *"))
         lib.gpurt_vgpu_tsg_open(tsg.raw, client.own.context)
@@ -254,6 +257,7 @@ class VirtualGpu(Gpu):
         while lib.gpurt_vgpu_drop(self.vgpu, tsg.raw, now) != ffi.NULL:
             pass
         lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)
+        client.account.give(TSG + WORK * len(tsg.works))
         tsg.works.clear()
         for waiters in tsg.waiters.values():
             waiters.finish(-errno.ENOENT)
@@ -283,6 +287,7 @@ class VirtualGpu(Gpu):
             raise Refusal(errno.ENOBUFS, f"TSG {number} has {lib.GPURT_MAX_QUEUED} items queued")
         if client.own.queued >= lib.GPURT_MAX_CLIENT_QUEUED:
             raise Refusal(errno.ENOBUFS, f"the client has {lib.GPURT_MAX_CLIENT_QUEUED} items queued")
+        client.account.take(WORK)
         work = ffi.new("struct gpurt_vgpu_work *")
         now = self.clock()
         given = int(lib.gpurt_vgpu_submit_as(self.vgpu, tsg.raw, work, demand, now))

@@ -18,6 +18,8 @@ from gpurt._gpurt import lib
 FOREVER = lib.GPURT_FOREVER
 #: Below that many requests it is not worth while to look for those that were answered.
 FEW = 16
+#: Requests that are answered before others have their turn, if there are more whose time is over.
+MOST = 16
 
 #: Answers a request: its result, and the time at which what it waited for happened.
 Answer = Callable[[int, int], None]
@@ -91,6 +93,8 @@ class Deadlines:
         return self._heap[0][0] if self._heap else int(FOREVER)
 
     def expire(self, now: int) -> None:
-        """Answers the requests whose time is over."""
-        while self.next() <= now:
+        """Answers requests whose time is over, at most MOST: others may have something more urgent to do in between."""
+        for _ in range(MOST):
+            if self.next() > now:
+                break
             heapq.heappop(self._heap)[2].finish(-errno.ETIMEDOUT)

@@ -7,6 +7,7 @@ host.  Code above a transport is the same for both.  pyroute2 gives the message 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -237,6 +238,7 @@ class SocketTransport:
             DeviceError: no host listens there, or takes the connection within `patience` seconds, or this process may
                 not connect.
         """
+        self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._limit(patience)
@@ -260,14 +262,17 @@ class SocketTransport:
     def receive(self, flags: int = 0) -> bytes:
         """The message in the next packet."""
         while True:
-            packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
+            try:
+                packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
+            except ConnectionResetError:  # said once: what the host sent before can still be read
+                packet = self._socket.recv(lib.GPURT_MAX_PACKET, flags)
             if len(packet) < PACKET.size:
                 raise DeviceError("the host closed the connection")
             kind, _, _, result = PACKET.unpack_from(packet)
             if kind == Packet.NETLINK:
                 return packet[PACKET.size :]
             if result:
-                raise DeviceError(f"the host refused a packet: {os.strerror(-result)}")
+                raise DeviceError(explain(self._path, result))
 
     def subscribe(self) -> None:
         """Asks the host for events, which arrive as netlink messages."""
@@ -287,6 +292,8 @@ class SocketTransport:
         try:
             self._socket.send(PACKET.pack(kind, 0, 0, 0) + payload, socket.MSG_NOSIGNAL)
         except OSError as error:
+            with contextlib.suppress(BlockingIOError):
+                self.receive(socket.MSG_DONTWAIT)  # it may have said why it refuses the connection
             raise DeviceError(f"the host is gone: {error.strerror}") from error
 
 

@@ -187,6 +187,18 @@ def test_everybody_may_open_a_host_of_mode_666(start_host: StartHost, folder: Pa
     assert other(sys.executable, "-c", SEGMENT).stdout == "ran\n"
 
 
+def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, folder: Path, other: As) -> None:
+    start_host(f"--socket={folder / 'host.sock'}", "--mode=666", "--user-connections=2")
+    made = "import gpurt\nmade = [gpurt.Client() for _ in range({})]\nprint('made')"
+    assert other(sys.executable, "-c", made.format(2)).stdout == "made\n"
+    done = other(sys.executable, "-c", made.format(3))
+    assert "the host permits this user no more connections; end programs, or start it with" in done.stderr
+    held = "import gpurt, os\nfrom pycontrol.live.control import connect\n"
+    held += "made = [gpurt.Client() for _ in range(2)]\n"
+    held += "try: connect(os.environ['GPURT_DEVICE']).status()\nexcept gpurt.errors.DeviceError as error: print(error)"
+    assert other(sys.executable, "-c", held).stdout.startswith("the host permits this user no more connections; end")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

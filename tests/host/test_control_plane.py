@@ -7,11 +7,14 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from links import SocketClient
+from processes import StartHost
 
+from gpurt._gpurt import lib
 from gpurt.enums import Command, Packet
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from pycontrol import cli
@@ -141,3 +144,17 @@ def test_an_answer_that_is_never_of_one_time_is_no_answer(other_host: Callable[[
     with control(str(other_host(changed))) as plane, pytest.raises(DeviceError, match="changed each of the"):
         plane.rules()
     assert asked == list(range(1, TRIES + 1))
+
+
+def test_more_clients_are_listed_than_a_reader_may_leave_unread(start_host: StartHost) -> None:
+    """3,200 clients: more than a mebibyte of answers, which is made as it is read."""
+    gpus, connections = 16, 200
+    path = start_host(f"--gpus={gpus}")
+    with ExitStack() as stack:
+        for _ in range(connections):
+            client = stack.enter_context(SocketClient(path))
+            for gpu in range(gpus):
+                assert client.code(lib.GPURT_IOC_WAIT, gpu=gpu, what=lib.GPURT_WAIT_GRANT) == -errno.ENOENT
+        with control(str(path)) as plane:
+            found = plane.clients()
+            assert len({(one.gpu, one.client) for one in found}) == len(found) == gpus * connections

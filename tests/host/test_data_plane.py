@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from links import SocketClient, SocketPending, eventually
@@ -23,7 +22,7 @@ from processes import StartHost
 from gpurt._gpurt import ffi, lib
 from pycontrol import procs
 from pycontrol.host.calls import KINDS
-from pycontrol.host.connection import UNANSWERED
+from pycontrol.host.connection import MOST_CALLS
 from pycontrol.live.control import connect as control
 
 Connect = Callable[[], SocketClient]
@@ -133,21 +132,16 @@ def test_a_new_connection_does_not_get_the_events_of_the_one_before(host: Path, 
     fresh.end()
 
 
-def wait_for_the_gpu(client: SocketClient, times: int) -> None:
-    """Sends so many calls that wait, and looks at no answer."""
-    for _ in range(times):
-        client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER)
-
-
-def test_a_client_with_too_many_requests_under_way_is_disconnected(host: Path, connect: Connect) -> None:
+def test_a_client_with_too_many_calls_under_way_is_refused_the_next_one(connect: Connect) -> None:
     greedy, owner = connect(), connect()
     owner.begin(priority=90)
     greedy.begin()
-    with pytest.raises(ConnectionError):
-        wait_for_the_gpu(greedy, 10 * UNANSWERED)
+    calls = [greedy.granted() for _ in range(MOST_CALLS + 3)]
+    assert [one.result()[0] for one in calls[MOST_CALLS:]] == [-errno.EDQUOT] * 3
+    assert not any(one.done() for one in calls[:MOST_CALLS])
     owner.end()
-    with control(str(host)) as plane:
-        eventually(lambda: len(plane.clients()) == 1)
+    assert {one.result()[0] for one in calls[:MOST_CALLS]} == {0}
+    assert greedy.granted().result()[0] == 0
 
 
 def test_many_waits_that_ran_out_of_time_do_not_count(connect: Connect) -> None:
@@ -155,7 +149,7 @@ def test_many_waits_that_ran_out_of_time_do_not_count(connect: Connect) -> None:
     owner.begin(priority=90)
     client.begin()
     wait = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": 0}
-    for _ in range(UNANSWERED + 100):
+    for _ in range(MOST_CALLS + 100):
         assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == -errno.ETIMEDOUT
     owner.end()
     assert client.call(lib.GPURT_IOC_WAIT, **wait)[0] == 0

@@ -53,6 +53,9 @@ class Program:
     def thread(self) -> Thread:
         return self.own_thread
 
+    def scheduling(self, thread: Thread) -> Scheduling:
+        return thread.own_now()
+
     def client(self, _gpu: Gpu) -> Client:
         return self.own_client
 

@@ -7,7 +7,7 @@ import errno
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pycontrol.host.waiter import FEW, FOREVER, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import FEW, FOREVER, MOST, Deadlines, Waiter, Waiters
 
 
 def ignore(_result: int, _when: int) -> None:
@@ -51,3 +51,18 @@ def test_answered_requests_are_forgotten_while_others_wait() -> None:
     waiters.finish(0)
     assert lasting.answered
     assert deadlines.next() == FOREVER
+
+
+def test_requests_whose_time_is_over_at_once_are_answered_in_pieces() -> None:
+    said: list[int] = []
+    deadlines = Deadlines()
+    for _ in range(3 * MOST + 1):
+        deadlines.add(5, Waiter(lambda result, _when: said.append(result)))
+    deadlines.expire(4)
+    assert said == []
+    for pieces in range(1, 4):
+        deadlines.expire(5)
+        assert said == [-errno.ETIMEDOUT] * (pieces * MOST)
+        assert deadlines.next() == 5
+    deadlines.expire(5)
+    assert len(said) == 3 * MOST + 1

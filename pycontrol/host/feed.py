@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Events on their way to readers: each once for all, who are sent them when the host has nothing more urgent to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpurt.enums import Command
+from pycontrol.host.peer import Peer
+from pycontrol.host.wire import Head, message
+from pycontrol.live.netlink import Value
+
+#: Events that are kept.  A reader that has not taken the oldest one when there are more has lost it.
+MOST = 8192
+
+Record = list[tuple[str, Value]]
+
+
+@dataclass(eq=False, slots=True)
+class Told:
+    """An event.  ``record`` has what everyone is told, ``named`` the rest, ``unnamed`` what others get in its place."""
+
+    peer: Peer | None  # whom it is about
+    record: Record
+    named: Record = field(default_factory=list)
+    unnamed: Record = field(default_factory=list)
+    _packets: dict[bool, bytes] = field(default_factory=dict)
+
+    def packet(self, reader: Peer) -> bytes:
+        """The packet for a reader, made once for all who may know the same."""
+        knows = self.peer is None or reader.may_know(self.peer)
+        if knows not in self._packets:
+            content = [*self.record, *(self.named if knows else self.unnamed)]
+            self._packets[knows] = message(Command.EVENT, content, Head())
+        return self._packets[knows]
+
+
+class Feed:
+    """The latest events, by number; `head` is the number of the next one."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.head = 0
+        self._ring: list[Told | None] = [None] * MOST
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is kept."""
+        return max(0, self.head - MOST)
+
+    def add(self, told: Told) -> None:
+        """The next event."""
+        self._ring[self.head % MOST] = told
+        self.head += 1
+
+    def get(self, number: int) -> Told:
+        """An event that is kept."""
+        told = self._ring[number % MOST]
+        assert told
+        return told
+
+    def forget(self) -> None:
+        """There is no reader any more."""
+        self._ring = [None] * MOST

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the user-space host keeps for one user: connections, calls under way, and memory.
+
+An account counts what all connections of a user have together.  The administrator's accounts have no limit.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+from pycontrol.host.wire import Refusal
+
+#: What the host keeps for a TSG and its latest completions, for an item of work, and for a long answer, bytes.
+TSG, WORK, ANSWER = 32 << 10, 1 << 10, 64 << 10
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one user.  ``memory``: bytes of TSGs, of queued work, and of answers that are not read."""
+
+    connections: int = 1024
+    calls: int = 4096
+    memory: int = 64 << 20
+
+
+@dataclass(eq=False)
+class Account:
+    """What a user has.  ``limits`` None: there are none."""
+
+    user: int = 0
+    limits: Limits | None = None
+    connections: int = 0
+    calls: int = 0
+    memory: int = 0
+
+    def check(self) -> None:
+        """Raises Refusal EDQUOT if there are more connections than may be."""
+        if self.limits and self.connections > self.limits.connections:
+            raise self._refusal(f"{self.limits.connections} connections (--user-connections)")
+
+    def call(self) -> None:
+        """One more call under way.  Raises Refusal EDQUOT."""
+        if self.limits and self.calls >= self.limits.calls:
+            raise self._refusal(f"{self.limits.calls} calls under way (--user-calls)")
+        self.calls += 1
+
+    def take(self, size: int) -> None:
+        """Takes memory, which `give` gives back.  Raises Refusal EDQUOT."""
+        if self.limits and self.memory + size > self.limits.memory:
+            raise self._refusal(f"{self.limits.memory} bytes (--user-memory)")
+        self.memory += size
+
+    def give(self, size: int) -> None:
+        """Gives memory back."""
+        self.memory -= size
+
+    def _refusal(self, what: str) -> Refusal:
+        return Refusal(errno.EDQUOT, f"user {self.user} has {what} of this host, the most that it permits")
+
+
+class Accounts:
+    """The accounts of the users who are connected."""
+
+    def __init__(self, limits: Limits) -> None:
+        """None yet."""
+        self.limits = limits
+        self._all: dict[int, Account] = {}
+
+    def of(self, user: int, administrator: bool) -> Account:
+        """The user's account, made on first use."""
+        if user not in self._all:
+            self._all[user] = Account(user, None if administrator else self.limits)
+        return self._all[user]
+
+    def disconnect(self, account: Account) -> None:
+        """One connection less; with the last one the account is forgotten."""
+        account.connections -= 1
+        if not account.connections:
+            del self._all[account.user]

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Turns of the user-space host's loop: whose packet is read, what is sent, and what a user may have.
+
+The host is in this process, and each turn of its loop is one that a test asks for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from links import SocketClient
+
+from gpurt._gpurt import lib
+from gpurt.enums import Command, EventKind, Packet, Policy
+from pycontrol.host import feed, loop
+from pycontrol.host.endpoint import Access, Endpoint
+from pycontrol.host.gpu import FEW, Gpu, Tell
+from pycontrol.host.keeper import Keeper
+from pycontrol.host.loop import Host
+from pycontrol.host.peer import Peer
+from pycontrol.host.users import TSG, Limits
+from pycontrol.host.virtual import Shape, VirtualGpu
+from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
+
+QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
+FOREVER = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": lib.GPURT_FOREVER}
+#: More turns than anything here takes.
+ENOUGH = 100_000
+
+
+class World:
+    """A host with one virtual GPU, whose loop turns when it is told to."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.path = path
+        self.endpoint = Endpoint(path, Access())
+        self.wake, self._writer = os.pipe()
+
+        def make(tell: Tell) -> list[Gpu]:
+            return [VirtualGpu(0, Shape(), int(Policy.SEGMENT), tell, time.monotonic_ns)]
+
+        self.host = Host(self.endpoint.listener, make, Keeper(), limits=limits)
+        self.host.lanes.watch(self.wake)
+
+    def rests(self) -> bool:
+        """Whether a turn would wait."""
+        own, lanes = self.host.lanes.ready(wait=False)
+        return not (own or lanes or self.host._owing or self.host.gpus[0].more)
+
+    def turn(self, times: int = 1) -> None:
+        """So many turns; none of them waits."""
+        for _ in range(times):
+            if not self.rests():
+                self.host.turn(self.wake)
+
+    def settle(self) -> int:
+        """Turns until there is nothing to do.  How many these were."""
+        for number in range(ENOUGH):
+            if self.rests():
+                return number
+            self.host.turn(self.wake)
+        raise AssertionError("it goes on for ever")
+
+    def client(self) -> SocketClient:
+        """One that the host has accepted."""
+        made = SocketClient(self.path)
+        self.settle()
+        return made
+
+    def ask(self, client: SocketClient, code: int, **fields: int) -> int:
+        """The result of a call."""
+        call = client.start(code, **fields)
+        self.settle()
+        return call.result()[0]
+
+    def urgent(self) -> SocketClient:
+        """A client whose segments have GPU priority 90."""
+        made = self.client()
+        assert self.ask(made, BEGIN, priority=90) == 0
+        assert self.ask(made, END) == 0
+        return made
+
+    def subscriber(self) -> SocketClient:
+        """A reader of events."""
+        made = self.client()
+        made.sock.send(PACKET.pack(Packet.SUBSCRIBE, 0, 0, 0))
+        self.settle()
+        return made
+
+    def close(self) -> None:
+        self.endpoint.close()
+        for fd in (self.wake, self._writer):
+            os.close(fd)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[[Limits], World]]:
+    """Makes hosts."""
+    made: list[World] = []
+
+    def one(limits: Limits) -> World:
+        made.append(World(tmp_path / f"host{len(made)}.sock", limits))
+        return made[-1]
+
+    yield one
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(make: Callable[[Limits], World]) -> World:
+    """A host."""
+    return make(Limits())
+
+
+@pytest.fixture
+def few(make: Callable[[Limits], World], monkeypatch: pytest.MonkeyPatch) -> World:
+    """A host for which this user is no administrator, and that permits a user little."""
+    monkeypatch.setattr(loop, "administers", lambda _uid: False)
+    return make(Limits(connections=3, calls=4, memory=2 * TSG))
+
+
+def told(reader: SocketClient) -> list[tuple[EventKind, int]]:
+    """Kinds of the events that have arrived, and how many each says that were lost."""
+    found = []
+    reader.sock.setblocking(False)
+    while True:
+        try:
+            packet = reader.sock.recv(1 << 16)
+        except BlockingIOError:
+            return found
+        message = decode(packet[PACKET.size :])
+        found.append((EventKind(int(message.attributes["EVENT"])), int(message.attributes.get("LOST", 0))))
+
+
+def test_the_most_urgent_connection_is_read_first(world: World) -> None:
+    urgent, others = world.urgent(), [world.client() for _ in range(40)]
+    queries = [one.start(QUERY) for one in others for _ in range(5)]
+    begin = urgent.start(BEGIN, priority=90)
+    world.turn()
+    assert begin.done()
+    assert not any(one.done() for one in queries)
+    world.settle()
+    assert all(one.done() for one in queries)
+
+
+def test_connections_that_are_equal_are_read_in_turn(world: World) -> None:
+    greedy, modest = world.client(), world.client()
+    many = [greedy.start(QUERY) for _ in range(20)]
+    one = modest.start(QUERY)
+    world.turn(2)
+    assert one.done()
+    assert sum(query.done() for query in many) == 1
+
+
+def test_a_priority_that_is_set_counts_from_then_on(world: World) -> None:
+    """An administrator's word, as well as the thread's own priority, which root may exceed."""
+    urgent = world.urgent()
+    (client,) = world.host.gpus[0].clients.values()
+    client.core.set = 0  # as GPURT_CMD_SET_PRIORITY has it
+    assert world.ask(urgent, QUERY) == 0
+    assert world.host.connections[next(iter(world.host.connections))].lane.level == 0
+
+
+def test_new_connections_wait_for_urgent_ones_and_are_in_turn_with_others(world: World) -> None:
+    urgent, other = world.urgent(), world.client()
+    before = len(world.host.connections)
+    fresh = [SocketClient(world.path) for _ in range(10)]
+    begin, query = urgent.start(BEGIN, priority=90), other.start(QUERY)
+    world.turn()
+    assert begin.done()
+    assert len(world.host.connections) == before
+    world.turn(2)
+    assert query.done()
+    assert len(world.host.connections) == before + 1
+    world.settle()
+    assert len(world.host.connections) == before + len(fresh)
+
+
+def test_events_are_sent_after_the_answer(world: World) -> None:
+    urgent, readers = world.urgent(), [world.subscriber() for _ in range(30)]
+    begin = urgent.start(BEGIN, priority=90)
+    world.turn()
+    assert begin.done()
+    assert not any(told(one) for one in readers)
+    world.settle()
+    stories = [[kind for kind, _ in told(one)] for one in readers]
+    assert EventKind.GRANT in stories[0]
+    assert stories == [stories[0]] * len(readers)
+
+
+def test_an_urgent_call_waits_for_one_piece_of_what_readers_are_owed_at_most(world: World) -> None:
+    urgent, readers = world.urgent(), [world.subscriber() for _ in range(30)]
+    for _ in range(50):
+        for code, fields in ((BEGIN, {"priority": 90}), (END, {})):
+            call = urgent.start(code, **fields)
+            world.turn()
+            assert call.done()
+    assert len(world.host._owing) >= len(readers)
+    begin = urgent.start(BEGIN, priority=90)
+    world.turn()
+    assert begin.done()
+
+
+def test_a_reader_that_does_not_read_loses_its_own_events_and_learns_how_many(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "MOST", 64)
+    world.host.feed.forget()
+    urgent, slow, fast = world.urgent(), world.subscriber(), world.subscriber()
+    slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    seen = 0
+    for _ in range(500):
+        assert world.ask(urgent, BEGIN, priority=90) == 0
+        assert world.ask(urgent, END) == 0
+        heard = told(fast)
+        assert not any(lost for _, lost in heard)
+        seen += len(heard)
+    late = []
+    while more := told(slow):
+        late += more
+        world.settle()
+    assert sum(lost for _, lost in late) > 0
+    assert sum(lost or 1 for _, lost in late) == seen
+    assert len(world.host.feed._ring) == 64
+
+
+def test_answers_come_after_the_events_before_them(world: World) -> None:
+    urgent, reader = world.urgent(), world.subscriber()
+    begin = urgent.start(BEGIN, priority=90)
+    asked = encode(Command.GET_STATUS, {}, SOCKET_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1)
+    reader.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + asked)
+    world.settle()
+    assert begin.done()
+    commands = []
+    for _ in range(world.host.feed.head + 1):
+        commands.append(decode(reader.sock.recv(1 << 16)[PACKET.size :]).command)
+        if commands[-1] is Command.GET_STATUS:
+            break
+    assert len(commands) > 1
+    assert commands[:-1] == [Command.EVENT] * (len(commands) - 1)
+
+
+def test_those_that_wait_for_the_gpu_are_answered_in_pieces(world: World) -> None:
+    urgent, others = world.urgent(), [world.client() for _ in range(6 * FEW)]
+    assert world.ask(urgent, BEGIN, priority=90) == 0
+    for one in others:
+        assert world.ask(one, BEGIN) == 0
+    waits = [one.start(WAIT, **FOREVER) for one in others for _ in range(3)]
+    world.settle()
+    assert not any(one.done() for one in waits)
+    end = urgent.start(END)
+    world.turn()
+    assert end.done()
+    assert 0 < sum(one.done() for one in waits) <= 3 * FEW
+    begin = urgent.start(BEGIN, priority=90)
+    world.turn()
+    assert begin.done()
+    world.settle()
+    assert not all(one.done() for one in waits)  # the GPU is the urgent client's again
+    assert world.ask(urgent, END) == 0
+    assert {one.result()[0] for one in waits} == {0}
+
+
+def test_a_list_of_clients_is_made_as_it_is_read(world: World) -> None:
+    clients = [world.client() for _ in range(200)]
+    for one in clients:
+        assert world.ask(one, BEGIN) == 0
+    reader, urgent = world.client(), world.urgent()
+    asked = encode(Command.GET_CLIENTS, {}, SOCKET_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1)
+    reader.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + asked)
+    world.turn(3)
+    clients[-1].close()  # before its turn
+    begin = urgent.start(BEGIN, priority=90)
+    world.turn()
+    assert begin.done()
+    found, last = [], None
+    reader.sock.setblocking(False)
+    while last is None or last.command is Command.GET_CLIENTS:
+        world.settle()
+        try:
+            packet = reader.sock.recv(1 << 16)[PACKET.size :]
+        except BlockingIOError:
+            continue
+        if int.from_bytes(packet[4:6], "little") == lib.GPURT_PACKET_NETLINK:
+            break  # NLMSG_DONE
+        last = decode(packet)
+        found.append(last.attributes["CLIENT"])
+    assert len(found) == len(set(found)) == 200
+
+
+# What a user may have
+
+
+def refusal(client: SocketClient) -> tuple[int, int]:
+    """Cookie and result of the packet that turns a connection away."""
+    kind, _, cookie, result = PACKET.unpack_from(client.sock.recv(1 << 16))
+    assert kind == Packet.REPLY
+    assert client.sock.recv(1) == b""
+    return cookie, result
+
+
+def test_a_user_has_so_many_connections(few: World) -> None:
+    first, *others = [few.client() for _ in range(3)]
+    assert refusal(few.client()) == (0, -errno.EDQUOT)
+    first.close()
+    few.settle()
+    assert few.ask(few.client(), QUERY) == 0
+    assert few.ask(others[0], QUERY) == 0
+
+
+def test_a_user_has_so_many_calls_under_way(few: World) -> None:
+    owner, other = few.client(), few.client()
+    assert few.ask(owner, BEGIN, priority=90) == 0
+    for one in (other, few.client()):
+        assert few.ask(one, BEGIN) == 0
+        for _ in range(2):
+            one.start(WAIT, **FOREVER)
+    few.settle()
+    assert few.ask(other, WAIT, **FOREVER) == -errno.EDQUOT
+    assert few.ask(owner, END) == -errno.EDQUOT  # of the same user
+    other.close()
+    few.settle()
+    assert few.ask(owner, END) == 0
+
+
+def test_a_user_has_so_much_memory(few: World) -> None:
+    one, other = few.client(), few.client()
+    assert few.ask(one, lib.GPURT_IOC_TSG_OPEN) == 0
+    works = 0
+    while (result := few.ask(one, lib.GPURT_IOC_SUBMIT, duration_ns=lib.GPURT_MAX_WORK_NS)) == 0:
+        works += 1
+    assert result == -errno.EDQUOT
+    assert 0 < works < lib.GPURT_MAX_QUEUED
+    assert few.ask(other, lib.GPURT_IOC_TSG_OPEN) == -errno.EDQUOT
+    assert few.ask(one, lib.GPURT_IOC_TSG_CLOSE) == 0
+    assert few.ask(other, lib.GPURT_IOC_TSG_OPEN) == 0
+
+
+def test_what_a_connection_had_is_given_back_when_it_ends(few: World) -> None:
+    """Whatever it is in the middle of."""
+    owner, other = few.client(), few.client()
+    few.host.users.limits = Limits()
+    few.host.connections[next(iter(few.host.connections))].account.limits = None
+    assert few.ask(owner, BEGIN, priority=90) == 0
+    assert few.ask(other, BEGIN) == 0
+    assert few.ask(other, lib.GPURT_IOC_TSG_OPEN) == 0
+    assert few.ask(other, lib.GPURT_IOC_SUBMIT, duration_ns=lib.GPURT_MAX_WORK_NS) == 0
+    for what in (lib.GPURT_WAIT_GRANT, lib.GPURT_WAIT_IDLE):
+        other.start(WAIT, what=what, timeout_ns=lib.GPURT_FOREVER)
+    asked = encode(Command.GET_CLIENTS, {}, SOCKET_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1)
+    other.sock.send(PACKET.pack(Packet.SUBSCRIBE, 0, 0, 0))
+    for _ in range(200):
+        other.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + asked)
+        few.settle()
+    (account,) = few.host.users._all.values()
+    assert account.calls > 2
+    assert account.memory > TSG
+    other.close()
+    few.settle()
+    assert (account.connections, account.calls, account.memory) == (1, 0, 0)
+    owner.close()
+    few.settle()
+    assert few.host.users._all == {}
+    assert few.host.lanes._by_key == {}
+
+
+def test_descriptors_that_are_sent_along_do_not_arrive(world: World) -> None:
+    client = world.client()
+    before = len(os.listdir("/proc/self/fd"))
+    packet = PACKET.pack(Packet.IOCTL, QUERY, 1, 0)
+    with open(os.devnull) as file:
+        for _ in range(30):
+            socket.send_fds(client.sock, [packet], [file.fileno()])
+        world.settle()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_process_that_has_ended_or_is_hidden_is_turned_away() -> None:
+    with pytest.raises(loop.Refusal) as refused:
+        Peer.of(0, os.geteuid())
+    assert refused.value.error == errno.ESRCH
