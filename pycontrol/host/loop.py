@@ -288,21 +288,21 @@ class Host:
         account = self.users.of(uid, administers(uid))
         account.connections += 1
         try:
-            connection = self._connection(sock, pid, uid, account)
+            self._connection(sock, pid, uid, account)
         except (Refusal, OSError, procs.Unreadable) as error:
             self.users.disconnect(account)
             turn_away(sock, error.error if isinstance(error, Refusal) else error.errno or errno.EIO)
             return
-        if scarce(max(sock.fileno(), connection.pidfd), MORE):
+        if not self._has_room():
             self._full()
 
-    def _connection(self, sock: socket.socket, pid: int, uid: int, account: Account) -> Connection:
+    def _connection(self, sock: socket.socket, pid: int, uid: int, account: Account) -> None:
         """Makes a connection.  Raises Refusal or Unreadable."""
         account.check()
-        if scarce(sock.fileno()):
-            raise procs.Unreadable(f"process {pid}", errno.EMFILE)
         pidfd = watch(sock, pid)
         try:
+            if scarce(max(sock.fileno(), pidfd)):
+                raise procs.Unreadable(f"process {pid}", errno.EMFILE)
             connection = Connection(self, sock, next(self.ids), Peer.of(pid, uid), pidfd, account)
             connection.lane = self.lanes.lane(connection.urgency(), uid)
             self.lanes.join(connection.lane, self._events(connection))
@@ -313,7 +313,6 @@ class Host:
         self.connections[sock.fileno()] = connection
         if pidfd >= 0:
             self._pidfds[pidfd] = connection
-        return connection
 
     def _events(self, connection: Connection) -> list[tuple[int, int]]:
         """The descriptors of a connection, and what is waited for."""

@@ -29,9 +29,9 @@ RESERVE = 64
 
 
 def scarce(fd: int, more: int = 0) -> bool:
-    """Whether only the reserve is left when `more` descriptors are opened after `fd`, the one that was opened last.
+    """Whether the descriptor belongs to the reserve, or so many after it do.
 
-    The kernel gives the lowest one that is free, so all below are taken.
+    The kernel gives the lowest one that is free, so all below one that was just opened are taken.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return fd + more >= limit - min(RESERVE, limit // 4)
