@@ -67,8 +67,8 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 @click.option("--timeout", type=Time(), metavar="TIME", help="A run that takes longer has failed.")
 @click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
 @click.option("--name", help="Name of the task; what the program calls it, or the program's name, unless given.")
-@click.option("--period", default="100ms", show_default=True, metavar="TIME", type=Time(),
-              help="Period to write into the entry.")  # fmt: skip
+@click.option("--period", metavar="TIME", type=Time(),
+              help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
 @click.option("--checkpoint", type=Output(), metavar="FILE",
               help="Keep each run in this file as it ends; OUTPUT.checkpoint with -o, unless given.")  # fmt: skip
@@ -78,8 +78,8 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 def profile(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
-    task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int, output: Path | None,
-    checkpoint: Path | None, fresh: bool, as_json: bool,
+    task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int | None,
+    output: Path | None, checkpoint: Path | None, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
 
@@ -114,7 +114,7 @@ class _Wanted(NamedTuple):
     """What the user wants of the results."""
 
     name: str | None
-    period: int
+    period: int | None
     seed: int
     margin: Fraction
     output: Path | None
@@ -218,7 +218,7 @@ def _beside(output: Path | None) -> Path | None:
 
 
 def _check(
-    command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None, period: int
+    command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None, period: int | None
 ) -> None:  # fmt: skip
     """Raises UsageError if the options make no sense together."""
     from pycontrol.profile.plan import PLACE

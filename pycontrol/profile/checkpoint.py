@@ -23,7 +23,7 @@ from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Result
 from pycontrol.profile.segments import Job, Jobs, Segment
 
-FORMAT, VERSION = "gpurt-profile", 1
+FORMAT, VERSION = "gpurt-profile", 2
 #: Bytes of the file, and of its first line.
 MAX_BYTES, MOST_HEAD = 1 << 31, 1 << 28
 #: Why an attempt has no result if nobody was left to say it.
@@ -258,7 +258,8 @@ def packed(result: Result) -> dict[str, Any]:
         "segments": [[*one.client, one.begin, one.end, one.priority, one.misc, one.pure, one.work, *one.least]
                      for one in result.segments],
         "jobs": [[job.cpu, [places[one] for one in job.segments]] for job in result.jobs.jobs],
-        "task": result.jobs.task, "outside": result.jobs.outside, "cpu": result.cpu, "wall": result.wall,
+        "task": result.jobs.task, "outside": result.jobs.outside,
+        "apart": result.jobs.apart, "distances": result.jobs.distances, "cpu": result.cpu, "wall": result.wall,
     }  # fmt: skip
 
 
@@ -271,8 +272,9 @@ def unpacked(planned: Planned, line: Mapping[str, Any]) -> Result:
     )
     if not made or not isinstance(line["task"], str):
         raise ValueError
-    return Result(planned, Jobs(made, line["task"], _whole(line["outside"])), segments, _whole(line["cpu"]),
-                  _whole(line["wall"]))  # fmt: skip
+    apart = None if line["apart"] is None else _whole(line["apart"])
+    jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]))
+    return Result(planned, jobs, segments, _whole(line["cpu"]), _whole(line["wall"]))
 
 
 def _segment(values: Sequence[Any]) -> Segment:

@@ -16,14 +16,14 @@ from gpurt.units import UNKNOWN, US, format_time
 from pycontrol.profile.conditions import Condition, Here, about, left_out
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import Result
-from pycontrol.profile.summary import Time, chances
+from pycontrol.profile.summary import Time, chances, reduced
 
 #: How an entry begins.
 MARK = "Measured by gpurt profile: "
 #: The lines that it has after its comments.
 LINE = re.compile(
-    r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = 0  # not measured|priority = \d+(  # not measured)?"
-    r"|period = \"[^\"]*\"  # not measured|segments = \[|  \{.*|\]"
+    r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
+    r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
 )
 
 
@@ -31,11 +31,12 @@ LINE = re.compile(
 class Account:
     """How a task was measured.
 
+    ``period``: as the user said, ns; None: the releases say it.
     ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Measured.
     """
 
     name: str
-    period: int
+    period: int | None
     command: Sequence[str]
     plan: Sequence[Planned]
     results: Sequence[Result]
@@ -61,13 +62,27 @@ def entry(account: Account, times: Sequence[Time]) -> str:
         *(f"# {line}" for line in head),
         "[[task]]",
         f'name = "{task_name(account.name)}"',
-        "cpu = 0  # not measured",
-        f"priority = {priority or 1}" + ("" if priority else "  # not measured"),
-        f'period = "{format_time(account.period)}"  # not measured',
+        f'cpu = "{UNKNOWN}"  # not measured',
+        f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
+        _period(account),
         "segments = [",
         *_segments(account, times),
         "]",
     ])  # fmt: skip
+
+
+def _period(account: Account) -> str:
+    """The period: as the user said, or the least distance of releases without the margin, in whole us."""
+    if account.period is not None:
+        return f'period = "{format_time(account.period)}"  # as --period says'
+    seen = [one.jobs.apart for one in account.results if one.jobs.apart is not None]
+    count = sum(one.jobs.distances for one in account.results)
+    if not seen or not (least := reduced(min(seen), account.margin)):
+        return f'period = "{UNKNOWN}"  # not measured, for the program announced no two jobs in a row'
+    return (
+        f'period = "{format_time(least)}"  # the least distance of {count} between releases, {format_time(min(seen))}, '
+        f"less {percent(account.margin)}; no bound"
+    )
 
 
 def _account(account: Account, times: Sequence[Time]) -> list[str]:

@@ -59,12 +59,15 @@ class Job:
 class Jobs:
     """The jobs of a run.  ``task``: what the program calls the task, empty if it announces no jobs.
 
-    ``outside``: how many segments are of no job.
+    ``outside``: how many segments are of no job.  ``apart``: the least distance between two releases in a row, ns, and
+    ``distances``: of how many; None and 0 if it announces no jobs, or only one.
     """
 
     jobs: tuple[Job, ...]
     task: str = ""
     outside: int = 0
+    apart: int | None = None
+    distances: int = 0
 
 
 @dataclass
@@ -243,6 +246,9 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
     _check_cut(f"a job of {visible(task)}", [over - one.time_ns for one in begun.values()],
                [end - start for start, end, _ in spans])  # fmt: skip
     spans.sort()
+    released = sorted(one.time_ns - one.latency_ns for one in records
+                      if one.task == task and one.kind is EventKind.JOB_BEGIN)  # fmt: skip
+    distances = [later - earlier for earlier, later in pairwise(released)]
     if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
         raise RuntimeFailure(f"jobs of {visible(task)} overlap, so that no segment can be said to be of one of them")
     inside: list[list[Segment]] = [[] for _ in spans]
@@ -256,7 +262,8 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
                 "job's; begin and end it within one job"
             )
     made = tuple(Job(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
-    return Jobs(made, task, len(found) - sum(map(len, inside)))
+    outside = len(found) - sum(map(len, inside))
+    return Jobs(made, task, outside, min(distances, default=None), len(distances))
 
 
 def _endless(task: str, begun: EventRecord) -> RuntimeFailure:

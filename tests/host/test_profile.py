@@ -111,16 +111,36 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
         assert 0 <= 10 * each - 11 * one["maximum_ns"] < 10_000
 
 
+def filled(entry: str) -> str:
+    """The entry with a CPU, a priority and a period in the place of what was not measured."""
+    for key, value in (("cpu", 0), ("priority", 1), ("period", '"100ms"')):
+        entry = re.sub(rf'^{key} = "\?"', f"{key} = {value}", entry, flags=re.MULTILINE)
+    return "[platform]\ncpus = 1\n" + entry
+
+
+def test_what_was_not_measured_is_no_value(profile: Profile, tmp_path: Path) -> None:
+    """Neither CPU nor priority is seen, and the period only of a program that tells of jobs: the least distance."""
+    entry = profile(*QUIET, "--", "python", "program.py", "3")[1]
+    assert re.findall(r'^(\w+) = "\?"', entry, flags=re.MULTILINE) == ["cpu", "priority", "period"]
+    told = profile(*QUIET, "--period", "33ms", "--", "python", "program.py", "3")[1]
+    assert 'period = "33ms"  # as --period says' in told
+    periodic = ANNOUNCED.replace("number, client=c)", "number, start + 70_000_000 * number, client=c)")
+    periodic = periodic.replace("    work(9)", "    work(9)\n    start = time.monotonic_ns() - 200_000_000")
+    (tmp_path / "periodic.py").write_text(periodic)
+    seen = profile(*QUIET, "--margin", "0%", "--", "python", "periodic.py")[1]
+    assert 'period = "70ms"  # the least distance of 1 between releases, 70ms, less 0%; no bound' in seen
+
+
 def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
     code, out, err = profile(*QUIET, "--name", "my eye", "--", "python", "program.py", "3")
     assert code == 0
     assert "note: not measured: cold, cpu: not asked for" in err
     assert "chance of up to 1/2" in err
     whole = tmp_path / "whole.toml"
-    whole.write_text("[platform]\ncpus = 1\n" + out)
+    whole.write_text(filled(out))
     with pytest.raises(TasksetError, match=r'"\?" is still to be replaced'):
         load_taskset(whole)
-    whole.write_text("[platform]\ncpus = 1\n" + out.replace('cpu = "?"', 'cpu = "1ms"'))
+    whole.write_text(filled(out).replace('cpu = "?"', 'cpu = "1ms"'))
     (task,) = load_taskset(whole).taskset.tasks
     assert task.name == "my-eye"
     assert task.gpu_segments[0].pure.best < task.gpu_segments[0].pure.worst > 3 * MS
@@ -130,7 +150,7 @@ def test_jobs_that_the_program_announces_have_cpu_times(profile: Profile, tmp_pa
     code, out, err = profile(*QUIET, "--margin", "0%", "--", "python", "announced.py")
     assert code == 0
     assert "GPU segments of no job, which were left out: 1" in err
-    (tmp_path / "whole.toml").write_text("[platform]\ncpus = 1\n" + out)
+    (tmp_path / "whole.toml").write_text(filled(out))
     (task,) = load_taskset(tmp_path / "whole.toml").taskset.tasks
     assert task.name == "eye"
     assert [one.pure.worst >= low * MS for one, low in zip(task.gpu_segments, (3, 1), strict=True)] == [True, True]
@@ -497,7 +517,7 @@ def test_what_is_not_an_entry_of_the_command_is_not_overwritten(profile: Profile
     assert profile(*QUIET, "-o", "link", *command, "2")[0] == 3
     entry = robot.read_text()
     for edited in (
-        entry + '[[task]]\nname = "other"\n', entry.replace("cpu = 0  # not measured", "cpu = 3"),
+        entry + '[[task]]\nname = "other"\n', entry.replace('cpu = "?"  # not measured', "cpu = 3"),
         entry.replace("segments = [", 'deadline = "9ms"\nsegments = ['),
     ):  # fmt: skip
         robot.write_text(edited)

@@ -114,7 +114,7 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
             with pytest.raises(FileError, match="is no checkpoint of gpurt profile"), open_(path, fresh=fresh):
                 pass
             assert path.read_bytes() == foreign
-    path.write_bytes(whole.replace(b'"version":1', b'"version":2'))
+    path.write_bytes(whole.replace(b'"version":2', b'"version":3'))
     with pytest.raises(FileError, match="another version of gpurt"), open_(path):
         pass
     for ours in (path.read_bytes(), whole[:20], b"", whole):
