@@ -260,7 +260,8 @@ class Platform:
     and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
     ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
     ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
-    where tasks own units; 0: whole copies.
+    where tasks own units; 0: whole copies.  ``region``: the longest work that a preemption of the GPU may have to wait
+    for, ns; 0: no longer one than the copies and blocks that segments name.
     """
 
     cpus: int
@@ -277,6 +278,7 @@ class Platform:
     chip: str | None = None
     bus_chunk: int = 0
     stretch: bool = False
+    region: int = 0
 
     @property
     def epsilon(self) -> int:

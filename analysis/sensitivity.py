@@ -195,7 +195,8 @@ def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
 
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
     """The taskset on a machine where all execution, updates and switches take ``factor`` times as long."""
-    return with_epsilon(_slower_tasks(taskset, factor), factor)
+    slower = with_epsilon(_slower_tasks(taskset, factor), factor)
+    return replace(slower, platform=replace(slower.platform, region=_scaled(slower.platform.region, factor)))
 
 
 def _slower_tasks(taskset: Taskset, factor: Fraction) -> Taskset:

@@ -75,7 +75,7 @@ def workload(
                 "bus): give worst cases as gpu = { parallel, serial } or { units }"
             )
     around = Neighbours(taskset)
-    epsilon = max(sum(platform.costs(part)) for part in (None, *taskset.partitions))
+    epsilon = max(sum(platform.costs(part)) for part in (None, *taskset.partitions)) + platform.region
     items = tuple(_item(task, platform.compute_units or there, epsilon, around) for task in members(taskset))
     if inside in NON_PREEMPTIVE:
         for task in members(taskset):

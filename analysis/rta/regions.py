@@ -49,12 +49,22 @@ def whole_segments(taskset: Taskset) -> Taskset:
     """The taskset as tests of a GPU that is shared in time see it.
 
     Copies and kernels in a row are one GPU segment.  It has no parts any more, and every context switch may have to
-    wait for the longest copy or block among them.  Does nothing where it has been applied.
+    wait for the longest copy or block among them, or for the platform's ``region``.  Does nothing where it has been
+    applied.
     """
-    if not any(segment.parts for task in taskset for segment in task.gpu_segments):
+    platform = taskset.platform
+    if not platform.region and not any(segment.parts for task in taskset for segment in task.gpu_segments):
         return taskset
     tasks = tuple(
         replace(task, segments=tuple(replace(s, parts=()) if isinstance(s, GpuSegment) else s for s in task.segments))
         for task in taskset
     )
-    return with_region(replace(taskset, tasks=tasks), longest_known(taskset))
+    longest = max(longest_known(taskset), platform.region)
+    return with_region(replace(taskset, tasks=tasks, platform=replace(platform, region=0)), longest)
+
+
+def switching(taskset: Taskset) -> Taskset:
+    """The taskset with the platform's region as a part of theta, as a simulation has it; tests add what is longer."""
+    platform = taskset.platform
+    longer = max(platform.region - longest_known(taskset), 0)
+    return with_region(replace(taskset, platform=replace(platform, region=0)), longer) if platform.region else taskset

@@ -37,6 +37,11 @@ PLATFORM = {
         schema.time(1),
         "where tasks own units: all programs copy in chunks that take so long at most; whole copies unless given",
     ),
+    "region": Field(
+        schema.time(),
+        "the longest thread block or copy chunk, which every preemption of the GPU may have to wait for; no longer one "
+        "than segments name unless given",
+    ),
     "policy": Field(
         schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),

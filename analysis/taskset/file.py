@@ -213,7 +213,7 @@ def _platform(value: object, report: Report) -> Platform | None:
         thread_cpu, theta_known,
         partitions_of_file.sizes(values.get("units"), values.get("compute_units", 0), report),
         values.get("cross_contention", Fraction(1)), values.get("chip"),
-        values.get("bus_chunk", 0), stretch=True,
+        values.get("bus_chunk", 0), stretch=True, region=values.get("region", 0),
     )  # fmt: skip
 
 

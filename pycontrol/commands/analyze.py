@@ -63,8 +63,8 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
 @click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
 @click.option("--region", type=Given(), metavar="TIME",
-              help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for; "
-              "none unless given.")  # fmt: skip
+              help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for, "
+              "not the file's region.")  # fmt: skip
 @click.option("--measured", is_flag=True,
               help="Use as alpha the longest runlist update that the host has measured, and the file's theta.")
 @click.option("--margin", type=Given(), metavar="PERCENT",
@@ -227,10 +227,12 @@ def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple
 
 
 def _with_region(loaded: Any, region: str | None) -> Any:
-    """The region that is given, of which the tests themselves add what the file's copies and blocks take."""
-    from analysis.rta.regions import longest_known, with_region
+    """The taskset with the region that is given, not the file's."""
+    from dataclasses import replace
 
-    return with_region(loaded, max(time_of(region, "--region") - longest_known(loaded), 0)) if region else loaded
+    if not region:
+        return loaded
+    return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))
 
 
 def _tabulated(test: Any, result: Any) -> str:

@@ -115,6 +115,7 @@ def simulate(
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
     """What is simulated, with the times under that policy.  Raises UsageError, SimulationError."""
     from analysis.conflicts import under
+    from analysis.rta.regions import switching
     from analysis.rtgpu.federated import POLICY, Federated
     from analysis.shared import Shared
 
@@ -125,7 +126,8 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy
         raise UsageError("--chunk: a time above 0, with --policy federated")
     if federated:
         return Federated.of(loaded, options, chunk or 0)
-    return Shared(under(loaded, options.policy, everywhere=True) or loaded, options, costs.offsets if costs else None)
+    there = switching(under(loaded, options.policy, everywhere=True) or loaded)
+    return Shared(there, options, costs.offsets if costs else None)
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:

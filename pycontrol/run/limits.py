@@ -27,7 +27,9 @@ class Limits:
         self._apart = gpus == len(taskset.parts)
         self._cpu = {task.name: _cpu(task) for task in taskset}
         self._worst = {task.name: [one.misc.worst + one.pure.worst for one in task.gpu_segments] for task in taskset}
-        self._epsilon = {task.name: sum(self._costs[taskset.part_of(task)]) for task in taskset}
+        self._epsilon = {
+            task.name: sum(self._costs[taskset.part_of(task)]) + taskset.platform.region for task in taskset
+        }
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
     def _delaying(self, task: Task) -> list[tuple[int, int]] | None:
