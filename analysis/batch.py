@@ -131,8 +131,11 @@ def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     """A batch of tasksets that share a platform, except the number of CPUs.
 
-    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, and for
+    threads that serve several tasks, of which the compiled tests know nothing.
     """
+    if any(taskset.threads for taskset in tasksets):
+        raise ValueError("the compiled tests have no threads that serve several tasks")
     sliced = [task for taskset in tasksets for task in apart(taskset)]
     tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform

@@ -151,7 +151,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
     The readable implementation explains a bound when its terms are read.
     """
-    if test.analysis is not None:
+    if test.analysis is not None or taskset.threads:
         return test.run(taskset)
     if systems := test.systems(taskset):
         return test.together(taskset, [run(test, one) for one in systems])

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from analysis.callbacks import Callback, Thread
 from gpurt.enums import Form
 
 if TYPE_CHECKING:  # only files with partitions need more of it
@@ -173,6 +174,9 @@ class Task:
     ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
     that follows from ``waiting``.  ``conflict``: what its GPU work is slowed down by, where a task of the same
     ``intensity`` shares its partition.
+    ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition;
+    ``rank``: its place in that thread's order, 0 first; ``callback``: what releases its jobs there, if it is known.
+    None: its thread serves no other task.
     """
 
     name: str
@@ -187,6 +191,9 @@ class Task:
     form: Form | None = None
     intensity: Intensity | None = None
     conflict: Fraction = Fraction(1)
+    thread: Thread | None = None
+    rank: int = 0
+    callback: Callback | None = None
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -314,6 +321,21 @@ class Taskset:
     def real_time(self) -> tuple[Task, ...]:
         """Real-time tasks, most urgent first, ties in file order."""
         return tuple(sorted((t for t in self.tasks if not t.best_effort), key=lambda t: -t.priority))
+
+    @cached_property
+    def threads(self) -> dict[str, tuple[Task, ...]]:
+        """By name of a thread that serves several tasks these tasks, in the order of their ranks."""
+        served: dict[str, list[Task]] = {}
+        for task in self.tasks:
+            if task.thread is not None:
+                served.setdefault(task.thread.name, []).append(task)
+        return {
+            name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
+        }
+
+    def served_with(self, task: Task) -> tuple[Task, ...]:
+        """The tasks that its thread serves, itself among them, in the order of their ranks."""
+        return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)
 
     @cached_property
     def parts(self) -> tuple[Partition, ...]:

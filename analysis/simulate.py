@@ -289,6 +289,8 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
+    for name in taskset.threads:
+        raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated yet")
     if options.contention and taskset.time_partitioned:
         raise SimulationError("what conflicts between partitions in time slow down is not known: none is counted")
     for task in taskset:

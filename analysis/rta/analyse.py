@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from analysis.model import Task, Taskset
-from analysis.rta.recurrence import Demand, Shared, Unbounded, solve
+from analysis.rta.recurrence import Unbounded
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands, System
+from analysis.rta.threads import Needs, verdict_of
 
 
 def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False) -> Result:
@@ -19,7 +20,7 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
     without one is withdrawn, because it assumed that this task meets its deadline.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
-    needs: dict[str, list[frozenset[str | None]]] = {}
+    needs: dict[str, Needs] = {}
     failed: set[str | None] = set()
     lost_on: dict[int, str] = {}  # by CPU: a task without a bound that preempts all less urgent ones
     known: dict[str, int] = {}
@@ -30,15 +31,18 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
             _settle(pending, verdicts, known, assume_deadlines)
             pending = []
         lost = lost_on.get(task.cpu)
-        demands: Sequence[Demand | Shared] = ()
+        if lost in {t.name for t in taskset.served_with(task)}:
+            lost = None  # a thread's order says what a late task costs the others that it serves
+        verdict: Verdict | None = None
         if lost is None:
             try:
-                demands = demands_of(task, system)
-                needs[task.name] = _needs(demands)
+                verdict, needs[task.name] = verdict_of(task, demands_of, system)
                 lost = _culprit(needs[task.name], failed)
             except Unbounded as unbounded:
                 lost = unbounded.culprit
-        verdict = verdicts[task.name] = _depends(task, lost) if lost else solve(task, demands)
+        if lost or verdict is None:
+            verdict = _depends(task, lost or task.name)
+        verdicts[task.name] = verdict
         if isinstance(verdict, Failure):
             failed.add(task.name)
             if task.cpu_time or task.misc_time:
@@ -60,13 +64,7 @@ def _depends(task: Task, culprit: str) -> Failure:
     return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
 
 
-def _needs(demands: Sequence[Demand | Shared]) -> list[frozenset[str | None]]:
-    """The tasks that a bound rests on, in several sets."""
-    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
-    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
-
-
-def _culprit(needs: Sequence[frozenset[str | None]], failed: AbstractSet[str | None]) -> str | None:
+def _culprit(needs: Needs, failed: AbstractSet[str | None]) -> str | None:
     """Of the tasks without a bound that a task needs, the first by name; None if there is none."""
     lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
     return min(lost, default=None)
@@ -75,7 +73,7 @@ def _culprit(needs: Sequence[frozenset[str | None]], failed: AbstractSet[str | N
 def _withdraw(
     taskset: Taskset,
     verdicts: dict[str, Verdict],
-    needs: Mapping[str, Sequence[frozenset[str | None]]],
+    needs: Mapping[str, Needs],
     failed: set[str | None],
 ) -> None:
     """Turns bounds that assumed the deadline of a task without a bound into failures, until nothing changes."""

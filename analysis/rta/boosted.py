@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta.mpcp import bounded, recurring
-from analysis.rta.recurrence import Demand, Shared
+from analysis.rta.recurrence import Demand, OneAtATime, Shared
 from analysis.rta.result import Kind
 from analysis.rta.system import Demands, System
 
@@ -43,7 +43,7 @@ def demands(spins: Spins, *, fence: bool = False) -> Demands:
         listed = [
             *_own(task, system),
             *_before(task, system, spins, fence),
-            *(_from_lower(task, j, system, spins, fence, switching) for j in _lower(task, system)),
+            *_from_all_lower(task, system, spins, fence, switching),
             *(_from_higher(task, h, system, spins, level, switching) for h in system.hpp(task)),
         ]
         return [*listed, _remote(task, level, switching, system)]
@@ -113,12 +113,32 @@ def _own(task: Task, system: System) -> list[Demand]:
 
 def _before(task: Task, system: System, spins: Spins, fence: bool) -> list[Demand]:
     """The end of the task's job before: raised, while tasks above that never sleep wait since before its release."""
-    last = last_segment(task)
-    waiting = any(h.priority > task.priority and (not h.uses_gpu or spins(h)) for h in system.hpp(task))
-    if last is None or not waiting:
+    ends = [last for t in system.taskset.served_with(task) if (last := last_segment(t)) is not None]
+    waiting = any(h.priority > task.priority and not _sleeps(h, system, spins) for h in system.hpp(task))
+    if not ends or not waiting:
         return []
-    length = last.misc.worst + (last.pure.worst if spins(task) and not fence else 0)
-    return [Demand(Kind.BLOCKING, length + 2 * system.epsilon, BEFORE)]
+    longest = max(last.misc.worst + (last.pure.worst if spins(task) and not fence else 0) for last in ends)
+    return [Demand(Kind.BLOCKING, longest + 2 * system.epsilon, BEFORE)]
+
+
+def _sleeps(h: Task, system: System, spins: Spins) -> bool:
+    """Whether its thread can sleep while one of its jobs is pending."""
+    return system.sleeps(h) and not spins(h)
+
+
+def _from_all_lower(
+    task: Task, system: System, spins: Spins, fence: bool, switching: bool
+) -> list[Demand | Shared]:  # fmt: skip
+    """What tasks below on the CPU take.  A thread that serves several of them is inside one segment at most."""
+    listed: list[Demand | Shared] = []
+    grouped: dict[str, list[Demand]] = {}
+    for j in _lower(task, system):
+        demand = _from_lower(task, j, system, spins, fence, switching)
+        if demand.cap and len(system.taskset.served_with(j)) > 1 and j.thread:
+            grouped.setdefault(j.thread.name, []).append(demand)
+        else:
+            listed.append(demand)
+    return [*listed, *(OneAtATime(name, demands) for name, demands in grouped.items())]
 
 
 def _from_lower(
@@ -139,17 +159,16 @@ def _from_higher(
     task: Task, h: Task, system: System, spins: Spins, level: int | None, switching: bool
 ) -> Demand:  # fmt: skip
     """What a task above on the CPU, or of its priority, takes.  One that is above and never sleeps has no jitter."""
-    sleeps = False
     if not h.uses_gpu:
         amount = h.cpu_time
     elif spins(h):
         amount = h.cpu_time + owned(h, system) + in_flight(h, system)
     elif level is not None and h.segment_priority >= level:
-        sleeps, amount = True, h.cpu_time + owned(h, system)
+        amount = h.cpu_time + owned(h, system)
     else:
         update = system.epsilon if switching else system.taskset.platform.alpha
-        sleeps, amount = True, h.cpu_time + h.misc_time + 2 * update * h.eta
-    jitter = system.jitter(h, amount) if sleeps or h.priority == task.priority else 0
+        amount = h.cpu_time + h.misc_time + 2 * update * h.eta
+    jitter = system.jitter(h, amount) if _sleeps(h, system, spins) or h.priority == task.priority else 0
     return Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
 
 

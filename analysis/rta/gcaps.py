@@ -22,19 +22,27 @@ OWNED = "ECRTS'24 lemmas 10, 11 and 13, for ownership from begin to end (reading
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under self-suspension: ECRTS'24 equation 1 with lemmas 8, 9, 13 to 15."""
     demands: list[Demand | Shared] = [*own(task, system)]
-    demands += _preempting(system.hpp(task), system, owning=task.uses_gpu)
+    demands += _preempting(system.hpp(task), system, owning=task.uses_gpu, below=task)
     if task.uses_gpu:
         demands.append(_remote(task, task.segment_priority, system, Kind.GPU_PREEMPTION))
     return demands
 
 
-def _preempting(tasks: Iterable[Task], system: System, *, owning: bool) -> list[Demand]:
-    """What tasks above on the same CPU add if none of them spins; ``owning``: also while they own the GPU."""
+def _preempting(
+    tasks: Iterable[Task], system: System, *, owning: bool, below: Task | None = None
+) -> list[Demand]:  # fmt: skip
+    """What tasks above on the same CPU add if none of them spins; ``owning``: also while they own the GPU.
+
+    One without GPU work needs no jitter, unless its thread can sleep, or it has the priority of ``below``, whose thread
+    serves several tasks.
+    """
     demands = []
     for h in tasks:
         if not h.uses_gpu:
+            equal = below is not None and below.priority == h.priority and len(system.taskset.served_with(below)) > 1
+            jitter = system.jitter(h, h.cpu_time) if equal or system.sleeps(h) else 0
             demands.append(
-                Demand(Kind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period)
+                Demand(Kind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period, jitter)
             )
             continue
         jitter = system.jitter(h, h.cpu_time + h.misc_time)
@@ -127,7 +135,7 @@ def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand
     demands = []
     for cpu, level in lowest.items():
         on_cpu = system.on_cpu(cpu)
-        single = sum(t.priority == level for t in on_cpu) == 1
+        single = len({t.thread or t.name for t in on_cpu if t.priority == level}) == 1
         for h in on_cpu:
             if h.priority < level:
                 break

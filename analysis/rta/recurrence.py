@@ -70,6 +70,34 @@ class Shared:
         total = sum(-(-(window + jitter) // period) * amount for period, jitter, amount in self.rows)
         return self.constant + total + sum(d.at(window) for d in self.capped)
 
+    def terms(self, window: int) -> list[Term]:
+        """Its parts in a window of that length, which add up to the total."""
+        return [Term(d.kind, d.source, d.at(window), d.lemma) for d in self.demands]
+
+
+class OneAtATime(Shared):
+    """Capped demands of tasks that one thread serves: of all of them one at a time delays, up to the largest cap.
+
+    ``thread``: its name, which stands for the tasks where that cap is less than their own totals.
+    """
+
+    __slots__ = ("cap", "thread")
+
+    def __init__(self, thread: str, demands: Iterable[Demand]) -> None:
+        super().__init__(demands)
+        self.thread, self.cap = thread, max(d.cap for d in self.demands)
+
+    def at(self, window: int) -> int:
+        """Their total in a window of that length, ns."""
+        return min(self.cap, super().at(window))
+
+    def terms(self, window: int) -> list[Term]:
+        """A term for each task, or one for the thread."""
+        if super().at(window) <= self.cap:
+            return super().terms(window)
+        first = self.demands[0]
+        return [Term(first.kind, self.thread, self.cap, first.lemma)]
+
 
 #: Fractions are added as integers, scaled by this.
 SCALE = 1 << 64
@@ -133,6 +161,10 @@ def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | N
 
 def terms_at(demands: Sequence[Demand | Shared], window: int) -> tuple[Term, ...]:
     """The total of each demand in a window, except those that are 0."""
-    single = (d for entry in demands for d in (entry.demands if isinstance(entry, Shared) else (entry,)))
-    terms = (Term(d.kind, d.source, d.at(window), d.lemma) for d in single)
+    terms: list[Term] = []
+    for entry in demands:
+        if isinstance(entry, Shared):
+            terms += entry.terms(window)
+        else:
+            terms.append(Term(entry.kind, entry.source, entry.at(window), entry.lemma))
     return tuple(term for term in terms if term.amount)

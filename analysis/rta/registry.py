@@ -44,7 +44,7 @@ _NO_SWITCH = "leaves out context switches"
 GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
-        gcaps.suspend, compiled="gcaps-suspend", assignable=True,
+        gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
@@ -69,6 +69,7 @@ BOOSTED = (
     Test(
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted", "boosted", SUSPEND,
         boosted.suspend, compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True,
+        threads=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY, boosted.busy,
@@ -220,7 +221,7 @@ KERNEL_THREAD = (
 IOCTL = (
     Test(
         "thesis-ioctl-suspend", "ioctl approach, self-suspension", "thesis lemmas 14, 15, as in gcaps-suspend",
-        "segment", SUSPEND, gcaps.suspend, compiled="gcaps-suspend", assignable=True,
+        "segment", SUSPEND, gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True,
     ),
     Test(
         "thesis-ioctl-suspend-printed", "ioctl approach, self-suspension, as printed",

@@ -23,6 +23,7 @@ class Kind(str, Enum):
     INTERLEAVING = "interleaved execution"
     OVERLAP = "saved by overlap"
     BUS = "copies of other tasks"
+    SERVED = "jobs of its thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Reason(str, Enum):
     NO_UNITS = "no units of the GPU"
     WAITING = "waiting modes contradict each other"
     PARTITIONS = "other partitions than the test is about"
+    THREAD = "the other jobs of its thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,10 @@ class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for
-    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING and PARTITIONS.  ``largest``: the largest term there.  ``culprit``: for
-    DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no units, for
-    WAITING who waits how, for PARTITIONS why the test says nothing of them.  OVERLOAD: the demand grows faster than
-    time passes, so that the test fails for any deadline.
+    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING, PARTITIONS and THREAD.  ``largest``: the largest term there.
+    ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
+    units, for WAITING who waits how, for PARTITIONS and THREAD why the test says nothing of them.  OVERLOAD: the demand
+    grows faster than time passes, so that the test fails for any deadline.
     """
 
     task: str
@@ -95,7 +97,7 @@ class Failure:
             return f"{self.task}: no bound, because {self.culprit} has none"
         if self.reason is Reason.TOO_MANY_STEPS:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
-        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS):
+        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD):
             return f"{self.task}: no bound, because {self.culprit}"
         limit = "its period" if self.reason is Reason.ABOVE_PERIOD else f"the deadline of {exact_ms(self.deadline)}"
         passed = f"the recurrence passed it at {exact_ms(self.reached)}"

@@ -63,8 +63,20 @@ class System:
         return self._by_cpu.get(cpu, [])
 
     def hpp(self, task: Task) -> list[Task]:
-        """hpp(tau_i): the tasks of its CPU that can execute before it: those above it, and its equals."""
-        return [h for h in self.on_cpu(task.cpu) if h is not task and h.priority >= task.priority]
+        """hpp(tau_i): the tasks of its CPU that can execute before it: those above it, and its equals.
+
+        None that its own thread serves: analysis.rta.threads counts these."""
+        return [
+            h for h in self.on_cpu(task.cpu)
+            if h is not task and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
+        ]  # fmt: skip
+
+    def sleeps(self, task: Task) -> bool:
+        """Whether the task's thread can sleep while a job of it is pending, if no task waits busily.
+
+        A job without GPU work then waits for the job of another task that its thread serves.
+        """
+        return any(t.uses_gpu for t in self.taskset.served_with(task))
 
     def outranked(self, task: Task) -> list[Task]:
         """The GPU-using tasks of any CPU whose segments have a lower GPU priority, best effort included."""

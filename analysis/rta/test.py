@@ -37,6 +37,7 @@ class Test:
         mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.  ``sharing``: it holds
         where TSGs have slices and interleave levels of their own, or are shared by tasks in that order.
         ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
+        ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -68,6 +69,7 @@ class Test:
     partitions: bool = False
     assignable: bool = False
     free: bool = False
+    threads: bool = False
     assigns: bool = False
 
     @property
@@ -118,6 +120,8 @@ class Test:
 
         A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
         """
+        if why := self._unserved(taskset):
+            return self._refused(taskset, Reason.THREAD, why)
         if self.analysis is not None:
             return self.analysis(taskset)
         if systems := self.systems(taskset):
@@ -152,8 +156,21 @@ class Test:
 
     def unseen(self, taskset: Taskset) -> Result | None:
         """A failure for every task where the formula would not see what delays tasks; None elsewhere."""
-        reason = on_one_bus(taskset)
+        if reason := self._unserved(taskset):
+            return self._refused(taskset, Reason.THREAD, reason)
+        reason = on_one_bus(taskset) if self.analysis is None else None
         return self._refused(taskset, Reason.PARTITIONS, reason) if reason else None
+
+    def _unserved(self, taskset: Taskset) -> str | None:
+        """Why the test says nothing of a thread that serves several tasks; None if it does."""
+        for name, tasks in taskset.threads.items():
+            if tasks[0].best_effort:
+                continue
+            if not self.threads:
+                return f"{self.name} has no bound for a thread that serves several tasks, as {name} does"
+            if len({t.partition for t in tasks if t.uses_gpu}) > 1:
+                return f"tasks of thread {name} use several partitions"
+        return None
 
     def seen(self, taskset: Taskset) -> Taskset:
         """The taskset as the formula sees it: copies and kernels are GPU segments.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from analysis.callbacks import Callback, Order
 from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Sharing
 from analysis.taskset import schema
 from analysis.taskset.schema import Field
@@ -101,6 +102,26 @@ TASK = {
         schema.factor(),
         "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
     ),
+    "thread": Field(NAME, "the [[thread]] that serves its jobs, and those of other tasks; its own unless given"),
+    "rank": Field(schema.integer(0, 9999), "its place in its thread's order, 0 first; order fifo has none"),
+    "kind": Field(
+        schema.choice(*(kind.value for kind in Callback)), "what releases its jobs in a thread of ROS 2"
+    ),
+}
+THREAD = {
+    "name": Field(NAME, "the thread's name, used once", required=True),
+    "cpu": Field(schema.integer(0, schema.MAX_CPUS - 1), "the CPU it is pinned to, from 0", required=True),
+    "priority": Field(
+        schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
+    ),
+    "gpu_priority": Field(
+        schema.integer(1, schema.MAX_PRIORITY), "priority of its tasks' GPU segments; its own unless given"
+    ),
+    "order": Field(
+        schema.choice(*(order.value for order in Order)), "which of the pending jobs it serves next", required=True
+    ),
+    "command": TASK["command"],
+    "cgroup": TASK["cgroup"],
 }
 SHARED_PARTITION = {
     "name": Field(NAME, "the partition's name, used once", required=True),
@@ -129,12 +150,22 @@ SHARED_PARTITION = {
 }
 
 
+def _task_schema() -> dict[str, Any]:
+    """A task has a CPU and priorities of its own, or those of its thread."""
+    table = schema.table_schema(TASK)
+    own = ["cpu", "priority"]
+    table["required"] = [key for key in table["required"] if key not in own]
+    return {**table, "anyOf": [{"required": own}, {"required": ["thread"]}]}
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a taskset file."""
     root = schema.table_schema(
         {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
     )
-    root["properties"]["task"] = {"type": "array", "items": schema.table_schema(TASK), "description": "the tasks"}
+    root["properties"]["task"] = {"type": "array", "items": _task_schema(), "description": "the tasks"}
+    threads = {"type": "array", "items": schema.table_schema(THREAD), "description": "threads that serve several tasks"}
+    root["properties"]["thread"] = threads
     shared = schema.table_schema(SHARED_PARTITION)
     root["properties"]["partition"] = {"type": "array", "items": shared, "description": "parts of the GPU"}
     return {

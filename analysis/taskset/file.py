@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from analysis.callbacks import Callback
 from analysis.model import (
     DEFAULT_POLICY,
     FORMS,
@@ -26,8 +27,8 @@ from analysis.model import (
     Waiting,
 )
 from analysis.taskset import partitions as partitions_of_file
-from analysis.taskset import schema
-from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, TASK
+from analysis.taskset import schema, threads
+from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.mechanisms import unchecked
@@ -44,6 +45,8 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 MAX_BYTES = 64 * 2**20
+#: The fields that a table may have, where they depend on it.
+Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
 
 
 @dataclass(frozen=True)
@@ -139,10 +142,10 @@ def _interpret(
     document: dict[str, Any], report: Report, unplaced: bool
 ) -> tuple[Taskset | None, dict[str, Launch]]:  # fmt: skip
     for key, value in document.items():
-        if key not in ("platform", "task", "partition"):
+        if key not in ("platform", "task", "partition", "thread"):
             inside = value if isinstance(value, list) else [value]
             kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
-            known = "[platform], [[task]] and [[partition]]"
+            known = "[platform], [[task]], [[thread]] and [[partition]]"
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
@@ -153,11 +156,18 @@ def _interpret(
         partitions_of_file.check_costs(values, ("partition", index), report)
         if len(report.problems) == before:
             partitions[values["name"]] = partitions_of_file.made(values)
-    tasks, launch, names = [], {}, _names(document.get("partition"))
-    for index, values, before in _tables(document, "task", TASK, report):
-        _cross_check(values, platform, names, ("task", index), report)
+    served: dict[str, dict[str, Any]] = {}
+    for index, values, before in _tables(document, "thread", THREAD, report):
+        _check_place(values, platform, ("thread", index), report)
         if len(report.problems) == before:
-            tasks.append(_task(values, platform.compute_units if platform else 1, partitions))
+            served[values["name"]] = values
+    threads.check(document, report)
+    tasks, launch, names = [], {}, _names(document.get("partition"))
+    for index, own, before in _tables(document, "task", threads.fields_of, report):
+        values = threads.with_thread(own, served)
+        _cross_check(values, platform, names, ("task", index), report)
+        if len(report.problems) == before and values.keys() >= {"cpu", "priority"}:
+            tasks.append(_task(values, platform.compute_units if platform else 1, partitions, served))
             launch[values["name"]] = _launch(values)
     if platform is None or report.problems:
         return None, launch
@@ -167,9 +177,9 @@ def _interpret(
 
 
 def _tables(
-    document: dict[str, Any], kind: str, fields: dict[str, Field], report: Report
+    document: dict[str, Any], kind: str, fields: dict[str, Field] | Fields, report: Report
 ) -> Iterator[tuple[int, dict[str, Any], int]]:
-    """Of each [[task]] or [[partition]] its number, its right fields, and how many problems there were before."""
+    """Of each [[task]] or the like its number, its right fields, and how many problems there were before."""
     entries = document.get(kind, [])
     if not isinstance(entries, list):
         report.add((kind,), f"write [[{kind}]], with two brackets, for each {kind}")
@@ -181,7 +191,9 @@ def _tables(
             report.add(path, f"a {kind} is a table; write [[{kind}]]")
             continue
         before = len(report.problems)
-        values = schema.read_table(entry, fields, path, report)
+        if not isinstance(fields, dict):
+            entry = threads.misplaced(entry, path, report)
+        values = schema.read_table(entry, fields if isinstance(fields, dict) else fields(entry), path, report)
         name = values.get("name", "")
         if name in seen:
             report.add((*path, "name"), f'name: "{name}" is taken by {kind} {seen[name] + 1} already')
@@ -221,9 +233,8 @@ def _cross_check(
     values: dict[str, Any], platform: Platform | None, names: list[str], path: Where, report: Report
 ) -> None:  # fmt: skip
     """Checks fields against each other, as far as they are right by themselves."""
-    if platform and values.get("cpu", 0) >= platform.cpus:
-        last = platform.cpus - 1
-        report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
+    if "thread" not in values:
+        _check_place(values, platform, path, report)
     if "period" in values and values.get("deadline", 0) > values["period"]:
         report.add((*path, "deadline"), "deadline: must be at most the period")
     segments = values.get("segments")
@@ -231,10 +242,19 @@ def _cross_check(
     check(segments or [], units, values.get("period"), (*path, "segments"), report)
     _check_partition(values.get("partition"), platform, names, (*path, "partition"), report)
     uses_gpu = segments is None or any(set(segment) != {"cpu"} for segment in segments)
-    if "gpu_priority" in values and (not uses_gpu or values.get("priority") == 0):
+    if "gpu_priority" in values and "thread" not in values and (not uses_gpu or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
     if "form" in values:
         _check_form(values, uses_gpu, path, report)
+
+
+def _check_place(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
+    """A task or a thread is on one of the platform's CPUs; best effort has no GPU priority."""
+    if platform and values.get("cpu", 0) >= platform.cpus:
+        last = platform.cpus - 1
+        report.add((*path, "cpu"), f"cpu: the platform has CPUs 0 to {last}, got {values['cpu']}")
+    if "order" in values and "gpu_priority" in values and values.get("priority") == 0:
+        report.add((*path, "gpu_priority"), "gpu_priority: only a real-time thread has one")
 
 
 def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Report) -> None:
@@ -266,8 +286,13 @@ def _check_partition(
         report.add(path, f"partition: no [[partition]] is called {schema.quoted(given)}; {there}")
 
 
-def _task(values: dict[str, Any], units: int, partitions: dict[str, Partition]) -> Task:
-    """``units``: of the platform.  ``partitions``: those without mistakes; with others the file is refused anyway."""
+def _task(
+    values: dict[str, Any], units: int, partitions: dict[str, Partition], served: dict[str, dict[str, Any]]
+) -> Task:  # fmt: skip
+    """``units``: of the platform.  ``partitions`` and ``served``, the threads: those without mistakes.
+
+    With others the file is refused anyway.
+    """
     period, given = values["period"], values.get("partition")
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
@@ -276,6 +301,8 @@ def _task(values: dict[str, Any], units: int, partitions: dict[str, Partition]) 
         partitions_of_file.made(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
+        threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),
+        Callback(values["kind"]) if "kind" in values else None,
     )  # fmt: skip
 
 
@@ -368,12 +395,17 @@ def _boosted(taskset: Taskset) -> Iterator[str]:
 def _ties(taskset: Taskset) -> Iterator[str]:
     """Tasks of equal priority, on a CPU or for the GPU."""
     for cpu in sorted({t.cpu for t in taskset.real_time}):
-        yield from _equals(f"on CPU {cpu}", [(t.priority, t.name) for t in taskset.real_time if t.cpu == cpu])
-    yield from _equals("for the GPU", [(t.segment_priority, t.name) for t in taskset.real_time if t.uses_gpu])
+        yield from _equals(f"on CPU {cpu}", [(t.priority, _served_by(t)) for t in taskset.real_time if t.cpu == cpu])
+    users = [t for t in taskset.real_time if t.uses_gpu]
+    yield from _equals("for the GPU", [(t.segment_priority, _served_by(t)) for t in users])
+
+
+def _served_by(task: Task) -> str:
+    return f"thread {task.thread.name}" if task.thread else task.name
 
 
 def _equals(where: str, tasks: list[tuple[int, str]]) -> Iterator[str]:
     for level in sorted({level for level, _ in tasks}, reverse=True):
-        names = [name for other, name in tasks if other == level]
+        names = list(dict.fromkeys(name for other, name in tasks if other == level))
         if len(names) > 1:
             yield f"{', '.join(names)} have the same priority {where}, {level}: the one that comes first goes first"

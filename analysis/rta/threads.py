@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bounds of tasks whose jobs one thread serves, one at a time.  docs/readings/threads.md.
+
+Until a job of such a task is over, its thread is like a task that executes one job after another: the *chain*.  Its
+segments are those of all jobs that the thread can serve meanwhile, and the formula of the policy bounds it.  Which jobs
+these are follows from the thread's order.  Formulas leave out the tasks that the thread itself serves (System.hpp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.callbacks import Callback, Order, Thread
+from analysis.model import CpuSegment, Segment, Span, Task
+from analysis.rta.recurrence import Demand, Shared, solve
+from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
+from analysis.rta.system import Demands, System
+
+COLLAPSE = "readings: threads, one job of each"
+PICKED = {
+    Order.PRIORITY: "readings: threads, priority",
+    Order.ROS2: "readings: threads, ros2",
+    Order.LIVE_TIMERS: "readings: threads, ros2-live-timers",
+}
+
+#: Names of the tasks that a bound rests on, in several sets.
+Needs = Sequence[frozenset["str | None"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A response time that no job of the task exceeds, ns, whatever its deadline is."""
+
+    wcrt: int
+    terms: Callable[[], tuple[Term, ...]]
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Jobs that the thread can serve from a job's release until it is over.
+
+    ``once``: one job of each.  ``first``: one job of one of them, which the thread has begun.  ``recurring``: as many
+    as can be released meanwhile; at most so many jobs where a number is given.
+    """
+
+    once: tuple[Task, ...] = ()
+    first: tuple[Task, ...] = ()
+    recurring: tuple[tuple[Task, int | None], ...] = ()
+
+
+def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict, Needs]:
+    """What a formula says of a task, and the tasks that this rests on.
+
+    Raises Unbounded as the formula does.
+    """
+    served = system.taskset.served_with(task)
+    if len(served) == 1:
+        demands = demands_of(task, system)
+        return solve(task, demands), needs_of(demands)
+    return Chains(served, demands_of, system).verdict(task)
+
+
+def needs_of(demands: Sequence[Demand | Shared]) -> Needs:
+    """The tasks that a bound rests on, in several sets."""
+    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
+    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
+
+
+class Chains:
+    """The tasks that one thread serves, in the order of their ranks, under one formula."""
+
+    def __init__(self, served: Sequence[Task], demands_of: Demands, system: System) -> None:
+        self.served = [_longer(task) for task in served]
+        self.demands_of, self.system = demands_of, system
+        self._own: dict[str, int] = {}
+        self._claims: dict[str, Claim | Failure] = {}
+
+    @property
+    def thread(self) -> Thread:
+        """The thread."""
+        thread = self.served[0].thread
+        assert thread is not None
+        return thread
+
+    def verdict(self, task: Task) -> tuple[Verdict, Needs]:
+        """The bound of one task, if its claim is within its deadline."""
+        claim = self.claim(task.name)
+        if isinstance(claim, Failure):
+            return claim, []
+        if claim.wcrt > task.deadline:
+            largest = max(claim.terms(), key=lambda term: term.amount, default=None)
+            return Failure(task.name, Reason.ABOVE_DEADLINE, task.deadline, claim.wcrt, largest), claim.needs
+        return Bound(task.name, claim.wcrt, task.deadline, claim.terms), claim.needs
+
+    def claim(self, name: str) -> Claim | Failure:
+        """The least claim that applies to a task; why there is none if none does."""
+        if name not in self._claims:
+            task = next(t for t in self.served if t.name == name)
+            found = [self._collapsed(task), *self._picked(task)]
+            claims = [one for one in found if isinstance(one, Claim)]
+            self._claims[name] = min(claims, key=lambda one: one.wcrt) if claims else found[-1]
+        return self._claims[name]
+
+    def _collapsed(self, task: Task) -> Claim | Failure:
+        """Theorem 1: one job of each task, if a second one of any comes later."""
+        others = Company(once=tuple(t for t in self.served if t is not task))
+        shortest = min(t.period for t in self.served)
+        found = self._least(task, others, shortest, COLLAPSE)
+        if isinstance(found, Claim) or self.thread.order.ranked:
+            return found
+        least = min(self.served, key=lambda t: t.period).name
+        why = (
+            f"one job of each task of thread {self.thread.name} can take longer than the period of {least}, and order "
+            f"{self.thread.order.value} has no bound then"
+        )
+        return Failure(task.name, Reason.THREAD, task.deadline, culprit=why)
+
+    def _picked(self, task: Task) -> list[Claim | Failure]:
+        """Theorems 2 to 4: the jobs that the thread's order picks before."""
+        if not self.thread.order.ranked:
+            return []
+        company = self._company(task)
+        for j, most in company.recurring:
+            if most is None and isinstance(self.claim(j.name), Failure):
+                return [Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=j.name)]
+        if not company.first:
+            return [self._least(task, company, task.period, PICKED[self.thread.order])]
+        each = [
+            self._least(task, replace(company, once=(one,)), task.period, PICKED[self.thread.order])
+            for one in company.first
+        ]
+        return [_worst(each)]
+
+    def _company(self, task: Task) -> Company:
+        at = self.served.index(task)
+        before, after = tuple(self.served[:at]), tuple(self.served[at + 1 :])
+        if self.thread.order is Order.ROS2:
+            return Company(once=after, recurring=tuple((j, 2) for j in before))
+        if self.thread.order is Order.PRIORITY or task.callback is Callback.TIMER:
+            return Company(first=after, recurring=tuple((j, None) for j in before))
+        twice = ((j, None if j.callback is Callback.TIMER else 2) for j in before)
+        return Company(once=after, recurring=tuple(twice))
+
+    def _least(self, task: Task, company: Company, limit: int, lemma: str) -> Claim | Failure:
+        """The least solution up to ``limit``: numbers of jobs and the window that they fill grow in turns."""
+        counts, before = self._counts(company, 1), None
+        verdict: Verdict = Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline)
+        while counts != before:
+            jobs = [*company.once, *(j for j, _ in company.recurring for _ in range(counts[j.name]))]
+            chain = replace(_chain([task, *jobs]), deadline=limit, period=limit)
+            demands = self.demands_of(chain, self.system)
+            verdict = solve(chain, demands)
+            if not isinstance(verdict, Bound):
+                assert isinstance(verdict, Failure)
+                late = verdict.reason is Reason.ABOVE_DEADLINE and verdict.reached <= task.deadline
+                reason = Reason.ABOVE_PERIOD if late else verdict.reason
+                return replace(verdict, task=task.name, deadline=task.deadline, reason=reason)
+            before, counts = counts, self._counts(company, verdict.wcrt)
+        assert isinstance(verdict, Bound)
+        bound, total = verdict, {t.name: 1 for t in company.once} | counts
+        return Claim(
+            bound.wcrt, lambda: self._terms(task, total, bound, lemma), [*needs_of(demands), *self._rests_on(company)]
+        )
+
+    def _counts(self, company: Company, window: int) -> dict[str, int]:
+        """How many jobs of each recurring task have any part in a window of that length (readings: L3)."""
+        return {j.name: self._count(j, most, window) for j, most in company.recurring}
+
+    def _count(self, j: Task, most: int | None, window: int) -> int:
+        claim = self.claim(j.name)
+        if isinstance(claim, Failure):
+            assert most is not None
+            return most
+        count = -(-(window + max(claim.wcrt - self.own(j), 0)) // j.period)
+        return count if most is None else min(count, most)
+
+    def _rests_on(self, company: Company) -> Needs:
+        claims = [self.claim(j.name) for j, _ in company.recurring]
+        return [one for claim in claims if isinstance(claim, Claim) for one in claim.needs]
+
+    def own(self, task: Task) -> int:
+        """e: by how much one more job of the task makes a chain longer that no other task delays, ns."""
+        if task.name not in self._own:
+            one, two = (sum(t.amount for t in self._constant(_chain([task] * n))) for n in (1, 2))
+            self._own[task.name] = two - one
+        return self._own[task.name]
+
+    def _constant(self, chain: Task) -> list[Demand]:
+        """The demands that no other task causes."""
+        return [d for d in self.demands_of(chain, self.system) if isinstance(d, Demand) and d.source is None]
+
+    def _terms(self, task: Task, counts: Mapping[str, int], bound: Bound, lemma: str) -> tuple[Term, ...]:
+        """What the chain's bound consists of: the task's own part, the jobs served before, what others take."""
+        own = [Term(d.kind, None, d.amount, d.lemma) for d in self._constant(task) if d.amount]
+        served = [
+            Term(Kind.SERVED, t.name, counts[t.name] * self.own(t), lemma)
+            for t in self.served
+            if counts.get(t.name) and self.own(t)
+        ]
+        return (*own, *served, *(term for term in bound.terms if term.source is not None))
+
+
+def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:
+    """Whichever job the thread has begun: a failure if there is one, else the largest claim."""
+    failures = [one for one in claims if isinstance(one, Failure)]
+    if failures:
+        return max(failures, key=lambda one: one.reached)
+    found = [one for one in claims if isinstance(one, Claim)]
+    worst = max(found, key=lambda one: one.wcrt)
+    return replace(worst, needs=[names for one in found for names in one.needs])
+
+
+def _chain(jobs: Sequence[Task]) -> Task:
+    """A task whose job is these jobs, one after another."""
+    segments: tuple[Segment, ...] = tuple(segment for job in jobs for segment in job.segments)
+    return replace(jobs[0], segments=segments)
+
+
+def _longer(task: Task) -> Task:
+    """The task; with 1 ns on the CPU if its jobs take no time.
+
+    Such a job also waits for what is released at the instant at which it would be over.
+    """
+    if task.cpu_time + task.gpu_time:
+        return task
+    return replace(task, segments=(*task.segments, CpuSegment(Span.exactly(1))))

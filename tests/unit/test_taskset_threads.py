@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Threads in a taskset file: what is read, and each mistake with its line and its cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tomllib
+
+from analysis.callbacks import Callback, Order, Thread
+from analysis.model import Taskset
+from analysis.taskset import json_schema, load
+from gpurt.errors import TasksetError
+
+GOOD = """[platform]
+cpus = 2
+epsilon = "1ms"
+[[thread]]
+name = "executor"
+cpu = 1
+priority = 10
+gpu_priority = 20
+order = "ros2-live-timers"
+[[task]]
+name = "tick"
+thread = "executor"
+rank = 0
+kind = "timer"
+period = "100ms"
+segments = [{ cpu = "3ms" }]
+[[task]]
+name = "scan"
+thread = "executor"
+rank = 1
+kind = "subscription"
+period = "100ms"
+segments = [{ misc = "3ms", gpu = "4ms" }]
+"""
+
+
+def taskset_of(path: Path, text: str) -> Taskset:
+    path.write_text(text)
+    return load(path).taskset
+
+
+def mistakes(path: Path, text: str) -> list[tuple[int, str]]:
+    with pytest.raises(TasksetError) as error:
+        taskset_of(path, text)
+    return [(problem.line, problem.message) for problem in error.value.problems]
+
+
+def test_tasks_have_what_their_thread_has(tmp_path: Path) -> None:
+    tick, scan = taskset_of(tmp_path / "a.toml", GOOD).tasks
+    assert tick.thread == scan.thread == Thread("executor", Order.LIVE_TIMERS)
+    assert [(t.cpu, t.priority, t.gpu_priority, t.rank) for t in (tick, scan)] == [(1, 10, 20, 0), (1, 10, 20, 1)]
+    assert (tick.callback, scan.callback) == (Callback.TIMER, Callback.SUBSCRIPTION)
+    jsonschema.validate(tomllib.loads(GOOD), json_schema())
+
+
+MISTAKES = [
+    (GOOD.replace("rank = 0", "rank = 0\npriority = 4"), 14, "priority: goes into its [[thread]]"),
+    (GOOD.replace("rank = 0", "rank = 0\ncpu = 4"), 14, "cpu: goes into its [[thread]]"),
+    (GOOD.replace("rank = 0", 'rank = 0\ncommand = ["a"]'), 14, "command: goes into its [[thread]]"),
+    (GOOD.replace("rank = 1", "rank = 0"), 20, 'rank: 0 is taken by task "tick" already'),
+    (GOOD.replace("rank = 1\n", ""), 17, '"rank" is missing: its place in its thread\'s order ros2-live-timers'),
+    (GOOD.replace('kind = "timer"\n', ""), 10, '"kind" is missing: order ros2-live-timers looks at timers before'),
+    (GOOD.replace("rank = 0", "rank = 2"), 13, 'rank: order ros2-live-timers has timers before "scan", which is none'),
+    (GOOD.replace("ros2-live-timers", "fifo"), 13, "rank: order fifo serves jobs as they are released; leave it out"),
+    (GOOD.replace("ros2-live-timers", "lifo"), 9, 'order: expected "fifo" or "priority" or "ros2" or'),
+    (GOOD.replace('thread = "executor"', 'thread = "other"', 1), 12, 'no [[thread]] is called "other"; there are exec'),
+    (GOOD.replace('"timer"', '"action"'), 14, 'kind: expected "timer" or "subscription"'),
+    (GOOD.replace("cpu = 1", "cpu = 2"), 6, "cpu: the platform has CPUs 0 to 1, got 2"),
+    (GOOD.replace("priority = 10", "priority = 0", 1), 8, "gpu_priority: only a real-time thread has one"),
+    (GOOD + '[[thread]]\nname = "none"\ncpu = 0\npriority = 1\norder = "fifo"\n', 24, 'thread "none" serves no task'),
+    (GOOD + '[[thread]]\nname = "executor"\ncpu = 0\npriority = 1\norder = "fifo"\n', 25, "taken by thread 1 already"),
+    (GOOD.replace('kind = "timer"', 'kind = "timer"\nwaiting = "busy"') + 'waiting = "suspend"\n', 25,
+     'waiting: tasks of thread "executor" have one waiting together'),
+    (GOOD + '[[task]]\nname = "x"\ncpu = 0\npriority = 1\nrank = 3\nperiod = "1s"\nsegments = [{ cpu = "1ms" }]\n', 28,
+     'rank: goes with thread = "...", the name of a [[thread]]'),
+    (GOOD.replace("[[thread]]", "[thread]"), 4, "write [[thread]], with two brackets, for each thread"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "message"), MISTAKES, ids=lambda value: str(value)[:30])
+def test_each_mistake_has_its_line_and_its_cure(text: str, line: int, message: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path / "a.toml", text)
+    assert any(at == line and message in said for at, said in found), found
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("rank = 1", "rank = 0").replace("cpu = 1", "cpu = 9").replace('"100ms"', '"0ms"', 1)
+    assert {line for line, _ in mistakes(tmp_path / "a.toml", text)} == {6, 15, 20}
+
+
+def test_the_tasks_of_a_thread_are_no_equals_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(GOOD.replace("gpu_priority = 20\n", ""))
+    assert load(path).notes == ()
